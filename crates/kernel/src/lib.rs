@@ -1,0 +1,88 @@
+//! The room where Stillframe meets the kernel.
+//!
+//! # Safety
+//!
+//! All raw memory of the project passes through this crate, under one law:
+//!
+//! * No reference (`&T`, `&mut T`) is made to memory another process may write, except `&AtomicU64`/`&AtomicU32` and
+//!   read-only slices of pages that a lease keeps from being rewritten.
+//! * A [`Mapping`](map::Mapping) owns its address range; nobody else maps or unmaps inside it.
+//! * Addresses that come from a caller (a tracked array) are only passed to the kernel, which checks them, except in the
+//!   functions marked `unsafe`, whose callers vouch for them.
+//! * System calls are checked for errors at the place of the call and reported as [`Failure`] with the call's name.
+#![allow(unsafe_code)]
+
+pub mod copy;
+pub mod fork;
+pub mod futex;
+pub mod lock;
+pub mod map;
+pub mod pagemap;
+pub mod points;
+pub mod space;
+pub mod uffd;
+
+use std::io;
+
+/// Bytes of a page. Stillframe's format is defined for pages of 4 KiB only.
+pub const PAGE_BYTES: usize = 4096;
+
+/// A system call that did not succeed.
+#[derive(Debug)]
+pub struct Failure {
+    /// Name of the call, as in its manual page.
+    pub call: &'static str,
+    /// What it was called on: sizes, addresses, a path.
+    pub detail: String,
+    /// The error it reported.
+    pub source: io::Error,
+}
+
+impl Failure {
+    /// The failure of `call` according to `errno`.
+    pub fn last(call: &'static str, detail: impl Into<String>) -> Failure {
+        Failure { call, detail: detail.into(), source: io::Error::last_os_error() }
+    }
+
+    /// The `errno` of the call.
+    pub fn errno(&self) -> i32 {
+        self.source.raw_os_error().unwrap_or(0)
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}({}): {}", self.call, self.detail, self.source)
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Number of processors this process may run on.
+pub fn processor_count() -> usize {
+    // SAFETY: the set is a plain bit field, valid when zeroed, and the call writes at most its size.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        (libc::sched_getaffinity(0, std::mem::size_of_val(&set), &mut set) == 0).then_some(set)
+    };
+    // SAFETY: CPU_COUNT only reads the set.
+    set.map(|set| unsafe { libc::CPU_COUNT(&set) } as usize).filter(|count| *count > 0).unwrap_or(1)
+}
+
+/// Nanoseconds of the machine's monotonic clock (`CLOCK_MONOTONIC`), the same in all processes.
+pub fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer refers to a live timespec. The call cannot fail for this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The effective user of this process.
+pub fn user_id() -> u32 {
+    // SAFETY: the call touches no memory.
+    unsafe { libc::geteuid() }
+}

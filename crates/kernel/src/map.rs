@@ -1,0 +1,234 @@
+//! Owned ranges of address space (mmap(2)).
+
+use crate::{Failure, PAGE_BYTES};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Size and alignment of a large page.
+pub const LARGE_BYTES: usize = 2 << 20;
+
+/// An address range that this value owns and unmaps.
+#[derive(Debug)]
+pub struct Mapping {
+    address: usize,
+    bytes: usize,
+    writable: bool,
+}
+
+fn map(
+    address: usize,
+    bytes: usize,
+    protection: i32,
+    flags: i32,
+    file: Option<(&File, u64)>,
+) -> Result<usize, Failure> {
+    let (descriptor, offset) = file.map_or((-1, 0), |(file, offset)| (file.as_raw_fd(), offset));
+    // SAFETY: without MAP_FIXED the kernel chooses free addresses; callers that pass MAP_FIXED own the range they name.
+    let at = unsafe {
+        libc::mmap(address as *mut libc::c_void, bytes, protection, flags, descriptor, offset as libc::off_t)
+    };
+    if at == libc::MAP_FAILED {
+        return Err(Failure::last("mmap", format!("{bytes} bytes, file offset {offset}")));
+    }
+    Ok(at as usize)
+}
+
+impl Mapping {
+    /// Maps part of a file so that all who map it see the same bytes. The file is as long as the mapping, or longer.
+    pub fn shared(file: &File, offset: u64, bytes: usize, writable: bool) -> Result<Mapping, Failure> {
+        let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        let address = map(0, bytes, protection, libc::MAP_SHARED | libc::MAP_NORESERVE, Some((file, offset)))?;
+        Ok(Mapping { address, bytes, writable })
+    }
+
+    /// Reserves addresses that cannot be used until something is [laid](Mapping::lay) over them.
+    pub fn reserve(bytes: usize) -> Result<Mapping, Failure> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        Ok(Mapping { address: map(0, bytes, libc::PROT_NONE, flags, None)?, bytes, writable: false })
+    }
+
+    /// Zeroed private memory, aligned to a large page, for which large pages are asked if `large`.
+    pub fn private(bytes: usize, large: bool) -> Result<Mapping, Failure> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let raw = map(0, bytes + LARGE_BYTES, libc::PROT_NONE, flags, None)?;
+        let address = raw.next_multiple_of(LARGE_BYTES);
+        let whole = Mapping { address: raw, bytes: bytes + LARGE_BYTES, writable: false };
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        map(address, bytes, protection, flags | libc::MAP_FIXED, None)?;
+        std::mem::forget(whole);
+        let mapping = Mapping { address, bytes, writable: true };
+        // SAFETY: both pieces belong to the reservation made above and lie outside the mapping that is kept.
+        unsafe {
+            if address > raw {
+                libc::munmap(raw as *mut libc::c_void, address - raw);
+            }
+            let tail = raw + LARGE_BYTES - address;
+            if tail > 0 {
+                libc::munmap((address + bytes) as *mut libc::c_void, tail);
+            }
+        }
+        if large {
+            // Large pages are a wish: a kernel without them serves small ones.
+            let _ = mapping.advise(0, bytes, libc::MADV_HUGEPAGE);
+        }
+        Ok(mapping)
+    }
+
+    /// First address.
+    pub fn address(&self) -> usize {
+        self.address
+    }
+
+    /// Length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn check(&self, offset: usize, bytes: usize) {
+        let end = offset.checked_add(bytes);
+        assert!(end.is_some_and(|end| end <= self.bytes), "{bytes} bytes at {offset} of a mapping of {}", self.bytes);
+    }
+
+    /// Lays part of a file over part of this range, shared and read-only.
+    pub fn lay(&self, offset: usize, file: &File, file_offset: u64, bytes: usize) -> Result<(), Failure> {
+        self.check(offset, bytes);
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        map(self.address + offset, bytes, libc::PROT_READ, flags, Some((file, file_offset))).map(drop)
+    }
+
+    /// Lays zeros over part of this range, read-only.
+    pub fn lay_zeros(&self, offset: usize, bytes: usize) -> Result<(), Failure> {
+        self.check(offset, bytes);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        map(self.address + offset, bytes, libc::PROT_READ, flags, None).map(drop)
+    }
+
+    /// A private, writable copy-on-write mapping of part of a file.
+    pub fn copy_on_write(file: &File, offset: u64, bytes: usize) -> Result<Mapping, Failure> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
+        let address = map(0, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, Some((file, offset)))?;
+        Ok(Mapping { address, bytes, writable: true })
+    }
+
+    /// Puts the pages of `other` in the place of part of this range, in one step: no moment exists at which a reader
+    /// finds neither.
+    pub fn replace(&self, offset: usize, other: Mapping) -> Result<(), Failure> {
+        self.check(offset, other.bytes);
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        let target = (self.address + offset) as *mut libc::c_void;
+        // SAFETY: both ranges are owned: `other` is consumed, and the target was checked to lie inside this mapping.
+        let at = unsafe { libc::mremap(other.address as *mut libc::c_void, other.bytes, other.bytes, flags, target) };
+        if at == libc::MAP_FAILED {
+            return Err(Failure::last("mremap", format!("{} bytes", other.bytes)));
+        }
+        std::mem::forget(other);
+        Ok(())
+    }
+
+    /// Advises the kernel about part of the range (madvise(2)).
+    pub fn advise(&self, offset: usize, bytes: usize, advice: i32) -> Result<(), Failure> {
+        self.check(offset, bytes);
+        // SAFETY: the range is owned. The advice used in this crate (HUGEPAGE, POPULATE_*) does not change content.
+        match unsafe { libc::madvise((self.address + offset) as *mut libc::c_void, bytes, advice) } {
+            0 => Ok(()),
+            _ => Err(Failure::last("madvise", format!("{bytes} bytes, advice {advice}"))),
+        }
+    }
+
+    /// Forbids writing from now on.
+    pub fn make_read_only(&self) -> Result<(), Failure> {
+        // SAFETY: the range is owned; a later write through `&mut` would fault, which `writable` callers never do after.
+        match unsafe { libc::mprotect(self.address as *mut libc::c_void, self.bytes, libc::PROT_READ) } {
+            0 => Ok(()),
+            _ => Err(Failure::last("mprotect", format!("{} bytes", self.bytes))),
+        }
+    }
+
+    /// Makes page-table entries for part of the range, so that writing there faults no more. Best effort: a kernel
+    /// before 5.14 cannot, and then each page faults at its first write.
+    pub fn populate_for_writing(&self, offset: usize, bytes: usize) {
+        let _ = self.advise(offset, bytes, libc::MADV_POPULATE_WRITE);
+    }
+
+    /// An aligned word that other processes may change at any time.
+    pub fn word64(&self, offset: usize) -> &AtomicU64 {
+        self.check(offset, 8);
+        assert!(offset.is_multiple_of(8));
+        // SAFETY: the word lies inside the mapping, is aligned, and is only ever accessed atomically. On a read-only
+        // mapping callers only load.
+        unsafe { AtomicU64::from_ptr((self.address + offset) as *mut u64) }
+    }
+
+    /// An aligned half word that other processes may change at any time.
+    pub fn word32(&self, offset: usize) -> &AtomicU32 {
+        self.check(offset, 4);
+        assert!(offset.is_multiple_of(4));
+        // SAFETY: as for `word64`.
+        unsafe { AtomicU32::from_ptr((self.address + offset) as *mut u32) }
+    }
+
+    /// Copies bytes out of the mapping.
+    pub fn read(&self, offset: usize, out: &mut [u8]) {
+        self.check(offset, out.len());
+        // SAFETY: the source was checked; `out` is a distinct Rust allocation. A concurrent writer may tear the bytes,
+        // which the caller treats as hostile anyway.
+        unsafe { std::ptr::copy_nonoverlapping((self.address + offset) as *const u8, out.as_mut_ptr(), out.len()) };
+    }
+
+    /// Copies bytes into the mapping.
+    pub fn write(&self, offset: usize, bytes: &[u8]) {
+        self.check(offset, bytes.len());
+        assert!(self.writable, "writing to a read-only mapping");
+        // SAFETY: the target was checked, is writable, and no Rust reference to it exists.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (self.address + offset) as *mut u8, bytes.len()) };
+    }
+
+    /// Copies bytes from another mapping.
+    pub fn copy_from(&self, offset: usize, other: &Mapping, other_offset: usize, bytes: usize) {
+        self.check(offset, bytes);
+        other.check(other_offset, bytes);
+        assert!(self.writable, "writing to a read-only mapping");
+        // SAFETY: both ranges were checked and belong to different mappings, so they do not overlap; no Rust reference to
+        // the target exists.
+        unsafe {
+            let from = (other.address + other_offset) as *const u8;
+            std::ptr::copy_nonoverlapping(from, (self.address + offset) as *mut u8, bytes);
+        }
+    }
+
+    /// The bytes of part of the mapping.
+    ///
+    /// # Safety
+    /// Nobody may write these bytes while the slice lives: a lease holds them, or the caller owns them.
+    pub unsafe fn bytes_at(&self, offset: usize, bytes: usize) -> &[u8] {
+        self.check(offset, bytes);
+        // SAFETY: in range and mapped for as long as `self`; the caller vouches that nobody writes.
+        unsafe { std::slice::from_raw_parts((self.address + offset) as *const u8, bytes) }
+    }
+
+    /// Part of the mapping as a mutable slice.
+    ///
+    /// # Safety
+    /// The caller owns these bytes alone while the slice lives.
+    #[allow(clippy::mut_from_ref)]
+    pub unsafe fn bytes_at_mut(&self, offset: usize, bytes: usize) -> &mut [u8] {
+        self.check(offset, bytes);
+        assert!(self.writable, "writing to a read-only mapping");
+        // SAFETY: in range, writable, mapped for as long as `self`; the caller vouches for exclusiveness.
+        unsafe { std::slice::from_raw_parts_mut((self.address + offset) as *mut u8, bytes) }
+    }
+
+    /// Writes to the page at `offset` without changing it, so that a copy-on-write page becomes private and an armed page
+    /// is disarmed.
+    pub fn touch_page(&self, offset: usize) {
+        self.word64(offset / PAGE_BYTES * PAGE_BYTES).fetch_or(0, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is owned and no borrow of it can outlive `self`.
+        unsafe { libc::munmap(self.address as *mut libc::c_void, self.bytes) };
+    }
+}

@@ -1,0 +1,147 @@
+//! Which pages were written (/proc/self/pagemap: the `PAGEMAP_SCAN` call and the entries themselves; see
+//! Documentation/admin-guide/mm/pagemap.rst of the kernel).
+
+use crate::{Failure, PAGE_BYTES};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+
+const PAGEMAP_SCAN: u64 = 3 << 30 | 96 << 16 | (b'f' as u64) << 8 | 16;
+const PAGE_IS_WRITTEN: u64 = 1 << 1;
+const PM_SCAN_WP_MATCHING: u64 = 1;
+const PM_SCAN_CHECK_WPASYNC: u64 = 2;
+
+/// Entry bit 55: written since the soft-dirty bits were last cleared.
+pub const ENTRY_SOFT_DIRTY: u64 = 1 << 55;
+/// Entry bit 61: a page of a file or of shared memory, not a private copy.
+pub const ENTRY_FILE: u64 = 1 << 61;
+/// Entry bits 62 and 63: the page has memory, or was swapped out.
+pub const ENTRY_POPULATED: u64 = 3 << 62;
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct PageRegion {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+#[repr(C)]
+#[derive(Debug, Default)]
+struct ScanArguments {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    regions: u64,
+    regions_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+/// The page map of this process.
+#[derive(Debug)]
+pub struct Pagemap {
+    file: File,
+    regions: Vec<PageRegion>,
+    entries: Vec<u64>,
+}
+
+/// How a scan ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scan {
+    /// All written pages were reported.
+    Complete,
+    /// Part of the range is not, or no longer, registered for asynchronous write protection: nothing is known of it.
+    Unwatched,
+}
+
+impl Pagemap {
+    /// Opens the page map.
+    pub fn open() -> Result<Pagemap, Failure> {
+        let file = File::open("/proc/self/pagemap").map_err(|source| Failure {
+            call: "open",
+            detail: "/proc/self/pagemap".into(),
+            source,
+        })?;
+        Ok(Pagemap { file, regions: vec![PageRegion::default(); 8192], entries: Vec::new() })
+    }
+
+    /// Calls `found` with the address and length of each run of pages in the range that are not armed; arms them if
+    /// `rearm`. The runs come in ascending order.
+    pub fn scan(
+        &mut self,
+        address: usize,
+        bytes: usize,
+        rearm: bool,
+        mut found: impl FnMut(usize, usize),
+    ) -> Result<Scan, Failure> {
+        let end = (address + bytes) as u64;
+        let mut arguments = ScanArguments {
+            size: std::mem::size_of::<ScanArguments>() as u64,
+            flags: PM_SCAN_CHECK_WPASYNC | if rearm { PM_SCAN_WP_MATCHING } else { 0 },
+            start: address as u64,
+            end,
+            regions: self.regions.as_mut_ptr() as u64,
+            regions_len: self.regions.len() as u64,
+            category_mask: PAGE_IS_WRITTEN,
+            return_mask: PAGE_IS_WRITTEN,
+            ..ScanArguments::default()
+        };
+        while arguments.start < end {
+            // SAFETY: the arguments name a live buffer of `regions_len` regions, which the kernel fills.
+            let count = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN as _, &mut arguments) };
+            if count < 0 {
+                let failure = Failure::last("ioctl(PAGEMAP_SCAN)", format!("{bytes} bytes at {address:#x}"));
+                return match failure.errno() {
+                    libc::EPERM => Ok(Scan::Unwatched),
+                    libc::EINTR => continue,
+                    _ => Err(failure),
+                };
+            }
+            for region in &self.regions[..(count as usize).min(self.regions.len())] {
+                found(region.start as usize, (region.end - region.start) as usize);
+            }
+            if arguments.walk_end <= arguments.start {
+                break;
+            }
+            arguments.start = arguments.walk_end;
+        }
+        Ok(Scan::Complete)
+    }
+
+    /// Calls `visit` with the index and the entry of each page of the range.
+    pub fn entries(&mut self, address: usize, pages: usize, mut visit: impl FnMut(usize, u64)) -> Result<(), Failure> {
+        const CHUNK: usize = 4096;
+        self.entries.resize(CHUNK.min(pages), 0);
+        let mut index = 0;
+        while index < pages {
+            let count = CHUNK.min(pages - index);
+            let buffer = &mut self.entries[..count];
+            let offset = (address / PAGE_BYTES + index) as u64 * 8;
+            self.file.read_exact_at(bytemuck::cast_slice_mut(buffer), offset).map_err(|source| Failure {
+                call: "pread",
+                detail: format!("/proc/self/pagemap at {offset}"),
+                source,
+            })?;
+            for (place, entry) in buffer.iter().enumerate() {
+                visit(index + place, *entry);
+            }
+            index += count;
+        }
+        Ok(())
+    }
+}
+
+/// Clears the soft-dirty bits of the whole process (Documentation/admin-guide/mm/soft-dirty.rst).
+pub fn clear_soft_dirty() -> Result<(), Failure> {
+    std::fs::write("/proc/self/clear_refs", "4").map_err(|source| Failure {
+        call: "write",
+        detail: "/proc/self/clear_refs".into(),
+        source,
+    })
+}

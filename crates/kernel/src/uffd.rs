@@ -1,0 +1,78 @@
+//! Asynchronous write protection (userfaultfd(2), `UFFD_FEATURE_WP_ASYNC`, Linux 6.7).
+//!
+//! An armed page takes one fault at its first write, in which the kernel itself disarms it; nobody is woken and no
+//! handler runs. What was written is found later with [`crate::pagemap::scan`].
+
+use crate::Failure;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+const UFFD_USER_MODE_ONLY: i32 = 1;
+const UFFD_API: u64 = 0xAA;
+const FEATURES: u64 =
+    FEATURE_PAGEFAULT_FLAG_WP | FEATURE_WP_HUGETLBFS_SHMEM | FEATURE_WP_UNPOPULATED | FEATURE_WP_ASYNC;
+const FEATURE_PAGEFAULT_FLAG_WP: u64 = 1;
+const FEATURE_WP_HUGETLBFS_SHMEM: u64 = 1 << 12;
+const FEATURE_WP_UNPOPULATED: u64 = 1 << 13;
+const FEATURE_WP_ASYNC: u64 = 1 << 15;
+const REGISTER_MODE_WP: u64 = 2;
+const WRITEPROTECT_MODE_WP: u64 = 1;
+
+// Numbers of linux/userfaultfd.h: _IOWR(0xAA, nr, size).
+const UFFDIO_API: u64 = request(3, 0x3F, 24);
+const UFFDIO_REGISTER: u64 = request(3, 0x00, 32);
+const UFFDIO_UNREGISTER: u64 = request(2, 0x01, 16);
+const UFFDIO_WRITEPROTECT: u64 = request(3, 0x06, 24);
+
+const fn request(direction: u64, number: u64, bytes: u64) -> u64 {
+    direction << 30 | bytes << 16 | 0xAA << 8 | number
+}
+
+/// A userfaultfd whose write protection is resolved by the kernel.
+#[derive(Debug)]
+pub struct Userfault {
+    descriptor: OwnedFd,
+}
+
+impl Userfault {
+    /// Opens one; an error says that this kernel cannot, or that this process may not.
+    pub fn open() -> Result<Userfault, Failure> {
+        // SAFETY: the call takes flags only.
+        let raw = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | UFFD_USER_MODE_ONLY) };
+        if raw < 0 {
+            return Err(Failure::last("userfaultfd", "UFFD_USER_MODE_ONLY"));
+        }
+        // SAFETY: the call returned a new descriptor, owned by nobody else.
+        let userfault = Userfault { descriptor: unsafe { OwnedFd::from_raw_fd(raw as i32) } };
+        let mut api = [UFFD_API, FEATURES, 0u64];
+        userfault.control("ioctl(UFFDIO_API)", UFFDIO_API, &mut api, "WP_ASYNC")?;
+        Ok(userfault)
+    }
+
+    fn control(&self, call: &'static str, number: u64, words: &mut [u64], detail: &str) -> Result<(), Failure> {
+        // SAFETY: `words` has at least the size encoded in the request number: each caller below passes that many.
+        match unsafe { libc::ioctl(self.descriptor.as_raw_fd(), number as _, words.as_mut_ptr()) } {
+            0 => Ok(()),
+            _ => Err(Failure::last(call, detail)),
+        }
+    }
+
+    /// Lets pages in this range be armed. They start unarmed.
+    pub fn register(&self, address: usize, bytes: usize) -> Result<(), Failure> {
+        let mut words = [address as u64, bytes as u64, REGISTER_MODE_WP, 0];
+        self.control("ioctl(UFFDIO_REGISTER)", UFFDIO_REGISTER, &mut words, &format!("{bytes} bytes at {address:#x}"))
+    }
+
+    /// Disarms the range and lets go of it.
+    pub fn unregister(&self, address: usize, bytes: usize) -> Result<(), Failure> {
+        let mut words = [address as u64, bytes as u64];
+        let detail = format!("{bytes} bytes at {address:#x}");
+        self.control("ioctl(UFFDIO_UNREGISTER)", UFFDIO_UNREGISTER, &mut words, &detail)
+    }
+
+    /// Arms every page of the range, those that have no memory yet included.
+    pub fn arm(&self, address: usize, bytes: usize) -> Result<(), Failure> {
+        let mut words = [address as u64, bytes as u64, WRITEPROTECT_MODE_WP];
+        let detail = format!("{bytes} bytes at {address:#x}");
+        self.control("ioctl(UFFDIO_WRITEPROTECT)", UFFDIO_WRITEPROTECT, &mut words, &detail)
+    }
+}

@@ -1,0 +1,240 @@
+//! Element types of variables.
+
+use serde::{Deserialize, Serialize};
+
+/// The type of a variable's elements. Byte order is the machine's own: a region never leaves its node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum DType {
+    /// Signed integer of 1, 2, 4 or 8 bytes.
+    Int(u8),
+    /// Unsigned integer of 1, 2, 4 or 8 bytes.
+    Uint(u8),
+    /// IEEE 754 number of 4 or 8 bytes.
+    Float(u8),
+    /// Two IEEE 754 numbers, real part first; 8 or 16 bytes in all.
+    Complex(u8),
+    /// One byte, 0 or 1.
+    Bool,
+    /// That many bytes without further meaning, zero-padded when they hold text.
+    Bytes(u32),
+    /// Named fields at fixed offsets.
+    Record {
+        /// The fields, in the order of their declaration.
+        fields: Vec<Field>,
+        /// Distance in bytes from one element to the next.
+        bytes: u32,
+    },
+}
+
+/// A field of a record.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Field {
+    /// Name, unique in its record.
+    pub name: String,
+    /// Type of the field.
+    pub dtype: DType,
+    /// Offset in bytes from the start of the element.
+    pub offset: u32,
+}
+
+/// In which order the elements of an array follow each other in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// Row-major, the last index runs fastest.
+    #[default]
+    C,
+    /// Column-major, the first index runs fastest.
+    Fortran,
+}
+
+/// Why a text or a record is not a dtype.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DTypeError {
+    /// The text names no type.
+    #[error("'{0}' is no dtype: use int8…int64, uint8…uint64, float32, float64, complex64, complex128, bool or bytesN")]
+    Unknown(String),
+    /// A record whose fields overlap, repeat, or reach past its end.
+    #[error("field '{field}' of a record: {why}")]
+    Field {
+        /// The field that is wrong.
+        field: String,
+        /// In what way.
+        why: &'static str,
+    },
+}
+
+impl DType {
+    /// Bytes of one element.
+    pub fn bytes(&self) -> usize {
+        match self {
+            DType::Int(n) | DType::Uint(n) | DType::Float(n) | DType::Complex(n) => *n as usize,
+            DType::Bool => 1,
+            DType::Bytes(n) => *n as usize,
+            DType::Record { bytes, .. } => *bytes as usize,
+        }
+    }
+
+    /// A record with each field behind the last one, without padding.
+    pub fn packed(fields: impl IntoIterator<Item = (impl Into<String>, DType)>) -> Result<DType, DTypeError> {
+        let mut end = 0;
+        let fields = fields
+            .into_iter()
+            .map(|(name, dtype)| {
+                let field = Field { name: name.into(), offset: end, dtype };
+                end += field.dtype.bytes() as u32;
+                field
+            })
+            .collect();
+        let record = DType::Record { fields, bytes: end };
+        record.check()?;
+        Ok(record)
+    }
+
+    /// Checks what the type system cannot: sizes, and that the fields of a record fit side by side.
+    pub fn check(&self) -> Result<(), DTypeError> {
+        let known = match self {
+            DType::Int(n) | DType::Uint(n) => matches!(n, 1 | 2 | 4 | 8),
+            DType::Float(n) => matches!(n, 4 | 8),
+            DType::Complex(n) => matches!(n, 8 | 16),
+            DType::Bool => true,
+            DType::Bytes(n) => *n > 0,
+            DType::Record { fields, bytes } => return check_record(fields, *bytes),
+        };
+        if known { Ok(()) } else { Err(DTypeError::Unknown(self.to_string())) }
+    }
+}
+
+fn check_record(fields: &[Field], bytes: u32) -> Result<(), DTypeError> {
+    let fail = |field: &Field, why| Err(DTypeError::Field { field: field.name.clone(), why });
+    if fields.is_empty() || bytes == 0 {
+        return Err(DTypeError::Unknown("record without fields".into()));
+    }
+    let mut spans: Vec<(u64, u64, &Field)> = Vec::with_capacity(fields.len());
+    for (index, field) in fields.iter().enumerate() {
+        field.dtype.check()?;
+        let end = field.offset as u64 + field.dtype.bytes() as u64;
+        if end > bytes as u64 {
+            return fail(field, "it reaches past the end of the record");
+        }
+        if fields[..index].iter().any(|other| other.name == field.name) {
+            return fail(field, "the name occurs twice");
+        }
+        spans.push((field.offset as u64, end, field));
+    }
+    spans.sort_by_key(|span| span.0);
+    match spans.windows(2).find(|pair| pair[0].1 > pair[1].0) {
+        Some(pair) => fail(pair[1].2, "it overlaps the field before it"),
+        None => Ok(()),
+    }
+}
+
+impl std::fmt::Display for DType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            DType::Int(n) => write!(f, "int{}", *n as u32 * 8),
+            DType::Uint(n) => write!(f, "uint{}", *n as u32 * 8),
+            DType::Float(n) => write!(f, "float{}", *n as u32 * 8),
+            DType::Complex(n) => write!(f, "complex{}", *n as u32 * 8),
+            DType::Bool => write!(f, "bool"),
+            DType::Bytes(n) => write!(f, "bytes{n}"),
+            DType::Record { fields, .. } => {
+                write!(f, "{{")?;
+                for (index, field) in fields.iter().enumerate() {
+                    let comma = if index == 0 { "" } else { ", " };
+                    write!(f, "{comma}{}: {}", field.name, field.dtype)?;
+                }
+                write!(f, "}}")
+            }
+        }
+    }
+}
+
+impl std::str::FromStr for DType {
+    type Err = DTypeError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let unknown = || DTypeError::Unknown(text.to_string());
+        if text == "bool" {
+            return Ok(DType::Bool);
+        }
+        let digits = text.find(|c: char| c.is_ascii_digit()).ok_or_else(unknown)?;
+        let (kind, number) = text.split_at(digits);
+        let number: u32 = number.parse().map_err(|_| unknown())?;
+        let bytes = u8::try_from(number / 8).ok().filter(|_| number % 8 == 0);
+        let dtype = match kind {
+            "int" => bytes.map(DType::Int),
+            "uint" => bytes.map(DType::Uint),
+            "float" => bytes.map(DType::Float),
+            "complex" => bytes.map(DType::Complex),
+            "bytes" => Some(DType::Bytes(number)),
+            _ => None,
+        }
+        .ok_or_else(unknown)?;
+        dtype.check().map_err(|_| unknown())?;
+        Ok(dtype)
+    }
+}
+
+/// In JSON a plain type is its name, and a record an object of its fields and size.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum DTypeJson {
+    Name(String),
+    Record { fields: Vec<Field>, bytes: u32 },
+}
+
+impl Serialize for DType {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            DType::Record { fields, bytes } => DTypeJson::Record { fields: fields.clone(), bytes: *bytes },
+            plain => DTypeJson::Name(plain.to_string()),
+        }
+        .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for DType {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let dtype = match DTypeJson::deserialize(deserializer)? {
+            DTypeJson::Name(name) => name.parse().map_err(serde::de::Error::custom)?,
+            DTypeJson::Record { fields, bytes } => DType::Record { fields, bytes },
+        };
+        dtype.check().map_err(serde::de::Error::custom)?;
+        Ok(dtype)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_plain_name_reads_back_as_itself() {
+        for name in
+            "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128 bool bytes17"
+                .split(' ')
+        {
+            assert_eq!(name.parse::<DType>().unwrap().to_string(), name);
+        }
+        for name in ["int7", "float16", "complex32", "bytes0", "int", "", "int99999999999", "str8"] {
+            assert!(name.parse::<DType>().is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn records_are_checked_and_survive_json() {
+        let cell = DType::packed([("rho", DType::Float(8)), ("id", DType::Int(4))]).unwrap();
+        assert_eq!(cell.bytes(), 12);
+        let text = serde_json::to_string(&cell).unwrap();
+        assert_eq!(serde_json::from_str::<DType>(&text).unwrap(), cell);
+        for bad in [
+            r#"{"fields":[],"bytes":4}"#,
+            r#"{"fields":[{"name":"a","dtype":"float64","offset":0}],"bytes":4}"#,
+            r#"{"fields":[{"name":"a","dtype":"int8","offset":0},{"name":"a","dtype":"int8","offset":1}],"bytes":4}"#,
+            r#"{"fields":[{"name":"a","dtype":"int32","offset":0},{"name":"b","dtype":"int8","offset":3}],"bytes":4}"#,
+        ] {
+            assert!(serde_json::from_str::<DType>(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What lies in a region's shared files, and how bytes found there are checked.
+//!
+//! Every offset in this crate is documented in `docs/format.md`, and a test holds that document against the constants
+//! here. Nothing in this crate does I/O: it turns bytes into checked values and back. Bytes read from a segment are
+//! hostile until they have passed through here, because any process of the same user may have written them.
+#![forbid(unsafe_code)]
+
+pub mod dtype;
+pub mod head;
+pub mod manifest;
+pub mod scalar;
+pub mod schema;
+pub mod table;
+
+pub use dtype::{DType, Field, Order};
+pub use manifest::{Extent, Manifest};
+pub use scalar::Scalar;
+pub use schema::{Schema, Variable};
+
+/// Bytes of a page, the unit in which content is tracked, copied and shared.
+pub const PAGE_BYTES: usize = 4096;
+/// Pages of a window, the unit of bookkeeping.
+pub const WINDOW_PAGES: usize = 512;
+/// Bytes of a window: one large page.
+pub const WINDOW_BYTES: usize = PAGE_BYTES * WINDOW_PAGES;
+/// Bytes of a block, the unit in which the `tables` file is allocated. A block holds one sub-table.
+pub const BLOCK_BYTES: usize = 512;
+/// Highest number of dimensions of a variable.
+pub const RANK_MAX: usize = 8;
+/// Number of planes a region can have; higher plane numbers have other meanings.
+pub const PLANES_MAX: usize = 254;
+
+/// Something in a shared file is not what its format says.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file} at byte {offset}: expected {expected}, found {found}")]
+pub struct Corrupt {
+    /// Name of the file inside the region's directory.
+    pub file: String,
+    /// Offset in bytes of the offending value.
+    pub offset: u64,
+    /// What a healthy file has there.
+    pub expected: String,
+    /// What is there.
+    pub found: String,
+}
+
+impl Corrupt {
+    /// Names a value that breaks the format.
+    pub fn new(file: &str, offset: usize, expected: impl ToString, found: impl ToString) -> Self {
+        Self { file: file.to_string(), offset: offset as u64, expected: expected.to_string(), found: found.to_string() }
+    }
+}

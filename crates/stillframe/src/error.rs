@@ -1,0 +1,318 @@
+//! What can go wrong, and what to do about it.
+
+use crate::DType;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use stillframe_kernel::Failure;
+use stillframe_segment::Corrupt;
+
+/// A result whose error is an [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Which of three things happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// The calling program asked for something that makes no sense.
+    Misuse,
+    /// The machine, its limits or another process are in the way.
+    Environment,
+    /// Shared files hold something that no healthy producer writes.
+    Corrupt,
+}
+
+/// Everything that can go wrong. No error leaves a region or a snapshot half changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A name that cannot be a region's or a variable's.
+    #[error("'{name}' cannot name a {what}: {why}")]
+    BadName {
+        /// The name.
+        name: String,
+        /// What it was to name.
+        what: &'static str,
+        /// Which rule it breaks.
+        why: &'static str,
+    },
+    /// An option with a value that makes no sense.
+    #[error("option {option}: {why}")]
+    BadOption {
+        /// The option.
+        option: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Versions must increase.
+    #[error("version {version} does not follow version {newest} of region '{region}': publish a higher number")]
+    NotIncreasing {
+        /// The region.
+        region: String,
+        /// The number given.
+        version: u64,
+        /// The number of the newest version.
+        newest: u64,
+    },
+    /// A variable that the region, or this version of it, does not have.
+    #[error("region '{region}' has no variable '{name}'; it has {}", list(.known))]
+    UnknownVariable {
+        /// The region.
+        region: String,
+        /// The name asked for.
+        name: String,
+        /// The names that exist.
+        known: Vec<String>,
+    },
+    /// A variable of that name exists already.
+    #[error(
+        "region '{region}' already has a variable '{name}': remove it first, or keep the handle of its first declaration"
+    )]
+    VariableExists {
+        /// The region.
+        region: String,
+        /// The name.
+        name: String,
+    },
+    /// The elements are of another type.
+    #[error("variable '{name}' holds {found}, not {expected}")]
+    WrongDType {
+        /// The variable.
+        name: String,
+        /// What the caller asked for.
+        expected: DType,
+        /// What the variable holds.
+        found: DType,
+    },
+    /// A shape that does not fit.
+    #[error("variable '{name}': {why}")]
+    WrongShape {
+        /// The variable.
+        name: String,
+        /// What does not fit.
+        why: String,
+    },
+    /// The call is for another kind of variable.
+    #[error("variable '{name}' is {found}, and this call is for {expected} variables")]
+    WrongKind {
+        /// The variable.
+        name: String,
+        /// What the call is for.
+        expected: &'static str,
+        /// What the variable is.
+        found: &'static str,
+    },
+    /// A range of bytes or elements that reaches past the end.
+    #[error("variable '{name}': range {start}..{end} is outside its {bytes} bytes")]
+    OutOfRange {
+        /// The variable.
+        name: String,
+        /// First byte.
+        start: usize,
+        /// Byte after the last.
+        end: usize,
+        /// Bytes there are.
+        bytes: usize,
+    },
+    /// The two snapshots are of different regions.
+    #[error("the snapshots are of different regions, '{left}' and '{right}'")]
+    DifferentRegions {
+        /// One region.
+        left: String,
+        /// The other.
+        right: String,
+    },
+    /// The handle belongs to the process that forked this one.
+    #[error("this handle of region '{region}' was made before fork: open the region again in the child")]
+    Forked {
+        /// The region.
+        region: String,
+    },
+    /// Another producer has the region.
+    #[error("region '{region}' has a living producer (its process said it was {pid}): end it, or choose another name")]
+    InUse {
+        /// The region.
+        region: String,
+        /// What the producer wrote as its process number.
+        pid: u32,
+    },
+    /// There is no such region.
+    #[error("there is no region '{region}' in {}: start its producer, wait for it, or name the right directory", dir.display())]
+    NoRegion {
+        /// The region.
+        region: String,
+        /// Where it was looked for.
+        dir: PathBuf,
+    },
+    /// The region belongs to somebody else.
+    #[error("{} may not be opened by this user: its owner can share it with the option 'mode' or a directory both can reach", path.display())]
+    Denied {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Nothing was published yet.
+    #[error("region '{region}' has no version yet")]
+    NoVersion {
+        /// The region.
+        region: String,
+    },
+    /// The version is not, or no longer, there.
+    #[error("region '{region}' does not have version {version} {}", range(.oldest, .newest))]
+    VersionGone {
+        /// The region.
+        region: String,
+        /// The number asked for.
+        version: u64,
+        /// Oldest version there is.
+        oldest: Option<u64>,
+        /// Newest version there is.
+        newest: Option<u64>,
+    },
+    /// Nothing happened in time.
+    #[error("region '{region}': waited {} ms for {what}", waited.as_millis())]
+    Timeout {
+        /// The region.
+        region: String,
+        /// What was waited for.
+        what: &'static str,
+        /// For how long.
+        waited: Duration,
+    },
+    /// Nobody will publish what is waited for.
+    #[error("the producer of region '{region}' is gone; its last version can still be read")]
+    ProducerGone {
+        /// The region.
+        region: String,
+    },
+    /// The file system is full.
+    #[error(
+        "{} has {free_bytes} bytes free and this needs {needed_bytes} more: free some, make it larger \
+         (mount -o remount,size=…), let go of old snapshots, keep fewer versions, or choose another directory",
+        path.display()
+    )]
+    NoSpace {
+        /// Where.
+        path: PathBuf,
+        /// What is missing.
+        needed_bytes: u64,
+        /// What is there.
+        free_bytes: u64,
+    },
+    /// The region's own bound is reached.
+    #[error(
+        "region '{region}' uses {used_bytes} of its bound of {bound_bytes} bytes and needs {needed_bytes} more; \
+         {held} versions are held by observers: raise the bound, or end those that hold ('still show' names them)"
+    )]
+    Bound {
+        /// The region.
+        region: String,
+        /// Bytes in use.
+        used_bytes: u64,
+        /// Bytes needed on top.
+        needed_bytes: u64,
+        /// The bound.
+        bound_bytes: u64,
+        /// Versions that observers hold.
+        held: usize,
+    },
+    /// All ring slots hold versions that cannot go.
+    #[error("region '{region}' has all {slots} versions it can have, {held} of them held by observers")]
+    NoSlot {
+        /// The region.
+        region: String,
+        /// Slots of the ring.
+        slots: usize,
+        /// Versions that observers hold.
+        held: usize,
+    },
+    /// The process has no address ranges left.
+    #[error("no memory mapping left ({failure}): raise vm.max_map_count, let go of snapshots, or read chunk-wise")]
+    NoMappings {
+        /// The call.
+        failure: Failure,
+    },
+    /// The process or the machine has no file descriptors left.
+    #[error("{}: no file descriptor left ({failure}): raise 'ulimit -n' or close files", path.display())]
+    NoFiles {
+        /// The file that was to be opened.
+        path: PathBuf,
+        /// The call.
+        failure: Failure,
+    },
+    /// The tracker asked for does not work here.
+    #[error("the tracker {tracker} does not work here: {why}; 'still doctor' says which do")]
+    NoTracker {
+        /// The tracker.
+        tracker: &'static str,
+        /// Why not.
+        why: String,
+    },
+    /// Any other system call that failed.
+    #[error("{}: {failure}", path.display())]
+    System {
+        /// The file it was about.
+        path: PathBuf,
+        /// The call.
+        failure: Failure,
+    },
+    /// A shared file is damaged.
+    #[error("{}/{corrupt}: the region is damaged; 'still verify' says how far, 'still rm' removes it", dir.display())]
+    Corrupt {
+        /// The region's directory.
+        dir: PathBuf,
+        /// File, offset, and what was found.
+        corrupt: Corrupt,
+    },
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+fn range(oldest: &Option<u64>, newest: &Option<u64>) -> String {
+    match (oldest, newest) {
+        (Some(oldest), Some(newest)) => format!("(oldest {oldest}, newest {newest})"),
+        _ => "(it has none)".into(),
+    }
+}
+
+impl Error {
+    /// Which of three things happened.
+    pub fn family(&self) -> Family {
+        match self {
+            Error::BadName { .. }
+            | Error::BadOption { .. }
+            | Error::NotIncreasing { .. }
+            | Error::UnknownVariable { .. }
+            | Error::VariableExists { .. }
+            | Error::WrongDType { .. }
+            | Error::WrongShape { .. }
+            | Error::WrongKind { .. }
+            | Error::OutOfRange { .. }
+            | Error::DifferentRegions { .. }
+            | Error::Forked { .. } => Family::Misuse,
+            Error::Corrupt { .. } => Family::Corrupt,
+            _ => Family::Environment,
+        }
+    }
+
+    /// The error of a system call about `path`, with the causes told apart that a user can do something about.
+    pub(crate) fn system(path: &Path, failure: Failure) -> Error {
+        let path = path.to_path_buf();
+        match failure.errno() {
+            libc::EMFILE | libc::ENFILE => Error::NoFiles { path, failure },
+            libc::ENOMEM if failure.call == "mmap" || failure.call == "mremap" => Error::NoMappings { failure },
+            libc::EACCES | libc::EPERM if failure.call == "open" => Error::Denied { path },
+            libc::ENOSPC => Error::NoSpace { free_bytes: free_bytes(&path), needed_bytes: 0, path },
+            _ => Error::System { path, failure },
+        }
+    }
+
+    /// The error of a standard library call about `path`.
+    pub(crate) fn io(call: &'static str, path: &Path, source: std::io::Error) -> Error {
+        Error::system(path, Failure { call, detail: String::new(), source })
+    }
+}
+
+fn free_bytes(path: &Path) -> u64 {
+    let dir = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+    std::fs::File::open(dir).ok().and_then(|dir| stillframe_kernel::space::free_bytes(&dir).ok()).unwrap_or(0)
+}

@@ -1,0 +1,227 @@
+//! Where a region's files lie, and the shared head and lease files seen through the protocol's eyes.
+
+use crate::{Error, Result};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use stillframe_kernel::fork::Unforked;
+use stillframe_kernel::lock::{self, Kind};
+use stillframe_kernel::map::Mapping;
+use stillframe_protocol::{Board, Leases, Newest, Stamp};
+use stillframe_segment::head::{self, Counter, Descriptor};
+
+/// Name of the file that carries the locks.
+pub(crate) const LEASE_FILE: &str = "lease";
+
+/// The directory that holds regions: `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`.
+pub fn root() -> PathBuf {
+    match std::env::var_os("STILLFRAME_DIR") {
+        Some(dir) if !dir.is_empty() => dir.into(),
+        _ => PathBuf::from(format!("/dev/shm/stillframe-{}", stillframe_kernel::user_id())),
+    }
+}
+
+/// Checks a region's name and returns its directory.
+pub(crate) fn region_dir(root: &Path, name: &str) -> Result<PathBuf> {
+    let why = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > 200 {
+        "it is longer than 200 bytes"
+    } else if name.starts_with(['.', '/']) || name.ends_with('/') {
+        "it starts with '.' or '/', or ends with '/'"
+    } else if name.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
+        "a part of it is empty or starts with '.'"
+    } else if !name.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c)) {
+        "only letters, digits, '.', '_', '-' and '/' are allowed"
+    } else {
+        return Ok(root.join(name));
+    };
+    Err(Error::BadName { name: name.into(), what: "region", why })
+}
+
+pub(crate) fn plane_file(plane: usize) -> String {
+    format!("plane.{plane}")
+}
+
+pub(crate) fn schema_file(number: u32) -> String {
+    format!("schema.{number}")
+}
+
+/// The shared head of a region.
+#[derive(Debug)]
+pub(crate) struct Head {
+    map: Mapping,
+}
+
+impl Head {
+    pub(crate) fn map(file: &File, path: &Path, writable: bool) -> Result<Head> {
+        let map = Mapping::shared(file, 0, head::HEAD_BYTES, writable).map_err(|f| Error::system(path, f))?;
+        Ok(Head { map })
+    }
+
+    pub(crate) fn bell(&self) -> &std::sync::atomic::AtomicU32 {
+        self.map.word32(head::BELL_AT)
+    }
+
+    /// Lets everybody who waits look again.
+    pub(crate) fn ring(&self) {
+        self.bell().fetch_add(1, Ordering::Release);
+        stillframe_kernel::futex::wake_all(self.bell());
+    }
+
+    pub(crate) fn counter(&self, counter: Counter) -> u64 {
+        self.map.word64(head::COUNTERS_AT + 8 * counter as usize).load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add(&self, counter: Counter, amount: u64) {
+        let word = self.map.word64(head::COUNTERS_AT + 8 * counter as usize);
+        word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    }
+
+    pub(crate) fn set(&self, counter: Counter, value: u64) {
+        self.map.word64(head::COUNTERS_AT + 8 * counter as usize).store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn number32(&self, at: usize) -> u32 {
+        self.map.word32(at).load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_number32(&self, at: usize, value: u32) {
+        self.map.word32(at).store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn number64(&self, at: usize) -> u64 {
+        self.map.word64(at).load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_number64(&self, at: usize, value: u64) {
+        self.map.word64(at).store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn descriptor(&self, slot: usize) -> Descriptor {
+        let at = head::descriptor_at(slot) + 8;
+        Descriptor::decode(std::array::from_fn(|word| self.map.word64(at + 8 * word).load(Ordering::Relaxed)))
+    }
+
+    pub(crate) fn set_descriptor(&self, slot: usize, descriptor: &Descriptor) {
+        let at = head::descriptor_at(slot) + 8;
+        for (word, value) in descriptor.encode().into_iter().enumerate() {
+            self.map.word64(at + 8 * word).store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Board for Head {
+    fn newest(&self) -> Newest {
+        Newest(self.map.word64(head::NEWEST_AT).load(Ordering::Acquire))
+    }
+
+    fn set_newest(&self, newest: Newest) {
+        self.map.word64(head::NEWEST_AT).store(newest.0, Ordering::Release);
+    }
+
+    fn stamp(&self, slot: usize) -> Stamp {
+        Stamp(self.map.word64(head::descriptor_at(slot)).load(Ordering::Acquire))
+    }
+
+    fn set_stamp(&self, slot: usize, stamp: Stamp) {
+        self.map.word64(head::descriptor_at(slot)).store(stamp.0, Ordering::Release);
+    }
+
+    fn slots(&self) -> usize {
+        head::SLOTS
+    }
+}
+
+/// Each slot owns this much of the lease file's address space, so that the length of a lock can tell when it was taken.
+const SLOT_STRIDE: u64 = 1 << 40;
+/// Where the producer's lock lies.
+const LIVENESS_AT: u64 = 1 << 62;
+
+/// The lease file of a region, through one opening of it.
+#[derive(Debug)]
+pub(crate) struct LeaseFile {
+    file: Unforked,
+    path: PathBuf,
+    region: String,
+    /// How many snapshots of this opening hold each slot. Locks of one opening merge, so they are counted here.
+    holds: Mutex<[u32; head::SLOTS]>,
+}
+
+impl LeaseFile {
+    pub(crate) fn new(file: File, path: PathBuf, region: &str) -> LeaseFile {
+        let holds = Mutex::new([0; head::SLOTS]);
+        LeaseFile { file: Unforked::new(file), path, region: region.into(), holds }
+    }
+
+    pub(crate) fn file(&self) -> Result<&File> {
+        self.file.get().ok_or_else(|| Error::Forked { region: self.region.clone() })
+    }
+
+    /// Takes the producer's lock, which it keeps for life; `false` if another producer has it.
+    pub(crate) fn try_produce(&self) -> Result<bool> {
+        lock::try_lock(self.file()?, Kind::Write, LIVENESS_AT, 1).map_err(|f| Error::system(&self.path, f))
+    }
+
+    /// Gives the producer's lock back.
+    pub(crate) fn end_producing(&self) {
+        if let Ok(file) = self.file() {
+            // The lock goes with the file anyway; this only makes it go before the bell is rung.
+            let _ = lock::unlock(file, LIVENESS_AT, 1);
+        }
+    }
+
+    /// Whether a producer lives.
+    pub(crate) fn is_produced(&self) -> Result<bool> {
+        lock::is_held(self.file()?, Kind::Read, LIVENESS_AT, 1).map_err(|f| Error::system(&self.path, f))
+    }
+}
+
+impl Leases for LeaseFile {
+    type Error = Error;
+
+    fn hold(&self, slot: usize) -> Result<()> {
+        let file = self.file()?;
+        let mut holds = self.holds.lock().unwrap_or_else(|poison| poison.into_inner());
+        if holds[slot] == 0 {
+            let length = 1 + monotonic_ms().min(SLOT_STRIDE - 2);
+            lock::try_lock(file, Kind::Read, slot as u64 * SLOT_STRIDE, length)
+                .map_err(|f| Error::system(&self.path, f))?;
+        }
+        holds[slot] += 1;
+        Ok(())
+    }
+
+    fn release(&self, slot: usize) {
+        let Ok(file) = self.file() else { return };
+        let mut holds = self.holds.lock().unwrap_or_else(|poison| poison.into_inner());
+        holds[slot] = holds[slot].saturating_sub(1);
+        if holds[slot] == 0 {
+            // An unlock of one's own lock cannot fail in a way that could be mended.
+            let _ = lock::unlock(file, slot as u64 * SLOT_STRIDE, SLOT_STRIDE);
+        }
+    }
+
+    fn is_held(&self, slot: usize) -> Result<bool> {
+        lock::is_held(self.file()?, Kind::Write, slot as u64 * SLOT_STRIDE, 1).map_err(|f| Error::system(&self.path, f))
+    }
+}
+
+/// Slot and time of taking, in milliseconds of [`monotonic_ms`], of a lock with this range; `None` for other locks.
+pub(crate) fn decode_hold(start: u64, end: u64) -> Option<(usize, u64)> {
+    let slot = (start / SLOT_STRIDE) as usize;
+    (slot < head::SLOTS && start.is_multiple_of(SLOT_STRIDE)).then(|| (slot, end - start))
+}
+
+/// Milliseconds of the machine's monotonic clock, the same in all processes.
+pub(crate) fn monotonic_ms() -> u64 {
+    stillframe_kernel::monotonic_ns() / 1_000_000
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn unix_ns() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos().min(u64::MAX as u128) as u64)
+}

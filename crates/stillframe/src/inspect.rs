@@ -1,0 +1,442 @@
+//! Looking at regions from outside: which exist, who holds what, what is damaged, what can go.
+
+use crate::files::{self, Head, LEASE_FILE, LeaseFile, plane_file};
+use crate::observer::{Observer, VersionInfo};
+use crate::tracker::TrackerKind;
+use crate::{Corrupt, Error, Result};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use stillframe_protocol::{Board, Leases};
+use stillframe_segment::PLANES_MAX;
+use stillframe_segment::head::{self, Counter};
+
+pub use crate::diagnose::{Diagnosis, Fact, TrackerProbe, diagnose};
+pub use crate::files::root;
+
+/// Whether a region has a producer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// Its producer lives.
+    Live,
+    /// Its producer is gone; the next one of the name recovers it.
+    Dead,
+    /// Its creation was never finished.
+    Incomplete,
+    /// It cannot be read, for the reason given.
+    Unreadable(String),
+}
+
+/// The memory of a plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlaneInfo {
+    /// Number of the plane.
+    pub index: usize,
+    /// Bytes of memory behind it.
+    pub allocated_bytes: u64,
+}
+
+/// What can be said of a region from outside.
+#[derive(Debug, Clone)]
+pub struct RegionInfo {
+    /// Name.
+    pub name: String,
+    /// Directory.
+    pub path: PathBuf,
+    /// Whether it has a producer.
+    pub state: State,
+    /// The newest version.
+    pub newest: Option<u64>,
+    /// The versions that exist, ascending.
+    pub versions: Vec<VersionInfo>,
+    /// Time of creation in nanoseconds since 1970.
+    pub created_ns: u64,
+    /// Bytes of memory behind all of its files.
+    pub allocated_bytes: u64,
+    /// The planes.
+    pub planes: Vec<PlaneInfo>,
+    /// Bytes of working memory of managed variables that exist beside the planes, as far as the producer says.
+    pub working_bytes: u64,
+    /// What the last producer wrote as its process number.
+    pub producer_pid: u32,
+    /// Versions kept though nobody holds them.
+    pub keep: u32,
+    /// Bound on plane bytes.
+    pub bound_bytes: Option<u64>,
+    /// The last producer's tracker.
+    pub tracker: Option<TrackerKind>,
+    /// Versions published.
+    pub published: u64,
+    /// Publishes left out.
+    pub skipped: u64,
+    /// Pages found dirty, over all publishes.
+    pub dirty_pages: u64,
+    /// Pages copied, over all publishes.
+    pub copied_pages: u64,
+    /// Time spent in publish, in nanoseconds.
+    pub publish_ns: u64,
+}
+
+/// A process, or as much as can be known of it, that holds a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Process number; `None` if it belongs to another user.
+    pub pid: Option<i32>,
+    /// Name of its program.
+    pub command: Option<String>,
+    /// Its state as the kernel's letter: `T` is stopped, `?` unknown.
+    pub state: char,
+    /// The version it holds.
+    pub version: Option<u64>,
+    /// For how long, in milliseconds.
+    pub age_ms: u64,
+}
+
+/// What a removal gave back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Removed {
+    /// Bytes of memory, less those that observers still hold.
+    pub bytes: u64,
+}
+
+/// The regions below a directory, by name.
+///
+/// # Errors
+/// Environment if the directory cannot be read; a directory that is not there has no regions.
+pub fn regions(dir: &Path) -> Result<Vec<RegionInfo>> {
+    let mut names = Vec::new();
+    find(dir, String::new(), 0, &mut names)?;
+    names.sort();
+    names.iter().map(|name| region(dir, name)).collect()
+}
+
+fn find(dir: &Path, prefix: String, depth: usize, names: &mut Vec<String>) -> Result<()> {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        // A directory of another user inside one's own is not one's own business.
+        Err(_) if depth > 0 => return Ok(()),
+        Err(error) => return Err(Error::io("open", dir, error)),
+    };
+    for entry in entries.flatten() {
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        if files::region_dir(Path::new(""), &name).is_err() {
+            continue;
+        }
+        let path = entry.path();
+        if path.join(LEASE_FILE).exists() || path.join(head::FILE).exists() || std::fs::read_dir(&path).is_err() {
+            names.push(name);
+        } else if depth < 8 {
+            find(&path, format!("{name}/"), depth + 1, names)?;
+        }
+    }
+    Ok(())
+}
+
+/// What can be said of one region. One that is damaged or another user's is described as far as possible.
+///
+/// # Errors
+/// [`Error::NoRegion`] if there is none of this name.
+pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
+    let path = files::region_dir(dir, name)?;
+    if !path.is_dir() {
+        return Err(Error::NoRegion { region: name.into(), dir: dir.to_path_buf() });
+    }
+    let planes = planes(&path);
+    let mut info = RegionInfo {
+        name: name.into(),
+        state: State::Incomplete,
+        newest: None,
+        versions: Vec::new(),
+        created_ns: 0,
+        allocated_bytes: allocated_bytes(&path),
+        planes,
+        working_bytes: 0,
+        producer_pid: 0,
+        keep: 0,
+        bound_bytes: None,
+        tracker: None,
+        published: 0,
+        skipped: 0,
+        dirty_pages: 0,
+        copied_pages: 0,
+        publish_ns: 0,
+        path,
+    };
+    let observer = match Observer::options().dir(dir).open(name) {
+        Ok(observer) => observer,
+        Err(Error::NoRegion { .. }) if info.path.read_dir().is_ok() => return Ok(info),
+        Err(error) => {
+            info.state = State::Unreadable(error.to_string());
+            return Ok(info);
+        }
+    };
+    let shared = &observer.shared.head;
+    info.state = if observer.producer_alive() { State::Live } else { State::Dead };
+    info.versions = observer.versions()?;
+    info.newest = info.versions.iter().rev().find(|version| !version.retiring).map(|version| version.version);
+    info.created_ns = shared.number64(head::CREATED_NS_AT);
+    info.producer_pid = shared.number32(head::PRODUCER_PID_AT);
+    info.keep = shared.number32(head::KEEP_AT);
+    info.bound_bytes = Some(shared.number64(head::BOUND_BYTES_AT)).filter(|bytes| *bytes != 0);
+    info.tracker = TrackerKind::from_code(shared.number32(head::TRACKER_AT));
+    info.published = shared.counter(Counter::Published);
+    info.skipped = shared.counter(Counter::Skipped);
+    info.dirty_pages = shared.counter(Counter::DirtyPages);
+    info.copied_pages = shared.counter(Counter::CopiedPages);
+    info.publish_ns = shared.counter(Counter::PublishNs);
+    info.working_bytes = shared.counter(Counter::WorkingBytes);
+    Ok(info)
+}
+
+fn planes(path: &Path) -> Vec<PlaneInfo> {
+    let allocated = |index: usize| std::fs::metadata(path.join(plane_file(index))).ok().map(|meta| meta.blocks() * 512);
+    (0..PLANES_MAX)
+        .map_while(|index| allocated(index).map(|bytes| PlaneInfo { index, allocated_bytes: bytes }))
+        .collect()
+}
+
+fn allocated_bytes(path: &Path) -> u64 {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.blocks() * 512).sum()
+}
+
+/// Who holds versions of a region, longest first.
+///
+/// # Errors
+/// As [`region`].
+pub fn holders(dir: &Path, name: &str) -> Result<Vec<Holder>> {
+    let path = files::region_dir(dir, name)?;
+    let observer = Observer::options().dir(dir).open(name)?;
+    let lease = path.join(LEASE_FILE);
+    let meta = std::fs::metadata(&lease).map_err(|error| Error::io("open", &lease, error))?;
+    let now = files::monotonic_ms();
+    let version = |slot: usize| {
+        let stamp = observer.shared.head.stamp(slot);
+        (stamp.sequence() > 0).then(|| observer.shared.head.descriptor(slot).version)
+    };
+    let mut found = Vec::new();
+    let mut seen = Vec::new();
+    let entries = std::fs::read_dir("/proc").map_err(|error| Error::io("open", Path::new("/proc"), error))?;
+    for entry in entries.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        for (slot, taken_ms) in holds_of(pid, &meta) {
+            seen.push((slot, taken_ms));
+            let (command, state) = process(pid);
+            found.push(Holder {
+                pid: Some(pid),
+                command,
+                state,
+                version: version(slot),
+                age_ms: now.saturating_sub(taken_ms),
+            });
+        }
+    }
+    // Locks of processes that may not be looked into are known to the kernel's list of locks.
+    for (slot, taken_ms) in listed_holds(&meta) {
+        if let Some(index) = seen.iter().position(|hold| *hold == (slot, taken_ms)) {
+            seen.swap_remove(index);
+            continue;
+        }
+        let age_ms = now.saturating_sub(taken_ms);
+        found.push(Holder { pid: None, command: None, state: '?', version: version(slot), age_ms });
+    }
+    found.sort_by_key(|holder| std::cmp::Reverse(holder.age_ms));
+    Ok(found)
+}
+
+/// Leases that a process has on the file with this metadata, from what /proc tells of its open files.
+fn holds_of(pid: i32, meta: &std::fs::Metadata) -> Vec<(usize, u64)> {
+    let mut found = Vec::new();
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return found };
+    for entry in entries.flatten() {
+        let same =
+            std::fs::metadata(entry.path()).is_ok_and(|file| file.ino() == meta.ino() && file.dev() == meta.dev());
+        if !same {
+            continue;
+        }
+        let info = format!("/proc/{pid}/fdinfo/{}", entry.file_name().to_string_lossy());
+        let text = std::fs::read_to_string(info).unwrap_or_default();
+        found.extend(text.lines().filter_map(|line| parse_lock(line.strip_prefix("lock:")?, None)));
+    }
+    found
+}
+
+fn listed_holds(meta: &std::fs::Metadata) -> Vec<(usize, u64)> {
+    let text = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    text.lines().filter_map(|line| parse_lock(line, Some(meta.ino()))).collect()
+}
+
+/// Slot and time of a lease from a line such as `1: OFDLCK  ADVISORY  READ -1 00:19:7 1099511627776 1099511640000`.
+fn parse_lock(line: &str, inode: Option<u64>) -> Option<(usize, u64)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let kind = words.iter().position(|word| *word == "OFDLCK")?;
+    let [mode, _pid, file, start, end] = words.get(kind + 2..kind + 7)? else { return None };
+    if *mode != "READ" {
+        return None;
+    }
+    let found: u64 = file.rsplit(':').next()?.parse().ok()?;
+    if inode.is_some_and(|inode| inode != found) {
+        return None;
+    }
+    files::decode_hold(start.parse().ok()?, end.parse().ok()?)
+}
+
+fn process(pid: i32) -> (Option<String>, char) {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let parts = text.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')'));
+    match parts {
+        Some((command, rest)) => (Some(command.to_string()), rest.trim_start().chars().next().unwrap_or('?')),
+        None => (None, '?'),
+    }
+}
+
+/// Removes a region. Observers keep what they hold. With `force`, a living producer loses its files too: it goes on into
+/// files that nobody can open any more.
+///
+/// # Errors
+/// [`Error::InUse`] while the producer lives, without `force`.
+pub fn remove(dir: &Path, name: &str, force: bool) -> Result<Removed> {
+    let path = files::region_dir(dir, name)?;
+    if !path.is_dir() {
+        return Err(Error::NoRegion { region: name.into(), dir: dir.to_path_buf() });
+    }
+    let bytes = allocated_bytes(&path);
+    let lease = path.join(LEASE_FILE);
+    let _lock = match File::options().read(true).write(true).open(&lease) {
+        Ok(file) => {
+            let leases = LeaseFile::new(file, lease, name);
+            // The lock is kept while the files go, so that no producer can begin among them.
+            if !leases.try_produce()? && !force {
+                let pid = region(dir, name).map_or(0, |info| info.producer_pid);
+                return Err(Error::InUse { region: name.into(), pid });
+            }
+            Some(leases)
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(Error::io("open", &lease, error)),
+    };
+    remove_files(dir, &path)?;
+    Ok(Removed { bytes })
+}
+
+/// Removes a region's files, the lease last, and the directories that are then empty.
+pub(crate) fn remove_files(root: &Path, dir: &Path) -> Result<()> {
+    let unlink = |path: &Path| match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("unlink", path, error)),
+        _ => Ok(()),
+    };
+    let entries = std::fs::read_dir(dir).map_err(|error| Error::io("open", dir, error))?;
+    // The head first: without it nobody takes the rest for a region.
+    unlink(&dir.join(head::FILE))?;
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let ours = name == "tables" || name.starts_with("plane.") || name.starts_with("schema.");
+        if ours {
+            unlink(&entry.path())?;
+        }
+    }
+    unlink(&dir.join(LEASE_FILE))?;
+    let mut at = dir;
+    while at != root && std::fs::remove_dir(at).is_ok() {
+        let Some(parent) = at.parent() else { break };
+        at = parent;
+    }
+    Ok(())
+}
+
+/// Removes every region whose producer is gone and that nobody holds. Returns each with what came of it.
+///
+/// # Errors
+/// As [`regions`].
+pub fn collect(dir: &Path) -> Result<Vec<(String, Result<Removed>)>> {
+    let mut done = Vec::new();
+    for info in collectable(dir)? {
+        let result = remove(dir, &info.name, false);
+        done.push((info.name, result));
+    }
+    Ok(done)
+}
+
+/// The regions that [`collect`] would remove.
+///
+/// # Errors
+/// As [`regions`].
+pub fn collectable(dir: &Path) -> Result<Vec<RegionInfo>> {
+    let all = regions(dir)?;
+    Ok(all
+        .into_iter()
+        .filter(|info| match info.state {
+            State::Dead => !is_held(dir, &info.name),
+            State::Incomplete => !is_produced(dir, &info.name),
+            _ => false,
+        })
+        .collect())
+}
+
+fn is_held(dir: &Path, name: &str) -> bool {
+    let observer = Observer::options().dir(dir).open(name);
+    observer.is_ok_and(|observer| (0..head::SLOTS).any(|slot| observer.shared.leases.is_held(slot).unwrap_or(true)))
+}
+
+fn is_produced(dir: &Path, name: &str) -> bool {
+    let path = dir.join(name).join(LEASE_FILE);
+    File::open(&path).is_ok_and(|file| LeaseFile::new(file, path, name).is_produced().unwrap_or(true))
+}
+
+/// Looks for damage: reads all that describes the versions of a region. No finding means that all of it is sound.
+///
+/// # Errors
+/// Environment if the region cannot be opened for another reason than damage.
+pub fn verify(dir: &Path, name: &str) -> Result<Vec<Corrupt>> {
+    let mut findings = Vec::new();
+    let observer = match Observer::options().dir(dir).open(name) {
+        Ok(observer) => observer,
+        Err(Error::Corrupt { corrupt, .. }) => return Ok(vec![corrupt]),
+        Err(error) => return Err(error),
+    };
+    let mut check = |result: Result<()>| match result {
+        Err(Error::Corrupt { corrupt, .. }) => {
+            if !findings.contains(&corrupt) {
+                findings.push(corrupt);
+            }
+            Ok(())
+        }
+        other => other,
+    };
+    check(check_newest(&observer.shared.head).map_err(|corrupt| observer.shared.corrupt(corrupt)))?;
+    for version in observer.versions()?.iter().filter(|version| !version.retiring) {
+        match observer.version(version.version) {
+            Err(Error::VersionGone { .. }) => {}
+            Err(error) => check(Err(error))?,
+            Ok(snapshot) => {
+                for variable in snapshot.variables() {
+                    check(snapshot.chunks(&variable.name).map(drop))?;
+                }
+            }
+        }
+    }
+    Ok(findings)
+}
+
+fn check_newest(shared: &Head) -> Result<(), Corrupt> {
+    let newest = shared.newest();
+    if newest.sequence() == 0 {
+        return Ok(());
+    }
+    if newest.slot() >= head::SLOTS {
+        let expected = format!("a slot below {}", head::SLOTS);
+        return Err(Corrupt::new(head::FILE, head::NEWEST_AT, expected, newest.slot()));
+    }
+    let stamp = shared.stamp(newest.slot());
+    let live = stillframe_protocol::Stamp::new(newest.sequence(), stillframe_protocol::State::Live);
+    // Between reading the two, a living producer may have gone on.
+    if stamp != live && shared.newest() == newest {
+        let expected = format!("version {} live", newest.sequence());
+        return Err(Corrupt::new(head::FILE, head::descriptor_at(newest.slot()), expected, format!("{stamp:?}")));
+    }
+    Ok(())
+}

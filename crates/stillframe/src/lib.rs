@@ -1,0 +1,44 @@
+//! Look at a running simulation without stopping it.
+//!
+//! A program creates a [`Region`], gives it variables, and publishes numbered versions of them. Any number of other
+//! programs open an [`Observer`] on it at any time and take [`Snapshot`]s: read-only, consistent, and unchanged for as long
+//! as they are held. Nobody locks and nobody waits; pages that did not change exist once.
+//!
+//! Start with `docs/start.md`; the mechanism is told in `docs/architecture.md` and the shared files in `docs/format.md`.
+//! Handles do not survive `fork`: a child opens its own.
+#![deny(unsafe_code)]
+
+mod diagnose;
+mod element;
+mod error;
+mod files;
+pub mod inspect;
+mod loan;
+mod managed;
+mod mask;
+mod observer;
+mod options;
+mod place;
+mod planes;
+mod producer;
+mod publish;
+mod region;
+mod snapshot;
+mod sticky;
+mod tables;
+mod tracker;
+
+pub use element::Element;
+pub use error::{Error, Family, Result};
+pub use loan::{Loan, LoanBytes};
+pub use num_complex::Complex;
+pub use observer::{Observer, ObserverOptions, Snapshots, VersionInfo};
+pub use options::{RegionOptions, Rule};
+pub use region::{
+    Array, Attributes, Declaration, Kind, Loaned, Outcome, Publication, Published, Region, Statistics, Tracked,
+    VariableId,
+};
+pub use snapshot::{Chunk, Chunks, Snapshot, VariableView, View};
+pub use stillframe_segment::dtype::{DTypeError, Field};
+pub use stillframe_segment::{Corrupt, DType, Order, PAGE_BYTES, RANK_MAX, Scalar};
+pub use tracker::{TRACKERS, TrackerKind};

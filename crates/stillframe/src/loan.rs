@@ -1,0 +1,202 @@
+//! Loans: free slots the application writes into directly.
+
+use crate::planes::Assignment;
+use crate::{Element, Error, Result};
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use stillframe_kernel::map::Mapping;
+
+const WRITING: u8 = 0;
+const SUBMITTED: u8 = 1;
+const DISCARDED: u8 = 2;
+
+/// Whether a loan is being written, was submitted, or was given back.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ticket(Arc<AtomicU8>);
+
+impl Ticket {
+    fn set(&self, state: u8) {
+        self.0.store(state, Ordering::Release);
+    }
+
+    pub(crate) fn is_submitted(&self) -> bool {
+        self.0.load(Ordering::Acquire) == SUBMITTED
+    }
+
+    pub(crate) fn is_discarded(&self) -> bool {
+        self.0.load(Ordering::Acquire) == DISCARDED
+    }
+}
+
+/// The producer's side of a loan.
+#[derive(Debug)]
+pub(crate) struct OpenLoan {
+    pub(crate) ticket: Ticket,
+    pub(crate) assignments: Vec<Assignment>,
+}
+
+/// Slots on loan, as bytes. What they hold at first is unspecified: write all of them.
+///
+/// Dropping it without [`submit`](LoanBytes::submit) gives the slots back unpublished.
+#[derive(Debug)]
+pub struct LoanBytes {
+    map: Arc<Mapping>,
+    bytes: usize,
+    ticket: Ticket,
+}
+
+impl LoanBytes {
+    pub(crate) fn new(map: Arc<Mapping>, bytes: usize, ticket: Ticket) -> LoanBytes {
+        LoanBytes { map, bytes, ticket }
+    }
+
+    /// Address of the first byte, on a page boundary.
+    pub fn ptr(&self) -> *mut u8 {
+        self.map.address() as *mut u8
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Hands the content to the next publish. Nothing is copied; the memory must not be written any more.
+    pub fn submit(self) {
+        self.ticket.set(SUBMITTED);
+    }
+}
+
+impl Deref for LoanBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        #[allow(unsafe_code)]
+        // SAFETY: the slots belong to this loan alone until it ends: no version shows them and no other loan has them.
+        unsafe {
+            self.map.bytes_at(0, self.bytes)
+        }
+    }
+}
+
+impl DerefMut for LoanBytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        #[allow(unsafe_code)]
+        // SAFETY: as for `deref`, and `self` is borrowed exclusively.
+        unsafe {
+            self.map.bytes_at_mut(0, self.bytes)
+        }
+    }
+}
+
+impl Drop for LoanBytes {
+    fn drop(&mut self) {
+        // After `submit` this finds the ticket submitted and leaves it so.
+        let _ = self.ticket.0.compare_exchange(WRITING, DISCARDED, Ordering::AcqRel, Ordering::Acquire);
+    }
+}
+
+/// Slots on loan, as elements. Dereferences to a slice; what it holds at first is unspecified.
+#[derive(Debug)]
+pub struct Loan<T> {
+    bytes: LoanBytes,
+    elements: PhantomData<T>,
+}
+
+impl<T: Element> Loan<T> {
+    pub(crate) fn new(bytes: LoanBytes) -> Loan<T> {
+        Loan { bytes, elements: PhantomData }
+    }
+
+    /// Hands the content to the next publish. Nothing is copied.
+    pub fn submit(self) {
+        self.bytes.submit();
+    }
+}
+
+impl<T: Element> Deref for Loan<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        bytemuck::cast_slice(&self.bytes)
+    }
+}
+
+impl<T: Element> DerefMut for Loan<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        bytemuck::cast_slice_mut(&mut self.bytes)
+    }
+}
+
+impl crate::producer::Producer {
+    /// Lends free slots for a whole loaned variable.
+    pub(crate) fn lend(&mut self, id: u32) -> Result<LoanBytes> {
+        let region = self.name.clone();
+        let state = self.variable(id)?;
+        if !matches!(state.kind, crate::Kind::Loaned { .. }) {
+            let name = state.meta.name.clone();
+            return Err(Error::WrongKind { name, expected: "loaned", found: state.kind.name() });
+        }
+        self.end_loans(id);
+        let state =
+            self.variables.get(&id).ok_or(Error::UnknownVariable { region, name: String::new(), known: Vec::new() })?;
+        let Some(source) = state.current.and_then(|index| state.sources.get(index)) else {
+            return Err(Error::NoVersion { region: self.name.clone() });
+        };
+        let (window, windows, bytes) = (source.place.window, source.place.windows, source.bytes);
+        let pages: Vec<_> = (0..source.windows()).map(|window| source.valid(window)).collect();
+        let mut plane = 0;
+        let mut assignments = Vec::new();
+        let room = self.with_room(
+            &mut |producer, out| {
+                plane = producer.planes.assign_whole(window as usize, &pages, out)?;
+                Ok(())
+            },
+            &mut assignments,
+        )?;
+        if !room {
+            let bound_bytes = self.options.bound_bytes.unwrap_or(0);
+            return Err(Error::Bound {
+                region: self.name.clone(),
+                used_bytes: self.planes.present_bytes(),
+                needed_bytes: bytes as u64,
+                bound_bytes,
+                held: self.held(),
+            });
+        }
+        let map = crate::place::map_place(window, windows, plane, &self.planes)?;
+        map.populate_for_writing(
+            0,
+            (pages.iter().map(|mask| mask.count()).sum::<usize>()) * stillframe_segment::PAGE_BYTES,
+        );
+        let ticket = Ticket::default();
+        if let Some(state) = self.variables.get_mut(&id) {
+            state.loans.push(OpenLoan { ticket: ticket.clone(), assignments });
+        }
+        Ok(LoanBytes::new(Arc::new(map), bytes, ticket))
+    }
+
+    /// Frees the slots of loans that were given back.
+    pub(crate) fn end_loans(&mut self, id: u32) {
+        let Some(state) = self.variables.get_mut(&id) else { return };
+        let (ended, open) =
+            std::mem::take(&mut state.loans).into_iter().partition(|loan: &OpenLoan| loan.ticket.is_discarded());
+        state.loans = open;
+        let ended: Vec<OpenLoan> = ended;
+        for loan in ended {
+            self.free_loan(&loan);
+        }
+    }
+
+    pub(crate) fn free_loan(&mut self, loan: &OpenLoan) {
+        for assignment in &loan.assignments {
+            self.planes.unmark(assignment.plane, assignment.window, assignment.pages);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Managed working memory: cold pages exist once.
+//!
+//! A managed variable starts as anonymous memory in large pages. Pages that stay clean need not exist twice, as working
+//! memory and in a plane: their window is replaced by a private mapping of the plane that holds them, and the kernel's
+//! copy-on-write separates what is written later. Hot pages keep memory of their own on top of that mapping.
+//!
+//! One invariant carries this: *a page without memory of its own shows the newest version's slot*. It holds because a page
+//! is found dirty only after a write gave it memory of its own ([`Managed::own_pages`] makes sure), and because the slot
+//! of a page that is not dirty stays in use by every later version.
+
+use crate::mask::Mask;
+use crate::planes::Planes;
+use crate::{Error, Result};
+use stillframe_kernel::map::Mapping;
+use stillframe_segment::table::ZERO_PLANE;
+use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
+
+/// Publishes over which hot pages are collected before a window is judged.
+const EPOCH: u8 = 16;
+/// A window with more newly hot pages than this in an epoch is not stable enough to be shared.
+const NEW_PAGES_MAX: usize = 5;
+/// A window is shared when at least so many of its pages would be freed.
+const COLD_PAGES_MIN: usize = 64;
+
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    /// Pages that have, or may have, memory of their own.
+    private: Mask,
+    /// Pages dirty in this epoch.
+    hot: Mask,
+    /// Pages dirty in the epoch before.
+    before: Mask,
+    age: u8,
+}
+
+/// The working memory of a managed variable.
+#[derive(Debug)]
+pub(crate) struct Managed {
+    pub(crate) memory: Mapping,
+    windows: Vec<Window>,
+}
+
+/// The planes of the pages of a window in the newest version.
+pub(crate) type Subtable = [u8; WINDOW_PAGES];
+
+impl Managed {
+    /// Zeroed memory of whole windows.
+    pub(crate) fn new(windows: usize, large: bool) -> Result<Managed, stillframe_kernel::Failure> {
+        let memory = Mapping::private(windows.max(1) * WINDOW_BYTES, large)?;
+        let window = Window { private: Mask::FULL, hot: Mask::FULL, before: Mask::EMPTY, age: 0 };
+        Ok(Managed { memory, windows: vec![window; windows.max(1)] })
+    }
+
+    pub(crate) fn address(&self) -> usize {
+        self.memory.address()
+    }
+
+    /// Bytes of memory of its own, at most.
+    pub(crate) fn private_bytes(&self) -> u64 {
+        self.windows.iter().map(|window| (window.private.count() * PAGE_BYTES) as u64).sum()
+    }
+
+    /// Gives dirty pages memory of their own, if a write did not do so already.
+    pub(crate) fn own_pages(&mut self, window: usize, dirty: Mask) {
+        let state = &mut self.windows[window];
+        for page in dirty.without(state.private).pages() {
+            self.memory.touch_page(window * WINDOW_BYTES + page * PAGE_BYTES);
+        }
+        state.private = state.private.or(dirty);
+    }
+
+    /// Notes which pages of a window were dirty at a publish; true if the window should now be shared.
+    pub(crate) fn observe(&mut self, window: usize, dirty: Mask, valid: Mask) -> bool {
+        let state = &mut self.windows[window];
+        state.hot = state.hot.or(dirty);
+        state.age += 1;
+        if state.age < EPOCH {
+            return false;
+        }
+        let stable = state.hot.without(state.before).count() <= NEW_PAGES_MAX;
+        let cold = state.private.and(valid).without(state.hot).count();
+        let enough = cold >= COLD_PAGES_MIN.min(valid.count().div_ceil(2)).max(1);
+        if stable && enough {
+            // Judged again at the next publish if there is no time for it in this one.
+            state.age -= 1;
+            return true;
+        }
+        state.before = state.hot;
+        state.hot = Mask::EMPTY;
+        state.age = 0;
+        false
+    }
+
+    /// The pages that were dirty of late and had better keep memory of their own.
+    pub(crate) fn hot(&self, window: usize) -> Mask {
+        self.windows[window].hot
+    }
+
+    /// Replaces a window by a private mapping of the plane that holds most of its pages. Pages in `keep`, and those of
+    /// other planes, keep their content in memory of their own. The content of the window does not change.
+    pub(crate) fn share(
+        &mut self,
+        index: usize,
+        first: u32,
+        keep: Mask,
+        table: &Subtable,
+        planes: &Planes,
+    ) -> Result<()> {
+        let Some((mapping, private)) = overlay(first as usize + index, keep, table, planes)? else { return Ok(()) };
+        for page in private.pages() {
+            let from = index * WINDOW_BYTES + page * PAGE_BYTES;
+            mapping.copy_from(page * PAGE_BYTES, &self.memory, from, PAGE_BYTES);
+        }
+        let path = planes.plane(0).path.clone();
+        self.memory.replace(index * WINDOW_BYTES, mapping).map_err(|failure| Error::system(&path, failure))?;
+        let window = &mut self.windows[index];
+        *window = Window { private, hot: Mask::EMPTY, before: window.hot, age: 0 };
+        Ok(())
+    }
+
+    /// Fills a new working memory with a version that was recovered: shared where one plane holds a window.
+    pub(crate) fn adopt(&mut self, index: usize, first: u32, table: &Subtable, planes: &Planes) -> Result<()> {
+        let Some((mapping, private)) = overlay(first as usize + index, Mask::EMPTY, table, planes)? else {
+            return Ok(());
+        };
+        let mut page_bytes = [0; PAGE_BYTES];
+        for page in private.pages() {
+            let plane = table[page];
+            page_bytes.fill(0);
+            if plane != ZERO_PLANE {
+                let plane = planes.plane(plane as usize);
+                let at = ((first as usize + index) * WINDOW_BYTES + page * PAGE_BYTES) as u64;
+                std::os::unix::fs::FileExt::read_exact_at(&plane.file, &mut page_bytes, at)
+                    .map_err(|error| Error::io("pread", &plane.path, error))?;
+            }
+            mapping.write(page * PAGE_BYTES, &page_bytes);
+        }
+        let path = planes.plane(0).path.clone();
+        self.memory.replace(index * WINDOW_BYTES, mapping).map_err(|failure| Error::system(&path, failure))?;
+        self.windows[index] = Window { private, hot: Mask::EMPTY, before: Mask::EMPTY, age: 0 };
+        Ok(())
+    }
+}
+
+/// A private mapping of the plane with most of a window's pages, and the pages it does not show. `None`: no plane has any.
+fn overlay(window: usize, keep: Mask, table: &Subtable, planes: &Planes) -> Result<Option<(Mapping, Mask)>> {
+    let mut counts = [0usize; 256];
+    for page in Mask::FULL.without(keep).pages() {
+        counts[table[page] as usize] += 1;
+    }
+    counts[ZERO_PLANE as usize] = 0;
+    let Some((plane, count)) = counts.iter().enumerate().max_by_key(|(_, count)| **count) else { return Ok(None) };
+    if *count == 0 || plane >= planes.count() {
+        return Ok(None);
+    }
+    let mut private = keep;
+    for page in Mask::FULL.without(keep).pages().filter(|page| table[*page] as usize != plane) {
+        private.insert(page);
+    }
+    let file = planes.plane(plane);
+    let mapping = Mapping::copy_on_write(&file.file, (window * WINDOW_BYTES) as u64, WINDOW_BYTES)
+        .map_err(|failure| Error::system(&file.path, failure))?;
+    Ok(Some((mapping, private)))
+}

@@ -1,0 +1,135 @@
+//! How a region is made.
+
+use crate::{Error, Region, Result, TrackerKind, files};
+use std::path::PathBuf;
+use std::time::Duration;
+use stillframe_segment::head::SLOTS;
+
+/// What to do when a region's bound, or its file system, has no room for another version because observers hold old ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// Wait until an observer lets go, at most for `timeout` if there is one.
+    Wait {
+        /// Longest wait.
+        timeout: Option<Duration>,
+    },
+    /// Leave this publish out; what was written is part of the next one.
+    Skip,
+    /// Return an error; what was written is part of the next publish.
+    Fail,
+}
+
+/// Options for creating or recovering a region.
+#[derive(Debug, Clone)]
+pub struct RegionOptions {
+    pub(crate) dir: PathBuf,
+    pub(crate) keep: usize,
+    pub(crate) bound_bytes: Option<u64>,
+    pub(crate) rule: Rule,
+    pub(crate) threads: usize,
+    pub(crate) tracker: Option<TrackerKind>,
+    pub(crate) mode: u32,
+    pub(crate) large_pages: bool,
+    pub(crate) demote: bool,
+}
+
+/// Most threads a copy uses unless more are asked for: memory bandwidth is used up by few.
+const THREADS_DEFAULT_MAX: usize = 4;
+
+impl Default for RegionOptions {
+    fn default() -> Self {
+        RegionOptions {
+            dir: files::root(),
+            keep: 1,
+            bound_bytes: None,
+            rule: Rule::Wait { timeout: None },
+            threads: stillframe_kernel::processor_count().min(THREADS_DEFAULT_MAX),
+            tracker: None,
+            mode: 0o700,
+            large_pages: true,
+            demote: true,
+        }
+    }
+}
+
+impl RegionOptions {
+    /// The directory that holds the region's own; by default `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`.
+    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.dir = dir.into();
+        self
+    }
+
+    /// How many of the newest versions stay although nobody holds them; 1 by default, at most half of the ring (32).
+    pub fn keep(mut self, versions: usize) -> Self {
+        self.keep = versions;
+        self
+    }
+
+    /// Bound on the bytes of memory behind the planes. Without one the file system's size is the bound.
+    pub fn bound_bytes(mut self, bytes: u64) -> Self {
+        self.bound_bytes = Some(bytes);
+        self
+    }
+
+    /// What to do at the bound; by default wait without limit.
+    pub fn rule(mut self, rule: Rule) -> Self {
+        self.rule = rule;
+        self
+    }
+
+    /// Threads that copy at a publish, the calling one included; by default the processors this process may use, at most 4.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// The tracker to use; by default `$STILLFRAME_TRACKER`, else the best that works.
+    pub fn tracker(mut self, tracker: TrackerKind) -> Self {
+        self.tracker = Some(tracker);
+        self
+    }
+
+    /// Access mode of the region's directory; 0o700 by default. With 0o750 the group may observe.
+    pub fn mode(mut self, mode: u32) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Whether managed variables ask for large pages; true by default.
+    pub fn large_pages(mut self, large_pages: bool) -> Self {
+        self.large_pages = large_pages;
+        self
+    }
+
+    /// Whether pages of managed variables that stay clean are shared with the planes, so that they exist once; true by
+    /// default.
+    pub fn demote(mut self, demote: bool) -> Self {
+        self.demote = demote;
+        self
+    }
+
+    /// Creates the region, or recovers what a dead producer left under this name.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] if a producer of this name lives; [`Error::Corrupt`] if what was left cannot be recovered.
+    pub fn create(self, name: &str) -> Result<Region> {
+        let fail = |option, why: String| Err(Error::BadOption { option, why });
+        if self.keep == 0 || self.keep > SLOTS / 2 {
+            return fail("keep", format!("{} is not between 1 and {}", self.keep, SLOTS / 2));
+        }
+        if self.threads == 0 || self.threads > 1024 {
+            return fail("threads", format!("{} is not between 1 and 1024", self.threads));
+        }
+        if self.mode & 0o700 != 0o700 || self.mode > 0o777 {
+            return fail("mode", format!("{:#o} locks the owner out", self.mode));
+        }
+        let mut options = self;
+        if options.tracker.is_none()
+            && let Ok(name) = std::env::var("STILLFRAME_TRACKER")
+            && !name.is_empty()
+        {
+            options.tracker = Some(name.parse()?);
+        }
+        Region::open(options, name)
+    }
+}

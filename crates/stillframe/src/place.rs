@@ -1,0 +1,197 @@
+//! Where variables lie in the page space of a region, and the memory they are published from.
+
+use crate::managed::Managed;
+use crate::mask::Mask;
+use crate::planes::Planes;
+use crate::sticky::Sticky;
+use crate::tracker::{Collected, Memory, Watch};
+use crate::{Error, Result};
+use stillframe_kernel::map::Mapping;
+use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
+
+/// Windows of the page space that belong to one source.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// Number that no other place of the region ever has.
+    pub(crate) serial: u64,
+    pub(crate) window: u32,
+    pub(crate) windows: u32,
+    /// This place in each plane, mapped when it is first written there.
+    maps: Vec<Option<Mapping>>,
+}
+
+impl Place {
+    pub(crate) fn new(serial: u64, window: u32, windows: u32) -> Place {
+        Place { serial, window, windows, maps: Vec::new() }
+    }
+
+    /// The place in a plane, writable.
+    pub(crate) fn map(&mut self, plane: usize, planes: &Planes) -> Result<&Mapping> {
+        if self.maps.len() <= plane {
+            self.maps.resize_with(plane + 1, || None);
+        }
+        let map = &mut self.maps[plane];
+        if map.is_none() {
+            *map = Some(map_place(self.window, self.windows, plane, planes)?);
+        }
+        match map {
+            Some(map) => Ok(map),
+            None => unreachable!("the map was made above"),
+        }
+    }
+}
+
+/// Maps some windows of a plane for writing.
+pub(crate) fn map_place(window: u32, windows: u32, plane: usize, planes: &Planes) -> Result<Mapping> {
+    let plane = planes.plane(plane);
+    let (offset, bytes) = (window as u64 * WINDOW_BYTES as u64, windows as usize * WINDOW_BYTES);
+    Mapping::shared(&plane.file, offset, bytes, true).map_err(|failure| Error::system(&plane.path, failure))
+}
+
+/// The page space: which windows are taken by a place.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    taken: Vec<bool>,
+}
+
+impl Space {
+    /// Takes a run of free windows, the lowest that fits.
+    pub(crate) fn take(&mut self, windows: u32) -> u32 {
+        let count = windows.max(1) as usize;
+        let mut run = 0;
+        for (index, taken) in self.taken.iter().enumerate() {
+            run = if *taken { 0 } else { run + 1 };
+            if run == count {
+                let start = index + 1 - count;
+                self.taken[start..=index].fill(true);
+                return start as u32;
+            }
+        }
+        let start = self.taken.len() - run;
+        self.taken.resize(start + count, true);
+        self.taken[start..].fill(true);
+        start as u32
+    }
+
+    /// Takes windows whose place is known already.
+    pub(crate) fn claim(&mut self, window: u32, windows: u32) {
+        let end = (window + windows.max(1)) as usize;
+        if self.taken.len() < end {
+            self.taken.resize(end, false);
+        }
+        self.taken[window as usize..end].fill(true);
+    }
+
+    pub(crate) fn give_back(&mut self, window: u32, windows: u32) {
+        let end = ((window + windows.max(1)) as usize).min(self.taken.len());
+        self.taken[window as usize..end].fill(false);
+        let used = self.taken.iter().rposition(|taken| *taken).map_or(0, |last| last + 1);
+        self.taken.truncate(used);
+    }
+
+    /// Windows up to the last taken one.
+    pub(crate) fn windows(&self) -> usize {
+        self.taken.len()
+    }
+}
+
+/// Where the content of a variable is written by the application.
+#[derive(Debug)]
+pub(crate) enum Working {
+    /// Memory of the region.
+    Managed(Managed),
+    /// Memory of the application.
+    Tracked,
+    /// Slots of the planes themselves.
+    Loaned,
+}
+
+/// One memory a variable is published from, and what is known of it. A tracked variable has one for each address it was
+/// published at lately, so that swapped buffers keep what was learned about each.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) place: Place,
+    pub(crate) working: Working,
+    pub(crate) memory: Memory,
+    /// Offset of the first byte in the first page.
+    pub(crate) page_offset: usize,
+    pub(crate) bytes: usize,
+    pub(crate) watch: Watch,
+    pub(crate) sticky: Sticky,
+    /// Pages that are dirty although no tracker will say so again.
+    pub(crate) pending: Vec<Mask>,
+    pub(crate) collected: Collected,
+    /// Whether the newest version no longer has this memory's content, so that all of it must be copied.
+    pub(crate) stale: bool,
+    /// Share of pages that were dirty at the last publish, in percent.
+    pub(crate) dirty_percent: usize,
+    /// The publish that used it last.
+    pub(crate) used: u64,
+    /// Plane that took the last dirty pages, preferred for the next.
+    pub(crate) hint: usize,
+}
+
+impl Source {
+    pub(crate) fn new(place: Place, working: Working) -> Source {
+        let memory = Memory { address: 0, pages: 0, whole: 0..0, owned: matches!(working, Working::Managed(_)) };
+        let windows = place.windows as usize;
+        let mut source = Source {
+            place,
+            working,
+            memory,
+            page_offset: 0,
+            bytes: 0,
+            watch: Watch::New,
+            sticky: Sticky::default(),
+            pending: vec![Mask::EMPTY; windows],
+            collected: Collected::default(),
+            stale: false,
+            dirty_percent: 0,
+            used: 0,
+            hint: 0,
+        };
+        source.sticky.reset(windows);
+        source
+    }
+
+    /// Sets where the memory is and how long. Pages that it did not have before count as dirty.
+    pub(crate) fn set_memory(&mut self, address: usize, bytes: usize) {
+        let base = address / PAGE_BYTES * PAGE_BYTES;
+        let page_offset = address - base;
+        let pages = (page_offset + bytes).div_ceil(PAGE_BYTES);
+        let owned = self.memory.owned;
+        let whole_start = usize::from(page_offset != 0).min(pages);
+        let whole_end = if owned { pages } else { (page_offset + bytes) / PAGE_BYTES };
+        let old = self.memory.pages;
+        if pages > old && old > 0 {
+            crate::mask::insert_pages(&mut self.pending, old.saturating_sub(1), pages);
+        }
+        self.page_offset = page_offset;
+        self.bytes = bytes;
+        let whole = whole_start..whole_end.max(whole_start);
+        if pages > old && old > 0 && whole != self.memory.whole {
+            self.watch = if self.watch == Watch::On { Watch::Grown } else { self.watch };
+        }
+        self.memory = Memory { address: base, pages, whole, owned };
+    }
+
+    /// Number of windows in use.
+    pub(crate) fn windows(&self) -> usize {
+        self.memory.pages.div_ceil(WINDOW_PAGES)
+    }
+
+    /// Pages of a window that belong to the variable.
+    pub(crate) fn valid(&self, window: usize) -> Mask {
+        Mask::first((self.memory.pages.saturating_sub(window * WINDOW_PAGES)).min(WINDOW_PAGES))
+    }
+
+    /// The part of a page that belongs to the variable, as offsets in the page.
+    pub(crate) fn part(&self, page: usize) -> std::ops::Range<usize> {
+        if self.memory.owned {
+            return 0..PAGE_BYTES;
+        }
+        let start = if page == 0 { self.page_offset } else { 0 };
+        let end = (self.page_offset + self.bytes).saturating_sub(page * PAGE_BYTES).min(PAGE_BYTES);
+        start.min(end)..end
+    }
+}

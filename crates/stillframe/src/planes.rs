@@ -1,0 +1,316 @@
+//! The producer's planes: which slots are in use, which have memory, and which to write next.
+//!
+//! A slot is the place of a page in a plane. It is *in use* while some version that exists has its page there, and
+//! *present* while the file system has memory behind it. Free present slots are written again before new ones are taken.
+
+use crate::files::plane_file;
+use crate::mask::{Mask, insert_pages};
+use crate::{Error, Result};
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use stillframe_kernel::space;
+use stillframe_segment::{PAGE_BYTES, PLANES_MAX, WINDOW_BYTES, WINDOW_PAGES};
+
+/// One plane.
+#[derive(Debug)]
+pub(crate) struct Plane {
+    pub(crate) file: File,
+    pub(crate) path: PathBuf,
+    in_use: Vec<Mask>,
+    present: Vec<Mask>,
+    /// Free slots with memory that were so at the last visit too.
+    idle: Vec<Mask>,
+}
+
+/// All planes of a region.
+#[derive(Debug)]
+pub(crate) struct Planes {
+    dir: PathBuf,
+    list: Vec<Plane>,
+    windows: usize,
+    present_pages: u64,
+    /// How often memory nobody needs was looked for.
+    turn: usize,
+}
+
+/// Part of a window that goes to one plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Assignment {
+    pub(crate) window: usize,
+    pub(crate) plane: usize,
+    pub(crate) pages: Mask,
+}
+
+/// Planes made before pages of one window are spread over several with free slots. A choice of contiguity over memory:
+/// free slots without memory cost nothing.
+const PLANES_EASY: usize = 8;
+
+impl Planes {
+    pub(crate) fn new(dir: &Path) -> Planes {
+        Planes { dir: dir.to_path_buf(), list: Vec::new(), windows: 0, present_pages: 0, turn: 0 }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(crate) fn plane(&self, plane: usize) -> &Plane {
+        &self.list[plane]
+    }
+
+    pub(crate) fn present_bytes(&self) -> u64 {
+        self.present_pages * PAGE_BYTES as u64
+    }
+
+    /// Makes all planes long enough for `windows` windows.
+    pub(crate) fn grow(&mut self, windows: usize) -> Result<()> {
+        if windows <= self.windows {
+            return Ok(());
+        }
+        for plane in &mut self.list {
+            plane.grow(windows)?;
+        }
+        self.windows = windows;
+        Ok(())
+    }
+
+    /// Opens the planes a dead producer left, until one is missing.
+    pub(crate) fn recover(&mut self, windows: usize) -> Result<()> {
+        self.windows = windows;
+        while self.list.len() < PLANES_MAX && self.dir.join(plane_file(self.list.len())).exists() {
+            self.add()?;
+            let Some(plane) = self.list.last_mut() else { break };
+            let mut found = Vec::new();
+            space::allocated(&plane.file, |start, bytes| found.push((start, bytes)))
+                .map_err(|f| Error::system(&plane.path, f))?;
+            for (start, bytes) in found {
+                let page_bytes = PAGE_BYTES as u64;
+                for page in start / page_bytes..(start + bytes).div_ceil(page_bytes) {
+                    let (window, page) = (page as usize / WINDOW_PAGES, page as usize % WINDOW_PAGES);
+                    if window < plane.present.len() {
+                        plane.present[window].insert(page);
+                        self.present_pages += 1;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens or makes one more plane and returns its number.
+    fn add(&mut self) -> Result<usize> {
+        let number = self.list.len();
+        let path = self.dir.join(plane_file(number));
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = file.map_err(|error| Error::io("open", &path, error))?;
+        let mut plane = Plane { file, path, in_use: Vec::new(), present: Vec::new(), idle: Vec::new() };
+        plane.grow(self.windows)?;
+        self.list.push(plane);
+        stillframe_kernel::points::hit("plane.created");
+        Ok(number)
+    }
+
+    /// Marks slots as used by a version that exists.
+    pub(crate) fn mark(&mut self, plane: usize, window: usize, pages: Mask) {
+        if let Some(mask) = self.list.get_mut(plane).and_then(|plane| plane.in_use.get_mut(window)) {
+            *mask = mask.or(pages);
+        }
+    }
+
+    /// Marks slots as used by no version.
+    pub(crate) fn unmark(&mut self, plane: usize, window: usize, pages: Mask) {
+        if let Some(mask) = self.list.get_mut(plane).and_then(|plane| plane.in_use.get_mut(window)) {
+            *mask = mask.without(pages);
+        }
+    }
+
+    /// Slots of a window that are free and have memory.
+    fn ready(&self, plane: usize, window: usize) -> Mask {
+        let plane = &self.list[plane];
+        plane.present[window].without(plane.in_use[window])
+    }
+
+    fn free(&self, plane: usize, window: usize) -> Mask {
+        Mask::FULL.without(self.list[plane].in_use[window])
+    }
+
+    /// Chooses slots for the dirty pages of a window and marks them used. `hint` is the plane to prefer, so that
+    /// neighbouring windows end up side by side.
+    pub(crate) fn assign(&mut self, window: usize, dirty: Mask, hint: usize, out: &mut Vec<Assignment>) -> Result<()> {
+        let count = self.list.len();
+        let order = || (hint..count).chain(0..hint.min(count));
+        let mut rest = dirty;
+        if let Some(plane) = order().find(|plane| dirty.without(self.ready(*plane, window)).is_empty()) {
+            return self.give(window, plane, dirty, &mut rest, out);
+        }
+        if let Some(plane) = order()
+            .find(|plane| dirty.without(self.free(*plane, window)).is_empty() && self.ready(*plane, window).is_empty())
+            && self.best_ready(window, dirty).is_none()
+        {
+            return self.give(window, plane, dirty, &mut rest, out);
+        }
+        while let Some(plane) = self.best_ready(window, rest) {
+            let pages = rest.and(self.ready(plane, window));
+            self.give(window, plane, pages, &mut rest, out)?;
+        }
+        while !rest.is_empty() {
+            let whole = order().find(|plane| rest.without(self.free(*plane, window)).is_empty());
+            let plane = match whole {
+                Some(plane) => plane,
+                None if self.list.len() < PLANES_EASY => self.add()?,
+                None => match self.best_free(window, rest) {
+                    Some(plane) => plane,
+                    None if self.list.len() < PLANES_MAX => self.add()?,
+                    None => {
+                        return Err(Error::NoSlot {
+                            region: self.dir.display().to_string(),
+                            slots: PLANES_MAX,
+                            held: 0,
+                        });
+                    }
+                },
+            };
+            let pages = rest.and(self.free(plane, window));
+            self.give(window, plane, pages, &mut rest, out)?;
+        }
+        Ok(())
+    }
+
+    fn give(
+        &mut self,
+        window: usize,
+        plane: usize,
+        pages: Mask,
+        rest: &mut Mask,
+        out: &mut Vec<Assignment>,
+    ) -> Result<()> {
+        self.mark(plane, window, pages);
+        *rest = rest.without(pages);
+        out.push(Assignment { window, plane, pages });
+        Ok(())
+    }
+
+    /// The plane with most of `wanted` free and with memory.
+    fn best_ready(&self, window: usize, wanted: Mask) -> Option<usize> {
+        self.best(wanted, |plane| self.ready(plane, window))
+    }
+
+    fn best_free(&self, window: usize, wanted: Mask) -> Option<usize> {
+        self.best(wanted, |plane| self.free(plane, window))
+    }
+
+    fn best(&self, wanted: Mask, slots: impl Fn(usize) -> Mask) -> Option<usize> {
+        let counts = (0..self.list.len()).map(|plane| (wanted.and(slots(plane)).count(), plane));
+        counts
+            .filter(|(count, _)| *count > 0)
+            .max_by_key(|(count, plane)| (*count, usize::MAX - plane))
+            .map(|best| best.1)
+    }
+
+    /// A plane in which all these pages of neighbouring windows are free, for a loan.
+    pub(crate) fn assign_whole(&mut self, window: usize, pages: &[Mask], out: &mut Vec<Assignment>) -> Result<usize> {
+        let fits = |planes: &Planes, plane: usize, ready: bool| {
+            pages.iter().enumerate().all(|(index, mask)| {
+                let slots =
+                    if ready { planes.ready(plane, window + index) } else { planes.free(plane, window + index) };
+                mask.without(slots).is_empty()
+            })
+        };
+        let all = 0..self.list.len();
+        let chosen = all.clone().find(|plane| fits(self, *plane, true)).or_else(|| {
+            let mut all = all;
+            all.find(|plane| fits(self, *plane, false))
+        });
+        let plane = match chosen {
+            Some(plane) => plane,
+            None if self.list.len() < PLANES_MAX => self.add()?,
+            None => return Err(Error::NoSlot { region: self.dir.display().to_string(), slots: PLANES_MAX, held: 0 }),
+        };
+        for (index, mask) in pages.iter().enumerate() {
+            self.mark(plane, window + index, *mask);
+            out.push(Assignment { window: window + index, plane, pages: *mask });
+        }
+        Ok(plane)
+    }
+
+    /// Pages of an assignment that have no memory yet.
+    pub(crate) fn missing(&self, assignment: &Assignment) -> Mask {
+        assignment.pages.without(self.list[assignment.plane].present[assignment.window])
+    }
+
+    /// Takes memory for the pages of `assignments` that have none, in as few calls as possible.
+    pub(crate) fn allocate(&mut self, assignments: &[Assignment]) -> Result<()> {
+        let mut runs: Vec<(usize, u64, u64)> = Vec::new();
+        for assignment in assignments {
+            for (start, end) in self.missing(assignment).runs() {
+                let at = (assignment.window * WINDOW_BYTES + start * PAGE_BYTES) as u64;
+                let bytes = ((end - start) * PAGE_BYTES) as u64;
+                match runs.last_mut() {
+                    Some((plane, from, length)) if *plane == assignment.plane && *from + *length == at => {
+                        *length += bytes;
+                    }
+                    _ => runs.push((assignment.plane, at, bytes)),
+                }
+            }
+        }
+        for (number, at, bytes) in &runs {
+            let plane = &mut self.list[*number];
+            space::take(&plane.file, *at, *bytes).map_err(|failure| match Error::system(&plane.path, failure) {
+                Error::NoSpace { path, free_bytes, .. } => {
+                    let needed_bytes = runs.iter().map(|run| run.2).sum();
+                    Error::NoSpace { path, free_bytes, needed_bytes }
+                }
+                other => other,
+            })?;
+            let first = *at as usize / PAGE_BYTES;
+            let pages = *bytes as usize / PAGE_BYTES;
+            let window = first / WINDOW_PAGES;
+            insert_pages(&mut plane.present[window..], first % WINDOW_PAGES, first % WINDOW_PAGES + pages);
+            self.present_pages += pages as u64;
+        }
+        Ok(())
+    }
+
+    /// Gives back memory of free slots: all of it, or in a few windows the slots that were free at the last visit too.
+    pub(crate) fn cool(&mut self, everything: bool) {
+        // A full turn takes this many calls, so that slots used every few hundred publishes keep their memory.
+        const TURN: usize = 512;
+        let turn = self.turn % TURN;
+        let (from, to) = match everything {
+            true => (0, self.windows),
+            false => (turn * self.windows / TURN, (turn + 1) * self.windows / TURN),
+        };
+        self.turn += usize::from(!everything);
+        for window in from..to {
+            for plane in &mut self.list {
+                let ready = plane.present[window].without(plane.in_use[window]);
+                let cold = if everything { ready } else { ready.and(plane.idle[window]) };
+                plane.idle[window] = ready.without(cold);
+                for (start, end) in cold.runs() {
+                    let at = (window * WINDOW_BYTES + start * PAGE_BYTES) as u64;
+                    let bytes = ((end - start) * PAGE_BYTES) as u64;
+                    if space::give_back(&plane.file, at, bytes).is_ok() {
+                        let mut run = Mask::EMPTY;
+                        run.insert_run(start, end);
+                        plane.present[window] = plane.present[window].without(run);
+                        self.present_pages -= (end - start) as u64;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Plane {
+    fn grow(&mut self, windows: usize) -> Result<()> {
+        self.in_use.resize(windows, Mask::EMPTY);
+        self.present.resize(windows, Mask::EMPTY);
+        self.idle.resize(windows, Mask::EMPTY);
+        let bytes = (windows * WINDOW_BYTES) as u64;
+        let length = self.file.metadata().map_err(|error| Error::io("fstat", &self.path, error))?.len();
+        if length < bytes {
+            self.file.set_len(bytes).map_err(|error| Error::io("ftruncate", &self.path, error))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,668 @@
+//! The state of a producer, and how it begins: creating a region, or recovering one.
+
+use crate::files::{self, Head, LEASE_FILE, LeaseFile, schema_file};
+use crate::loan::OpenLoan;
+use crate::managed::{Managed, Subtable};
+use crate::mask::Mask;
+use crate::place::{Place, Source, Space, Working};
+use crate::planes::Planes;
+use crate::tables::Tables;
+use crate::tracker::Tracker;
+use crate::{Declaration, Error, Kind, RegionOptions, Result, element};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use stillframe_kernel::copy::{Copier, PageCopy};
+use stillframe_kernel::points;
+use stillframe_protocol::{self as protocol, Board, Leased, State};
+use stillframe_segment::head::{self, Counter};
+use stillframe_segment::table::{self, Entry, ZERO_PLANE};
+use stillframe_segment::{BLOCK_BYTES, Extent, Manifest, Schema, Variable, WINDOW_BYTES, WINDOW_PAGES};
+
+/// A version that exists.
+#[derive(Debug, Clone)]
+pub(crate) struct Version {
+    pub(crate) leased: Leased,
+    pub(crate) number: u64,
+    pub(crate) state: State,
+    pub(crate) table: Arc<Vec<u32>>,
+    pub(crate) manifest: (u32, usize),
+    pub(crate) table_block: u32,
+    pub(crate) schema: u32,
+}
+
+/// A variable of the region.
+#[derive(Debug)]
+pub(crate) struct VariableState {
+    pub(crate) meta: Variable,
+    pub(crate) kind: Kind,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) order: crate::Order,
+    pub(crate) sources: Vec<Source>,
+    /// The source whose content the newest version shows.
+    pub(crate) current: Option<usize>,
+    pub(crate) loans: Vec<OpenLoan>,
+}
+
+/// A variable of the recovered version that the new program has not declared yet.
+#[derive(Debug)]
+pub(crate) struct Dormant {
+    pub(crate) meta: Variable,
+    pub(crate) extent: Extent,
+}
+
+/// Everything a producer knows.
+#[derive(Debug)]
+pub(crate) struct Producer {
+    pub(crate) name: String,
+    pub(crate) dir: PathBuf,
+    pub(crate) options: RegionOptions,
+    pub(crate) head: Head,
+    pub(crate) leases: LeaseFile,
+    pub(crate) tables: Tables,
+    pub(crate) planes: Planes,
+    pub(crate) space: Space,
+    pub(crate) tracker: Tracker,
+    pub(crate) copier: Copier,
+    pub(crate) variables: BTreeMap<u32, VariableState>,
+    pub(crate) dormant: Vec<Dormant>,
+    /// In the order of their publishing; the last is the newest.
+    pub(crate) versions: Vec<Version>,
+    /// Window table of the newest version.
+    pub(crate) table: Arc<Vec<u32>>,
+    pub(crate) sequence: u64,
+    pub(crate) recovered: Option<u64>,
+    pub(crate) schema: u32,
+    pub(crate) schema_changed: bool,
+    pub(crate) next_id: u32,
+    pub(crate) next_serial: u64,
+    pub(crate) statistics: crate::Statistics,
+    /// Lists reused by every publish.
+    pub(crate) copies: Vec<PageCopy>,
+    pub(crate) bytes: Vec<u8>,
+}
+
+fn open(path: &Path, options: &OpenOptions) -> Result<File> {
+    options.open(path).map_err(|error| Error::io("open", path, error))
+}
+
+impl Producer {
+    pub(crate) fn open(options: RegionOptions, name: &str) -> Result<Producer> {
+        let dir = files::region_dir(&options.dir, name)?;
+        let tracker = Tracker::open(options.tracker)?;
+        make_dir(&dir, options.mode)?;
+        points::hit("create.dir");
+        let leases = lock_region(&dir, name)?;
+        points::hit("create.locked");
+        let mut all = OpenOptions::new();
+        all.read(true).write(true).create(true).truncate(false).mode(options.mode & 0o666);
+        let head_path = dir.join(head::FILE);
+        let head_file = open(&head_path, &all)?;
+        let mut begin = vec![0; head::HEAD_BYTES];
+        let length = read_begin(&head_file, &mut begin).map_err(|error| Error::io("read", &head_path, error))?;
+        let finished = head::check_geometry(&begin[..length])
+            .map_err(|corrupt| Error::Corrupt { dir: dir.clone(), corrupt })?
+            && length == head::HEAD_BYTES;
+        if !finished {
+            clear_dir(&dir)?;
+            // The head is written where observers may already wait for its magic, so it keeps its place.
+            take_head(&head_file, &head_path)?;
+            points::hit("create.head");
+        }
+        let tables_path = dir.join(table::FILE);
+        let tables = Tables::open(open(&tables_path, &all)?, tables_path)?;
+        let head = Head::map(&head_file, &head_path, true)?;
+        let mut producer = Producer {
+            name: name.to_string(),
+            planes: Planes::new(&dir),
+            copier: Copier::new(options.threads),
+            options,
+            head,
+            leases,
+            tables,
+            space: Space::default(),
+            tracker,
+            variables: BTreeMap::new(),
+            dormant: Vec::new(),
+            versions: Vec::new(),
+            table: Arc::new(Vec::new()),
+            sequence: 0,
+            recovered: None,
+            schema: 0,
+            schema_changed: true,
+            next_id: 0,
+            next_serial: 1,
+            statistics: crate::Statistics::default(),
+            copies: Vec::new(),
+            bytes: Vec::new(),
+            dir,
+        };
+        if finished {
+            points::hit("recover.begin");
+            producer.recover()?;
+            points::hit("recover.done");
+        } else {
+            points::hit("create.tables");
+            producer.head.set_number64(head::MAGIC_AT, head::MAGIC);
+        }
+        producer.head.set_number32(head::KEEP_AT, producer.options.keep as u32);
+        producer.head.set_number64(head::BOUND_BYTES_AT, producer.options.bound_bytes.unwrap_or(0));
+        producer.head.set_number32(head::PRODUCER_PID_AT, std::process::id());
+        producer.head.set_number32(head::TRACKER_AT, producer.tracker.kind().code());
+        producer.head.ring();
+        points::hit("create.done");
+        Ok(producer)
+    }
+
+    /// Takes over what a dead producer left: the versions that exist, their slots and their blocks.
+    fn recover(&mut self) -> Result<()> {
+        let sequence = self.head.newest().sequence();
+        let found = protocol::recover(&self.head);
+        points::hit("recover.board");
+        self.sequence = sequence;
+        let mut windows = 0;
+        for recovered in found {
+            let version = self.read_version(recovered.version, recovered.state)?;
+            windows = windows.max(version.table.len());
+            self.next_serial = self.next_serial.max(version.leased.sequence << 20);
+            self.versions.push(version);
+        }
+        self.planes.recover(windows)?;
+        for version in &self.versions {
+            for (window, word) in version.table.iter().enumerate() {
+                mark_used(&mut self.planes, &self.tables, window, *word);
+            }
+        }
+        // Versions that were being retired may be free by now, and older ones than are kept may go.
+        self.retire_old(self.options.keep)?;
+        let dir = self.dir.clone();
+        let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
+        if let Some(newest) = self.versions.last().cloned() {
+            let manifest = self.read_manifest(&newest)?;
+            let schema = read_schema(&self.dir, newest.schema)?;
+            self.table = newest.table.clone();
+            self.schema = newest.schema;
+            self.recovered = Some(newest.number);
+            self.next_id = schema.variables.iter().map(|variable| variable.id + 1).max().unwrap_or(0);
+            for extent in manifest.extents {
+                let meta =
+                    schema.variables.iter().find(|variable| variable.id == extent.variable).ok_or_else(|| {
+                        let file = schema_file(newest.schema);
+                        corrupt(stillframe_segment::Corrupt::new(
+                            &file,
+                            0,
+                            format!("variable {}", extent.variable),
+                            "none",
+                        ))
+                    })?;
+                self.space.claim(extent.window, extent.windows() as u32);
+                self.next_serial = self.next_serial.max(extent.place + 1);
+                self.dormant.push(Dormant { meta: meta.clone(), extent });
+            }
+        } else {
+            self.head.set_newest(protocol::Newest(0));
+            self.sequence = 0;
+        }
+        Ok(())
+    }
+
+    fn read_version(&mut self, leased: Leased, state: State) -> Result<Version> {
+        let descriptor = self.head.descriptor(leased.slot);
+        let dir = self.dir.clone();
+        let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
+        let at = head::descriptor_at(leased.slot);
+        let blocks = self.tables.blocks();
+        let table_bytes = descriptor.windows as usize * 4;
+        let span = |block: u32, bytes: usize| u64::from(block) + (bytes.div_ceil(BLOCK_BYTES)) as u64;
+        if span(descriptor.table_block, table_bytes) > u64::from(blocks)
+            || span(descriptor.manifest_block, descriptor.manifest_bytes as usize) > u64::from(blocks)
+        {
+            let found = format!("{descriptor:?}");
+            return Err(corrupt(stillframe_segment::Corrupt::new(head::FILE, at, format!("{blocks} blocks"), found)));
+        }
+        let mut bytes = vec![0; table_bytes];
+        self.tables.read(descriptor.table_block, &mut bytes);
+        if table::checksum(&bytes) != descriptor.table_crc {
+            let at = descriptor.table_block as usize * BLOCK_BYTES;
+            return Err(corrupt(stillframe_segment::Corrupt::new(
+                table::FILE,
+                at,
+                format!("checksum {:#x}", descriptor.table_crc),
+                format!("{:#x}", table::checksum(&bytes)),
+            )));
+        }
+        let words: Vec<u32> = bytes.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
+        for (index, word) in words.iter().enumerate() {
+            let at = descriptor.table_block as usize * BLOCK_BYTES + index * 4;
+            if let Entry::Mixed(block) = Entry::decode(*word, at, blocks, 254).map_err(corrupt)? {
+                let subtable = self.tables.subtable(block);
+                table::check_subtable(block, &subtable, 254).map_err(corrupt)?;
+                self.tables.retain(block, WINDOW_PAGES);
+            }
+        }
+        self.tables.retain(descriptor.table_block, table_bytes);
+        self.tables.retain(descriptor.manifest_block, descriptor.manifest_bytes as usize);
+        Ok(Version {
+            leased,
+            number: descriptor.version,
+            state,
+            table: Arc::new(words),
+            manifest: (descriptor.manifest_block, descriptor.manifest_bytes as usize),
+            table_block: descriptor.table_block,
+            schema: descriptor.schema,
+        })
+    }
+
+    fn read_manifest(&self, version: &Version) -> Result<Manifest> {
+        let (block, bytes) = version.manifest;
+        let mut buffer = vec![0; bytes];
+        self.tables.read(block, &mut buffer);
+        Manifest::decode(table::FILE, block as usize * BLOCK_BYTES, &buffer, version.table.len() as u32)
+            .map_err(|corrupt| Error::Corrupt { dir: self.dir.clone(), corrupt })
+    }
+
+    /// The plane of each page of a window in the newest version.
+    pub(crate) fn subtable(&self, window: usize) -> Subtable {
+        expand(&self.tables, self.table.get(window).copied().unwrap_or(u32::from(ZERO_PLANE)))
+    }
+
+    /// Adds a variable, or takes up the one of this name that the recovered version has.
+    pub(crate) fn declare(&mut self, declaration: Declaration) -> Result<u32> {
+        check_variable_name(&declaration.name)?;
+        declaration
+            .dtype
+            .check()
+            .map_err(|error| Error::WrongShape { name: declaration.name.clone(), why: error.to_string() })?;
+        if self.variables.values().any(|state| state.meta.name == declaration.name) {
+            return Err(Error::VariableExists { region: self.name.clone(), name: declaration.name });
+        }
+        let shape = declaration.kind.shape().unwrap_or(&[]).to_vec();
+        let bytes = element::array_bytes(&declaration.dtype, &shape)
+            .map_err(|why| Error::WrongShape { name: declaration.name.clone(), why })?;
+        let dormant = self.dormant.iter().position(|dormant| dormant.meta.name == declaration.name);
+        let matches = dormant.map(|index| &self.dormant[index]).is_some_and(|dormant| {
+            dormant.meta.dtype == declaration.dtype
+                && (declaration.kind.is_tracked()
+                    || dormant.extent.order == declaration.order
+                        && dormant.extent.page_offset == 0
+                        && dormant.extent.shape.iter().map(|n| *n as usize).eq(shape.iter().copied()))
+        });
+        let found = dormant.map(|index| self.dormant.remove(index));
+        let id = match (&found, matches) {
+            (Some(dormant), true) => dormant.meta.id,
+            _ => {
+                self.next_id += 1;
+                self.next_id - 1
+            }
+        };
+        let meta = Variable {
+            id,
+            name: declaration.name,
+            dtype: declaration.dtype,
+            order: declaration.order,
+            units: declaration.units,
+            attributes: declaration.attributes,
+        };
+        let mut state = VariableState {
+            order: meta.order,
+            meta,
+            kind: declaration.kind,
+            shape,
+            sources: Vec::new(),
+            current: None,
+            loans: Vec::new(),
+        };
+        match found {
+            Some(dormant) if matches && !state.kind.is_tracked() => self.adopt(&mut state, &dormant.extent, bytes)?,
+            Some(dormant) => {
+                self.space.give_back(dormant.extent.window, dormant.extent.windows() as u32);
+                if !state.kind.is_tracked() {
+                    self.furnish(&mut state, bytes)?;
+                }
+            }
+            None if !state.kind.is_tracked() => self.furnish(&mut state, bytes)?,
+            None => {}
+        }
+        self.variables.insert(id, state);
+        self.schema_changed = true;
+        Ok(id)
+    }
+
+    fn working(&self, kind: &Kind, windows: usize) -> Result<Working> {
+        match kind {
+            Kind::Managed { .. } => Managed::new(windows, self.options.large_pages)
+                .map(Working::Managed)
+                .map_err(|failure| Error::system(&self.dir, failure)),
+            Kind::Tracked => Ok(Working::Tracked),
+            Kind::Loaned { .. } => Ok(Working::Loaned),
+        }
+    }
+
+    /// Gives a managed or loaned variable a new place, and memory if it is managed.
+    pub(crate) fn furnish(&mut self, state: &mut VariableState, bytes: usize) -> Result<()> {
+        let windows = bytes.div_ceil(WINDOW_BYTES).max(1);
+        let working = self.working(&state.kind, windows)?;
+        let place = self.new_place(windows as u32)?;
+        let mut source = Source::new(place, working);
+        source.memory.owned = true;
+        let address = match &source.working {
+            Working::Managed(managed) => managed.address(),
+            _ => 0,
+        };
+        source.set_memory(address, bytes);
+        state.sources.push(source);
+        state.current = Some(state.sources.len() - 1);
+        Ok(())
+    }
+
+    fn adopt(&mut self, state: &mut VariableState, extent: &Extent, bytes: usize) -> Result<()> {
+        let windows = extent.windows().max(1) as usize;
+        let mut working = self.working(&state.kind, windows)?;
+        if let Working::Managed(managed) = &mut working {
+            for index in 0..extent.windows() as usize {
+                let subtable = self.subtable(extent.window as usize + index);
+                managed.adopt(index, extent.window, &subtable, &self.planes)?;
+            }
+        }
+        let mut source = Source::new(Place::new(extent.place, extent.window, windows as u32), working);
+        source.memory.owned = true;
+        let address = match &source.working {
+            Working::Managed(managed) => managed.address(),
+            _ => 0,
+        };
+        source.set_memory(address, bytes);
+        state.sources.push(source);
+        state.current = Some(0);
+        Ok(())
+    }
+
+    pub(crate) fn new_place(&mut self, windows: u32) -> Result<Place> {
+        let window = self.space.take(windows);
+        if let Err(error) = self.planes.grow(self.space.windows()) {
+            self.space.give_back(window, windows);
+            return Err(error);
+        }
+        self.next_serial += 1;
+        Ok(Place::new(self.next_serial - 1, window, windows))
+    }
+
+    /// Lets go of a source. The versions that exist keep its pages.
+    pub(crate) fn drop_source(&mut self, source: Source) {
+        self.tracker.unwatch(&source.memory, source.watch);
+        let (window, windows) = (source.place.window, source.place.windows);
+        self.clear_windows(window, windows);
+        self.space.give_back(window, windows);
+    }
+
+    /// Leaves windows out of the versions to come.
+    pub(crate) fn clear_windows(&mut self, window: u32, windows: u32) {
+        let table = Arc::make_mut(&mut self.table);
+        let end = (window as usize + windows as usize).min(table.len());
+        // Blocks of sub-tables belong to versions, which keep their own table; this one is only the next one's draft.
+        table[(window as usize).min(end)..end].fill(u32::from(ZERO_PLANE));
+    }
+
+    /// Drops the variables of the recovered version that were not declared again.
+    pub(crate) fn drop_dormant(&mut self) {
+        for dormant in std::mem::take(&mut self.dormant) {
+            let (window, windows) = (dormant.extent.window, dormant.extent.windows() as u32);
+            self.clear_windows(window, windows.max(1));
+            self.space.give_back(window, windows);
+        }
+    }
+
+    /// Retires versions until at most `keep` are live, and asks again for those that were held.
+    pub(crate) fn retire_old(&mut self, keep: usize) -> Result<()> {
+        let mut live = self.versions.iter().filter(|version| version.state == State::Live).count();
+        let mut index = 0;
+        while index + 1 < self.versions.len() {
+            let is_live = self.versions[index].state == State::Live;
+            if is_live && live <= keep {
+                index += 1;
+                continue;
+            }
+            live -= usize::from(is_live);
+            if !self.retire(index)? {
+                index += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Retires the oldest live version, if there is another; true if there was one to retire.
+    pub(crate) fn retire_oldest(&mut self) -> Result<bool> {
+        let oldest = self.versions.iter().position(|version| version.state == State::Live);
+        match oldest {
+            Some(index) if index + 1 < self.versions.len() => self.retire(index).map(|_| true),
+            _ => Ok(false),
+        }
+    }
+
+    /// Retires one version that is not the newest; true if nobody holds it, and it is gone.
+    fn retire(&mut self, index: usize) -> Result<bool> {
+        points::hit("retire.begin");
+        let gone = protocol::retire(&self.head, &self.leases, self.versions[index].leased)?;
+        points::hit("retire.asked");
+        if !gone {
+            self.versions[index].state = State::Retiring;
+            return Ok(false);
+        }
+        let version = self.versions.remove(index);
+        let before = index.checked_sub(1).map(|before| self.versions[before].table.clone());
+        let after = self.versions.get(index).map(|version| version.table.clone());
+        self.free_slots(&version.table, before.as_deref(), after.as_deref());
+        for word in version.table.iter().filter(|word| **word & table::SUBTABLE != 0) {
+            self.tables.release(word & !table::SUBTABLE, WINDOW_PAGES);
+        }
+        self.tables.release(version.manifest.0, version.manifest.1);
+        self.tables.release(version.table_block, version.table.len() * 4);
+        if self.versions.iter().all(|other| other.schema != version.schema) && version.schema != self.schema {
+            // A schema file that stays behind is found by the next recovery.
+            let _ = std::fs::remove_file(self.dir.join(schema_file(version.schema)));
+        }
+        points::hit("retire.done");
+        Ok(true)
+    }
+
+    /// Frees the slots that only the version with this table used. A page keeps its slot from one version to the next
+    /// until it is written again, so a slot neither neighbour uses is used by no version.
+    fn free_slots(&mut self, gone: &[u32], before: Option<&Vec<u32>>, after: Option<&Vec<u32>>) {
+        let entry = |table: Option<&Vec<u32>>, window: usize| {
+            table.and_then(|table| table.get(window)).copied().unwrap_or(u32::from(ZERO_PLANE))
+        };
+        for (window, word) in gone.iter().enumerate() {
+            let (left, right) = (entry(before, window), entry(after, window));
+            if *word == right || *word == left || *word == u32::from(ZERO_PLANE) {
+                continue;
+            }
+            let pages = expand(&self.tables, *word);
+            let (left, right) = (expand(&self.tables, left), expand(&self.tables, right));
+            let mut by_plane: Vec<(u8, Mask)> = Vec::new();
+            for page in 0..WINDOW_PAGES {
+                let plane = pages[page];
+                if plane == ZERO_PLANE || plane == left[page] || plane == right[page] {
+                    continue;
+                }
+                match by_plane.iter_mut().find(|(number, _)| *number == plane) {
+                    Some((_, mask)) => mask.insert(page),
+                    None => {
+                        let mut mask = Mask::EMPTY;
+                        mask.insert(page);
+                        by_plane.push((plane, mask));
+                    }
+                }
+            }
+            for (plane, mask) in by_plane {
+                self.planes.unmark(plane as usize, window, mask);
+            }
+        }
+    }
+
+    /// Versions held by observers although they are not wanted any more.
+    pub(crate) fn held(&self) -> usize {
+        self.versions.iter().filter(|version| version.state == State::Retiring).count()
+    }
+
+    /// Writes the schema file for the variables as they are now.
+    pub(crate) fn write_schema(&mut self) -> Result<()> {
+        let number = (self.versions.iter().map(|version| version.schema).max().unwrap_or(0)).max(self.schema) + 1;
+        let schema = Schema { variables: self.variables.values().map(|state| state.meta.clone()).collect() };
+        let path = self.dir.join(schema_file(number));
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(self.options.mode & 0o666);
+        let mut file = open(&path, &options)?;
+        file.write_all(&schema.encode()).map_err(|error| Error::io("write", &path, error))?;
+        points::hit("publish.schema");
+        let old = std::mem::replace(&mut self.schema, number);
+        if old != 0 && self.versions.iter().all(|version| version.schema != old) {
+            let _ = std::fs::remove_file(self.dir.join(schema_file(old)));
+        }
+        self.schema_changed = false;
+        Ok(())
+    }
+
+    /// The variables' names, for error messages.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.variables.values().map(|state| state.meta.name.clone()).collect()
+    }
+
+    pub(crate) fn update_counters(&mut self) {
+        let private: u64 = self.variables.values().flat_map(|state| &state.sources).map(private_bytes).sum();
+        self.statistics.plane_bytes = self.planes.present_bytes();
+        self.statistics.working_bytes = private;
+        self.head.set(Counter::PlaneBytes, self.statistics.plane_bytes);
+        self.head.set(Counter::WorkingBytes, private);
+        self.head.set(Counter::Planes, self.planes.count() as u64);
+    }
+}
+
+fn private_bytes(source: &Source) -> u64 {
+    match &source.working {
+        Working::Managed(managed) => managed.private_bytes(),
+        _ => 0,
+    }
+}
+
+/// The plane of each page of a window with this entry.
+pub(crate) fn expand(tables: &Tables, word: u32) -> Subtable {
+    if word & table::SUBTABLE == 0 { [word as u8; WINDOW_PAGES] } else { tables.subtable(word & !table::SUBTABLE) }
+}
+
+fn mark_used(planes: &mut Planes, tables: &Tables, window: usize, word: u32) {
+    if word == u32::from(ZERO_PLANE) {
+        return;
+    }
+    if word & table::SUBTABLE == 0 {
+        return planes.mark(word as usize, window, Mask::FULL);
+    }
+    for (page, plane) in tables.subtable(word & !table::SUBTABLE).into_iter().enumerate() {
+        if plane != ZERO_PLANE {
+            let mut mask = Mask::EMPTY;
+            mask.insert(page);
+            planes.mark(plane as usize, window, mask);
+        }
+    }
+}
+
+fn check_variable_name(name: &str) -> Result<()> {
+    let why = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > 200 {
+        "it is longer than 200 bytes"
+    } else if name.chars().any(|c| c.is_control() || c.is_whitespace() || "[]:/".contains(c)) {
+        "it has a blank, a control character, or one of [ ] : /"
+    } else {
+        return Ok(());
+    };
+    Err(Error::BadName { name: name.into(), what: "variable", why })
+}
+
+fn make_dir(dir: &Path, mode: u32) -> Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(mode);
+    builder.create(dir).map_err(|error| Error::io("open", dir, error))?;
+    // The process's umask took bits away that were asked for.
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).map_err(|error| Error::io("chmod", dir, error))
+}
+
+/// Opens the lease file and takes the producer's lock in it.
+fn lock_region(dir: &Path, name: &str) -> Result<LeaseFile> {
+    let path = dir.join(LEASE_FILE);
+    for _ in 0..1000 {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o644);
+        let file = match options.open(&path) {
+            // The directory went away because the region was removed at this moment.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                make_dir(dir, 0o700)?;
+                continue;
+            }
+            other => other.map_err(|error| Error::io("open", &path, error))?,
+        };
+        let leases = LeaseFile::new(file, path.clone(), name);
+        if !leases.try_produce()? {
+            let mut pid = [0; 4];
+            let read =
+                File::open(dir.join(head::FILE)).and_then(|f| f.read_exact_at(&mut pid, head::PRODUCER_PID_AT as u64));
+            let pid = read.map_or(0, |()| u32::from_le_bytes(pid));
+            return Err(Error::InUse { region: name.into(), pid });
+        }
+        // A file that was removed between opening and locking protects nothing.
+        let ours = leases.file()?.metadata().map_err(|error| Error::io("fstat", &path, error))?;
+        match std::fs::metadata(&path) {
+            Ok(there) if there.ino() == ours.ino() => return Ok(leases),
+            _ => continue,
+        }
+    }
+    Err(Error::InUse { region: name.into(), pid: 0 })
+}
+
+fn read_begin(file: &File, bytes: &mut [u8]) -> std::io::Result<usize> {
+    let mut length = 0;
+    while length < bytes.len() {
+        match file.read_at(&mut bytes[length..], length as u64)? {
+            0 => break,
+            count => length += count,
+        }
+    }
+    Ok(length)
+}
+
+/// Removes what an unfinished creation left, except for the files observers may have open already.
+fn clear_dir(dir: &Path) -> Result<()> {
+    let entries = std::fs::read_dir(dir).map_err(|error| Error::io("readdir", dir, error))?;
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name == table::FILE || name.starts_with("schema.") || name.starts_with("plane.") {
+            std::fs::remove_file(entry.path()).map_err(|error| Error::io("unlink", &entry.path(), error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives the head its space and its geometry, all but the magic.
+fn take_head(file: &File, path: &Path) -> Result<()> {
+    file.set_len(0).map_err(|error| Error::io("ftruncate", path, error))?;
+    let bytes = head::encode_geometry(files::unix_ns());
+    // Writing takes the space, so that the mapping of a full file system's head never faults.
+    file.write_all_at(&bytes, 0).map_err(|error| match Error::io("write", path, error) {
+        Error::NoSpace { path, free_bytes, .. } => {
+            Error::NoSpace { path, free_bytes, needed_bytes: head::HEAD_BYTES as u64 }
+        }
+        other => other,
+    })
+}
+
+/// Reads a schema file.
+pub(crate) fn read_schema(dir: &Path, number: u32) -> Result<Schema> {
+    let name = schema_file(number);
+    let path = dir.join(&name);
+    let bytes = std::fs::read(&path).map_err(|error| Error::io("open", &path, error))?;
+    Schema::decode(&name, &bytes).map_err(|corrupt| Error::Corrupt { dir: dir.to_path_buf(), corrupt })
+}

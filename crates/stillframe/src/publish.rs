@@ -1,0 +1,643 @@
+//! Publishing a version.
+//!
+//! In order: find the dirty pages, choose slots for them that no version uses, take memory for those that have none, copy,
+//! describe the version, commit, retire what is no longer wanted. Whatever fails before the commit leaves the region as it
+//! was, with the dirty pages remembered.
+//!
+//! # Safety
+//!
+//! This module copies from memory the application owns. Its one law: nobody writes the memory of a variable while publish
+//! runs. For managed memory the borrow checker sees to that, for tracked memory given as slices too; whoever hands over raw
+//! addresses vouches for it.
+#![allow(unsafe_code)]
+
+use crate::mask::Mask;
+use crate::place::{Source, Working};
+use crate::planes::Assignment;
+use crate::producer::{Producer, Version, expand};
+use crate::region::{Attributes, Outcome, Published};
+use crate::tracker::{TrackerKind, Watch};
+use crate::{Error, Order, Result, Rule, files};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use stillframe_kernel::copy::{PageCopy, copy_bytes, equal_bytes};
+use stillframe_kernel::points;
+use stillframe_protocol::{self as protocol, Board, Leased, State};
+use stillframe_segment::head::{Counter, Descriptor};
+use stillframe_segment::table::{self, Entry, SUBTABLE, ZERO_PLANE};
+use stillframe_segment::{Extent, Manifest, PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
+
+/// Addresses a tracked variable keeps knowledge about.
+const SOURCES_MAX: usize = 4;
+/// Windows shared with a plane in one publish, as a divisor of the windows there are.
+const SHARE_DIVISOR: usize = 64;
+
+/// Where a tracked variable is this time.
+#[derive(Debug, Clone)]
+pub(crate) struct Input {
+    pub(crate) id: u32,
+    pub(crate) address: usize,
+    pub(crate) bytes: usize,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) order: Order,
+}
+
+/// The part of a plan that belongs to one source.
+#[derive(Debug)]
+struct Job {
+    id: u32,
+    source: usize,
+    dirty: usize,
+    assignments: std::ops::Range<usize>,
+}
+
+impl Producer {
+    pub(crate) fn publish(&mut self, number: u64, inputs: &[Input], attributes: &Attributes) -> Result<Published> {
+        let begin = Instant::now();
+        self.leases.file()?;
+        if let Some(newest) = self.newest_number()
+            && number <= newest
+        {
+            return Err(Error::NotIncreasing { region: self.name.clone(), version: number, newest });
+        }
+        self.drop_dormant();
+        for input in inputs {
+            self.take_input(input)?;
+        }
+        points::hit("publish.begin");
+        let mut jobs = self.collect(inputs)?;
+        points::hit("publish.collected");
+        let dirty_pages: usize = jobs.iter().map(|job| job.dirty).sum();
+        let mut plan = Vec::new();
+        let result = self.with_room(&mut |producer, out| producer.assign(&mut jobs, out), &mut plan).and_then(|room| {
+            if room { self.write(number, &jobs, &plan, attributes, dirty_pages).map(Some) } else { Ok(None) }
+        });
+        let copied_pages = match result {
+            Ok(Some(copied)) => copied,
+            Ok(None) | Err(_) => {
+                self.remember(&jobs);
+                self.roll_back(&plan);
+                self.statistics.skipped += u64::from(result.is_ok());
+                self.head.set(Counter::Skipped, self.statistics.skipped);
+                let (total_pages, duration) = (self.total_pages(), begin.elapsed());
+                return result.map(|_| Published {
+                    version: number,
+                    outcome: Outcome::Skipped,
+                    dirty_pages: dirty_pages as u64,
+                    copied_pages: 0,
+                    total_pages,
+                    duration,
+                });
+            }
+        };
+        self.settle(&jobs)?;
+        let total_pages = self.total_pages();
+        let duration = begin.elapsed();
+        let statistics = &mut self.statistics;
+        statistics.published += 1;
+        statistics.dirty_pages += dirty_pages as u64;
+        statistics.copied_pages += copied_pages as u64;
+        statistics.total_pages = total_pages;
+        statistics.publish_time += duration;
+        self.head.add(Counter::Published, 1);
+        self.head.add(Counter::DirtyPages, dirty_pages as u64);
+        self.head.add(Counter::CopiedPages, copied_pages as u64);
+        self.head.add(Counter::PublishNs, duration.as_nanos() as u64);
+        Ok(Published {
+            version: number,
+            outcome: Outcome::Published,
+            dirty_pages: dirty_pages as u64,
+            copied_pages: copied_pages as u64,
+            total_pages,
+            duration,
+        })
+    }
+
+    pub(crate) fn newest_number(&self) -> Option<u64> {
+        self.versions.last().map(|version| version.number)
+    }
+
+    fn total_pages(&self) -> u64 {
+        let current = self.variables.values().filter_map(|state| state.sources.get(state.current?));
+        current.map(|source| source.memory.pages as u64).sum()
+    }
+
+    /// Finds or makes the source for the address a tracked variable has this time.
+    fn take_input(&mut self, input: &Input) -> Result<()> {
+        let sequence = self.sequence;
+        let windows_needed = (input.address % PAGE_BYTES + input.bytes).div_ceil(WINDOW_BYTES).max(1);
+        let state = self.variable(input.id)?;
+        if !state.kind.is_tracked() {
+            let name = state.meta.name.clone();
+            return Err(Error::WrongKind { name, expected: "tracked", found: state.kind.name() });
+        }
+        let old = state.current;
+        let found = state.sources.iter().position(|source| {
+            source.memory.address + source.page_offset == input.address
+                && source.place.windows as usize >= windows_needed
+        });
+        let index = match found {
+            Some(index) => index,
+            None => {
+                // The same address with too little room behind it, or the address unused for longest, makes way.
+                let same = state.sources.iter().position(|s| s.memory.address + s.page_offset == input.address);
+                let oldest = (0..state.sources.len()).min_by_key(|index| state.sources[*index].used);
+                let full = state.sources.len() >= SOURCES_MAX;
+                if let Some(victim) = same.or(oldest.filter(|_| full)) {
+                    let state = self.variable(input.id)?;
+                    let source = state.sources.remove(victim);
+                    state.current = match state.current {
+                        Some(current) if current == victim => None,
+                        Some(current) if current > victim => Some(current - 1),
+                        other => other,
+                    };
+                    self.drop_source(source);
+                }
+                // A quarter more than needed, so that arrays that grow a little at a time keep their place.
+                let room = if windows_needed > 1 { windows_needed + windows_needed / 4 } else { 1 };
+                let place = self.new_place(room as u32)?;
+                let state = self.variable(input.id)?;
+                state.sources.push(Source::new(place, Working::Tracked));
+                state.sources.len() - 1
+            }
+        };
+        let state = self.variable(input.id)?;
+        state.shape = input.shape.clone();
+        state.order = input.order;
+        let source = &mut state.sources[index];
+        source.used = sequence;
+        if source.memory.address + source.page_offset != input.address || source.bytes != input.bytes {
+            source.set_memory(input.address, input.bytes);
+        }
+        let switched = old.filter(|old| *old != index && found.is_some() && *old < state.sources.len());
+        state.current = Some(index);
+        if let Some(old) = switched {
+            // A buffer that is rewritten whole each time it is used is not worth keeping in the versions in between.
+            let source = &mut state.sources[old];
+            if source.dirty_percent >= 50 {
+                source.stale = true;
+                let (window, windows) = (source.place.window, source.place.windows);
+                self.clear_windows(window, windows);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the dirty pages of everything that may have changed.
+    fn collect(&mut self, inputs: &[Input]) -> Result<Vec<Job>> {
+        let mut jobs = Vec::with_capacity(self.variables.len());
+        let Producer { variables, tracker, tables, table, planes, .. } = self;
+        for (id, state) in variables.iter_mut() {
+            let given = !state.kind.is_tracked() || inputs.iter().any(|input| input.id == *id);
+            let Some(index) = state.current.filter(|_| given) else { continue };
+            let source = &mut state.sources[index];
+            if matches!(source.working, Working::Loaned) {
+                continue;
+            }
+            let mut collected = std::mem::take(&mut source.collected);
+            let found = tracker.collect(&source.memory, &mut source.watch, &source.sticky, &mut collected);
+            source.collected = collected;
+            found?;
+            if source.stale {
+                source.stale = false;
+                crate::mask::insert_pages(&mut source.pending, 0, source.memory.pages);
+            }
+            let mut dirty_pages = 0;
+            for window in 0..source.windows() {
+                let valid = source.valid(window);
+                let unsure = source.collected.unsure[window].and(valid);
+                let mut dirty = source.collected.dirty[window].or(source.pending[window]).and(valid);
+                if !unsure.without(dirty).is_empty() {
+                    let word = table.get(source.place.window as usize + window).copied();
+                    let planes_of = expand(tables, word.unwrap_or(u32::from(ZERO_PLANE)));
+                    for page in unsure.without(dirty).pages() {
+                        if differs(source, window * WINDOW_PAGES + page, planes_of[page], planes)? {
+                            dirty.insert(page);
+                        }
+                    }
+                }
+                source.pending[window] = Mask::EMPTY;
+                source.sticky.learn(window, dirty, source.collected.armed[window]);
+                if let Working::Managed(managed) = &mut source.working {
+                    managed.own_pages(window, dirty);
+                }
+                dirty_pages += dirty.count();
+                source.collected.dirty[window] = dirty;
+            }
+            source.dirty_percent = dirty_pages * 100 / source.memory.pages.max(1);
+            jobs.push(Job { id: *id, source: index, dirty: dirty_pages, assignments: 0..0 });
+        }
+        tracker.finish()?;
+        Ok(jobs)
+    }
+
+    /// Keeps the dirty pages of a publish that did not happen for the next one.
+    fn remember(&mut self, jobs: &[Job]) {
+        for job in jobs {
+            let Some(source) = self.variables.get_mut(&job.id).and_then(|state| state.sources.get_mut(job.source))
+            else {
+                continue;
+            };
+            for (pending, dirty) in source.pending.iter_mut().zip(&source.collected.dirty) {
+                *pending = pending.or(*dirty);
+            }
+        }
+    }
+
+    fn roll_back(&mut self, plan: &[Assignment]) {
+        for assignment in plan {
+            self.planes.unmark(assignment.plane, assignment.window, assignment.pages);
+        }
+    }
+
+    /// Chooses slots for all dirty pages.
+    fn assign(&mut self, jobs: &mut [Job], out: &mut Vec<Assignment>) -> Result<()> {
+        for job in jobs {
+            let start = out.len();
+            let Some(source) = self.variables.get_mut(&job.id).and_then(|state| state.sources.get_mut(job.source))
+            else {
+                continue;
+            };
+            for window in 0..source.windows() {
+                let dirty = source.collected.dirty[window];
+                if !dirty.is_empty() {
+                    self.planes.assign(source.place.window as usize + window, dirty, source.hint, out)?;
+                    source.hint = out.last().map_or(0, |assignment| assignment.plane);
+                }
+            }
+            job.assignments = start..out.len();
+        }
+        Ok(())
+    }
+
+    /// Runs `assign` until what it chose has memory behind it, making room as the region's rule says. `false`: there is no
+    /// room, and the rule is to skip. On an error and on `false` nothing stays chosen.
+    #[allow(clippy::type_complexity)]
+    pub(crate) fn with_room(
+        &mut self,
+        assign: &mut dyn FnMut(&mut Producer, &mut Vec<Assignment>) -> Result<()>,
+        plan: &mut Vec<Assignment>,
+    ) -> Result<bool> {
+        let begin = Instant::now();
+        let mut pause = Duration::from_micros(50);
+        let mut cooled = false;
+        loop {
+            plan.clear();
+            let chosen = match self.free_slot() {
+                None => Err(Error::NoSlot { region: self.name.clone(), slots: self.head.slots(), held: self.held() }),
+                Some(_) => assign(self, plan).and_then(|()| self.allocate(plan)),
+            };
+            let error = match chosen {
+                Ok(()) => return Ok(true),
+                Err(error) => error,
+            };
+            self.roll_back(plan);
+            plan.clear();
+            if !matches!(error, Error::NoSpace { .. } | Error::Bound { .. } | Error::NoSlot { .. }) {
+                return Err(error);
+            }
+            if !std::mem::replace(&mut cooled, true) {
+                self.planes.cool(true);
+                continue;
+            }
+            let before = self.versions.len();
+            if self.retire_oldest()? || self.versions.len() < before {
+                cooled = false;
+                continue;
+            }
+            self.retire_old(1)?;
+            if self.versions.len() < before {
+                cooled = false;
+                continue;
+            }
+            match self.options.rule {
+                Rule::Skip if !matches!(error, Error::NoSpace { .. }) || self.held() > 0 => return Ok(false),
+                // Nobody holds anything, so waiting would be for ever.
+                _ if self.held() == 0 => return Err(error),
+                Rule::Wait { timeout } => {
+                    let waited = begin.elapsed();
+                    if timeout.is_some_and(|timeout| waited >= timeout) {
+                        return Err(error);
+                    }
+                    // Any of several holders may let go first, so they are asked in turn rather than waited for one by one.
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(2));
+                }
+                Rule::Fail | Rule::Skip => return Err(error),
+            }
+        }
+    }
+
+    fn allocate(&mut self, plan: &[Assignment]) -> Result<()> {
+        let missing: usize = plan.iter().map(|assignment| self.planes.missing(assignment).count()).sum();
+        if missing == 0 {
+            return Ok(());
+        }
+        let needed_bytes = (missing * PAGE_BYTES) as u64;
+        let used_bytes = self.planes.present_bytes();
+        if let Some(bound_bytes) = self.options.bound_bytes
+            && used_bytes + needed_bytes > bound_bytes
+        {
+            let (region, held) = (self.name.clone(), self.held());
+            return Err(Error::Bound { region, used_bytes, needed_bytes, bound_bytes, held });
+        }
+        points::hit("publish.allocate");
+        self.planes.allocate(plan)
+    }
+
+    fn free_slot(&self) -> Option<usize> {
+        (0..self.head.slots()).find(|slot| self.versions.iter().all(|version| version.leased.slot != *slot))
+    }
+
+    /// Copies, describes and commits. Returns the number of pages copied.
+    fn write(
+        &mut self,
+        number: u64,
+        jobs: &[Job],
+        plan: &[Assignment],
+        attributes: &Attributes,
+        dirty_pages: usize,
+    ) -> Result<usize> {
+        let copied = self.copy(jobs, plan)?;
+        points::hit("publish.copied");
+        if self.schema_changed {
+            self.write_schema()?;
+        }
+        let loans = self.submitted_loans();
+        let words = self.make_table(plan, &loans)?;
+        let described = self.describe(number, words, attributes, dirty_pages);
+        let version = match described {
+            Ok(version) => version,
+            Err((error, words)) => {
+                self.release_table(&words);
+                return Err(error);
+            }
+        };
+        points::hit("publish.described");
+        protocol::commit(&self.head, version.leased.slot, version.leased.sequence);
+        points::hit("publish.committed");
+        self.sequence = version.leased.sequence;
+        self.table = version.table.clone();
+        self.versions.push(version);
+        self.head.ring();
+        self.take_loans();
+        Ok(copied)
+    }
+
+    fn copy(&mut self, jobs: &[Job], plan: &[Assignment]) -> Result<usize> {
+        let mut copies = std::mem::take(&mut self.copies);
+        copies.clear();
+        let mut edges = 0;
+        for job in jobs {
+            let Some(source) = self.variables.get_mut(&job.id).and_then(|state| state.sources.get_mut(job.source))
+            else {
+                continue;
+            };
+            for assignment in &plan[job.assignments.clone()] {
+                let window = assignment.window - source.place.window as usize;
+                let to = source.place.map(assignment.plane, &self.planes)?.address();
+                for page in assignment.pages.pages() {
+                    let page = window * WINDOW_PAGES + page;
+                    let from = source.memory.address + page * PAGE_BYTES;
+                    if source.memory.whole.contains(&page) {
+                        copies.push(PageCopy { from, to: to + page * PAGE_BYTES });
+                    } else {
+                        let part = source.part(page);
+                        // SAFETY: the part lies inside the memory the caller vouches for; the slot was chosen because
+                        // no version uses it, and has space behind it.
+                        unsafe { copy_bytes(from + part.start, to + page * PAGE_BYTES + part.start, part.len()) };
+                        edges += 1;
+                    }
+                }
+            }
+        }
+        // SAFETY: whole pages lie inside the memory the caller vouches for, each slot is chosen once, no version uses it,
+        // and its space was taken.
+        unsafe { self.copier.copy_pages(&copies) };
+        let copied = copies.len() + edges;
+        self.copies = copies;
+        Ok(copied)
+    }
+
+    /// The window table of the version to come. Every block it names is counted for it.
+    fn make_table(&mut self, plan: &[Assignment], loans: &[Assignment]) -> Result<Vec<u32>> {
+        let mut words = Vec::clone(&self.table);
+        words.resize(self.space.windows(), u32::from(ZERO_PLANE));
+        for word in words.iter().filter(|word| **word & SUBTABLE != 0) {
+            self.tables.retain(word & !SUBTABLE, WINDOW_PAGES);
+        }
+        let mut all = plan.iter().chain(loans).peekable();
+        while let Some(first) = all.next() {
+            let window = first.window;
+            let old = words[window];
+            let mut parts = vec![first];
+            while let Some(part) = all.next_if(|part| part.window == window) {
+                parts.push(part);
+            }
+            let new = match parts[..] {
+                [part] if part.pages == Mask::FULL => Entry::Uniform(part.plane as u8),
+                _ => {
+                    let mut subtable = expand(&self.tables, old);
+                    for part in parts {
+                        for (start, end) in part.pages.runs() {
+                            subtable[start..end].fill(part.plane as u8);
+                        }
+                    }
+                    if subtable.iter().all(|plane| *plane == subtable[0]) {
+                        Entry::Uniform(subtable[0])
+                    } else {
+                        match self.tables.take(WINDOW_PAGES) {
+                            Ok(block) => {
+                                self.tables.write(block, &subtable);
+                                Entry::Mixed(block)
+                            }
+                            Err(error) => {
+                                self.release_table(&words);
+                                return Err(error);
+                            }
+                        }
+                    }
+                }
+            };
+            if old & SUBTABLE != 0 {
+                self.tables.release(old & !SUBTABLE, WINDOW_PAGES);
+            }
+            words[window] = new.encode();
+        }
+        Ok(words)
+    }
+
+    fn release_table(&mut self, words: &[u32]) {
+        for word in words.iter().filter(|word| **word & SUBTABLE != 0) {
+            self.tables.release(word & !SUBTABLE, WINDOW_PAGES);
+        }
+    }
+
+    /// Writes manifest, window table and descriptor of the version to come.
+    fn describe(
+        &mut self,
+        number: u64,
+        words: Vec<u32>,
+        attributes: &Attributes,
+        dirty_pages: usize,
+    ) -> std::result::Result<Version, (Error, Vec<u32>)> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        let extents: Vec<Extent> = self
+            .variables
+            .values()
+            .filter_map(|state| {
+                let source = state.sources.get(state.current?)?;
+                Some(Extent {
+                    variable: state.meta.id,
+                    order: state.order,
+                    shape: state.shape.iter().map(|n| *n as u64).collect(),
+                    window: source.place.window,
+                    page_offset: source.page_offset as u16,
+                    bytes: source.bytes as u64,
+                    place: source.place.serial,
+                })
+            })
+            .collect();
+        Manifest::encode(&extents, attributes, &mut bytes);
+        let manifest_bytes = bytes.len();
+        let manifest_crc = table::checksum(&bytes);
+        let manifest = match self.tables.take(manifest_bytes) {
+            Ok(block) => block,
+            Err(error) => return Err((error, words)),
+        };
+        self.tables.write(manifest, &bytes);
+        bytes.clear();
+        words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        let table_block = match self.tables.take(bytes.len()) {
+            Ok(block) => block,
+            Err(error) => {
+                self.tables.release(manifest, manifest_bytes);
+                return Err((error, words));
+            }
+        };
+        self.tables.write(table_block, &bytes);
+        let descriptor = Descriptor {
+            version: number,
+            manifest_block: manifest,
+            manifest_bytes: manifest_bytes as u32,
+            table_block,
+            windows: words.len() as u32,
+            manifest_crc,
+            table_crc: table::checksum(&bytes),
+            published_ns: files::unix_ns(),
+            dirty_pages: dirty_pages as u64,
+            total_pages: self.total_pages(),
+            schema: self.schema,
+        };
+        self.bytes = bytes;
+        // `with_room` made sure of a free slot, and nothing took it since.
+        let slot = self.free_slot().unwrap_or(0);
+        self.head.set_descriptor(slot, &descriptor);
+        Ok(Version {
+            leased: Leased { slot, sequence: self.sequence + 1 },
+            number,
+            state: State::Live,
+            table: Arc::new(words),
+            manifest: (manifest, manifest_bytes),
+            table_block,
+            schema: self.schema,
+        })
+    }
+
+    /// The slots of the last submitted loan of each variable.
+    fn submitted_loans(&self) -> Vec<Assignment> {
+        let last = |loans: &Vec<crate::loan::OpenLoan>| {
+            loans.iter().rev().find(|loan| loan.ticket.is_submitted()).map(|loan| loan.assignments.clone())
+        };
+        self.variables.values().filter_map(|state| last(&state.loans)).flatten().collect()
+    }
+
+    /// Ends the loans that the version just committed shows, or that newer ones replaced.
+    fn take_loans(&mut self) {
+        let ids: Vec<u32> =
+            self.variables.iter().filter(|(_, state)| !state.loans.is_empty()).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.end_loans(id);
+            let Some(state) = self.variables.get_mut(&id) else { continue };
+            let (submitted, open): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut state.loans).into_iter().partition(|loan| loan.ticket.is_submitted());
+            state.loans = open;
+            // The last one is in the version, so its slots stay in use.
+            let replaced = submitted.len().saturating_sub(1);
+            for loan in &submitted[..replaced] {
+                self.free_loan(loan);
+            }
+        }
+    }
+
+    /// After the commit: lets old versions go, shares cold windows, gives idle memory back.
+    fn settle(&mut self, jobs: &[Job]) -> Result<()> {
+        self.retire_old(self.options.keep)?;
+        for job in jobs {
+            self.share_cold(job)?;
+        }
+        self.planes.cool(false);
+        self.update_counters();
+        Ok(())
+    }
+
+    fn share_cold(&mut self, job: &Job) -> Result<()> {
+        let kind = self.tracker.kind();
+        let demote = self.options.demote && matches!(kind, TrackerKind::WpAsync | TrackerKind::SoftDirty);
+        let Producer { variables, tracker, tables, table, planes, .. } = self;
+        let Some(source) = variables.get_mut(&job.id).and_then(|state| state.sources.get_mut(job.source)) else {
+            return Ok(());
+        };
+        let windows = source.windows();
+        let mut budget = windows.div_ceil(SHARE_DIVISOR);
+        for window in 0..windows {
+            let valid = source.valid(window);
+            let dirty = source.collected.dirty[window];
+            let armed = source.collected.armed[window];
+            let Working::Managed(managed) = &mut source.working else { return Ok(()) };
+            let wanted = match kind {
+                // This tracker arms a window by sharing it.
+                TrackerKind::PrivateCow => armed && !dirty.is_empty(),
+                _ if demote => managed.observe(window, dirty, valid) && budget > 0,
+                _ => false,
+            };
+            if !wanted {
+                continue;
+            }
+            budget = budget.saturating_sub(1);
+            points::hit("demote.begin");
+            let first = source.place.window;
+            let planes_of =
+                expand(tables, table.get(first as usize + window).copied().unwrap_or(u32::from(ZERO_PLANE)));
+            let keep = if kind == TrackerKind::PrivateCow { Mask::EMPTY } else { managed.hot(window) };
+            match managed.share(window, first, keep, &planes_of, planes) {
+                Ok(()) => {}
+                // Sharing is an economy: without mappings to spare the window stays as it is.
+                Err(Error::NoMappings { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            points::hit("demote.replaced");
+            let address = source.memory.address + window * WINDOW_BYTES;
+            if kind == TrackerKind::WpAsync && tracker.rewatch(address, WINDOW_BYTES).is_err() {
+                source.watch = Watch::New;
+            }
+            source.sticky.rearmed(window, keep);
+            points::hit("demote.done");
+        }
+        Ok(())
+    }
+}
+
+/// Whether a page of the working memory differs from its slot in the newest version.
+fn differs(source: &mut Source, page: usize, plane: u8, planes: &crate::planes::Planes) -> Result<bool> {
+    if plane == ZERO_PLANE || plane as usize >= planes.count() {
+        return Ok(true);
+    }
+    let part = source.part(page);
+    let from = source.memory.address + page * PAGE_BYTES + part.start;
+    let slot = source.place.map(plane as usize, planes)?.address() + page * PAGE_BYTES + part.start;
+    // SAFETY: the part lies inside the memory the caller vouches for, and the slot inside the map of its place; its
+    // space was taken when it was written.
+    Ok(!unsafe { equal_bytes(from, slot, part.len()) })
+}

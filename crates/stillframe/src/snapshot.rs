@@ -1,0 +1,583 @@
+//! Snapshots: a hold on one version.
+//!
+//! # Safety
+//!
+//! This module makes slices of pages that another process wrote. Its one law: a slice is made only of pages that the
+//! snapshot's version shows, and lives no longer than the snapshot's hold, because until then the producer writes none of
+//! their slots. Lengths and plane numbers come from the shared files and are checked against the files' sizes first.
+#![allow(unsafe_code)]
+
+use crate::observer::{Hold, Shared};
+use crate::region::Attributes;
+use crate::{DType, Element, Error, Order, Result, element};
+use std::collections::HashMap;
+use std::ops::{Deref, Range};
+use std::sync::{Arc, Mutex, OnceLock};
+use stillframe_kernel::map::Mapping;
+use stillframe_protocol::Leased;
+use stillframe_segment::head::Descriptor;
+use stillframe_segment::table::{self, Entry, ZERO_PLANE};
+use stillframe_segment::{
+    BLOCK_BYTES, Corrupt, Extent, Manifest, PAGE_BYTES, PLANES_MAX, WINDOW_BYTES, WINDOW_PAGES, manifest,
+};
+
+/// A consistent, unchanging view of all variables of one version.
+///
+/// Cloning shares the hold; it ends with the last clone and the last [`View`].
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    hold: Hold,
+    descriptor: Descriptor,
+    attributes: Attributes,
+    variables: Vec<VariableView>,
+    entries: Vec<Entry>,
+    subtables: Mutex<HashMap<u32, Arc<[u8; WINDOW_PAGES]>>>,
+    /// Maps of planes that pieces were handed out of.
+    maps: Mutex<HashMap<u8, Vec<Arc<Mapping>>>>,
+}
+
+/// A variable as it is in one version.
+#[derive(Debug)]
+pub struct VariableView {
+    /// Name.
+    pub name: String,
+    /// Type of the elements.
+    pub dtype: DType,
+    /// Order of the elements in memory.
+    pub order: Order,
+    /// Unit of measurement, empty if there is none.
+    pub units: String,
+    /// The variable's attributes.
+    pub attributes: Attributes,
+    /// The shape in this version.
+    pub shape: Vec<usize>,
+    /// Number of bytes.
+    pub bytes: usize,
+    extent: Extent,
+    contiguous: OnceLock<Contiguous>,
+}
+
+impl VariableView {
+    /// Distance in bytes between neighbours along each dimension.
+    pub fn strides(&self) -> Vec<usize> {
+        element::strides(&self.dtype, &self.shape, self.order)
+    }
+}
+
+/// All bytes of a variable at neighbouring addresses: in a map of a plane, or in one made of pieces of several.
+#[derive(Debug, Clone)]
+struct Contiguous {
+    map: Arc<Mapping>,
+    offset: usize,
+}
+
+/// A run of pages in one plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    plane: u8,
+    /// First page, counted from the first page of the variable.
+    page: usize,
+    pages: usize,
+}
+
+/// Above this many pieces a window's odd pages are copied rather than mapped.
+const WINDOW_RUNS_MAX: usize = 64;
+
+/// Pieces of one view for which maps are made without looking at the window's own number of pieces.
+fn runs_easy() -> usize {
+    static LIMIT: OnceLock<usize> = OnceLock::new();
+    *LIMIT.get_or_init(|| {
+        let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+        limit.and_then(|text| text.trim().parse::<usize>().ok()).unwrap_or(65_530) / 4
+    })
+}
+
+impl Snapshot {
+    /// Reads what a leased version says of itself. The hold ends on an error.
+    pub(crate) fn open(shared: Arc<Shared>, leased: Leased) -> Result<Snapshot> {
+        let hold = Hold { shared, leased };
+        let shared = &hold.shared;
+        let descriptor = shared.head.descriptor(leased.slot);
+        let at = stillframe_segment::head::descriptor_at(leased.slot);
+        if descriptor.manifest_bytes as usize > manifest::BYTES_MAX || descriptor.windows > 1 << 26 {
+            let found = format!("{} and {}", descriptor.manifest_bytes, descriptor.windows);
+            let expected = "bytes of a manifest and windows within reason";
+            return Err(shared.corrupt(Corrupt::new(stillframe_segment::head::FILE, at, expected, found)));
+        }
+        let read = |block: u32, bytes: usize, crc: u32, what: &str| -> Result<Vec<u8>> {
+            let mut buffer = vec![0; bytes];
+            let offset = u64::from(block) * BLOCK_BYTES as u64;
+            shared.read_tables(offset, &mut buffer)?;
+            let found = table::checksum(&buffer);
+            if found != crc {
+                let expected = format!("{what} with checksum {crc:#010x}");
+                return Err(shared.corrupt(Corrupt::new(
+                    table::FILE,
+                    offset as usize,
+                    expected,
+                    format!("{found:#010x}"),
+                )));
+            }
+            Ok(buffer)
+        };
+        let bytes =
+            read(descriptor.manifest_block, descriptor.manifest_bytes as usize, descriptor.manifest_crc, "a manifest")?;
+        let base = descriptor.manifest_block as usize * BLOCK_BYTES;
+        let manifest =
+            Manifest::decode(table::FILE, base, &bytes, descriptor.windows).map_err(|c| shared.corrupt(c))?;
+        let words =
+            read(descriptor.table_block, descriptor.windows as usize * 4, descriptor.table_crc, "a window table")?;
+        let blocks = shared.table_blocks()?;
+        let base = descriptor.table_block as usize * BLOCK_BYTES;
+        let entries = words
+            .chunks_exact(4)
+            .enumerate()
+            .map(|(index, word)| {
+                let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+                Entry::decode(word, base + 4 * index, blocks, PLANES_MAX)
+            })
+            .collect::<std::result::Result<Vec<_>, _>>()
+            .map_err(|c| shared.corrupt(c))?;
+        let schema = shared.schema(descriptor.schema)?;
+        let mut variables = Vec::with_capacity(manifest.extents.len());
+        for (index, extent) in manifest.extents.into_iter().enumerate() {
+            let at = descriptor.manifest_block as usize * BLOCK_BYTES
+                + manifest::HEADER_BYTES
+                + index * manifest::EXTENT_BYTES;
+            let meta = schema.variables.iter().find(|variable| variable.id == extent.variable).ok_or_else(|| {
+                let expected = format!("a variable of schema {}", descriptor.schema);
+                shared.corrupt(Corrupt::new(table::FILE, at, expected, extent.variable))
+            })?;
+            let shape: Vec<usize> = extent.shape.iter().map(|n| *n as usize).collect();
+            if element::array_bytes(&meta.dtype, &shape) != Ok(extent.bytes as usize) {
+                let expected = format!("the bytes of {shape:?} elements of {}", meta.dtype);
+                let at = at + manifest::BYTES_AT;
+                return Err(shared.corrupt(Corrupt::new(table::FILE, at, expected, extent.bytes)));
+            }
+            variables.push(VariableView {
+                name: meta.name.clone(),
+                dtype: meta.dtype.clone(),
+                order: extent.order,
+                units: meta.units.clone(),
+                attributes: meta.attributes.clone(),
+                shape,
+                bytes: extent.bytes as usize,
+                extent,
+                contiguous: OnceLock::new(),
+            });
+        }
+        let inner = Inner {
+            hold,
+            descriptor,
+            attributes: manifest.attributes,
+            variables,
+            entries,
+            subtables: Mutex::default(),
+            maps: Mutex::default(),
+        };
+        Ok(Snapshot { inner: Arc::new(inner) })
+    }
+
+    /// The name of the region.
+    pub fn region(&self) -> &str {
+        &self.inner.hold.shared.name
+    }
+
+    /// The producer's number of the version.
+    pub fn version(&self) -> u64 {
+        self.inner.descriptor.version
+    }
+
+    /// Time of publishing in nanoseconds since 1970.
+    pub fn published_ns(&self) -> u64 {
+        self.inner.descriptor.published_ns
+    }
+
+    /// Pages that were dirty when the version was published, and pages of all its variables.
+    pub fn dirty_and_total_pages(&self) -> (u64, u64) {
+        (self.inner.descriptor.dirty_pages, self.inner.descriptor.total_pages)
+    }
+
+    /// The version's attributes.
+    pub fn attributes(&self) -> &Attributes {
+        &self.inner.attributes
+    }
+
+    /// The variables, in the order of their declaration.
+    pub fn variables(&self) -> &[VariableView] {
+        &self.inner.variables
+    }
+
+    /// One variable.
+    ///
+    /// # Errors
+    /// [`Error::UnknownVariable`].
+    pub fn variable(&self, name: &str) -> Result<&VariableView> {
+        self.inner.variable(name).map(|(_, variable)| variable)
+    }
+
+    /// All elements of a variable, in their order in memory. The first call for a variable maps it if its pages lie in
+    /// several pieces.
+    ///
+    /// # Errors
+    /// Misuse if the variable is unknown or of another type; [`Error::NoMappings`] if it cannot be mapped.
+    pub fn slice<T: Element>(&self, name: &str) -> Result<&[T]> {
+        let (_, variable) = self.inner.variable(name)?;
+        if variable.dtype != T::dtype() {
+            let (expected, found) = (T::dtype(), variable.dtype.clone());
+            return Err(Error::WrongDType { name: name.into(), expected, found });
+        }
+        let bytes = self.inner.contiguous_bytes(variable)?;
+        if bytes.is_empty() {
+            return Ok(&[]);
+        }
+        bytemuck::try_cast_slice(bytes).map_err(|error| Error::WrongShape {
+            name: name.into(),
+            why: format!("its memory cannot be seen as {}: {error}; use view or read", T::dtype()),
+        })
+    }
+
+    /// All bytes of a variable, as a value of its own that keeps the hold.
+    ///
+    /// # Errors
+    /// As [`slice`](Snapshot::slice).
+    pub fn view(&self, name: &str) -> Result<View> {
+        let (index, variable) = self.inner.variable(name)?;
+        self.inner.contiguous_bytes(variable)?;
+        Ok(View { inner: self.inner.clone(), index })
+    }
+
+    /// The bytes of a variable in pieces as they lie in the planes, ascending, without mapping anything for this version.
+    ///
+    /// # Errors
+    /// Misuse if the variable is unknown; environment if a plane cannot be opened.
+    pub fn chunks(&self, name: &str) -> Result<Chunks<'_>> {
+        let (_, variable) = self.inner.variable(name)?;
+        let runs = self.inner.runs(variable, 0..variable.extent.pages() as usize)?;
+        Chunks::new(self, variable, runs, 0..variable.bytes)
+    }
+
+    /// As [`chunks`](Snapshot::chunks), for a range of the variable's bytes.
+    ///
+    /// # Errors
+    /// As [`chunks`](Snapshot::chunks), and [`Error::OutOfRange`].
+    pub fn chunks_in(&self, name: &str, range: Range<usize>) -> Result<Chunks<'_>> {
+        let (_, variable) = self.inner.variable(name)?;
+        if range.start > range.end || range.end > variable.bytes {
+            let (start, end, bytes) = (range.start, range.end, variable.bytes);
+            return Err(Error::OutOfRange { name: name.into(), start, end, bytes });
+        }
+        let offset = variable.extent.page_offset as usize;
+        let pages = (offset + range.start) / PAGE_BYTES..(offset + range.end).div_ceil(PAGE_BYTES);
+        let runs = if range.is_empty() { Vec::new() } else { self.inner.runs(variable, pages)? };
+        Chunks::new(self, variable, runs, range)
+    }
+
+    /// Copies bytes of a variable from `offset` on.
+    ///
+    /// # Errors
+    /// As [`chunks_in`](Snapshot::chunks_in).
+    pub fn read(&self, name: &str, offset: usize, out: &mut [u8]) -> Result<()> {
+        let end = offset.checked_add(out.len()).unwrap_or(usize::MAX);
+        for chunk in self.chunks_in(name, offset..end)? {
+            let at = chunk.offset - offset;
+            out[at..at + chunk.bytes.len()].copy_from_slice(chunk.bytes);
+        }
+        Ok(())
+    }
+
+    /// Ranges of a variable's bytes, ascending and apart, that may differ from an older snapshot of the same region. It is
+    /// everything if the variable moved, was resized, or was not there. The work is proportional to what changed.
+    ///
+    /// # Errors
+    /// Misuse if the variable is unknown, or the snapshots are of different regions.
+    pub fn changed(&self, older: &Snapshot, name: &str) -> Result<Vec<Range<usize>>> {
+        let (_, new) = self.inner.variable(name)?;
+        if self.inner.hold.shared.dir != older.inner.hold.shared.dir {
+            let (left, right) = (self.region().to_string(), older.region().to_string());
+            return Err(Error::DifferentRegions { left, right });
+        }
+        let all = || if new.bytes == 0 { Vec::new() } else { std::iter::once(0..new.bytes).collect() };
+        let Ok((_, old)) = older.inner.variable(name) else { return Ok(all()) };
+        let same = old.extent.place == new.extent.place
+            && old.extent.page_offset == new.extent.page_offset
+            && old.extent.bytes == new.extent.bytes
+            && old.shape == new.shape
+            && old.order == new.order;
+        if !same {
+            return Ok(all());
+        }
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        let mut add = |first: usize, end: usize| {
+            let offset = new.extent.page_offset as usize;
+            let start = (first * PAGE_BYTES).saturating_sub(offset);
+            let end = (end * PAGE_BYTES - offset).min(new.bytes);
+            match ranges.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ if start < end => ranges.push(start..end),
+                _ => {}
+            }
+        };
+        let pages = new.extent.pages() as usize;
+        for index in 0..new.extent.windows() as usize {
+            let window = new.extent.window as usize + index;
+            let (left, right) = (self.inner.entries[window], older.inner.entries[window]);
+            if left == right {
+                continue;
+            }
+            let end = ((index + 1) * WINDOW_PAGES).min(pages);
+            if let (Entry::Uniform(_), Entry::Uniform(_)) = (left, right) {
+                add(index * WINDOW_PAGES, end);
+                continue;
+            }
+            let (left, right) = (self.inner.planes(left)?, older.inner.planes(right)?);
+            for page in index * WINDOW_PAGES..end {
+                if left[page % WINDOW_PAGES] != right[page % WINDOW_PAGES] {
+                    add(page, page + 1);
+                }
+            }
+        }
+        Ok(ranges)
+    }
+}
+
+impl Inner {
+    fn variable(&self, name: &str) -> Result<(usize, &VariableView)> {
+        let found = self.variables.iter().enumerate().find(|(_, variable)| variable.name == name);
+        found.ok_or_else(|| Error::UnknownVariable {
+            region: self.hold.shared.name.clone(),
+            name: name.into(),
+            known: self.variables.iter().map(|variable| variable.name.clone()).collect(),
+        })
+    }
+
+    /// The plane of each page of a window.
+    fn planes(&self, entry: Entry) -> Result<Arc<[u8; WINDOW_PAGES]>> {
+        let block = match entry {
+            Entry::Uniform(plane) => return Ok(Arc::new([plane; WINDOW_PAGES])),
+            Entry::Mixed(block) => block,
+        };
+        let mut cache = self.subtables.lock().unwrap_or_else(|poison| poison.into_inner());
+        if let Some(known) = cache.get(&block) {
+            return Ok(known.clone());
+        }
+        let mut bytes = [0; WINDOW_PAGES];
+        self.hold.shared.read_tables(u64::from(block) * BLOCK_BYTES as u64, &mut bytes)?;
+        table::check_subtable(block, &bytes, PLANES_MAX).map_err(|corrupt| self.hold.shared.corrupt(corrupt))?;
+        let subtable = Arc::new(bytes);
+        cache.insert(block, subtable.clone());
+        Ok(subtable)
+    }
+
+    /// A map of a plane that reaches at least to `end` and that this snapshot keeps.
+    fn plane_map(&self, plane: u8, end: u64) -> Result<Arc<Mapping>> {
+        let mut maps = self.maps.lock().unwrap_or_else(|poison| poison.into_inner());
+        let known = maps.entry(plane).or_default();
+        if let Some(map) = known.iter().find(|map| map.bytes() as u64 >= end) {
+            return Ok(map.clone());
+        }
+        let (map, _) = self.hold.shared.plane(plane, end)?;
+        known.push(map.clone());
+        Ok(map)
+    }
+
+    /// The pieces in which pages of a variable lie.
+    fn runs(&self, variable: &VariableView, pages: Range<usize>) -> Result<Vec<Run>> {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut add = |plane: u8, page: usize, pages: usize| match runs.last_mut() {
+            Some(run) if run.plane == plane && run.page + run.pages == page => run.pages += pages,
+            _ => runs.push(Run { plane, page, pages }),
+        };
+        let mut page = pages.start;
+        while page < pages.end {
+            let window = page / WINDOW_PAGES;
+            let end = pages.end.min((window + 1) * WINDOW_PAGES);
+            match self.entries[variable.extent.window as usize + window] {
+                Entry::Uniform(plane) => add(plane, page, end - page),
+                entry => {
+                    let planes = self.planes(entry)?;
+                    for page in page..end {
+                        add(planes[page % WINDOW_PAGES], page, 1);
+                    }
+                }
+            }
+            page = end;
+        }
+        Ok(runs)
+    }
+
+    fn contiguous_bytes<'a>(&'a self, variable: &'a VariableView) -> Result<&'a [u8]> {
+        if variable.bytes == 0 {
+            return Ok(&[]);
+        }
+        let contiguous = match variable.contiguous.get() {
+            Some(known) => known,
+            None => {
+                let made = self.make_contiguous(variable)?;
+                variable.contiguous.get_or_init(|| made)
+            }
+        };
+        // SAFETY: the map shows pages of the version that the hold of `self` keeps, checked to be there.
+        Ok(unsafe { contiguous.map.bytes_at(contiguous.offset, variable.bytes) })
+    }
+
+    fn make_contiguous(&self, variable: &VariableView) -> Result<Contiguous> {
+        let extent = &variable.extent;
+        let shared = &self.hold.shared;
+        let pages = extent.pages() as usize;
+        let base = extent.window as usize * WINDOW_BYTES;
+        let runs = self.runs(variable, 0..pages)?;
+        if let [run] = runs[..]
+            && run.plane != ZERO_PLANE
+        {
+            let (map, _) = shared.plane(run.plane, (base + pages * PAGE_BYTES) as u64)?;
+            return Ok(Contiguous { map, offset: base + extent.page_offset as usize });
+        }
+        let fail = |failure| Error::system(&shared.dir, failure);
+        let map = Mapping::reserve(pages * PAGE_BYTES).map_err(fail)?;
+        let few = runs.len() <= runs_easy();
+        let mut rest = &runs[..];
+        while let Some(first) = rest.first() {
+            let window_end = (first.page / WINDOW_PAGES + 1) * WINDOW_PAGES;
+            let in_window = rest.iter().take_while(|run| run.page + run.pages <= window_end).count();
+            let (now, later) = rest.split_at(in_window.max(1));
+            if few || in_window <= WINDOW_RUNS_MAX {
+                self.lay_runs(&map, now, base)?;
+            } else {
+                self.copy_runs(&map, now, base)?;
+            }
+            rest = later;
+        }
+        Ok(Contiguous { map: Arc::new(map), offset: extent.page_offset as usize })
+    }
+
+    fn lay_runs(&self, map: &Mapping, runs: &[Run], base: usize) -> Result<()> {
+        let shared = &self.hold.shared;
+        for run in runs {
+            let (offset, bytes) = (run.page * PAGE_BYTES, run.pages * PAGE_BYTES);
+            let laid = if run.plane == ZERO_PLANE {
+                map.lay_zeros(offset, bytes)
+            } else {
+                let (_, file) = shared.plane(run.plane, (base + offset + bytes) as u64)?;
+                map.lay(offset, &file, (base + offset) as u64, bytes)
+            };
+            laid.map_err(|failure| Error::system(&shared.dir, failure))?;
+        }
+        Ok(())
+    }
+
+    /// Fills part of a window with copies, where mapping each piece would use up the process's mappings.
+    fn copy_runs(&self, map: &Mapping, runs: &[Run], base: usize) -> Result<()> {
+        let shared = &self.hold.shared;
+        let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(()) };
+        let start = first.page * PAGE_BYTES;
+        let bytes = (last.page + last.pages) * PAGE_BYTES - start;
+        let copy = Mapping::private(bytes, false).map_err(|failure| Error::system(&shared.dir, failure))?;
+        for run in runs.iter().filter(|run| run.plane != ZERO_PLANE) {
+            let (offset, bytes) = (run.page * PAGE_BYTES, run.pages * PAGE_BYTES);
+            let (plane, _) = shared.plane(run.plane, (base + offset + bytes) as u64)?;
+            copy.copy_from(offset - start, &plane, base + offset, bytes);
+        }
+        copy.make_read_only().and_then(|()| map.replace(start, copy)).map_err(|f| Error::system(&shared.dir, f))
+    }
+}
+
+/// All bytes of a variable of a snapshot, with a hold of their own.
+#[derive(Debug, Clone)]
+pub struct View {
+    inner: Arc<Inner>,
+    index: usize,
+}
+
+impl View {
+    /// What is known of the variable.
+    pub fn variable(&self) -> &VariableView {
+        &self.inner.variables[self.index]
+    }
+}
+
+impl Deref for View {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let variable = &self.inner.variables[self.index];
+        match variable.contiguous.get() {
+            // SAFETY: as in `contiguous_bytes`, which made it.
+            Some(contiguous) => unsafe { contiguous.map.bytes_at(contiguous.offset, variable.bytes) },
+            None => &[],
+        }
+    }
+}
+
+/// A piece of a variable.
+#[derive(Debug, Clone, Copy)]
+pub struct Chunk<'a> {
+    /// Offset of the first byte in the variable.
+    pub offset: usize,
+    /// The bytes.
+    pub bytes: &'a [u8],
+}
+
+/// The pieces of a variable; see [`Snapshot::chunks`].
+#[derive(Debug)]
+pub struct Chunks<'a> {
+    inner: &'a Inner,
+    extent: &'a Extent,
+    runs: std::vec::IntoIter<Run>,
+    /// The run being handed out, and its map unless it is zeros.
+    run: Option<(Run, Option<Arc<Mapping>>)>,
+    range: Range<usize>,
+}
+
+static ZEROS: [u8; WINDOW_BYTES] = [0; WINDOW_BYTES];
+
+impl<'a> Chunks<'a> {
+    fn new(snapshot: &'a Snapshot, variable: &'a VariableView, runs: Vec<Run>, range: Range<usize>) -> Result<Self> {
+        let extent = &variable.extent;
+        let base = extent.window as usize * WINDOW_BYTES;
+        // All maps are made here, so that iterating cannot fail.
+        for run in runs.iter().filter(|run| run.plane != ZERO_PLANE) {
+            snapshot.inner.plane_map(run.plane, (base + (run.page + run.pages) * PAGE_BYTES) as u64)?;
+        }
+        Ok(Chunks { inner: &snapshot.inner, extent, runs: runs.into_iter(), run: None, range })
+    }
+}
+
+impl<'a> Iterator for Chunks<'a> {
+    type Item = Chunk<'a>;
+
+    fn next(&mut self) -> Option<Chunk<'a>> {
+        let base = self.extent.window as usize * WINDOW_BYTES;
+        let page_offset = self.extent.page_offset as usize;
+        loop {
+            if self.run.is_none() {
+                let run = self.runs.next()?;
+                let end = (base + (run.page + run.pages) * PAGE_BYTES) as u64;
+                let map = if run.plane == ZERO_PLANE { None } else { self.inner.plane_map(run.plane, end).ok() };
+                self.run = Some((run, map));
+            }
+            let (run, map) = self.run.take()?;
+            let start = (run.page * PAGE_BYTES).saturating_sub(page_offset).max(self.range.start);
+            let end = ((run.page + run.pages) * PAGE_BYTES - page_offset).min(self.range.end);
+            if start >= end {
+                continue;
+            }
+            let Some(map) = map else {
+                let stop = end.min(start + ZEROS.len());
+                if stop < end {
+                    self.run = Some((run, None));
+                }
+                self.range.start = stop;
+                return Some(Chunk { offset: start, bytes: &ZEROS[..stop - start] });
+            };
+            // SAFETY: the pages belong to the version that the snapshot holds, and the snapshot keeps the map.
+            let bytes = unsafe { &*std::ptr::from_ref(map.bytes_at(base + page_offset + start, end - start)) };
+            return Some(Chunk { offset: start, bytes });
+        }
+    }
+}

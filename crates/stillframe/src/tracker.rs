@@ -1,0 +1,422 @@
+//! How written pages are found: four trackers behind one interface.
+
+use crate::mask::{Mask, insert_pages};
+use crate::sticky::Sticky;
+use crate::{Error, Result};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use stillframe_kernel::Failure;
+use stillframe_kernel::map::Mapping;
+use stillframe_kernel::pagemap::{self, Pagemap, Scan};
+use stillframe_kernel::uffd::Userfault;
+use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
+
+/// A way of finding the pages that were written since the last publish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TrackerKind {
+    /// Asynchronous write protection of userfaultfd, Linux 6.7 and later: a fault of under a microsecond for each page
+    /// newly written, and none for pages written again and again.
+    WpAsync,
+    /// Soft-dirty bits of the page map, where the kernel was built with them. The bits belong to the whole process, so
+    /// one region of a process can use them.
+    SoftDirty,
+    /// Private copy-on-write mappings of the planes: any kernel, managed variables only; others are compared.
+    PrivateCow,
+    /// Every page is compared with the last version: always works.
+    FullCopy,
+}
+
+/// All trackers, best first.
+pub const TRACKERS: [TrackerKind; 4] =
+    [TrackerKind::WpAsync, TrackerKind::SoftDirty, TrackerKind::PrivateCow, TrackerKind::FullCopy];
+
+impl TrackerKind {
+    /// The name, as options and `STILLFRAME_TRACKER` take it.
+    pub fn name(self) -> &'static str {
+        match self {
+            TrackerKind::WpAsync => "wp_async",
+            TrackerKind::SoftDirty => "soft_dirty",
+            TrackerKind::PrivateCow => "private_cow",
+            TrackerKind::FullCopy => "full_copy",
+        }
+    }
+
+    /// The number in the head of a region.
+    pub(crate) fn code(self) -> u32 {
+        TRACKERS.iter().position(|kind| *kind == self).map_or(0, |index| index as u32 + 1)
+    }
+
+    pub(crate) fn from_code(code: u32) -> Option<TrackerKind> {
+        TRACKERS.get((code as usize).checked_sub(1)?).copied()
+    }
+
+    /// Tries whether the tracker works here, and says why not.
+    pub fn probe(self) -> Result<(), String> {
+        let words = |failure: Failure| failure.to_string();
+        match self {
+            TrackerKind::WpAsync => probe_wp_async().map_err(words)?.then_some(()).ok_or_else(|| {
+                "this kernel has asynchronous write protection, but does not report what was written".to_string()
+            }),
+            TrackerKind::SoftDirty => probe_soft_dirty()
+                .map_err(words)?
+                .then_some(())
+                .ok_or_else(|| "this kernel was built without soft-dirty bits (CONFIG_MEM_SOFT_DIRTY)".to_string()),
+            TrackerKind::PrivateCow => Pagemap::open().map(drop).map_err(words),
+            TrackerKind::FullCopy => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Display for TrackerKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for TrackerKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        TRACKERS.into_iter().find(|kind| kind.name() == text).ok_or_else(|| Error::BadOption {
+            option: "tracker",
+            why: format!("'{text}' is none of wp_async, soft_dirty, private_cow, full_copy"),
+        })
+    }
+}
+
+fn probe_wp_async() -> Result<bool, Failure> {
+    let memory = Mapping::private(2 * PAGE_BYTES, false)?;
+    let userfault = Userfault::open()?;
+    userfault.register(memory.address(), memory.bytes())?;
+    let mut pagemap = Pagemap::open()?;
+    memory.write(0, &[1; 2 * PAGE_BYTES]);
+    pagemap.scan(memory.address(), memory.bytes(), true, |_, _| {})?;
+    memory.write(PAGE_BYTES, &[2]);
+    let mut found = Vec::new();
+    pagemap.scan(memory.address(), memory.bytes(), false, |address, bytes| found.push((address, bytes)))?;
+    Ok(found == [(memory.address() + PAGE_BYTES, PAGE_BYTES)])
+}
+
+fn probe_soft_dirty() -> Result<bool, Failure> {
+    // Clearing the bits here would lose what another region of this process has yet to see.
+    let Some(_claim) = SoftDirtyClaim::take() else { return Ok(true) };
+    let memory = Mapping::private(2 * PAGE_BYTES, false)?;
+    let mut pagemap = Pagemap::open()?;
+    memory.write(0, &[1; 2 * PAGE_BYTES]);
+    pagemap::clear_soft_dirty()?;
+    memory.write(PAGE_BYTES, &[2]);
+    let mut dirty = [false; 2];
+    pagemap.entries(memory.address(), 2, |page, entry| dirty[page] = entry & pagemap::ENTRY_SOFT_DIRTY != 0)?;
+    Ok(dirty == [false, true])
+}
+
+static SOFT_DIRTY_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The right of one region to clear the soft-dirty bits of the process.
+#[derive(Debug)]
+struct SoftDirtyClaim;
+
+impl SoftDirtyClaim {
+    fn take() -> Option<SoftDirtyClaim> {
+        (!SOFT_DIRTY_TAKEN.swap(true, Ordering::AcqRel)).then_some(SoftDirtyClaim)
+    }
+}
+
+impl Drop for SoftDirtyClaim {
+    fn drop(&mut self) {
+        SOFT_DIRTY_TAKEN.store(false, Ordering::Release);
+    }
+}
+
+#[derive(Debug)]
+enum Means {
+    WpAsync { userfault: Userfault, pagemap: Pagemap },
+    SoftDirty { pagemap: Pagemap, _claim: SoftDirtyClaim },
+    PrivateCow { pagemap: Pagemap },
+    FullCopy,
+}
+
+/// The tracker of a region.
+#[derive(Debug)]
+pub(crate) struct Tracker {
+    kind: TrackerKind,
+    means: Means,
+}
+
+/// How far the pages of a working memory are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Watch {
+    /// Not yet: all of it counts as dirty.
+    #[default]
+    New,
+    /// Written pages are found.
+    On,
+    /// Written pages are found, but for those that came at the end, which count as dirty anyway.
+    Grown,
+    /// The kernel cannot watch this memory: its pages are compared.
+    Off,
+}
+
+/// Working memory to be looked at.
+#[derive(Debug, Clone)]
+pub(crate) struct Memory {
+    /// Address of the first page.
+    pub(crate) address: usize,
+    /// Number of pages.
+    pub(crate) pages: usize,
+    /// The pages that belong to the variable alone, as opposed to those it shares with others at its ends.
+    pub(crate) whole: Range<usize>,
+    /// Whether the region owns the memory, so that pages without memory are known to be zeros.
+    pub(crate) owned: bool,
+}
+
+/// What a collection found, window by window.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    /// Pages that were written, or may have been.
+    pub(crate) dirty: Vec<Mask>,
+    /// Pages of which nothing is known, to be compared.
+    pub(crate) unsure: Vec<Mask>,
+    /// Windows that the collection armed.
+    pub(crate) armed: Vec<bool>,
+}
+
+impl Collected {
+    fn reset(&mut self, windows: usize) {
+        self.dirty.clear();
+        self.dirty.resize(windows, Mask::EMPTY);
+        self.unsure.clear();
+        self.unsure.resize(windows, Mask::EMPTY);
+        self.armed.clear();
+        self.armed.resize(windows, false);
+    }
+}
+
+impl Tracker {
+    /// The tracker asked for, or the best that works.
+    pub(crate) fn open(wanted: Option<TrackerKind>) -> Result<Tracker> {
+        let candidates = wanted.as_ref().map_or(&TRACKERS[..], std::slice::from_ref);
+        let mut reason = String::new();
+        for kind in candidates {
+            match kind.probe().and_then(|()| Tracker::with(*kind)) {
+                Ok(means) => return Ok(Tracker { kind: *kind, means }),
+                Err(why) => reason = why,
+            }
+        }
+        Err(Error::NoTracker { tracker: candidates[0].name(), why: reason })
+    }
+
+    fn with(kind: TrackerKind) -> Result<Means, String> {
+        let words = |failure: Failure| failure.to_string();
+        Ok(match kind {
+            TrackerKind::WpAsync => Means::WpAsync {
+                userfault: Userfault::open().map_err(words)?,
+                pagemap: Pagemap::open().map_err(words)?,
+            },
+            TrackerKind::SoftDirty => Means::SoftDirty {
+                pagemap: Pagemap::open().map_err(words)?,
+                _claim: SoftDirtyClaim::take().ok_or("another region of this process uses the soft-dirty bits")?,
+            },
+            TrackerKind::PrivateCow => Means::PrivateCow { pagemap: Pagemap::open().map_err(words)? },
+            TrackerKind::FullCopy => Means::FullCopy,
+        })
+    }
+
+    pub(crate) fn kind(&self) -> TrackerKind {
+        self.kind
+    }
+
+    /// Stops watching. What was freed meanwhile is no error.
+    pub(crate) fn unwatch(&mut self, range: &Memory, watch: Watch) {
+        if let (Means::WpAsync { userfault, .. }, Watch::On) = (&self.means, watch)
+            && !range.whole.is_empty()
+        {
+            let _ =
+                userfault.unregister(range.address + range.whole.start * PAGE_BYTES, range.whole.len() * PAGE_BYTES);
+        }
+    }
+
+    /// Watches part of an owned memory again after its pages were replaced, all of it armed.
+    pub(crate) fn rewatch(&mut self, address: usize, bytes: usize) -> Result<(), Failure> {
+        match &self.means {
+            Means::WpAsync { userfault, .. } => {
+                userfault.register(address, bytes)?;
+                userfault.arm(address, bytes)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Finds the pages of a working memory that were written since the last collection, and arms the windows that are
+    /// due.
+    pub(crate) fn collect(
+        &mut self,
+        range: &Memory,
+        watch: &mut Watch,
+        sticky: &Sticky,
+        out: &mut Collected,
+    ) -> Result<()> {
+        let windows = range.pages.div_ceil(WINDOW_PAGES);
+        out.reset(windows);
+        insert_pages(&mut out.unsure, 0, range.whole.start.min(range.pages));
+        insert_pages(&mut out.unsure, range.whole.end.max(range.whole.start), range.pages);
+        if range.whole.is_empty() {
+            return Ok(());
+        }
+        let fail = |failure| Error::system(Path::new("/proc/self/pagemap"), failure);
+        match &mut self.means {
+            Means::WpAsync { userfault, pagemap } => {
+                collect_wp_async(userfault, pagemap, range, watch, sticky, out).map_err(fail)
+            }
+            Means::SoftDirty { pagemap, .. } => {
+                let first = *watch == Watch::New;
+                *watch = Watch::On;
+                collect_entries(
+                    pagemap,
+                    range,
+                    out,
+                    |entry| {
+                        if first && !range.owned { true } else { is_soft_dirty(entry) }
+                    },
+                )
+                .map_err(fail)
+            }
+            Means::PrivateCow { pagemap } if range.owned => {
+                *watch = Watch::On;
+                for (window, armed) in out.armed.iter_mut().enumerate() {
+                    *armed = sticky.is_due(window);
+                }
+                collect_entries(pagemap, range, out, |entry| {
+                    entry & pagemap::ENTRY_POPULATED != 0 && entry & pagemap::ENTRY_FILE == 0
+                })
+                .map_err(fail)
+            }
+            Means::PrivateCow { .. } | Means::FullCopy => {
+                *watch = Watch::Off;
+                insert_pages(&mut out.unsure, range.whole.start, range.whole.end);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the collections of one publish.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        match &self.means {
+            Means::SoftDirty { .. } => {
+                pagemap::clear_soft_dirty().map_err(|f| Error::system(Path::new("/proc/self/clear_refs"), f))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_soft_dirty(entry: u64) -> bool {
+    // A page without memory that reads as dirty belongs to a new mapping, and has never been written.
+    entry & pagemap::ENTRY_SOFT_DIRTY != 0 && entry & pagemap::ENTRY_POPULATED != 0
+}
+
+fn collect_entries(
+    pagemap: &mut Pagemap,
+    range: &Memory,
+    out: &mut Collected,
+    is_dirty: impl Fn(u64) -> bool,
+) -> Result<(), Failure> {
+    let address = range.address + range.whole.start * PAGE_BYTES;
+    pagemap.entries(address, range.whole.len(), |index, entry| {
+        if is_dirty(entry) {
+            let page = range.whole.start + index;
+            out.dirty[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
+        }
+    })
+}
+
+/// What to do with a run of windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Visit {
+    Skip,
+    Scan,
+    Arm,
+}
+
+fn collect_wp_async(
+    userfault: &Userfault,
+    pagemap: &mut Pagemap,
+    range: &Memory,
+    watch: &mut Watch,
+    sticky: &Sticky,
+    out: &mut Collected,
+) -> Result<(), Failure> {
+    let start = range.address + range.whole.start * PAGE_BYTES;
+    let bytes = range.whole.len() * PAGE_BYTES;
+    if *watch == Watch::New {
+        // Memory the kernel cannot watch (a file's, a device's, or one another region watches) is compared instead.
+        *watch = if userfault.register(start, bytes).is_ok() { Watch::On } else { Watch::Off };
+        if *watch == Watch::On {
+            if range.owned {
+                collect_entries(pagemap, range, out, |entry| entry & pagemap::ENTRY_POPULATED != 0)?;
+            } else {
+                insert_pages(&mut out.dirty, range.whole.start, range.whole.end);
+            }
+            out.armed.fill(true);
+            pagemap.scan(start, bytes, true, |_, _| {})?;
+            return Ok(());
+        }
+    }
+    if *watch == Watch::Grown {
+        *watch = if userfault.register(start, bytes).is_ok() { Watch::On } else { Watch::Off };
+    }
+    if *watch == Watch::Off {
+        insert_pages(&mut out.unsure, range.whole.start, range.whole.end);
+        return Ok(());
+    }
+    let windows = out.dirty.len();
+    let mut window = 0;
+    while window < windows {
+        let visit = |window: usize| {
+            let first = range.whole.start.max(window * WINDOW_PAGES) - window * WINDOW_PAGES;
+            let last = range.whole.end.min((window + 1) * WINDOW_PAGES) - window * WINDOW_PAGES;
+            let mut all = Mask::EMPTY;
+            all.insert_run(first.min(last), last);
+            match (sticky.is_due(window), sticky.is_exhausted(window, all)) {
+                (true, _) => Visit::Arm,
+                (false, true) => Visit::Skip,
+                (false, false) => Visit::Scan,
+            }
+        };
+        let kind = visit(window);
+        let mut end = window + 1;
+        while end < windows && visit(end) == kind {
+            end += 1;
+        }
+        let first = range.whole.start.max(window * WINDOW_PAGES);
+        let last = range.whole.end.min(end * WINDOW_PAGES);
+        if kind == Visit::Skip {
+            insert_pages(&mut out.dirty, first, last);
+        } else if first < last {
+            let dirty = &mut out.dirty;
+            let scan = pagemap.scan(
+                range.address + first * PAGE_BYTES,
+                (last - first) * PAGE_BYTES,
+                kind == Visit::Arm,
+                |address, bytes| {
+                    let page = (address - range.address) / PAGE_BYTES;
+                    insert_pages(dirty, page, page + bytes / PAGE_BYTES);
+                },
+            )?;
+            if scan == Scan::Unwatched {
+                // The application freed this memory and got it again: nothing known of it holds any more.
+                *watch = Watch::New;
+                out.reset(windows);
+                insert_pages(&mut out.unsure, 0, range.whole.start);
+                insert_pages(&mut out.unsure, range.whole.end, range.pages);
+                let _ = userfault.unregister(start, bytes);
+                let fresh = Memory { owned: false, ..range.clone() };
+                return collect_wp_async(userfault, pagemap, &fresh, watch, sticky, out);
+            }
+            out.armed[window..end].fill(kind == Visit::Arm);
+        }
+        window = end;
+    }
+    Ok(())
+}
