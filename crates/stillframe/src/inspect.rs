@@ -107,7 +107,15 @@ pub fn regions(dir: &Path) -> Result<Vec<RegionInfo>> {
     let mut names = Vec::new();
     find(dir, String::new(), 0, &mut names)?;
     names.sort();
-    names.iter().map(|name| region(dir, name)).collect()
+    let mut found = Vec::with_capacity(names.len());
+    for name in names {
+        match region(dir, &name) {
+            // It went away after it was found.
+            Err(Error::NoRegion { .. }) => {}
+            other => found.push(other?),
+        }
+    }
+    Ok(found)
 }
 
 fn find(dir: &Path, prefix: String, depth: usize, names: &mut Vec<String>) -> Result<()> {
@@ -176,7 +184,7 @@ pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
     };
     let shared = &observer.shared.head;
     info.state = if observer.producer_alive() { State::Live } else { State::Dead };
-    info.versions = observer.versions()?;
+    info.versions = observer.versions();
     info.newest = info.versions.iter().rev().find(|version| !version.retiring).map(|version| version.version);
     info.created_ns = shared.number64(head::CREATED_NS_AT);
     info.producer_pid = shared.number32(head::PRODUCER_PID_AT);
@@ -355,8 +363,11 @@ pub(crate) fn remove_files(root: &Path, dir: &Path) -> Result<()> {
 pub fn collect(dir: &Path) -> Result<Vec<(String, Result<Removed>)>> {
     let mut done = Vec::new();
     for info in collectable(dir)? {
-        let result = remove(dir, &info.name, false);
-        done.push((info.name, result));
+        match remove(dir, &info.name, false) {
+            // Somebody else removed it meanwhile.
+            Err(Error::NoRegion { .. }) => {}
+            result => done.push((info.name, result)),
+        }
     }
     Ok(done)
 }
@@ -408,7 +419,7 @@ pub fn verify(dir: &Path, name: &str) -> Result<Vec<Corrupt>> {
         other => other,
     };
     check(check_newest(&observer.shared.head).map_err(|corrupt| observer.shared.corrupt(corrupt)))?;
-    for version in observer.versions()?.iter().filter(|version| !version.retiring) {
+    for version in observer.versions().iter().filter(|version| !version.retiring) {
         match observer.version(version.version) {
             Err(Error::VersionGone { .. }) => {}
             Err(error) => check(Err(error))?,

@@ -329,10 +329,7 @@ impl Observer {
     }
 
     /// The versions that exist, ascending.
-    ///
-    /// # Errors
-    /// None today; kept for those to come.
-    pub fn versions(&self) -> Result<Vec<VersionInfo>> {
+    pub fn versions(&self) -> Vec<VersionInfo> {
         let head = &self.shared.head;
         let newest = head.newest().sequence();
         let mut found = Vec::new();
@@ -358,7 +355,7 @@ impl Observer {
             });
         }
         found.sort_by_key(|info| info.version);
-        Ok(found)
+        found
     }
 
     /// The versions that can be leased, with the numbers they had when looked at.

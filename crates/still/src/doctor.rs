@@ -1,0 +1,70 @@
+//! `still doctor`: what this machine allows.
+
+use crate::context::{Context, Verdict};
+use crate::failure::{FINE, PROBLEM};
+use crate::table::{Align, Table, sanitize};
+use serde_json::json;
+use stillframe::inspect;
+
+/// Say what this machine allows, which tracker will be used, and what to change
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  still doctor
+  still doctor --json | jq -r .chosen
+
+A tracker finds the pages that were written since the last publish. From the quickest to the one
+that always works: wp_async, soft_dirty, private_cow, full_copy.
+
+With --json: {\"kernel\", \"chosen\", \"trackers\": [{\"kind\", \"usable\", \"why\"}],
+\"facts\": [{\"name\", \"value\", \"ok\", \"advice\"}]}.
+
+Exit codes: 0 when there is nothing to change, 1 when there is advice.")]
+pub struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Says what the machine allows.
+pub fn run(context: &mut Context, args: &Args) -> Verdict {
+    let diagnosis = inspect::diagnose(&context.dir);
+    let verdict = if diagnosis.facts.iter().all(|fact| fact.ok) { FINE } else { PROBLEM };
+    if args.json {
+        let tracker = |probe: &inspect::TrackerProbe| json!({ "kind": probe.kind.to_string(), "usable": probe.usable, "why": probe.why });
+        let fact = |fact: &inspect::Fact| json!({ "name": fact.name, "value": fact.value, "ok": fact.ok, "advice": fact.advice });
+        context.write_json(&json!({
+            "kernel": diagnosis.kernel,
+            "chosen": diagnosis.chosen.to_string(),
+            "trackers": diagnosis.trackers.iter().map(tracker).collect::<Vec<_>>(),
+            "facts": diagnosis.facts.iter().map(fact).collect::<Vec<_>>(),
+        }))?;
+        return Ok(verdict);
+    }
+    let out = &mut context.out;
+    writeln!(out, "kernel {}", sanitize(&diagnosis.kernel))?;
+    writeln!(out, "\ntrackers: {} will be used", diagnosis.chosen)?;
+    let mut table = Table::new(&[("", Align::Left), ("", Align::Left), ("", Align::Left)]).indented(2);
+    for probe in &diagnosis.trackers {
+        let usable = if probe.usable { "usable" } else { "not here" };
+        table.push(vec![probe.kind.to_string(), usable.into(), sanitize(&probe.why)]);
+    }
+    table.write(out)?;
+    writeln!(out, "\nlimits")?;
+    let mut table = Table::new(&[("", Align::Left), ("", Align::Left), ("", Align::Left)]).indented(2);
+    for fact in &diagnosis.facts {
+        let mark = if fact.ok { "ok" } else { "!!" };
+        table.push(vec![mark.into(), sanitize(&fact.name), sanitize(&fact.value)]);
+    }
+    table.write(out)?;
+    let advised: Vec<_> = diagnosis.facts.iter().filter(|fact| !fact.ok).collect();
+    if advised.is_empty() {
+        writeln!(out, "\nnothing to change")?;
+    } else {
+        writeln!(out, "\nto change")?;
+        for fact in advised {
+            writeln!(out, "  {}: {}", sanitize(&fact.name), sanitize(&fact.advice))?;
+        }
+    }
+    Ok(verdict)
+}

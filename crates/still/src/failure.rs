@@ -1,0 +1,63 @@
+//! What ends a command early, and the exit code it ends with.
+
+use crate::slice::SliceError;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Everything was as it should be.
+pub const FINE: u8 = 0;
+/// Something is wrong with what was looked at, or could not be done.
+pub const PROBLEM: u8 = 1;
+/// The command was not one that can be meant.
+pub const MISUSE: u8 = 2;
+
+/// Why a command cannot go on. Its text is one line that says what to do next.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The command line asks for something that does not exist or makes no sense.
+    #[error("{0}")]
+    Misuse(String),
+    /// What was looked at is not as it should be.
+    #[error("{0}")]
+    Problem(String),
+    /// The engine's own account.
+    #[error(transparent)]
+    Engine(#[from] stillframe::Error),
+    /// An index that does not fit.
+    #[error(transparent)]
+    Slice(#[from] SliceError),
+    /// The output went away or is full.
+    #[error("cannot write the output: {0}")]
+    Output(#[from] io::Error),
+    /// A file the user named cannot be written.
+    #[error("cannot write {}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+impl Failure {
+    /// A failure of writing to the file at `path`.
+    pub fn file(path: &Path, error: io::Error) -> Failure {
+        Failure::File { path: path.into(), error }
+    }
+
+    /// The exit code of a command that ends with this failure.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Failure::Misuse(_) | Failure::Slice(_) => MISUSE,
+            Failure::Engine(error) if error.family() == stillframe::Family::Misuse => MISUSE,
+            // A reader such as `head` has seen enough, and so has the user.
+            failure if failure.is_closed_pipe() => FINE,
+            _ => PROBLEM,
+        }
+    }
+
+    /// Whether the reader of the output has left.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Failure::Output(error) | Failure::File { error, .. } if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}

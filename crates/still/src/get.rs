@@ -1,0 +1,217 @@
+//! `still get`: data out of a snapshot, as text or as a file.
+
+use crate::context::{Context, Verdict};
+use crate::csv;
+use crate::failure::{FINE, Failure};
+use crate::gather::{Block, SnapshotSource, Source};
+use crate::npy;
+use crate::picture::{self, Caption};
+use crate::selection::Selection;
+use crate::slice::format_shape;
+use crate::table::sanitize;
+use crate::text;
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use stillframe::{DType, Observer, Order, Snapshot};
+
+/// Get data out of a region: print it, or write it as .npy, .csv or .png
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  still get heat u                            print u, abbreviated when it is long
+  still get heat 'u[3, 4]'                    print one number, nothing else
+  still get heat 'u[1:10:2, :, -1]' -o u.csv  every second of rows 1 to 9, last layer
+  still get heat 'u[..., 0]' -o u.png         a map of colours of two axes
+  still get heat 'cells.rho[:100]' -o rho.npy a field of records
+  still get heat u -o - --format npy | ...    to a pipe
+
+Slices are numpy's: numbers (negative ones count from the end) drop an axis, start:stop:step
+selects a span, ... stands for all axes not named. Quote them: the shell knows brackets too.
+Only the bytes that are asked for are read, and all are of one version.
+
+Files:
+  .npy  any dtype, in the order of the variable's memory; numpy.load reads it
+  .csv  numbers on up to two axes as a bare matrix; otherwise one line per element under a
+        heading, first its indices in the variable (i0,i1,...), then its value or fields
+  .png  one axis as a line, two as a map of colours (rows run down, complex numbers by
+        magnitude, axes longer than 1024 averaged); numbers beside it are indices in the variable
+
+With --json: {\"region\", \"version\", \"published_ns\", \"variable\", \"dtype\", \"shape\", \"order\", \"units\",
+\"values\"}, values nested by axis; nan and inf are strings, complex numbers [re, im], records objects.
+
+Exit codes: 0 well, 1 when the region or version does not exist or a file cannot be written, 2 when
+the slice makes no sense for the variable.")]
+pub struct Args {
+    /// The region
+    region: String,
+    /// A variable or record field and what part of it, such as 'u[0, :]'
+    #[arg(value_name = "VAR[SLICE]")]
+    selection: String,
+    /// Take this version instead of the newest
+    #[arg(long, value_name = "V")]
+    version: Option<u64>,
+    /// Write to this file; its ending says the format, - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The format, whatever the file is called
+    #[arg(long, value_enum, conflicts_with = "json", requires = "output")]
+    format: Option<Format>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "output")]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// numpy's own
+    Npy,
+    /// comma-separated values
+    Csv,
+    /// a picture
+    Png,
+}
+
+/// Gets the data.
+pub fn run(context: &mut Context, args: &Args) -> Verdict {
+    let format = args.output.as_deref().map(|path| choose_format(path, args.format)).transpose()?;
+    let observer = Observer::options().dir(&context.dir).open(&args.region)?;
+    let snapshot = match args.version {
+        Some(version) => observer.version(version)?,
+        None => observer.newest()?,
+    };
+    let selection = Selection::resolve(&args.selection, snapshot.variables())?;
+    let source = SnapshotSource { snapshot: &snapshot, variable: &selection.variable };
+    match (&args.output, format) {
+        (Some(path), Some(format)) => {
+            let caption = Caption { region: sanitize(&args.region), version: snapshot.version() };
+            write_file(context, path, format, &source, &selection, &caption)?;
+        }
+        _ if args.json => write_json(context, args, &snapshot, &source, &selection)?,
+        _ => {
+            // A single value stands alone, for scripts; above anything else stands what it is.
+            if !selection.shape().is_empty() {
+                let units = if selection.units.is_empty() { "" } else { " " };
+                writeln!(
+                    context.out,
+                    "{} of {}, version {}: {} {}{units}{}",
+                    sanitize(&selection.label),
+                    sanitize(&args.region),
+                    snapshot.version(),
+                    sanitize(&selection.dtype.to_string()),
+                    format_shape(&selection.shape()),
+                    sanitize(&selection.units),
+                )?;
+            }
+            text::write(&source, &selection, context.out)?;
+        }
+    }
+    Ok(FINE)
+}
+
+fn choose_format(path: &Path, wanted: Option<Format>) -> Result<Format, Failure> {
+    let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_lowercase);
+    match (wanted, ending.as_deref()) {
+        (Some(format), _) => Ok(format),
+        (None, Some("npy")) => Ok(Format::Npy),
+        (None, Some("csv")) => Ok(Format::Csv),
+        (None, Some("png")) => Ok(Format::Png),
+        _ => Err(Failure::Misuse(format!(
+            "'{}' does not say in which format to write: end it in .npy, .csv or .png, or add --format",
+            path.display()
+        ))),
+    }
+}
+
+fn write_file(
+    context: &mut Context,
+    path: &Path,
+    format: Format,
+    source: &dyn Source,
+    selection: &Selection,
+    caption: &Caption,
+) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        if format != Format::Csv && std::io::stdout().is_terminal() {
+            return Err(Failure::Misuse("that is not for a terminal: redirect it to a file or a pipe".into()));
+        }
+        return write_format(context.out, format, source, selection, caption);
+    }
+    // A picture is refused before the file is touched.
+    let mut drawn = Vec::new();
+    if format == Format::Png {
+        picture::write(source, selection, caption, &mut drawn)?;
+    }
+    let file = File::create(path).map_err(|error| Failure::file(path, error))?;
+    let mut file = BufWriter::with_capacity(1 << 16, file);
+    let written = match format {
+        Format::Png => file.write_all(&drawn).map_err(Failure::from),
+        _ => write_format(&mut file, format, source, selection, caption),
+    };
+    match written.and_then(|()| Ok(file.flush()?)) {
+        Err(Failure::Output(error)) => Err(Failure::file(path, error)),
+        other => other,
+    }
+}
+
+fn write_format(
+    out: &mut dyn Write,
+    format: Format,
+    source: &dyn Source,
+    selection: &Selection,
+    caption: &Caption,
+) -> Result<(), Failure> {
+    match format {
+        Format::Npy => npy::write(source, selection, out),
+        Format::Csv => csv::write(source, selection, out),
+        Format::Png => picture::write(source, selection, caption, out),
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Report<'a> {
+    region: &'a str,
+    version: u64,
+    published_ns: u64,
+    variable: &'a str,
+    dtype: &'a DType,
+    shape: Vec<usize>,
+    order: Order,
+    units: &'a str,
+    values: serde_json::Value,
+}
+
+fn write_json(
+    context: &mut Context,
+    args: &Args,
+    snapshot: &Snapshot,
+    source: &dyn Source,
+    selection: &Selection,
+) -> Result<(), Failure> {
+    let block = Block::load(source, selection)?;
+    context.write_json_line(&Report {
+        region: &args.region,
+        version: snapshot.version(),
+        published_ns: snapshot.published_ns(),
+        variable: &selection.variable,
+        dtype: &selection.dtype,
+        shape: selection.shape(),
+        order: selection.order,
+        units: &selection.units,
+        values: nest(&block, &mut Vec::new()),
+    })
+}
+
+/// The values as lists in lists.
+fn nest(block: &Block, index: &mut Vec<usize>) -> serde_json::Value {
+    if index.len() == block.shape.len() {
+        return block.at(index).json();
+    }
+    let mut list = Vec::new();
+    for place in 0..block.shape[index.len()] {
+        index.push(place);
+        list.push(nest(block, index));
+        index.pop();
+    }
+    list.into()
+}

@@ -1,0 +1,174 @@
+//! `still`: look at running simulations from the command line.
+//!
+//! Every command is a module with its arguments and a function `run`; this file only finds out which one is meant and
+//! turns what became of it into an exit code. `bench` and `demo` are compiled in by the features of the same names.
+#![cfg_attr(not(any(feature = "bench", feature = "demo")), forbid(unsafe_code))]
+
+#[cfg(feature = "bench")]
+mod bench;
+mod context;
+mod csv;
+#[cfg(feature = "demo")]
+mod demo;
+mod doctor;
+mod failure;
+mod gather;
+mod get;
+mod list;
+mod npy;
+mod picture;
+mod region;
+mod remove;
+mod selection;
+mod show;
+mod slice;
+mod table;
+mod text;
+#[cfg(any(feature = "bench", feature = "demo"))]
+mod trial;
+mod units;
+mod value;
+mod verify;
+mod watch;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+use context::{Context, Verdict};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Look at a running simulation without stopping it
+///
+/// A running program publishes consistent versions of its arrays through shared memory, in a region. These commands
+/// find regions, show what they hold, take data out of them and clean up behind programs that are gone. None of them
+/// stops or slows the program they look at.
+#[derive(Debug, Parser)]
+#[command(name = "still", version, disable_help_subcommand = true, max_term_width = 100)]
+#[command(after_help = "\
+Examples:
+  still ls                        which regions are there
+  still show heat                 what is in one
+  still get heat 'u[0, :]'        print a row
+  still get heat u -o u.png       draw it
+  still watch                     see them at work
+
+`still COMMAND --help` has more, and says what --json prints.
+Exit codes: 0 well, 1 something is wrong, 2 the command makes no sense.")]
+struct Cli {
+    /// Directory of the regions [default: $STILLFRAME_DIR, else /dev/shm/stillframe-UID]
+    #[arg(long, global = true, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(name = "ls")]
+    List(list::Args),
+    Show(show::Args),
+    Get(get::Args),
+    Watch(watch::Args),
+    #[command(name = "rm")]
+    Remove(remove::RemoveArgs),
+    #[command(name = "gc")]
+    Collect(remove::CollectArgs),
+    Verify(verify::Args),
+    Doctor(doctor::Args),
+    #[cfg(feature = "bench")]
+    Bench(bench::Args),
+    /// The part of a benchmark that a child process plays
+    #[cfg(feature = "bench")]
+    #[command(subcommand, hide = true)]
+    BenchChild(bench::Role),
+    #[cfg(feature = "demo")]
+    Demo(demo::Args),
+    /// The part of the demonstration that a child process plays
+    #[cfg(feature = "demo")]
+    #[command(subcommand, hide = true)]
+    DemoChild(demo::Role),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return explain(&error),
+    };
+    // Writing to a closed pipe is an error here like any other, which ends the command quietly.
+    let mut out = std::io::BufWriter::new(std::io::stdout());
+    let dir = cli.dir.unwrap_or_else(stillframe::inspect::root);
+    let verdict = run(cli.command, &mut Context { dir, out: &mut out });
+    let verdict = verdict.and_then(|code| out.flush().map(|()| code).map_err(Into::into));
+    match verdict {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            if !failure.is_closed_pipe() {
+                complain(&failure.to_string());
+            }
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn run(command: Command, context: &mut Context) -> Verdict {
+    match command {
+        Command::List(args) => list::run(context, &args),
+        Command::Show(args) => show::run(context, &args),
+        Command::Get(args) => get::run(context, &args),
+        Command::Watch(args) => watch::run(context, &args),
+        Command::Remove(args) => remove::run(context, &args),
+        Command::Collect(args) => remove::collect(context, &args),
+        Command::Verify(args) => verify::run(context, &args),
+        Command::Doctor(args) => doctor::run(context, &args),
+        #[cfg(feature = "bench")]
+        Command::Bench(args) => finish(bench::run(args)),
+        #[cfg(feature = "bench")]
+        Command::BenchChild(role) => finish(bench::play(role)),
+        #[cfg(feature = "demo")]
+        Command::Demo(args) => finish(demo::run(args)),
+        #[cfg(feature = "demo")]
+        Command::DemoChild(role) => finish(demo::play(role)),
+    }
+}
+
+/// The verdict of a command that has an error type of its own.
+#[cfg(any(feature = "bench", feature = "demo"))]
+fn finish(result: Result<(), impl std::fmt::Display>) -> Verdict {
+    match result {
+        Ok(()) => Ok(failure::FINE),
+        Err(error) => Err(failure::Failure::Problem(error.to_string())),
+    }
+}
+
+/// Prints the help that was asked for, or says in one line what is wrong with the command.
+fn explain(error: &clap::Error) -> ExitCode {
+    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if asked || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // Whoever asked may also close the pipe.
+        let _ = error.print();
+        return ExitCode::from(if asked { failure::FINE } else { failure::MISUSE });
+    }
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let told: Vec<&str> =
+        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
+    complain(&format!("{}; see `still --help`", told.join(" ")));
+    ExitCode::from(failure::MISUSE)
+}
+
+fn complain(text: &str) {
+    // There is nobody left to tell when even this fails.
+    let _ = writeln!(std::io::stderr(), "still: {}", table::sanitize(&text.replace('\n', " ")));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+}

@@ -1,0 +1,172 @@
+//! The npy format: a short header in Python's own notation, then the elements as they lie in memory.
+
+use crate::failure::Failure;
+use crate::gather::{Source, stream};
+use crate::selection::Selection;
+use crate::slice::format_shape;
+use std::io::Write;
+use stillframe::{DType, Order};
+
+/// Writes the selection as an npy file. The elements keep their order in memory, and the header names it.
+pub fn write(source: &dyn Source, selection: &Selection, out: &mut dyn Write) -> Result<(), Failure> {
+    out.write_all(&encode_header(&selection.dtype, selection.order, &selection.shape()))?;
+    stream(source, selection, &mut |piece| Ok(out.write_all(piece)?))
+}
+
+fn encode_header(dtype: &DType, order: Order, shape: &[usize]) -> Vec<u8> {
+    // Of an array with one axis or none numpy itself says that it is in C order.
+    let fortran = if order == Order::Fortran && shape.len() > 1 { "True" } else { "False" };
+    let shape = format_shape(shape);
+    let mut text = format!("{{'descr': {}, 'fortran_order': {fortran}, 'shape': {shape}, }}", describe(dtype));
+    // Version 1 counts the header in two bytes, version 2 in four, version 3 also allows names outside of ASCII.
+    let version: u8 = match (text.is_ascii(), text.len()) {
+        (false, _) => 3,
+        (true, length) if length > 65_000 => 2,
+        (true, _) => 1,
+    };
+    let prefix = if version == 1 { 10 } else { 12 };
+    let padded = (prefix + text.len() + 1).next_multiple_of(64) - prefix - 1;
+    text.push_str(&" ".repeat(padded - text.len()));
+    text.push('\n');
+    let mut header = b"\x93NUMPY".to_vec();
+    header.extend([version, 0]);
+    match version {
+        1 => header.extend((text.len() as u16).to_le_bytes()),
+        _ => header.extend((text.len() as u32).to_le_bytes()),
+    }
+    header.extend(text.as_bytes());
+    header
+}
+
+/// The type in numpy's notation, as a Python literal.
+fn describe(dtype: &DType) -> String {
+    let native = if cfg!(target_endian = "little") { '<' } else { '>' };
+    let number = |kind: char, bytes: u8| match bytes {
+        1 => format!("'|{kind}1'"),
+        bytes => format!("'{native}{kind}{bytes}'"),
+    };
+    match dtype {
+        DType::Int(bytes) => number('i', *bytes),
+        DType::Uint(bytes) => number('u', *bytes),
+        DType::Float(bytes) => number('f', *bytes),
+        DType::Complex(bytes) => number('c', *bytes),
+        DType::Bool => "'|b1'".into(),
+        DType::Bytes(bytes) => format!("'|S{bytes}'"),
+        DType::Record { fields, bytes } => {
+            // numpy lays fields out in the order in which they are named; holes become nameless fields.
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|field| field.offset);
+            let mut parts = Vec::new();
+            let mut end = 0;
+            for field in fields {
+                if field.offset > end {
+                    parts.push(format!("('', '|V{}')", field.offset - end));
+                }
+                parts.push(format!("({}, {})", quote(&field.name), describe(&field.dtype)));
+                end = field.offset + field.dtype.bytes() as u32;
+            }
+            if *bytes > end {
+                parts.push(format!("('', '|V{}')", bytes - end));
+            }
+            format!("[{}]", parts.join(", "))
+        }
+    }
+}
+
+fn quote(text: &str) -> String {
+    let mut quoted = String::from("'");
+    for letter in text.chars() {
+        match letter {
+            '\'' | '\\' => quoted.extend(['\\', letter]),
+            letter if letter.is_control() => quoted.push_str(&format!("\\u{:04x}", letter as u32)),
+            letter => quoted.push(letter),
+        }
+    }
+    quoted + "'"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gather::tests::{Memory, selection};
+    use crate::slice::Index;
+    use std::process::Command;
+    use stillframe::Field;
+
+    fn cell() -> DType {
+        let field = |name: &str, dtype, offset| Field { name: name.into(), dtype, offset };
+        let inner = DType::packed([("x", DType::Float(4)), ("y", DType::Float(4))]).unwrap();
+        let fields = vec![field("rho", DType::Float(8), 8), field("id", DType::Int(4), 0), field("at", inner, 16)];
+        DType::Record { fields, bytes: 32 }
+    }
+
+    #[test]
+    fn headers_are_aligned_and_say_what_follows() {
+        let header = encode_header(&DType::Float(8), Order::Fortran, &[3, 4]);
+        assert_eq!(header.len() % 64, 0);
+        let text = String::from_utf8_lossy(&header[10..]);
+        assert_eq!(text.trim_end(), "{'descr': '<f8', 'fortran_order': True, 'shape': (3, 4), }");
+        let text = describe(&cell());
+        let expected =
+            "[('id', '<i4'), ('', '|V4'), ('rho', '<f8'), ('at', [('x', '<f4'), ('y', '<f4')]), ('', '|V8')]";
+        assert_eq!(text, expected);
+        assert_eq!(encode_header(&DType::packed([("ρ", DType::Bool)]).unwrap(), Order::C, &[])[6], 3);
+        assert_eq!(quote("it's"), "'it\\'s'");
+    }
+
+    /// Whoever has numpy hears from itself that the files are right.
+    #[test]
+    fn numpy_reads_what_was_written() {
+        let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".into());
+        let run = |code: &str| Command::new(&python).args(["-c", code]).output();
+        if !run("import numpy").is_ok_and(|output| output.status.success()) {
+            eprintln!("skipped: {python} has no numpy; name one that has in PYTHON");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.npy");
+        let count = 2 * 3 * 4;
+        let span = Index::Span { start: None, stop: None, step: Some(-2) };
+        let base = "n=numpy; base=n.frombuffer(bytes(i*7%251 if not b else i%2 for i in range(24*s)),dtype=d)\
+                    .reshape((2,3,4),order=o)";
+        for (dtype, python_dtype, is_bool) in [
+            (DType::Float(8), "'f8'", false),
+            (DType::Uint(1), "'u1'", false),
+            (DType::Int(4), "'i4'", false),
+            (DType::Complex(8), "'c8'", false),
+            (DType::Bool, "'?'", true),
+            (DType::Bytes(5), "'S5'", false),
+            (
+                cell(),
+                "{'names':['id','rho','at'],'formats':['i4','f8',[('x','f4'),('y','f4')]],'offsets':[0,8,16],'itemsize':32}",
+                false,
+            ),
+        ] {
+            let size = dtype.bytes();
+            let bytes = (0..count * size).map(|i| if is_bool { i % 2 } else { i * 7 % 251 } as u8).collect();
+            let memory = Memory::new(bytes);
+            for (order, letter) in [(Order::C, "C"), (Order::Fortran, "F")] {
+                for (indices, python_index) in [(vec![], "..."), (vec![Index::Rest, span, Index::At(1)], "...,::-2,1")]
+                {
+                    let wanted = selection(dtype.clone(), order, &[2, 3, 4], &indices);
+                    let mut file = std::fs::File::create(&path).unwrap();
+                    write(&memory, &wanted, &mut file).unwrap();
+                    let output = run(&format!(
+                        "import numpy; b={}; s={size}; o='{letter}'; d=numpy.dtype({python_dtype}); {base}\n\
+                         got=n.load('{}'); want=base[{python_index}]\n\
+                         assert got.shape==want.shape, (got.shape, want.shape)\n\
+                         names=got.dtype.names or [None]\n\
+                         for name in [x for x in names if x is None or not x.startswith('f')]:\n\
+                         \x20   a,b=(got,want) if name is None else (got[name],want[name])\n\
+                         \x20   assert a.dtype==b.dtype and a.tobytes()==b.tobytes(), (a,b)",
+                        if is_bool { "True" } else { "False" },
+                        path.display(),
+                    ));
+                    let output = output.unwrap();
+                    let errors = String::from_utf8_lossy(&output.stderr);
+                    assert!(output.status.success(), "{dtype} {letter} {python_index}: {errors}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! `still show`: one region in detail.
+
+use crate::context::{Context, Verdict};
+use crate::failure::{FINE, Failure};
+use crate::region::Summary;
+use crate::slice::format_shape;
+use crate::table::{Align, Table, sanitize};
+use crate::units;
+use crate::watch::HolderSample;
+use serde::Serialize;
+use std::io::Write;
+use stillframe::inspect::{self, State};
+use stillframe::{Attributes, DType, Observer, Order, Snapshot, VersionInfo};
+
+/// Show one region: its variables and versions, its memory, and who holds what
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  still show heat
+  still show heat --version 120
+  still show heat --json | jq -r '.variables[].name'
+
+With --json: {\"region\": as in `still ls`, \"version\": {\"version\", \"published_ns\", \"attributes\"} or null,
+\"variables\": [{\"name\", \"dtype\", \"shape\", \"order\", \"units\", \"bytes\", \"attributes\"}],
+\"versions\": [{\"version\", \"published_ns\", \"dirty_pages\", \"total_pages\", \"retiring\"}],
+\"planes\": [{\"index\", \"allocated_bytes\"}],
+\"holders\": [{\"pid\", \"command\", \"state\", \"stopped\", \"version\", \"age_ms\"}]}.
+A dtype is a name such as \"float64\", or for records {\"fields\": [{\"name\", \"dtype\", \"offset\"}], \"bytes\"}.
+
+Exit codes: 0 well, 1 when the region or version does not exist or is unreadable.")]
+pub struct Args {
+    /// The region
+    region: String,
+    /// Show this version instead of the newest
+    #[arg(long, value_name = "V")]
+    version: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    region: Summary,
+    version: Option<VersionReport>,
+    variables: Vec<VariableReport>,
+    versions: Vec<VersionEntry>,
+    planes: Vec<PlaneEntry>,
+    holders: Vec<HolderSample>,
+}
+
+#[derive(Serialize)]
+struct VersionReport {
+    version: u64,
+    published_ns: u64,
+    attributes: Attributes,
+}
+
+#[derive(Serialize)]
+struct VariableReport {
+    name: String,
+    dtype: DType,
+    shape: Vec<usize>,
+    order: Order,
+    units: String,
+    bytes: usize,
+    attributes: Attributes,
+}
+
+#[derive(Serialize)]
+struct VersionEntry {
+    version: u64,
+    published_ns: u64,
+    dirty_pages: u64,
+    total_pages: u64,
+    retiring: bool,
+}
+
+#[derive(Serialize)]
+struct PlaneEntry {
+    index: usize,
+    allocated_bytes: u64,
+}
+
+/// Shows the region.
+pub fn run(context: &mut Context, args: &Args) -> Verdict {
+    let now_ns = units::now_ns();
+    let info = inspect::region(&context.dir, &args.region)?;
+    if let State::Unreadable(why) = &info.state {
+        return Err(Failure::Problem(format!("region '{}' is unreadable: {why}", info.name)));
+    }
+    let observer = match info.newest {
+        Some(_) => Some(Observer::options().dir(&context.dir).open(&args.region)?),
+        None => None,
+    };
+    let mut snapshot = None;
+    if let Some(observer) = &observer {
+        snapshot = Some(match args.version {
+            Some(version) => observer.version(version)?,
+            None => observer.newest()?,
+        });
+    } else if let Some(version) = args.version {
+        return Err(Failure::Problem(format!("region '{}' has no version {version}: it has none yet", info.name)));
+    }
+    // The hold of this very command says nothing about anybody.
+    let own = std::process::id() as i32;
+    let mut holders = inspect::holders(&context.dir, &args.region)?;
+    holders.retain(|holder| holder.pid != Some(own));
+    let versions = info.versions.clone();
+    let planes = info.planes.iter();
+    let report = Report {
+        planes: planes.map(|plane| PlaneEntry { index: plane.index, allocated_bytes: plane.allocated_bytes }).collect(),
+        version: snapshot.as_ref().map(report_version),
+        variables: snapshot.as_ref().map(report_variables).unwrap_or_default(),
+        versions: versions.iter().map(report_entry).collect(),
+        holders: holders.into_iter().map(HolderSample::new).collect(),
+        region: Summary::new(info, now_ns),
+    };
+    match args.json {
+        true => context.write_json(&report)?,
+        false => write_text(&report, now_ns, context.out)?,
+    }
+    Ok(FINE)
+}
+
+fn report_version(snapshot: &Snapshot) -> VersionReport {
+    VersionReport {
+        version: snapshot.version(),
+        published_ns: snapshot.published_ns(),
+        attributes: snapshot.attributes().clone(),
+    }
+}
+
+fn report_variables(snapshot: &Snapshot) -> Vec<VariableReport> {
+    let report = |variable: &stillframe::VariableView| VariableReport {
+        name: variable.name.clone(),
+        dtype: variable.dtype.clone(),
+        shape: variable.shape.clone(),
+        order: variable.order,
+        units: variable.units.clone(),
+        bytes: variable.bytes,
+        attributes: variable.attributes.clone(),
+    };
+    snapshot.variables().iter().map(report).collect()
+}
+
+fn report_entry(info: &VersionInfo) -> VersionEntry {
+    VersionEntry {
+        version: info.version,
+        published_ns: info.published_ns,
+        dirty_pages: info.dirty_pages,
+        total_pages: info.total_pages,
+        retiring: info.retiring,
+    }
+}
+
+fn write_text(report: &Report, now_ns: u64, out: &mut dyn Write) -> Result<(), Failure> {
+    let region = &report.region;
+    let producer = match (region.state, region.producer_pid) {
+        ("live", Some(pid)) => format!(", producer {pid}"),
+        _ => String::new(),
+    };
+    let tracker = region.tracker.as_ref().map(|tracker| format!(", tracker {tracker}")).unwrap_or_default();
+    writeln!(out, "{}: {}{producer}{tracker}, in {}", sanitize(&region.name), region.state, region.path.display())?;
+    let bound = region.bound_bytes.map(|bytes| format!(" of at most {}", units::format_bytes(bytes)));
+    let working = match region.state {
+        "live" => format!(", working memory {}", units::format_bytes(region.working_bytes)),
+        _ => String::new(),
+    };
+    writeln!(
+        out,
+        "memory {}, planes {}{}{working}",
+        units::format_bytes(region.memory_bytes),
+        units::format_bytes(region.plane_bytes),
+        bound.unwrap_or_default(),
+    )?;
+    writeln!(
+        out,
+        "keeps {}, published {}, skipped {}, created {} ago",
+        units::count(region.keep as usize, "version"),
+        region.published,
+        region.skipped,
+        units::format_ms(units::elapsed_ms(region.created_ns, now_ns) as f64),
+    )?;
+    match &report.version {
+        None => writeln!(out, "\nno version was published yet")?,
+        Some(version) => write_version(version, &report.variables, now_ns, out)?,
+    }
+    if !report.versions.is_empty() {
+        write_versions(&report.versions, now_ns, out)?;
+    }
+    if !report.planes.is_empty() {
+        writeln!(out, "\nmemory by plane")?;
+        let mut table = Table::new(&[("PLANE", Align::Right), ("MEMORY", Align::Right)]).indented(2);
+        for plane in &report.planes {
+            table.push(vec![plane.index.to_string(), units::format_bytes(plane.allocated_bytes)]);
+        }
+        table.write(out)?;
+    }
+    writeln!(out, "\nholders{}", if report.holders.is_empty() { ": nobody" } else { "" })?;
+    crate::watch::write_holders(&report.holders, 2, out)
+}
+
+fn write_version(
+    version: &VersionReport,
+    variables: &[VariableReport],
+    now_ns: u64,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let age_ms = units::elapsed_ms(version.published_ns, now_ns);
+    writeln!(out, "\nversion {}, published {} ago", version.version, units::format_ms(age_ms as f64))?;
+    for (name, value) in &version.attributes {
+        writeln!(out, "  {} = {}", sanitize(name), sanitize(&value.to_string()))?;
+    }
+    writeln!(out, "\nvariables{}", if variables.is_empty() { ": none" } else { "" })?;
+    let mut table = Table::new(&[
+        ("NAME", Align::Left),
+        ("DTYPE", Align::Left),
+        ("SHAPE", Align::Left),
+        ("ORDER", Align::Left),
+        ("UNITS", Align::Left),
+        ("SIZE", Align::Right),
+        ("ATTRIBUTES", Align::Left),
+    ])
+    .indented(2);
+    for variable in variables {
+        let attributes = variable.attributes.iter().map(|(name, value)| format!("{name}={value}"));
+        table.push(vec![
+            sanitize(&variable.name),
+            sanitize(&variable.dtype.to_string()),
+            format_shape(&variable.shape),
+            if variable.order == Order::C { "C".into() } else { "Fortran".into() },
+            sanitize(&variable.units),
+            units::format_bytes(variable.bytes as u64),
+            sanitize(&attributes.collect::<Vec<_>>().join(", ")),
+        ]);
+    }
+    if !variables.is_empty() {
+        table.write(out)?;
+    }
+    Ok(())
+}
+
+fn write_versions(versions: &[VersionEntry], now_ns: u64, out: &mut dyn Write) -> Result<(), Failure> {
+    writeln!(out, "\nversions")?;
+    let mut table =
+        Table::new(&[("VERSION", Align::Right), ("AGE", Align::Right), ("DIRTY", Align::Right), ("", Align::Left)])
+            .indented(2);
+    for version in versions {
+        let share = version.dirty_pages as f64 / version.total_pages.max(1) as f64;
+        table.push(vec![
+            version.version.to_string(),
+            units::format_ms(units::elapsed_ms(version.published_ns, now_ns) as f64),
+            units::format_share(share),
+            if version.retiring { "leaves when its holders do".into() } else { String::new() },
+        ]);
+    }
+    Ok(table.write(out)?)
+}

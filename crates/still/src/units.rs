@@ -1,0 +1,104 @@
+//! Quantities as people read them.
+
+/// A number of bytes, such as `1.5 GiB`.
+pub fn format_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{bytes} B"),
+        _ if value >= 99.95 => format!("{value:.0} {}", UNITS[unit]),
+        _ => format!("{value:.1} {}", UNITS[unit]),
+    }
+}
+
+/// A duration, such as `3.2 ms`, `41 s` or `2 h 5 min`.
+pub fn format_ms(ms: f64) -> String {
+    let seconds = ms / 1e3;
+    match ms {
+        ms if ms < 0.0995 => format!("{:.0} µs", ms * 1e3),
+        ms if ms < 9.95 => format!("{ms:.1} ms"),
+        ms if ms < 999.5 => format!("{ms:.0} ms"),
+        ms if ms < 9_950.0 => format!("{seconds:.1} s"),
+        ms if ms < 119_500.0 => format!("{seconds:.0} s"),
+        ms if ms < 7_170_000.0 => format!("{:.0} min", seconds / 60.0),
+        ms if ms < 172_800_000.0 => {
+            let minutes = (seconds / 60.0).round() as u64;
+            format!("{} h {} min", minutes / 60, minutes % 60)
+        }
+        _ => format!("{:.0} days", seconds / 86_400.0),
+    }
+}
+
+/// A number of events per second, such as `50/s` or `0.25/s`.
+pub fn format_rate(hz: f64) -> String {
+    match hz {
+        hz if hz <= 0.0 => "0/s".into(),
+        hz if hz < 0.01 => format!("{:.1}/h", hz * 3600.0),
+        hz if hz < 9.95 => format!("{hz:.2}/s"),
+        hz if hz < 99.95 => format!("{hz:.1}/s"),
+        hz => format!("{hz:.0}/s"),
+    }
+}
+
+/// A share of one, such as `12 %`.
+pub fn format_share(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent > 0.0 && percent < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+}
+
+/// Milliseconds from the instant `then_ns` to `now_ns`, none when that lies in the future.
+pub fn elapsed_ms(then_ns: u64, now_ns: u64) -> u64 {
+    now_ns.saturating_sub(then_ns) / 1_000_000
+}
+
+/// Nanoseconds since 1970.
+pub fn now_ns() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |elapsed| elapsed.as_nanos() as u64)
+}
+
+/// Several of a thing, such as `1 version` and `3 versions`.
+pub fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_and_times_stay_short() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1 << 20, "1.0 MiB"),
+            ((1 << 20) - 1, "1.0 MiB"),
+            (3 << 29, "1.5 GiB"),
+            (500 << 20, "500 MiB"),
+            (u64::MAX, "16384 PiB"),
+        ] {
+            assert_eq!(format_bytes(bytes), text);
+        }
+        for (ms, text) in [
+            (0.05, "50 µs"),
+            (3.21, "3.2 ms"),
+            (60.0, "60 ms"),
+            (1500.0, "1.5 s"),
+            (90_000.0, "90 s"),
+            (600_000.0, "10 min"),
+            (7_500_000.0, "2 h 5 min"),
+            (1e9, "12 days"),
+        ] {
+            assert_eq!(format_ms(ms), text);
+        }
+        assert_eq!(format_rate(50.0), "50.0/s");
+        assert_eq!(format_rate(0.0), "0/s");
+        assert_eq!(format_share(0.123), "12 %");
+    }
+}

@@ -1,0 +1,84 @@
+//! `still watch`: what regions do from moment to moment.
+
+mod frame;
+mod history;
+mod sample;
+mod screen;
+mod terminal;
+
+pub use frame::write_holders;
+pub use sample::HolderSample;
+
+use crate::context::{Context, Verdict};
+use crate::failure::{FINE, Failure};
+use sample::Sampler;
+use std::io::IsTerminal;
+use std::time::Duration;
+
+/// Watch publishes, memory and holders live
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  still watch                        all regions; up and down choose one, q quits
+  still watch heat --interval 0.2
+  still watch --once                 one frame as text, after one interval
+  still watch heat --json | jq .regions[0].publish_rate_hz
+
+RATE counts publishes of the interval, DIRTY is the share of pages the last publish found modified,
+PUBLISH is what a publish took on average, COPIED is what publishing copied per second. A holder
+that is stopped (a debugger, Ctrl-Z) keeps its version and is marked.
+
+With --json: one object per interval and line: {\"time_ns\", \"interval_ms\", \"regions\": [{\"name\", \"state\",
+\"newest\", \"versions\", \"producer_pid\", \"tracker\", \"publish_rate_hz\", \"publish_ms\", \"skipped\", \"dirty_share\",
+\"copied_bytes_per_s\", \"memory_bytes\", \"plane_bytes\", \"working_bytes\", \"bound_bytes\", \"planes\": [{\"index\", \"allocated_bytes\"}],
+\"holders\": [{\"pid\", \"command\", \"state\", \"stopped\", \"version\", \"age_ms\"}]}]}; what is not known is null,
+and a region that was removed is no longer in the list.
+
+Exit codes: 0 well, 1 when the region does not exist, 2 when the output is no terminal and neither
+--once nor --json was given.")]
+pub struct Args {
+    /// Only this region
+    region: Option<String>,
+    /// Seconds between two looks
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
+    interval: Duration,
+    /// Print one frame and end
+    #[arg(long)]
+    once: bool,
+    /// Print JSON, one object per interval
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "give a number of seconds such as 0.5".to_string())?;
+    if !(0.02..=86_400.0).contains(&seconds) {
+        return Err("give between 0.02 and 86400 seconds".into());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Watches until told to stop.
+pub fn run(context: &mut Context, args: &Args) -> Verdict {
+    let mut sampler = Sampler::new(context.dir.clone(), args.region.clone());
+    if !args.once && !args.json {
+        if !std::io::stdout().is_terminal() {
+            return Err(Failure::Misuse("standard output is no terminal: use --once or --json".into()));
+        }
+        sampler.sample()?;
+        return terminal::run(sampler, args.interval);
+    }
+    // The first look has nothing to compare with; it only starts the counting.
+    sampler.sample()?;
+    loop {
+        std::thread::sleep(args.interval);
+        let sample = sampler.sample()?;
+        match args.json {
+            true => context.write_json_line(&sample)?,
+            false => frame::write(&sample, &context.dir, context.out)?,
+        }
+        if args.once {
+            return Ok(FINE);
+        }
+    }
+}
