@@ -150,7 +150,11 @@ impl Copier {
     /// meanwhile; no page is a target twice.
     pub unsafe fn copy_pages(&self, pages: &[PageCopy]) {
         let threads = self.threads().min(pages.len() / SHARE_PAGES_MIN).max(1);
-        let share = pages.len().div_ceil(threads).max(1);
+        if threads == 1 {
+            // SAFETY: the caller vouches for the pages.
+            return unsafe { (self.run)(pages) };
+        }
+        let share = pages.len().div_ceil(threads);
         let (done, finished) = channel();
         let mut chunks = pages.chunks(share);
         let own = chunks.next().unwrap_or(&[]);
@@ -175,10 +179,12 @@ impl Drop for Copier {
     fn drop(&mut self) {
         let is_ours = self.generation == crate::fork::generation();
         for (sender, handle) in self.workers.drain(..) {
-            drop(sender);
-            // In a forked child the threads do not exist and must not be waited for.
             if is_ours {
+                drop(sender);
                 let _ = handle.join();
+            } else {
+                // In a forked child the threads do not exist: what they had locked, their channel included, stays locked.
+                std::mem::forget((sender, handle));
             }
         }
     }

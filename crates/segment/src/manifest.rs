@@ -231,7 +231,11 @@ impl<'a> Reader<'a> {
             (KIND_FLOAT, 8) => Scalar::Float(f64::from_le_bytes(payload.try_into().unwrap_or_default())),
             (KIND_TEXT, _) => Scalar::Text(text(self, payload)?),
             _ => {
-                return self.fail(start, "an attribute of kind 0 to 3", format!("kind {kind} of {payload_bytes} bytes"));
+                return self.fail(
+                    start,
+                    "an attribute of kind 0 to 3",
+                    format!("kind {kind} of {payload_bytes} bytes"),
+                );
             }
         };
         Ok((name, value))

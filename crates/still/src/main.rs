@@ -1,14 +1,13 @@
 //! `still`: look at running simulations from the command line.
 //!
 //! Every command is a module with its arguments and a function `run`; this file only finds out which one is meant and
-//! turns what became of it into an exit code. `bench` and `demo` are compiled in by the features of the same names.
-#![cfg_attr(not(any(feature = "bench", feature = "demo")), forbid(unsafe_code))]
+//! turns what became of it into an exit code. Raw memory is
+//! touched in `trial` alone, which has the benchmarks' baselines.
+#![deny(unsafe_code)]
 
-#[cfg(feature = "bench")]
 mod bench;
 mod context;
 mod csv;
-#[cfg(feature = "demo")]
 mod demo;
 mod doctor;
 mod failure;
@@ -24,7 +23,6 @@ mod show;
 mod slice;
 mod table;
 mod text;
-#[cfg(any(feature = "bench", feature = "demo"))]
 mod trial;
 mod units;
 mod value;
@@ -76,16 +74,12 @@ enum Command {
     Collect(remove::CollectArgs),
     Verify(verify::Args),
     Doctor(doctor::Args),
-    #[cfg(feature = "bench")]
     Bench(bench::Args),
     /// The part of a benchmark that a child process plays
-    #[cfg(feature = "bench")]
     #[command(subcommand, hide = true)]
     BenchChild(bench::Role),
-    #[cfg(feature = "demo")]
     Demo(demo::Args),
     /// The part of the demonstration that a child process plays
-    #[cfg(feature = "demo")]
     #[command(subcommand, hide = true)]
     DemoChild(demo::Role),
 }
@@ -121,19 +115,14 @@ fn run(command: Command, context: &mut Context) -> Verdict {
         Command::Collect(args) => remove::collect(context, &args),
         Command::Verify(args) => verify::run(context, &args),
         Command::Doctor(args) => doctor::run(context, &args),
-        #[cfg(feature = "bench")]
         Command::Bench(args) => finish(bench::run(args)),
-        #[cfg(feature = "bench")]
         Command::BenchChild(role) => finish(bench::play(role)),
-        #[cfg(feature = "demo")]
         Command::Demo(args) => finish(demo::run(args)),
-        #[cfg(feature = "demo")]
         Command::DemoChild(role) => finish(demo::play(role)),
     }
 }
 
 /// The verdict of a command that has an error type of its own.
-#[cfg(any(feature = "bench", feature = "demo"))]
 fn finish(result: Result<(), impl std::fmt::Display>) -> Verdict {
     match result {
         Ok(()) => Ok(failure::FINE),

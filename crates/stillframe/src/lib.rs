@@ -30,13 +30,13 @@ mod tracker;
 
 pub use element::Element;
 pub use error::{Error, Family, Result};
-pub use loan::{Loan, LoanBytes};
+pub use loan::{EndedLoan, Loan, LoanBytes};
 pub use num_complex::Complex;
 pub use observer::{Observer, ObserverOptions, Snapshots, VersionInfo};
 pub use options::{RegionOptions, Rule};
 pub use region::{
-    Array, Attributes, Declaration, Kind, Loaned, Outcome, Publication, Published, Region, Statistics, Tracked,
-    VariableId,
+    Array, Attributes, Declaration, KeptMemory, Kind, Loaned, Outcome, Publication, Published, Region, Statistics,
+    Tracked, VariableId,
 };
 pub use snapshot::{Chunk, Chunks, Snapshot, VariableView, View};
 pub use stillframe_segment::dtype::{DTypeError, Field};

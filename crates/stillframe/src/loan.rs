@@ -1,11 +1,12 @@
 //! Loans: free slots the application writes into directly.
 
+use crate::mask::Mask;
 use crate::planes::Assignment;
 use crate::{Element, Error, Result};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use stillframe_kernel::map::Mapping;
 
 const WRITING: u8 = 0;
@@ -42,19 +43,58 @@ pub(crate) struct OpenLoan {
 /// Dropping it without [`submit`](LoanBytes::submit) gives the slots back unpublished.
 #[derive(Debug)]
 pub struct LoanBytes {
-    map: Arc<Mapping>,
+    map: Arc<LoanMap>,
     bytes: usize,
     ticket: Ticket,
+    /// The same slots, private: what [`end`](LoanBytes::end) leaves at the loan's addresses.
+    after: Option<Mapping>,
+}
+
+/// The addresses of a loan that is over, see [`LoanBytes::end`].
+#[derive(Debug)]
+pub struct EndedLoan {
+    _map: Arc<LoanMap>,
+}
+
+/// A place in one plane, lent again and again so that its page-table entries are made once.
+#[derive(Debug)]
+pub(crate) struct LoanMap {
+    plane: usize,
+    map: Mapping,
+    /// Whether the addresses no longer show the plane.
+    replaced: AtomicBool,
 }
 
 impl LoanBytes {
-    pub(crate) fn new(map: Arc<Mapping>, bytes: usize, ticket: Ticket) -> LoanBytes {
-        LoanBytes { map, bytes, ticket }
+    pub(crate) fn new(map: Arc<LoanMap>, bytes: usize, ticket: Ticket, after: Mapping) -> LoanBytes {
+        LoanBytes { map, bytes, ticket, after: Some(after) }
+    }
+
+    /// Ends the loan like [`submit`](LoanBytes::submit), or if not `submit` like dropping it, but keeps its addresses
+    /// valid for as long as the returned value lives: what is written there from now on reaches nobody, and what is read
+    /// there is what was written until the slots are used again. For bindings, whose users may keep pointers.
+    ///
+    /// # Errors
+    /// Environment if the process has no mappings left; the loan is then given up, and its addresses stay for ever.
+    pub fn end(mut self, submit: bool) -> Result<EndedLoan> {
+        let map = self.map.clone();
+        map.replaced.store(true, Ordering::Release);
+        if let Some(after) = self.after.take()
+            && let Err(failure) = map.map.replace(0, after)
+        {
+            // Somebody may still write there, so nobody else may ever get these slots or addresses.
+            std::mem::forget(self);
+            return Err(Error::NoMappings { failure });
+        }
+        if submit {
+            self.submit();
+        }
+        Ok(EndedLoan { _map: map })
     }
 
     /// Address of the first byte, on a page boundary.
     pub fn ptr(&self) -> *mut u8 {
-        self.map.address() as *mut u8
+        self.map.map.address() as *mut u8
     }
 
     /// Number of bytes.
@@ -80,7 +120,7 @@ impl Deref for LoanBytes {
         #[allow(unsafe_code)]
         // SAFETY: the slots belong to this loan alone until it ends: no version shows them and no other loan has them.
         unsafe {
-            self.map.bytes_at(0, self.bytes)
+            self.map.map.bytes_at(0, self.bytes)
         }
     }
 }
@@ -90,7 +130,7 @@ impl DerefMut for LoanBytes {
         #[allow(unsafe_code)]
         // SAFETY: as for `deref`, and `self` is borrowed exclusively.
         unsafe {
-            self.map.bytes_at_mut(0, self.bytes)
+            self.map.map.bytes_at_mut(0, self.bytes)
         }
     }
 }
@@ -170,16 +210,39 @@ impl crate::producer::Producer {
                 held: self.held(),
             });
         }
-        let map = crate::place::map_place(window, windows, plane, &self.planes)?;
-        map.populate_for_writing(
-            0,
-            (pages.iter().map(|mask| mask.count()).sum::<usize>()) * stillframe_segment::PAGE_BYTES,
-        );
         let ticket = Ticket::default();
+        let maps = self.loan_map(id, window, windows, plane, &pages).and_then(|map| {
+            let plane = self.planes.plane(plane);
+            let at = window as u64 * stillframe_segment::WINDOW_BYTES as u64;
+            let after = Mapping::copy_on_write(&plane.file, at, map.map.bytes());
+            after.map(|after| (map, after)).map_err(|failure| Error::system(&plane.path, failure))
+        });
+        let (map, after) = match maps {
+            Ok(maps) => maps,
+            Err(error) => {
+                self.free_loan(&OpenLoan { ticket, assignments });
+                return Err(error);
+            }
+        };
         if let Some(state) = self.variables.get_mut(&id) {
             state.loans.push(OpenLoan { ticket: ticket.clone(), assignments });
         }
-        Ok(LoanBytes::new(Arc::new(map), bytes, ticket))
+        Ok(LoanBytes::new(map, bytes, ticket, after))
+    }
+
+    /// A map of a variable's place in a plane: one that an earlier loan had and no longer uses, or a new one.
+    fn loan_map(&mut self, id: u32, window: u32, windows: u32, plane: usize, pages: &[Mask]) -> Result<Arc<LoanMap>> {
+        let known = &mut self.variable(id)?.loan_maps;
+        known.retain(|known| !known.replaced.load(Ordering::Acquire));
+        if let Some(free) = known.iter().find(|known| known.plane == plane && Arc::strong_count(known) == 1) {
+            return Ok(free.clone());
+        }
+        let map = crate::place::map_place(window, windows, plane, &self.planes)?;
+        let count: usize = pages.iter().map(|mask| mask.count()).sum();
+        map.populate_for_writing(0, count * stillframe_segment::PAGE_BYTES);
+        let map = Arc::new(LoanMap { plane, map, replaced: AtomicBool::new(false) });
+        self.variable(id)?.loan_maps.push(map.clone());
+        Ok(map)
     }
 
     /// Frees the slots of loans that were given back.

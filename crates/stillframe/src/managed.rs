@@ -69,6 +69,13 @@ impl Managed {
         state.private = state.private.or(dirty);
     }
 
+    /// Gives all pages memory of their own, so that the content stays whatever happens to the planes.
+    pub(crate) fn own_all(&mut self) {
+        for window in 0..self.windows.len() {
+            self.own_pages(window, Mask::FULL);
+        }
+    }
+
     /// Notes which pages of a window were dirty at a publish; true if the window should now be shared.
     pub(crate) fn observe(&mut self, window: usize, dirty: Mask, valid: Mask) -> bool {
         let state = &mut self.windows[window];

@@ -303,16 +303,9 @@ impl Observer {
     /// As [`next_after`](Observer::next_after).
     pub fn newest_after(&self, version: Option<u64>, timeout: Option<Duration>) -> Result<Snapshot> {
         self.wait_for("a newer version", timeout, |observer| {
-            let newest = observer.shared.head.newest();
-            if newest.sequence() == 0 {
+            // A look at the number before the lease keeps idle waiting from holding anything.
+            if observer.newer(version).is_none() {
                 return Ok(None);
-            }
-            if let Some(version) = version {
-                // A look at the number before the lease keeps idle waiting from holding anything.
-                let slot = newest.slot().min(head::SLOTS - 1);
-                if observer.shared.head.descriptor(slot).version <= version && observer.shared.head.newest() == newest {
-                    return Ok(None);
-                }
             }
             match observer.newest() {
                 Ok(snapshot) if version.is_none_or(|version| snapshot.version() > version) => Ok(Some(snapshot)),
@@ -320,6 +313,32 @@ impl Observer {
                 Err(error) => Err(error),
             }
         })
+    }
+
+    /// Waits until the newest version is above `version` (any, for `None`) and returns its number, without holding it;
+    /// waits as [`next_after`](Observer::next_after) does.
+    ///
+    /// # Errors
+    /// As [`next_after`](Observer::next_after).
+    pub fn wait_newer(&self, version: Option<u64>, timeout: Option<Duration>) -> Result<u64> {
+        self.wait_for("a newer version", timeout, |observer| Ok(observer.newer(version)))
+    }
+
+    /// The number of the newest version, if it is above `version`.
+    fn newer(&self, version: Option<u64>) -> Option<u64> {
+        let head = &self.shared.head;
+        loop {
+            let newest = head.newest();
+            if newest.sequence() == 0 || newest.slot() >= head::SLOTS {
+                return None;
+            }
+            let number = head.descriptor(newest.slot()).version;
+            std::sync::atomic::fence(Ordering::Acquire);
+            // A slot is reused only after a newer version was committed, so its number holds if this does.
+            if head.newest() == newest {
+                return version.is_none_or(|version| number > version).then_some(number);
+            }
+        }
     }
 
     /// Goes through versions as they come. With `every` each version that still exists comes in turn, else always the
@@ -372,24 +391,22 @@ impl Observer {
         Ok((snapshot.version() == number).then_some(snapshot))
     }
 
-    fn wait_for(
+    fn wait_for<T>(
         &self,
         what: &'static str,
         timeout: Option<Duration>,
-        mut look: impl FnMut(&Observer) -> Result<Option<Snapshot>>,
-    ) -> Result<Snapshot> {
+        mut look: impl FnMut(&Observer) -> Result<Option<T>>,
+    ) -> Result<T> {
         let begin = Instant::now();
         let shared = &self.shared;
         loop {
             let seen = shared.head.bell().load(Ordering::Acquire);
-            // Asked before looking: a producer that publishes and ends in between is then found alive, and its version
-            // at the next turn.
-            let alive = self.producer_alive();
-            if let Some(snapshot) = look(self)? {
-                return Ok(snapshot);
+            if let Some(found) = look(self)? {
+                return Ok(found);
             }
-            if !alive {
-                return Err(Error::ProducerGone { region: shared.name.clone() });
+            if !self.producer_alive() {
+                // It may have published and ended since the look.
+                return look(self)?.ok_or_else(|| Error::ProducerGone { region: shared.name.clone() });
             }
             let mut sleep = WAIT_SLICE;
             if let Some(timeout) = timeout {

@@ -17,27 +17,62 @@ pub(crate) struct Place {
     pub(crate) window: u32,
     pub(crate) windows: u32,
     /// This place in each plane, mapped when it is first written there.
-    maps: Vec<Option<Mapping>>,
+    maps: Vec<Option<PlaceMap>>,
 }
+
+/// A place in one plane.
+#[derive(Debug)]
+struct PlaceMap {
+    map: Mapping,
+    /// Pages of each window that have page-table entries.
+    entered: Vec<Mask>,
+}
+
+/// Runs of pages at least this long get their page-table entries in one call; shorter ones fault, which costs no more.
+const ENTER_PAGES_MIN: usize = 4;
 
 impl Place {
     pub(crate) fn new(serial: u64, window: u32, windows: u32) -> Place {
         Place { serial, window, windows, maps: Vec::new() }
     }
 
-    /// The place in a plane, writable.
-    pub(crate) fn map(&mut self, plane: usize, planes: &Planes) -> Result<&Mapping> {
+    fn place_map(&mut self, plane: usize, planes: &Planes) -> Result<&mut PlaceMap> {
         if self.maps.len() <= plane {
             self.maps.resize_with(plane + 1, || None);
         }
-        let map = &mut self.maps[plane];
-        if map.is_none() {
-            *map = Some(map_place(self.window, self.windows, plane, planes)?);
+        let place = &mut self.maps[plane];
+        match place {
+            Some(known) => Ok(known),
+            None => {
+                let map = map_place(self.window, self.windows, plane, planes)?;
+                Ok(place.insert(PlaceMap { map, entered: vec![Mask::EMPTY; self.windows as usize] }))
+            }
         }
-        match map {
-            Some(map) => Ok(map),
-            None => unreachable!("the map was made above"),
+    }
+
+    /// The place in a plane.
+    pub(crate) fn map(&mut self, plane: usize, planes: &Planes) -> Result<&Mapping> {
+        self.place_map(plane, planes).map(|place| &place.map)
+    }
+
+    /// The place in a plane, about to be written at these pages of one of its windows.
+    pub(crate) fn map_for_writing(
+        &mut self,
+        plane: usize,
+        window: usize,
+        pages: Mask,
+        planes: &Planes,
+    ) -> Result<&Mapping> {
+        let place = self.place_map(plane, planes)?;
+        let new = pages.without(place.entered[window]);
+        if !new.is_empty() {
+            place.entered[window] = place.entered[window].or(new);
+            for (start, end) in new.runs().filter(|(start, end)| end - start >= ENTER_PAGES_MIN) {
+                let offset = window * WINDOW_BYTES + start * PAGE_BYTES;
+                place.map.populate_for_writing(offset, (end - start) * PAGE_BYTES);
+            }
         }
+        Ok(&place.map)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The state of a producer, and how it begins: creating a region, or recovering one.
 
 use crate::files::{self, Head, LEASE_FILE, LeaseFile, schema_file};
-use crate::loan::OpenLoan;
+use crate::loan::{LoanMap, OpenLoan};
 use crate::managed::{Managed, Subtable};
 use crate::mask::Mask;
 use crate::place::{Place, Source, Space, Working};
@@ -21,6 +21,9 @@ use stillframe_protocol::{self as protocol, Board, Leased, State};
 use stillframe_segment::head::{self, Counter};
 use stillframe_segment::table::{self, Entry, ZERO_PLANE};
 use stillframe_segment::{BLOCK_BYTES, Extent, Manifest, Schema, Variable, WINDOW_BYTES, WINDOW_PAGES};
+
+/// Pages compared at once, one byte each.
+const EIGHT: usize = 8;
 
 /// A version that exists.
 #[derive(Debug, Clone)]
@@ -45,6 +48,7 @@ pub(crate) struct VariableState {
     /// The source whose content the newest version shows.
     pub(crate) current: Option<usize>,
     pub(crate) loans: Vec<OpenLoan>,
+    pub(crate) loan_maps: Vec<Arc<LoanMap>>,
 }
 
 /// A variable of the recovered version that the new program has not declared yet.
@@ -314,6 +318,7 @@ impl Producer {
             sources: Vec::new(),
             current: None,
             loans: Vec::new(),
+            loan_maps: Vec::new(),
         };
         match found {
             Some(dormant) if matches && !state.kind.is_tracked() => self.adopt(&mut state, &dormant.extent, bytes)?,
@@ -353,6 +358,7 @@ impl Producer {
             _ => 0,
         };
         source.set_memory(address, bytes);
+        state.loan_maps.clear();
         state.sources.push(source);
         state.current = Some(state.sources.len() - 1);
         Ok(())
@@ -481,17 +487,24 @@ impl Producer {
             let pages = expand(&self.tables, *word);
             let (left, right) = (expand(&self.tables, left), expand(&self.tables, right));
             let mut by_plane: Vec<(u8, Mask)> = Vec::new();
-            for page in 0..WINDOW_PAGES {
-                let plane = pages[page];
-                if plane == ZERO_PLANE || plane == left[page] || plane == right[page] {
+            for first in (0..WINDOW_PAGES).step_by(EIGHT) {
+                let eight = first..first + EIGHT;
+                // Most pages kept their slot; eight of them are compared at once.
+                if pages[eight.clone()] == right[eight.clone()] {
                     continue;
                 }
-                match by_plane.iter_mut().find(|(number, _)| *number == plane) {
-                    Some((_, mask)) => mask.insert(page),
-                    None => {
-                        let mut mask = Mask::EMPTY;
-                        mask.insert(page);
-                        by_plane.push((plane, mask));
+                for page in eight {
+                    let plane = pages[page];
+                    if plane == ZERO_PLANE || plane == left[page] || plane == right[page] {
+                        continue;
+                    }
+                    match by_plane.iter_mut().find(|(number, _)| *number == plane) {
+                        Some((_, mask)) => mask.insert(page),
+                        None => {
+                            let mut mask = Mask::EMPTY;
+                            mask.insert(page);
+                            by_plane.push((plane, mask));
+                        }
                     }
                 }
             }

@@ -278,7 +278,7 @@ impl Producer {
         assign: &mut dyn FnMut(&mut Producer, &mut Vec<Assignment>) -> Result<()>,
         plan: &mut Vec<Assignment>,
     ) -> Result<bool> {
-        let begin = Instant::now();
+        let mut begin = None;
         let mut pause = Duration::from_micros(50);
         let mut cooled = false;
         loop {
@@ -315,7 +315,7 @@ impl Producer {
                 // Nobody holds anything, so waiting would be for ever.
                 _ if self.held() == 0 => return Err(error),
                 Rule::Wait { timeout } => {
-                    let waited = begin.elapsed();
+                    let waited = begin.get_or_insert_with(Instant::now).elapsed();
                     if timeout.is_some_and(|timeout| waited >= timeout) {
                         return Err(error);
                     }
@@ -395,7 +395,8 @@ impl Producer {
             };
             for assignment in &plan[job.assignments.clone()] {
                 let window = assignment.window - source.place.window as usize;
-                let to = source.place.map(assignment.plane, &self.planes)?.address();
+                let to =
+                    source.place.map_for_writing(assignment.plane, window, assignment.pages, &self.planes)?.address();
                 for page in assignment.pages.pages() {
                     let page = window * WINDOW_PAGES + page;
                     let from = source.memory.address + page * PAGE_BYTES;

@@ -119,6 +119,12 @@ impl Declaration {
     }
 }
 
+/// Memory of a managed variable that is no more, see [`Region::remove_keeping`].
+#[derive(Debug)]
+pub struct KeptMemory {
+    _memory: Vec<crate::managed::Managed>,
+}
+
 /// Whether a publish made a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -377,6 +383,29 @@ impl Region {
         }
         producer.schema_changed = true;
         Ok(())
+    }
+
+    /// Removes a managed variable as [`remove`](Region::remove) does, but leaves its memory: pointers from
+    /// [`managed_bytes`](Region::managed_bytes) stay valid, and what they point to is the caller's alone, for as long as the
+    /// returned value lives. For bindings, whose users may keep pointers beyond the region.
+    ///
+    /// # Errors
+    /// Misuse if there is no such managed variable.
+    pub fn remove_keeping(&mut self, id: VariableId) -> Result<KeptMemory> {
+        self.check_process()?;
+        self.managed_bytes(id)?;
+        let producer = &mut self.producer;
+        let state = producer.variables.remove(&id.0).ok_or_else(|| producer.unknown(&format!("number {}", id.0)))?;
+        let mut kept = Vec::new();
+        for mut source in state.sources {
+            if let Working::Managed(mut managed) = std::mem::replace(&mut source.working, Working::Tracked) {
+                managed.own_all();
+                kept.push(managed);
+            }
+            producer.drop_source(source);
+        }
+        producer.schema_changed = true;
+        Ok(KeptMemory { _memory: kept })
     }
 
     /// Declares bytes of a variable dirty that were written behind the processor's back, as by RDMA or a GPU. For a tracked

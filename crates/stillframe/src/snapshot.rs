@@ -132,7 +132,8 @@ impl Snapshot {
             Manifest::decode(table::FILE, base, &bytes, descriptor.windows).map_err(|c| shared.corrupt(c))?;
         let words =
             read(descriptor.table_block, descriptor.windows as usize * 4, descriptor.table_crc, "a window table")?;
-        let blocks = shared.table_blocks()?;
+        let is_mixed = |word: &[u8]| word[3] & 0x80 != 0;
+        let blocks = if words.chunks_exact(4).any(is_mixed) { shared.table_blocks()? } else { 0 };
         let base = descriptor.table_block as usize * BLOCK_BYTES;
         let entries = words
             .chunks_exact(4)

@@ -1,0 +1,58 @@
+"""Look at a running simulation without stopping it.
+
+A running program publishes consistent versions of its arrays through shared memory (:func:`create`), and other programs
+attach, read immutable snapshots and leave (:func:`open`).
+"""
+
+from ._errors import (
+    CorruptError,
+    Error,
+    ForkError,
+    InUse,
+    MisuseError,
+    NoRegion,
+    NoVersion,
+    OutOfSpace,
+    ProducerGone,
+    ResourceError,
+    Timeout,
+    UnknownVariable,
+    VersionGone,
+)
+from ._inspect import RegionInfo
+from ._inspect import list_regions as list
+from ._inspect import remove_region as remove
+from ._native import __version__
+from ._observer import Chunk, Observer, Snapshot, Variable, VersionInfo
+from ._observer import open_region as open
+from ._region import Loan, Published, Region, create
+
+__all__ = [
+    "Chunk",
+    "CorruptError",
+    "Error",
+    "ForkError",
+    "InUse",
+    "Loan",
+    "MisuseError",
+    "NoRegion",
+    "NoVersion",
+    "Observer",
+    "OutOfSpace",
+    "ProducerGone",
+    "Published",
+    "Region",
+    "RegionInfo",
+    "ResourceError",
+    "Snapshot",
+    "Timeout",
+    "UnknownVariable",
+    "Variable",
+    "VersionGone",
+    "VersionInfo",
+    "__version__",
+    "create",
+    "list",
+    "open",
+    "remove",
+]

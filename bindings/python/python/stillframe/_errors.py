@@ -1,0 +1,65 @@
+"""What can go wrong. The messages say what happened, where, and what to do about it."""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """Base of all errors of Stillframe."""
+
+
+class MisuseError(Error, ValueError):
+    """The program asked for something that makes no sense."""
+
+
+class UnknownVariable(MisuseError, KeyError):
+    """The region, or this version of it, has no variable of that name."""
+
+    # KeyError would show the message in quotes.
+    __str__ = Exception.__str__
+
+
+class ForkError(MisuseError):
+    """The handle belongs to the process that forked this one: open the region again in the child."""
+
+
+class ResourceError(Error):
+    """The machine, its limits or another process are in the way."""
+
+
+class OutOfSpace(ResourceError):
+    """The file system is full, or the region has reached its bound."""
+
+
+class InUse(ResourceError):
+    """Another producer has the region."""
+
+
+class NoRegion(ResourceError, LookupError):
+    """There is no region of that name."""
+
+
+class NoVersion(ResourceError, LookupError):
+    """Nothing was published yet."""
+
+
+class VersionGone(ResourceError, LookupError):
+    """The version is not, or no longer, there."""
+
+    #: The version asked for.
+    version: int | None = None
+    #: The oldest version there is.
+    oldest: int | None = None
+    #: The newest version there is.
+    newest: int | None = None
+
+
+class ProducerGone(ResourceError):
+    """Nobody will publish what is waited for. The last version can still be read."""
+
+
+class Timeout(ResourceError, TimeoutError):
+    """Nothing happened in time."""
+
+
+class CorruptError(Error):
+    """The shared files hold something that no healthy producer writes."""

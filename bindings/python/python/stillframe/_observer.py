@@ -1,0 +1,269 @@
+"""The observer's side."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import _native
+from ._arrays import array_over, flat_over
+from ._errors import MisuseError, ProducerGone, Timeout, UnknownVariable
+from ._types import Native, Scalar, item_bytes, numpy, numpy_dtype
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What a variable means, in one version."""
+
+    name: str
+    #: The dtype's name, or for a record its fields and size.
+    native: Native
+    shape: tuple[int, ...]
+    #: "C" or "F".
+    order: str
+    #: Unit of measurement, empty if there is none.
+    units: str
+    attrs: dict[str, Scalar]
+    nbytes: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype as numpy knows it."""
+        if numpy is None:
+            raise MisuseError("this needs numpy; without it, see `native`")
+        return numpy_dtype(self.native)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return item_bytes(self.native)
+
+
+class VersionInfo(NamedTuple):
+    """A version that can be had."""
+
+    version: int
+    #: When it was published, in nanoseconds since 1970.
+    published_ns: int
+    #: Pages that differ from the version before.
+    dirty_pages: int
+    total_pages: int
+    #: About to go: it can be had no more.
+    retiring: bool
+
+
+class Chunk(NamedTuple):
+    """Elements of a variable that lie together."""
+
+    #: Number of the first element, counted as they lie in memory.
+    start: int
+    #: The elements, read-only.
+    data: NDArray[Any]
+
+
+class Snapshot(Mapping[str, "NDArray[Any]"]):
+    """One version, held: nothing in it changes. A mapping from the names of variables to read-only arrays.
+
+    The hold ends when the snapshot is closed or forgotten and no array taken from it is left.
+    """
+
+    def __init__(self, native: _native.Snapshot) -> None:
+        self._native = native
+
+    @property
+    def version(self) -> int:
+        """The version's number."""
+        return self._native.version
+
+    @property
+    def published_ns(self) -> int:
+        """When it was published, in nanoseconds since 1970."""
+        return self._native.published_ns
+
+    @cached_property
+    def attrs(self) -> dict[str, Scalar]:
+        """The version's attributes."""
+        return self._native.attrs()
+
+    @cached_property
+    def variables(self) -> dict[str, Variable]:
+        """What the variables mean."""
+        rows = (Variable(n, d, tuple(s), o, u, a, b) for n, d, s, o, u, a, b in self._native.variables())
+        return {variable.name: variable for variable in rows}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """The variable's elements where they lie: read-only, and valid for as long as anything refers to the array."""
+        variable = self._variable(name)
+        return array_over(self._native.memory(name), variable.native, variable.shape, variable.order)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.variables)
+
+    def __len__(self) -> int:
+        return len(self.variables)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.variables
+
+    # Two mappings are equal if their values are, and arrays have no single answer to that.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
+        """A copy of some elements, counted as they lie in memory, as a flat array. Maps nothing."""
+        variable = self._variable(name)
+        size = variable.itemsize
+        count = variable.nbytes // size
+        stop = count if stop is None else stop
+        if not 0 <= start <= stop <= count:
+            raise MisuseError(f"elements {start} to {stop} of '{name}', which has {count}")
+        memory = self._native.read(name, start * size, (stop - start) * size)
+        return flat_over(memory, variable.native, 0, stop - start)
+
+    def chunks(self, name: str) -> Iterator[Chunk]:
+        """The variable's elements piece by piece where they lie, in ascending order, as flat read-only arrays.
+
+        This needs no mapping of its own for a version, so it suits one pass over a large variable.
+        """
+        variable = self._variable(name)
+        size = variable.itemsize
+        for offset, memory in self._native.chunks(name):
+            end = offset + memory.nbytes
+            # An element that a border cuts comes as a copy, together with the piece in which it begins.
+            first, last = -(-offset // size), end // size
+            if first < last:
+                yield Chunk(
+                    first,
+                    flat_over(memory, variable.native, first * size - offset, last - first),
+                )
+            if end % size and max(first, last) * size < end:
+                yield Chunk(last, self.read(name, last, last + 1))
+
+    def changed(self, older: Snapshot, name: str) -> list[tuple[int, int]]:
+        """Ranges of elements, counted as they lie in memory, that may differ from an older snapshot; no others do."""
+        size = self._variable(name).itemsize
+        ranges: list[tuple[int, int]] = []
+        for first, end in self._native.changed(older._native, name):
+            start, stop = first // size, -(-end // size)
+            if ranges and start <= ranges[-1][1]:
+                start = ranges.pop()[0]
+            ranges.append((start, stop))
+        return ranges
+
+    def close(self) -> None:
+        """Lets go. Arrays taken from the snapshot stay valid, and keep the version for as long as they live."""
+        self._native.close()
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<stillframe.Snapshot of version {self.version}>"
+
+    def _variable(self, name: str) -> Variable:
+        try:
+            return self.variables[name]
+        except KeyError:
+            known = ", ".join(self.variables) or "none"
+            raise UnknownVariable(f"version {self.version} has no variable '{name}'; it has {known}") from None
+
+
+class Observer:
+    """A look at a region. See :func:`stillframe.open`."""
+
+    def __init__(self, native: _native.Observer) -> None:
+        self._native = native
+
+    @property
+    def name(self) -> str:
+        """The region's name."""
+        return self._native.name
+
+    @property
+    def alive(self) -> bool:
+        """Whether the region's producer is there."""
+        return self._native.alive
+
+    def newest(self) -> Snapshot:
+        """The newest version."""
+        return Snapshot(self._native.newest())
+
+    def version(self, version: int) -> Snapshot:
+        """A certain version."""
+        return Snapshot(self._native.version(version))
+
+    def next(self, after: int | None = None, timeout: float | None = None) -> Snapshot:
+        """The first version after that one that can be had, waiting for it if need be."""
+        return Snapshot(self._native.after(after, timeout, False))
+
+    def newest_after(self, after: int | None = None, timeout: float | None = None) -> Snapshot:
+        """The newest version if it comes after that one, waiting for it if need be."""
+        return Snapshot(self._native.after(after, timeout, True))
+
+    def iterate(
+        self,
+        timeout: float | None = None,
+        *,
+        every: bool = False,
+        after: int | None = None,
+    ) -> Iterator[Snapshot]:
+        """Snapshots as they come, until the producer is gone or nothing came for ``timeout`` seconds.
+
+        The newest version each time, leaving out those that came in between; with ``every``, each one that is still
+        there. What the loop holds while it waits is up to its body: ``with snapshot:`` or ``del snapshot`` lets go.
+        """
+        while True:
+            try:
+                held = [Snapshot(self._native.after(after, timeout, not every))]
+            except (ProducerGone, Timeout):
+                return
+            after = held[0].version
+            # Popped, so that the generator itself holds nothing while the loop's body runs and lets go.
+            yield held.pop()
+
+    def versions(self) -> list[VersionInfo]:
+        """The versions that can be had, oldest first."""
+        return [VersionInfo(*row) for row in self._native.versions()]
+
+    def close(self) -> None:
+        """Ends the look. Snapshots stay what they are."""
+        self._native.close()
+
+    def __enter__(self) -> Observer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<stillframe.Observer of {self.name!r}>"
+
+
+def open_region(name: str, *, wait: float | None = 0.0, dir: str | os.PathLike[str] | None = None) -> Observer:
+    """Opens a region to look at it.
+
+    :param wait: most seconds to wait for the region and its first version; for ever if None.
+    :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
+    """
+    return Observer(_native.Observer(name, wait=wait, dir=dir))

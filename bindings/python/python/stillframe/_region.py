@@ -1,0 +1,340 @@
+"""The producer's side."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from . import _native
+from ._arrays import Lent, array_over, as_array, dtype_of, order_of
+from ._errors import MisuseError, UnknownVariable
+from ._types import (
+    Native,
+    Scalar,
+    check_order,
+    item_bytes,
+    native_dtype,
+    scalars,
+    shape_of,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+Shape = int | tuple[int, ...] | list[int]
+Order = Literal["C", "F"]
+
+
+class Published(NamedTuple):
+    """What a publish did."""
+
+    #: The version.
+    version: int
+    #: True when the rule was "skip" and there was no room: nothing was published, and nothing is lost.
+    skipped: bool
+    #: Pages that had changed.
+    dirty_pages: int
+    #: Pages that were copied.
+    copied_pages: int
+    #: Pages of the whole region.
+    total_pages: int
+    #: How long it took.
+    seconds: float
+
+
+class _Declared(NamedTuple):
+    kind: str
+    dtype: Native
+    shape: tuple[int, ...]
+    order: str
+    units: str
+    attrs: dict[str, Scalar]
+
+
+def _declared(
+    kind: str, dtype: DTypeLike, shape: Shape, order: str, units: str, attrs: Mapping[str, Any] | None
+) -> _Declared:
+    return _Declared(kind, native_dtype(dtype), shape_of(shape), check_order(order), units, scalars(attrs))
+
+
+class Region:
+    """A named set of variables that this process publishes together. See :func:`stillframe.create`."""
+
+    def __init__(self, native: _native.Region) -> None:
+        self._native = native
+        self._declared: dict[str, _Declared] = {}
+        self._defaults: dict[str, Any] = {}
+
+    @property
+    def name(self) -> str:
+        """The region's name."""
+        return self._native.name
+
+    @property
+    def recovered(self) -> int | None:
+        """The version whose content the region started with, if a producer before this one left any."""
+        return self._native.recovered
+
+    @property
+    def newest(self) -> int | None:
+        """The newest version."""
+        return self._native.newest
+
+    def array(
+        self,
+        name: str,
+        shape: Shape | None = None,
+        dtype: DTypeLike = "f8",
+        *,
+        order: Order = "C",
+        units: str = "",
+        attrs: Mapping[str, Any] | None = None,
+    ) -> NDArray[Any]:
+        """A variable in memory of the region: a writable array, zero at first or as recovered.
+
+        Without a shape, another array over a variable that this region has already.
+        """
+        if shape is None:
+            if self._get(name).kind != "managed":
+                raise MisuseError(f"variable '{name}' is not in memory of the region")
+        else:
+            declared = _declared("managed", dtype, shape, order, units, attrs)
+            self._declare(name, declared)
+        return self._array(name)
+
+    def track(
+        self,
+        name: str,
+        array: Any = None,
+        *,
+        dtype: DTypeLike | None = None,
+        order: Order | None = None,
+        units: str = "",
+        attrs: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Adds a variable in memory of the application.
+
+        An array given here is what each publish reads unless it is told of another one, and tells the dtype; the region
+        keeps a reference to it. Address and shape may differ at each publish.
+        """
+        if array is None:
+            if dtype is None:
+                raise MisuseError(f"variable '{name}': give its dtype, or the array itself")
+            native = native_dtype(dtype)
+            found: str = order or "C"
+        else:
+            array = as_array(name, array)
+            native = dtype_of(name, array)
+            found = order_of(name, array, order or "C")
+            if dtype is not None:
+                native = native_dtype(dtype)
+            Lent(name, array, native, found)
+        self._declare(name, _Declared("tracked", native, (), check_order(order or found), units, scalars(attrs)))
+        if array is not None:
+            self._defaults[name] = array
+
+    def loan(
+        self,
+        name: str,
+        shape: Shape | None = None,
+        dtype: DTypeLike = "f8",
+        *,
+        order: Order = "C",
+        units: str = "",
+        attrs: Mapping[str, Any] | None = None,
+    ) -> Loan:
+        """A variable that is written whole, into memory that becomes the next version without a copy.
+
+        Use it in a ``with`` statement: leaving it gives the content to the next publish, an exception discards it. The
+        array holds nothing in particular at first, every element has to be written, and it is over with the block: what
+        is written to it later goes nowhere.
+        """
+        if shape is None:
+            if self._get(name).kind != "loaned":
+                raise MisuseError(f"variable '{name}' is not a loaned one")
+        else:
+            declared = _declared("loaned", dtype, shape, order, units, attrs)
+            known = self._declared.get(name)
+            if known is not None and known._replace(shape=declared.shape) == declared != known:
+                self._native.resize(name, declared.shape)
+                self._declared[name] = declared
+            self._declare(name, declared)
+        return Loan(self._native, name, self._get(name))
+
+    def publish(
+        self,
+        version: int,
+        arrays: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> Published:
+        """Publishes what all variables hold now as a version, which has to be greater than the one before.
+
+        ``arrays`` has those of the tracked variables. They are read before this returns, and not kept. A tracked
+        variable that is left out keeps its last content. No thread may write any of the arrays meanwhile.
+        """
+        given = {**self._defaults, **(arrays or {})}
+        tracked = []
+        for name, value in given.items():
+            declared = self._get(name)
+            if declared.kind != "tracked":
+                raise MisuseError(f"variable '{name}' is {declared.kind}: arrays are given of tracked ones only")
+            lent = Lent(name, value, declared.dtype, declared.order)
+            tracked.append((name, lent.array, lent.shape, lent.order))
+        return Published(*self._native.publish(version, tracked, scalars(attrs)))
+
+    def resize(self, name: str, shape: Shape) -> NDArray[Any] | None:
+        """Changes the shape of a variable, keeping its first bytes.
+
+        For one in memory of the region, no array over that may be left, and a new one is returned.
+        """
+        declared = self._get(name)
+        self._native.resize(name, shape_of(shape))
+        self._declared[name] = declared._replace(shape=shape_of(shape))
+        return self._array(name) if declared.kind == "managed" else None
+
+    def remove(self, name: str) -> None:
+        """Leaves the variable out of the versions to come. No array over its memory may be left."""
+        self._get(name)
+        self._native.remove(name)
+        self._declared.pop(name, None)
+        self._defaults.pop(name, None)
+
+    def mark_dirty(self, name: str, start: int = 0, stop: int | None = None) -> None:
+        """Says that elements (counted as they lie in memory) were written by something the kernel does not see: a GPU
+        or a network card. The next publish copies them."""
+        size = item_bytes(self._get(name).dtype)
+        self._native.mark_dirty(name, start * size, None if stop is None else stop * size)
+
+    def stats(self) -> dict[str, Any]:
+        """Counts since the region was created."""
+        return self._native.stats()
+
+    def close(self) -> None:
+        """Ends the producer's part. Observers keep what they hold, and the next producer of the name goes on from it.
+
+        Arrays over the region's memory stay valid, as memory of this process alone.
+        """
+        self._defaults.clear()
+        self._native.close()
+
+    def unlink(self) -> None:
+        """Closes, and removes the region's files. Observers keep what they hold."""
+        self._defaults.clear()
+        self._native.unlink()
+
+    def __enter__(self) -> Region:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<stillframe.Region {self.name!r}>"
+
+    def _get(self, name: str) -> _Declared:
+        try:
+            return self._declared[name]
+        except KeyError:
+            known = ", ".join(self._declared) or "none"
+            raise UnknownVariable(f"region '{self.name}' has no variable '{name}'; it has {known}") from None
+
+    def _declare(self, name: str, declared: _Declared) -> None:
+        known = self._declared.get(name)
+        if known is None:
+            self._native.declare(name, declared.dtype, *_rest(declared))
+            self._declared[name] = declared
+        elif known != declared:
+            raise MisuseError(
+                f"variable '{name}' was declared otherwise before ({known.kind}, {known.dtype}, shape {known.shape}): "
+                "resize it, or remove it first"
+            )
+
+    def _array(self, name: str) -> NDArray[Any]:
+        declared = self._get(name)
+        return array_over(self._native.managed(name), declared.dtype, declared.shape, declared.order)
+
+
+def _rest(
+    declared: _Declared,
+) -> tuple[str, tuple[int, ...], str, str, dict[str, Scalar]]:
+    return declared.kind, declared.shape, declared.order, declared.units, declared.attrs
+
+
+class Loan:
+    """Memory to write a variable into. See :meth:`Region.loan`."""
+
+    def __init__(self, region: _native.Region, name: str, declared: _Declared) -> None:
+        self._region = region
+        self._name = name
+        self._declared = declared
+        self._native: _native.Loan | None = None
+        self._array: NDArray[Any] | None = None
+
+    def __enter__(self) -> NDArray[Any]:
+        if self._native is not None:
+            raise MisuseError(f"this loan of '{self._name}' was used before: ask for another one")
+        self._native = self._region.loan(self._name)
+        declared = self._declared
+        self._array = array_over(self._native.memory(), declared.dtype, declared.shape, declared.order)
+        return self._array
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._native is not None
+        array, self._array = self._array, None
+        flags = getattr(array, "flags", None)
+        if flags is not None:
+            flags.writeable = False
+        if kind is None:
+            self._native.submit()
+        else:
+            self._native.discard()
+
+
+def create(
+    name: str,
+    *,
+    keep: int = 2,
+    bound: int | None = None,
+    rule: Literal["wait", "skip", "fail"] = "wait",
+    timeout: float | None = None,
+    threads: int | None = None,
+    tracker: Literal["wp_async", "soft_dirty", "private_cow", "full_copy"] | None = None,
+    dir: str | os.PathLike[str] | None = None,
+    large_pages: bool = True,
+) -> Region:
+    """Creates a region, or takes over what a producer that is gone left of it.
+
+    :param keep: how many versions stay even if nobody holds them.
+    :param bound: most bytes the region's published pages may take.
+    :param rule: what a publish does at the bound when observers hold what could go: "wait" for them, "skip" this
+        publish, or "fail".
+    :param timeout: most seconds to wait, for ever if None.
+    :param threads: how many threads copy.
+    :param tracker: how dirty pages are found; the best one that works here if None.
+    :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
+    :param large_pages: ask for large pages for variables in memory of the region.
+    """
+    native = _native.Region(
+        name,
+        keep=keep,
+        bound=bound,
+        rule=rule,
+        timeout=timeout,
+        threads=threads,
+        tracker=tracker,
+        dir=dir,
+        large_pages=large_pages,
+    )
+    return Region(native)

@@ -1,0 +1,150 @@
+"""Types of elements, to numpy and back; everything here works without numpy for plain types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from ._errors import MisuseError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import DTypeLike
+
+numpy: Any
+try:
+    import numpy
+except ImportError:  # numpy is optional: without it variables are memoryviews.
+    numpy = None
+
+#: What an attribute may be.
+Scalar = bool | int | float | str
+
+#: A dtype as the native module knows it: a name, or the fields of a record and its size.
+Native = str | tuple[list[tuple[str, "Native", int]], int]
+
+_KINDS = {
+    "i": "int",
+    "u": "uint",
+    "f": "float",
+    "c": "complex",
+    "S": "bytes",
+    "V": "bytes",
+}
+_NAME = re.compile(r"(int|uint|float|complex|bytes)([1-9][0-9]*)|bool")
+_SHORT = re.compile(r"[=|<@]?([iufcSV])([1-9][0-9]*)")
+_PYTHON: dict[Any, str] = {
+    float: "float64",
+    int: "int64",
+    complex: "complex128",
+    bool: "bool",
+}
+
+
+def native_dtype(dtype: DTypeLike) -> Native:
+    """The dtype as the native module knows it."""
+    if isinstance(dtype, str):
+        if _NAME.fullmatch(dtype):
+            return dtype
+        if dtype in ("?", "|b1", "b1"):
+            return "bool"
+        short = _SHORT.fullmatch(dtype)
+        if short and not (short[1] in "SV" and dtype[0] in "=<@"):
+            return _plain(short[1], int(short[2]), dtype)
+    if isinstance(dtype, type) and dtype in _PYTHON:
+        return _PYTHON[dtype]
+    if numpy is None:
+        raise MisuseError(f"dtype {dtype!r} is not understood without numpy: use a name such as 'float64' or 'f8'")
+    try:
+        known = numpy.dtype(dtype)
+    except TypeError as error:
+        raise MisuseError(f"dtype {dtype!r}: {error}") from None
+    return _from_numpy(known)
+
+
+def _from_numpy(dtype: np.dtype[Any]) -> Native:
+    if dtype.subdtype is not None:
+        raise MisuseError(f"dtype {dtype}: arrays inside of elements are not supported; give each part a field")
+    if dtype.fields is not None:
+        fields = [(name, _from_numpy(dtype.fields[name][0]), dtype.fields[name][1]) for name in dtype.names or ()]
+        return fields, dtype.itemsize
+    if not dtype.isnative:
+        raise MisuseError(f"dtype {dtype}: a region has the byte order of its machine; use dtype.newbyteorder('=')")
+    if dtype.kind == "b":
+        return "bool"
+    return _plain(dtype.kind, dtype.itemsize, str(dtype))
+
+
+def _plain(kind: str, size: int, said: str) -> str:
+    good = {"i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (4, 8), "c": (8, 16)}
+    if kind in "SV" and size > 0:
+        return f"bytes{size}"
+    if size in good.get(kind, ()):
+        return f"{_KINDS[kind]}{size * 8}"
+    why = {
+        "U": "use bytes ('S8') for text",
+        "S": "give bytes a length ('S8')",
+        "V": "give bytes a length ('V8')",
+        "O": "Python objects cannot be shared",
+        "M": "use view('i8')",
+        "m": "use view('i8')",
+    }
+    raise MisuseError(f"dtype {said} is not supported: {why.get(kind, 'see the list of dtypes in the documentation')}")
+
+
+def numpy_dtype(native: Native) -> np.dtype[Any]:
+    """The dtype as numpy knows it."""
+    if isinstance(native, str):
+        return cast(
+            "np.dtype[Any]",
+            numpy.dtype(f"S{native[5:]}" if native.startswith("bytes") else native),
+        )
+    fields, size = native
+    spec = {
+        "names": [name for name, _, _ in fields],
+        "formats": [numpy_dtype(dtype) for _, dtype, _ in fields],
+        "offsets": [offset for _, _, offset in fields],
+        "itemsize": size,
+    }
+    return cast("np.dtype[Any]", numpy.dtype(spec))
+
+
+def item_bytes(native: Native) -> int:
+    """Bytes of one element."""
+    if not isinstance(native, str):
+        return native[1]
+    if native == "bool":
+        return 1
+    match = _NAME.fullmatch(native)
+    assert match is not None
+    return int(match[2]) // (1 if match[1] == "bytes" else 8)
+
+
+def scalars(attrs: Mapping[str, Any] | None) -> dict[str, Scalar]:
+    """Attributes with numpy's scalars turned into plain ones."""
+    return {name: _scalar(value) for name, value in (attrs or {}).items()}
+
+
+def _scalar(value: Any) -> Any:
+    if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)) and value.ndim == 0:
+        return value.item()
+    return value
+
+
+def shape_of(shape: Any) -> tuple[int, ...]:
+    """A shape from a tuple, a list or a single number."""
+    try:
+        extents = tuple(int(extent) for extent in shape) if hasattr(shape, "__iter__") else (int(shape),)
+    except TypeError:
+        raise MisuseError(f"shape {shape!r} is neither a number nor a tuple of numbers") from None
+    if any(extent < 0 for extent in extents):
+        raise MisuseError(f"shape {extents} has a negative extent")
+    return extents
+
+
+def check_order(order: str) -> str:
+    """Accepts "C" and "F"."""
+    if order not in ("C", "F"):
+        raise MisuseError(f"order is 'C' or 'F', not {order!r}")
+    return order

@@ -1,0 +1,63 @@
+//! The engine's errors as the exceptions of `stillframe._errors`.
+//!
+//! The classes live in Python, where they can have two bases each and are documented; here they are looked up by name.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use stillframe::{Error, Family};
+
+fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = MODULE.get_or_try_init(py, || py.import("stillframe._errors").map(Bound::unbind))?;
+    module.bind(py).getattr(name)
+}
+
+/// An exception of class `name` that says `message`.
+pub fn new(py: Python<'_>, name: &str, message: impl Into<String>) -> PyErr {
+    match class(py, name).and_then(|class| class.call1((message.into(),))) {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(error) => error,
+    }
+}
+
+/// A mistake of the caller.
+pub fn misuse(py: Python<'_>, message: impl Into<String>) -> PyErr {
+    new(py, "MisuseError", message)
+}
+
+/// Whether a publish failed for want of memory that observers may give back.
+pub fn is_full(error: &Error) -> bool {
+    matches!(error, Error::Timeout { .. } | Error::Bound { .. } | Error::NoSlot { .. })
+}
+
+/// The exception for an error of the engine.
+pub fn raise(py: Python<'_>, error: Error) -> PyErr {
+    let name = match &error {
+        Error::UnknownVariable { .. } => "UnknownVariable",
+        Error::Forked { .. } => "ForkError",
+        Error::NoRegion { .. } => "NoRegion",
+        Error::InUse { .. } => "InUse",
+        Error::NoVersion { .. } => "NoVersion",
+        Error::VersionGone { .. } => "VersionGone",
+        Error::ProducerGone { .. } => "ProducerGone",
+        Error::Timeout { .. } => "Timeout",
+        Error::NoSpace { .. } | Error::Bound { .. } | Error::NoSlot { .. } => "OutOfSpace",
+        _ => match error.family() {
+            Family::Misuse => "MisuseError",
+            Family::Environment => "ResourceError",
+            Family::Corrupt => "CorruptError",
+        },
+    };
+    let exception = new(py, name, error.to_string());
+    if let Error::VersionGone { version, oldest, newest, .. } = error {
+        let value = exception.value(py);
+        let set = value
+            .setattr("version", version)
+            .and_then(|()| value.setattr("oldest", oldest))
+            .and_then(|()| value.setattr("newest", newest));
+        if let Err(error) = set {
+            return error;
+        }
+    }
+    exception
+}

@@ -1,0 +1,35 @@
+//! The native half of the Python package `stillframe`: what needs the engine, in terms the typed facade in
+//! `python/stillframe` builds numpy arrays and dataclasses from.
+//!
+//! Memory crosses as objects with the buffer protocol ([`memory`]); everything else as plain Python values. Nothing here
+//! holds the interpreter while it waits or copies, and every wait is cut into slices so that Ctrl-C is noticed.
+
+mod convert;
+mod errors;
+mod inspect;
+mod memory;
+mod observer;
+mod region;
+mod wait;
+
+use pyo3::prelude::*;
+
+/// The extension module `stillframe._native`.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::inspect::{regions, remove};
+    #[pymodule_export]
+    use super::memory::{Chunks, Memory};
+    #[pymodule_export]
+    use super::observer::{Observer, Snapshot};
+    #[pymodule_export]
+    use super::region::{Loan, Region};
+
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

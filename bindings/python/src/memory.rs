@@ -1,0 +1,227 @@
+//! Memory that Python sees through the buffer protocol, and Python's own memory that the engine reads.
+//!
+//! # Safety
+//! Everything here rests on one rule: a [`Memory`] owns what keeps its bytes mapped, and Python keeps the [`Memory`]
+//! as long as any array, memoryview or buffer refers to it. So a pointer handed out can outlive the region, observer or
+//! snapshot it came from, and never its bytes. No Rust reference is ever made to bytes that Python may write.
+#![allow(unsafe_code)]
+
+use crate::convert;
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use std::ffi::{CString, c_int, c_void};
+use stillframe::{DType, Order, Snapshot, View};
+
+/// How the elements lie in a stretch of memory.
+pub struct Layout {
+    format: CString,
+    item_bytes: isize,
+    shape: Box<[isize]>,
+    strides: Box<[isize]>,
+    order: Order,
+}
+
+impl Layout {
+    /// The layout of an array without gaps.
+    pub fn new(dtype: &DType, shape: &[usize], order: Order) -> Self {
+        let format = CString::new(convert::buffer_format(dtype)).unwrap_or_default();
+        let item_bytes = dtype.bytes() as isize;
+        let shape: Box<[isize]> = shape.iter().map(|extent| *extent as isize).collect();
+        let mut strides = vec![0; shape.len()].into_boxed_slice();
+        let mut step = item_bytes;
+        let mut axis = |axis: usize| {
+            strides[axis] = step;
+            step *= shape[axis].max(1);
+        };
+        match order {
+            Order::C => (0..shape.len()).rev().for_each(&mut axis),
+            Order::Fortran => (0..shape.len()).for_each(&mut axis),
+        }
+        Self { format, item_bytes, shape, strides, order }
+    }
+
+    /// Bytes in a row.
+    fn raw(bytes: usize) -> Self {
+        Self::new(&DType::Uint(1), &[bytes], Order::C)
+    }
+
+    fn is_contiguous(&self, order: Order) -> bool {
+        self.order == order || self.shape.contains(&0) || self.shape.iter().filter(|extent| **extent > 1).count() <= 1
+    }
+}
+
+/// A stretch of memory with a layout, for numpy and everything else that knows the buffer protocol.
+#[pyclass(frozen, module = "stillframe._native")]
+pub struct Memory {
+    start: *mut u8,
+    bytes: usize,
+    writable: bool,
+    layout: Layout,
+    /// Keeps the bytes where they are.
+    _owner: Box<dyn Send + Sync>,
+}
+
+// SAFETY: the bytes are only handed on to Python, whose users answer for races in them as with any array; the owner is
+// Send and Sync itself, and nothing else changes after construction.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// # Safety
+    /// As long as `owner` lives, `bytes` bytes from `start` stay mapped; they are writable if `writable` says so, and
+    /// else never change.
+    pub unsafe fn new(
+        start: *mut u8,
+        bytes: usize,
+        writable: bool,
+        layout: Layout,
+        owner: impl Send + Sync + 'static,
+    ) -> Self {
+        Self { start, bytes, writable, layout, _owner: Box::new(owner) }
+    }
+
+    /// A variable of a snapshot.
+    pub fn of_view(view: View, layout: Layout) -> Self {
+        let (start, bytes) = (view.as_ptr().cast_mut(), view.len());
+        // SAFETY: a view keeps the hold on its version and the mapping; its bytes lie in neither the view itself nor
+        // change as long as it lives.
+        unsafe { Self::new(start, bytes, false, layout, view) }
+    }
+
+    /// Bytes of Python's own, writable.
+    pub fn of_vec(mut data: Vec<u8>) -> Self {
+        let layout = Layout::raw(data.len());
+        let (start, bytes) = (data.as_mut_ptr(), data.len());
+        // SAFETY: the heap block of a vector stays where it is when the vector moves, and nobody else reaches it.
+        unsafe { Self::new(start, bytes, true, layout, data) }
+    }
+}
+
+#[pymethods]
+impl Memory {
+    /// SAFETY: called by Python with a view that it owns; the pointers put there live in `slf`, which the view keeps.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        if view.is_null() {
+            return Err(PyBufferError::new_err("no view to fill"));
+        }
+        // SAFETY: not null, and Python's to give.
+        unsafe { (*view).obj = std::ptr::null_mut() };
+        let this = slf.get();
+        let wants = |what: c_int| flags & what == what;
+        if wants(ffi::PyBUF_WRITABLE) && !this.writable {
+            return Err(PyBufferError::new_err("a snapshot cannot be written"));
+        }
+        let (c, fortran) = (this.layout.is_contiguous(Order::C), this.layout.is_contiguous(Order::Fortran));
+        let plain_rows = wants(ffi::PyBUF_ND) && !wants(ffi::PyBUF_STRIDES);
+        if (plain_rows || wants(ffi::PyBUF_C_CONTIGUOUS)) && !c || wants(ffi::PyBUF_F_CONTIGUOUS) && !fortran {
+            return Err(PyBufferError::new_err("the array lies in the other order in memory"));
+        }
+        let shaped = wants(ffi::PyBUF_ND);
+        let layout = &this.layout;
+        let given = |list: &[isize], wanted: bool| match wanted {
+            true => list.as_ptr().cast_mut(),
+            false => std::ptr::null_mut(),
+        };
+        // SAFETY: the view is writable by contract. Shape, strides and format lie in boxes of the frozen object, which
+        // `obj` keeps alive; consumers do not write through them. Without PyBUF_ND the bytes are given as they lie.
+        unsafe {
+            (*view).buf = this.start.cast::<c_void>();
+            (*view).len = this.bytes as isize;
+            (*view).readonly = c_int::from(!this.writable);
+            (*view).itemsize = if shaped { layout.item_bytes } else { 1 };
+            (*view).format = match wants(ffi::PyBUF_FORMAT) {
+                true if shaped => layout.format.as_ptr().cast_mut(),
+                true => c"B".as_ptr().cast_mut(),
+                false => std::ptr::null_mut(),
+            };
+            (*view).ndim = if shaped { layout.shape.len() as c_int } else { 1 };
+            (*view).shape = given(&layout.shape, shaped);
+            (*view).strides = given(&layout.strides, wants(ffi::PyBUF_STRIDES));
+            (*view).suboffsets = std::ptr::null_mut();
+            (*view).internal = std::ptr::null_mut();
+            (*view).obj = slf.into_any().into_ptr();
+        }
+        Ok(())
+    }
+
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// The pieces of a variable where they lie in the planes, in ascending order: pairs of an offset and bytes.
+#[pyclass(module = "stillframe._native")]
+pub struct Chunks {
+    snapshot: Snapshot,
+    pieces: std::vec::IntoIter<(usize, *mut u8, usize)>,
+}
+
+// SAFETY: the pointers are to bytes that the snapshot, itself Send and Sync, keeps mapped and unchanged.
+unsafe impl Send for Chunks {}
+// SAFETY: as above.
+unsafe impl Sync for Chunks {}
+
+impl Chunks {
+    /// The pieces of the variable called `name`.
+    pub fn new(snapshot: Snapshot, name: &str) -> Result<Self, stillframe::Error> {
+        let pieces: Vec<_> = snapshot
+            .chunks(name)?
+            .map(|chunk| (chunk.offset, chunk.bytes.as_ptr().cast_mut(), chunk.bytes.len()))
+            .collect();
+        Ok(Self { snapshot, pieces: pieces.into_iter() })
+    }
+}
+
+#[pymethods]
+impl Chunks {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&mut self) -> Option<(usize, Memory)> {
+        let (offset, start, bytes) = self.pieces.next()?;
+        // SAFETY: the engine borrows these bytes from the snapshot, so they stay while a clone of it lives.
+        Some((offset, unsafe { Memory::new(start, bytes, false, Layout::raw(bytes), self.snapshot.clone()) }))
+    }
+}
+
+/// Memory of another Python object, held for as long as the engine reads it.
+pub struct Borrowed {
+    /// In a box because consumers of the protocol may not move a view.
+    view: Box<ffi::Py_buffer>,
+}
+
+// SAFETY: the fields are read from any thread; the release, which needs the interpreter, attaches to it.
+unsafe impl Send for Borrowed {}
+// SAFETY: as above.
+unsafe impl Sync for Borrowed {}
+
+impl Borrowed {
+    /// Borrows what `object` holds, which has to be without gaps.
+    pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mut view = Box::new(ffi::Py_buffer::new());
+        // SAFETY: the object is alive and the view new; a failure leaves a Python exception and nothing to release.
+        let outcome = unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *view, ffi::PyBUF_ANY_CONTIGUOUS) };
+        if outcome == 0 { Ok(Self { view }) } else { Err(PyErr::fetch(object.py())) }
+    }
+
+    /// Where the memory starts.
+    pub fn start(&self) -> *const u8 {
+        self.view.buf.cast_const().cast()
+    }
+
+    /// How long it is.
+    pub fn bytes(&self) -> usize {
+        self.view.len as usize
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        // SAFETY: the view was filled by PyObject_GetBuffer and is released once, attached to the interpreter.
+        Python::attach(|_| unsafe { ffi::PyBuffer_Release(&raw mut *self.view) });
+    }
+}

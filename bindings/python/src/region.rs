@@ -1,0 +1,537 @@
+//! The producer.
+//!
+//! # Safety
+//! Two pointers cross here: that of managed or loaned memory to Python, kept alive by what the [`Memory`] owns, and that
+//! of tracked memory to the engine, kept alive by a [`Borrowed`] until the publish is over.
+#![allow(unsafe_code)]
+
+use crate::memory::{Borrowed, Layout, Memory};
+use crate::{convert, errors, wait};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::time::{Duration, Instant};
+use stillframe::{
+    Attributes, Declaration, EndedLoan, Error, KeptMemory, Kind, LoanBytes, Order, Outcome, Rule, VariableId,
+};
+
+struct State {
+    region: Option<stillframe::Region>,
+    variables: HashMap<String, Known>,
+    /// What arrays that outlive the region refer to.
+    kept: Vec<KeptMemory>,
+}
+
+/// What the binding has to remember of a variable.
+struct Known {
+    id: VariableId,
+    managed: bool,
+    /// Bytes, of a tracked variable those of the last publish.
+    bytes: usize,
+    dtype: stillframe::DType,
+    order: Order,
+    shape: Vec<usize>,
+    /// Cloned into each array over the variable's memory, so that its count tells whether any is left.
+    exports: Arc<()>,
+    /// Loans that may be open.
+    loans: Vec<Weak<LoanCell>>,
+}
+
+impl Known {
+    fn exported(&self) -> usize {
+        Arc::strong_count(&self.exports) - 1
+    }
+}
+
+struct Shared {
+    state: Mutex<State>,
+    pid: u32,
+}
+
+impl State {
+    /// Ends the region as `how` says, if that did not happen already. Memory that arrays refer to stays.
+    fn end(&mut self, pid: u32, how: fn(stillframe::Region) -> Result<(), Error>) -> Result<(), Error> {
+        let Some(region) = self.region.take() else { return Ok(()) };
+        if std::process::id() != pid {
+            // A forked child has none of the region's threads, and what they had locked stays locked.
+            let region_name = region.name().to_string();
+            std::mem::forget(region);
+            return Err(Error::Forked { region: region_name });
+        }
+        self.keep_memory(region).and_then(how)
+    }
+
+    /// Ends loans, and takes the memory that arrays refer to out of the region.
+    fn keep_memory(&mut self, mut region: stillframe::Region) -> Result<stillframe::Region, Error> {
+        for known in self.variables.values() {
+            for loan in known.loans.iter().filter_map(Weak::upgrade) {
+                // Where this fails, the loan's addresses stay for ever, so that nothing is lost but they.
+                let _ = loan.end(false);
+            }
+            if known.exported() == 0 || !known.managed {
+                continue;
+            }
+            match region.remove_keeping(known.id) {
+                Ok(memory) => self.kept.push(memory),
+                Err(error) => {
+                    // Arrays refer to memory that goes with the region: better keep it for ever.
+                    std::mem::forget(region);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(region)
+    }
+}
+
+impl Shared {
+    /// Runs `work` on the open region, away from the interpreter.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut stillframe::Region, &mut HashMap<String, Known>) -> Result<T, Failure> + Send,
+    ) -> PyResult<T> {
+        let mut work = Some(work);
+        loop {
+            let outcome =
+                py.detach(|| {
+                    let mut state = self.lock()?;
+                    let State { region, variables, .. } = &mut *state;
+                    let region = region.as_mut().ok_or(Failure::Misuse("the region is closed".into()));
+                    Some(region.and_then(|region| {
+                        work.take().map_or(Err(Failure::Interrupted), |work| work(region, variables))
+                    }))
+                });
+            match outcome {
+                Some(outcome) => return outcome.map_err(|failure| failure.raise(py)),
+                None => self.still_ours(py)?,
+            }
+        }
+    }
+
+    /// Ends the region as `how` says, if that did not happen already. Memory that arrays refer to stays.
+    fn end(&self, py: Python<'_>, how: fn(stillframe::Region) -> Result<(), Error>) -> PyResult<Result<(), Error>> {
+        loop {
+            let outcome = py.detach(|| Some(self.lock()?.end(self.pid, how)));
+            match outcome {
+                Some(outcome) => return Ok(outcome),
+                None => self.still_ours(py)?,
+            }
+        }
+    }
+
+    /// The state, unless another thread keeps it for long: a mutex of the standard library cannot be waited for with a
+    /// limit, and without one Ctrl-C would go unnoticed.
+    fn lock(&self) -> Option<MutexGuard<'_, State>> {
+        let until = Instant::now() + wait::SLICE;
+        loop {
+            match self.state.try_lock() {
+                Ok(state) => return Some(state),
+                Err(TryLockError::Poisoned(state)) => return Some(state.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
+                Err(TryLockError::WouldBlock) => return None,
+            }
+        }
+    }
+
+    /// A thread that held the lock when this process was forked exists in the parent only, and would never let go.
+    fn still_ours(&self, py: Python<'_>) -> PyResult<()> {
+        if std::process::id() != self.pid {
+            return Err(errors::new(py, "ForkError", "this region belongs to the process that forked this one"));
+        }
+        py.check_signals()
+    }
+}
+
+/// Why some work on a region did not happen, before it is an exception: those need the interpreter.
+enum Failure {
+    Engine(Error),
+    Misuse(String),
+    Interrupted,
+}
+
+impl Failure {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        match self {
+            Failure::Engine(error) => errors::raise(py, error),
+            Failure::Misuse(why) => errors::misuse(py, why),
+            Failure::Interrupted => errors::misuse(py, "the work was already done"),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Engine(error)
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn known<'a>(variables: &'a mut HashMap<String, Known>, name: &str) -> Result<&'a mut Known, Failure> {
+    variables.get_mut(name).ok_or_else(|| Failure::Misuse(format!("variable '{name}' was not declared by this region")))
+}
+
+/// A region, by its producer.
+#[pyclass(frozen, module = "stillframe._native")]
+pub struct Region {
+    shared: Arc<Shared>,
+    name: String,
+    recovered: Option<u64>,
+    tracker: String,
+    /// How long a publish waits for memory; `None` when it does not wait at all.
+    patience: Option<Option<Duration>>,
+}
+
+/// What the engine said about a publish: version, skipped, dirty, copied and total pages, seconds.
+type Published = (u64, bool, u64, u64, u64, f64);
+
+#[pymethods]
+impl Region {
+    #[new]
+    #[pyo3(signature = (name, *, keep, bound, rule, timeout, threads, tracker, dir, large_pages))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        py: Python<'_>,
+        name: String,
+        keep: usize,
+        bound: Option<u64>,
+        rule: &str,
+        timeout: Option<f64>,
+        threads: Option<usize>,
+        tracker: Option<&str>,
+        dir: Option<PathBuf>,
+        large_pages: bool,
+    ) -> PyResult<Self> {
+        let timeout = convert::seconds(py, "timeout", timeout)?;
+        // The engine is told to wait a little only, and asked again: so Ctrl-C gets through.
+        let (rule, patience) = match rule {
+            "wait" => {
+                (Rule::Wait { timeout: Some(timeout.map_or(wait::SLICE, |t| t.min(wait::SLICE))) }, Some(timeout))
+            }
+            "skip" => (Rule::Skip, None),
+            "fail" => (Rule::Fail, None),
+            other => return Err(errors::misuse(py, format!("rule is 'wait', 'skip' or 'fail', not '{other}'"))),
+        };
+        let mut options = stillframe::Region::options().keep(keep).rule(rule).large_pages(large_pages);
+        if let Some(bytes) = bound {
+            options = options.bound_bytes(bytes);
+        }
+        if let Some(threads) = threads {
+            options = options.threads(threads);
+        }
+        if let Some(tracker) = tracker {
+            options = options.tracker(tracker.parse().map_err(|error| errors::raise(py, error))?);
+        }
+        if let Some(dir) = dir {
+            options = options.dir(dir);
+        }
+        let region = py.detach(|| options.create(&name)).map_err(|error| errors::raise(py, error))?;
+        Ok(Self {
+            recovered: region.recovered(),
+            tracker: region.tracker().to_string(),
+            name,
+            patience,
+            shared: Arc::new(Shared {
+                pid: std::process::id(),
+                state: Mutex::new(State { region: Some(region), variables: HashMap::new(), kept: Vec::new() }),
+            }),
+        })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[getter]
+    fn recovered(&self) -> Option<u64> {
+        self.recovered
+    }
+
+    #[getter]
+    fn tracker(&self) -> &str {
+        &self.tracker
+    }
+
+    #[getter]
+    fn newest(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        self.shared.with(py, |region, _| Ok(region.newest()))
+    }
+
+    /// Adds a variable; `kind` is "managed", "tracked" or "loaned".
+    #[pyo3(signature = (name, dtype, kind, shape, order, units, attrs))]
+    #[allow(clippy::too_many_arguments)]
+    fn declare(
+        &self,
+        py: Python<'_>,
+        name: String,
+        dtype: &Bound<'_, PyAny>,
+        kind: &str,
+        shape: Vec<usize>,
+        order: &str,
+        units: String,
+        attrs: &Bound<'_, PyDict>,
+    ) -> PyResult<()> {
+        let dtype = convert::dtype_from_python(dtype)?;
+        let order = convert::order_from_python(py, order)?;
+        let attributes = convert::attributes_from_python(attrs)?;
+        let kind = match kind {
+            "managed" => Kind::Managed { shape: shape.clone() },
+            "tracked" => Kind::Tracked,
+            "loaned" => Kind::Loaned { shape: shape.clone() },
+            other => return Err(errors::misuse(py, format!("there is no kind '{other}' of variable"))),
+        };
+        let (managed, tracked) = (matches!(kind, Kind::Managed { .. }), matches!(kind, Kind::Tracked));
+        self.shared.with(py, move |region, variables| {
+            let declaration = Declaration { name: name.clone(), dtype: dtype.clone(), order, units, attributes, kind };
+            let id = region.declare(declaration)?;
+            let bytes = if tracked { 0 } else { dtype.bytes() * shape.iter().product::<usize>() };
+            let (exports, loans) = (Arc::default(), Vec::new());
+            variables.insert(name, Known { id, managed, bytes, dtype, order, shape, exports, loans });
+            Ok(())
+        })
+    }
+
+    /// The memory of a managed variable.
+    fn managed(&self, py: Python<'_>, name: &str) -> PyResult<Memory> {
+        let shared = self.shared.clone();
+        self.shared.with(py, move |region, variables| {
+            let known = known(variables, name)?;
+            let (start, bytes) = region.managed_bytes(known.id)?;
+            let layout = Layout::new(&known.dtype, &known.shape, known.order);
+            // SAFETY: the engine keeps a managed variable where it is until it is resized, removed or the region dropped.
+            // The first two are refused while the export counts. When the region ends, this memory is taken out of it
+            // first and kept in what the owner shares.
+            Ok(unsafe { Memory::new(start, bytes, true, layout, (known.exports.clone(), shared)) })
+        })
+    }
+
+    /// Changes the shape of a managed or loaned variable.
+    fn resize(&self, py: Python<'_>, name: &str, shape: Vec<usize>) -> PyResult<()> {
+        self.shared.with(py, move |region, variables| {
+            let known = known(variables, name)?;
+            refuse_if_exported(name, known, "resized")?;
+            region.resize(known.id, &shape)?;
+            known.bytes = known.dtype.bytes() * shape.iter().product::<usize>();
+            known.shape = shape;
+            Ok(())
+        })
+    }
+
+    /// Removes a variable from the versions to come.
+    fn remove(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.shared.with(py, move |region, variables| {
+            refuse_if_exported(name, known(variables, name)?, "removed")?;
+            region.remove(name)?;
+            variables.remove(name);
+            Ok(())
+        })
+    }
+
+    /// Declares bytes dirty that were written where the kernel does not see it.
+    fn mark_dirty(&self, py: Python<'_>, name: &str, start: usize, stop: Option<usize>) -> PyResult<()> {
+        self.shared.with(py, move |region, variables| {
+            let known = known(variables, name)?;
+            Ok(region.mark_dirty(known.id, start..stop.unwrap_or(known.bytes))?)
+        })
+    }
+
+    /// Free slots to write a loaned variable into.
+    fn loan(&self, py: Python<'_>, name: &str) -> PyResult<Loan> {
+        self.patiently(py, |region, variables| {
+            let known = known(variables, name)?;
+            Ok(region.loan_bytes(known.id).map(|loan| {
+                let layout = Layout::new(&known.dtype, &known.shape, known.order);
+                let cell = Arc::new(LoanCell(Mutex::new(LoanState::Open { loan, _export: known.exports.clone() })));
+                known.loans.retain(|loan| loan.strong_count() > 0);
+                known.loans.push(Arc::downgrade(&cell));
+                Loan { cell, layout: Mutex::new(Some(layout)) }
+            }))
+        })
+    }
+
+    /// Publishes; `tracked` has a name, an object with a buffer, its shape and its order for each tracked variable.
+    fn publish(
+        &self,
+        py: Python<'_>,
+        version: u64,
+        tracked: Vec<(String, Bound<'_, PyAny>, Vec<usize>, String)>,
+        attrs: &Bound<'_, PyDict>,
+    ) -> PyResult<Published> {
+        let attributes = convert::attributes_from_python(attrs)?;
+        let tracked = tracked
+            .iter()
+            .map(|(name, array, shape, order)| {
+                Ok((name.as_str(), Borrowed::new(array)?, shape.as_slice(), convert::order_from_python(py, order)?))
+            })
+            .collect::<PyResult<Vec<_>>>()?;
+        self.patiently(py, |region, variables| commit(region, variables, version, &tracked, &attributes))
+    }
+
+    /// Counts since the region was created.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let statistics = self.shared.with(py, |region, _| Ok(region.statistics()))?;
+        let dict = PyDict::new(py);
+        dict.set_item("published", statistics.published)?;
+        dict.set_item("skipped", statistics.skipped)?;
+        dict.set_item("dirty_pages", statistics.dirty_pages)?;
+        dict.set_item("copied_pages", statistics.copied_pages)?;
+        dict.set_item("total_pages", statistics.total_pages)?;
+        dict.set_item("plane_bytes", statistics.plane_bytes)?;
+        dict.set_item("working_bytes", statistics.working_bytes)?;
+        dict.set_item("publish_seconds", statistics.publish_time.as_secs_f64())?;
+        dict.set_item("tracker", &self.tracker)?;
+        Ok(dict)
+    }
+
+    /// Ends the producer's part; the files stay. Memory that arrays refer to stays as well.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        match self.shared.end(py, stillframe::Region::close)? {
+            // Nothing to end for a forked child, which leaves `with` blocks of its parent as it ends.
+            Err(Error::Forked { .. }) => Ok(()),
+            outcome => outcome.map_err(|error| errors::raise(py, error)),
+        }
+    }
+
+    /// Ends the producer's part and removes the files.
+    fn unlink(&self, py: Python<'_>) -> PyResult<()> {
+        self.shared.end(py, stillframe::Region::unlink)?.map_err(|error| errors::raise(py, error))
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // Arrays that are left keep their memory, but not the region open.
+        if let Some(mut state) = self.shared.lock() {
+            let _ = state.end(self.shared.pid, stillframe::Region::close);
+        }
+    }
+}
+
+impl Region {
+    /// Repeats work that waits for room until the region's patience is over. The engine waits for a slice each time, unless
+    /// it knows that waiting is in vain.
+    fn patiently<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl Fn(&mut stillframe::Region, &mut HashMap<String, Known>) -> Result<Result<T, Error>, Failure> + Sync,
+    ) -> PyResult<T> {
+        let deadline = self.patience.and_then(wait::deadline);
+        let waited = Cell::new(false);
+        let again = |error: &Error| self.patience.is_some() && waited.get() && errors::is_full(error);
+        wait::in_slices(py, deadline, again, |slice| {
+            let begin = Instant::now();
+            let outcome = self.shared.with(py, |region, variables| work(region, variables));
+            waited.set(begin.elapsed() >= slice);
+            outcome
+        })
+    }
+}
+
+fn refuse_if_exported(name: &str, known: &Known, what: &str) -> Result<(), Failure> {
+    match known.exported() {
+        0 => Ok(()),
+        n => Err(Failure::Misuse(format!(
+            "variable '{name}' cannot be {what} while {n} array(s) refer to its memory: delete them first (del, also of \
+             views and slices of them)"
+        ))),
+    }
+}
+
+fn commit(
+    region: &mut stillframe::Region,
+    variables: &mut HashMap<String, Known>,
+    version: u64,
+    tracked: &[(&str, Borrowed, &[usize], Order)],
+    attributes: &Attributes,
+) -> Result<Result<Published, Error>, Failure> {
+    let mut publication = region.publish(version);
+    for (name, memory, shape, order) in tracked {
+        let id = known(variables, name)?.id;
+        // SAFETY: the borrowed memory lives until after the commit, and is as long as it says.
+        publication = unsafe { publication.tracked_raw(id, memory.start(), memory.bytes(), shape, *order) };
+    }
+    for (name, value) in attributes {
+        publication = publication.attr(name, value.clone());
+    }
+    Ok(publication.commit().map(|done| {
+        for (name, memory, _, _) in tracked {
+            if let Some(known) = variables.get_mut(*name) {
+                known.bytes = memory.bytes();
+            }
+        }
+        let skipped = done.outcome == Outcome::Skipped;
+        (done.version, skipped, done.dirty_pages, done.copied_pages, done.total_pages, done.duration.as_secs_f64())
+    }))
+}
+
+/// Free slots of a loaned variable, until they are submitted or given back.
+#[pyclass(frozen, module = "stillframe._native")]
+pub struct Loan {
+    cell: Arc<LoanCell>,
+    layout: Mutex<Option<Layout>>,
+}
+
+/// Where a loan is until it ends, and then what keeps its addresses valid.
+struct LoanCell(Mutex<LoanState>);
+
+enum LoanState {
+    Open {
+        loan: LoanBytes,
+        /// Counts it among the references to its variable.
+        _export: Arc<()>,
+    },
+    Over {
+        _addresses: Option<EndedLoan>,
+    },
+}
+
+impl LoanCell {
+    /// Ends the loan, if that did not happen already: true if it did now.
+    fn end(&self, submit: bool) -> Result<bool, Error> {
+        let mut state = locked(&self.0);
+        match std::mem::replace(&mut *state, LoanState::Over { _addresses: None }) {
+            LoanState::Open { loan, .. } => {
+                *state = LoanState::Over { _addresses: Some(loan.end(submit)?) };
+                Ok(true)
+            }
+            over => {
+                *state = over;
+                Ok(false)
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Loan {
+    /// The memory of the slots; once.
+    fn memory(&self, py: Python<'_>) -> PyResult<Memory> {
+        match (locked(&self.layout).take(), &*locked(&self.cell.0)) {
+            (Some(layout), LoanState::Open { loan, .. }) => {
+                // SAFETY: the addresses are valid for as long as the cell lives, whether the loan is open or over.
+                Ok(unsafe { Memory::new(loan.ptr(), loan.len(), true, layout, self.cell.clone()) })
+            }
+            _ => Err(errors::misuse(py, "the memory of this loan was already taken")),
+        }
+    }
+
+    /// Gives what was written to the next publish.
+    fn submit(&self, py: Python<'_>) -> PyResult<()> {
+        match py.detach(|| self.cell.end(true)).map_err(|error| errors::raise(py, error))? {
+            true => Ok(()),
+            false => Err(errors::misuse(py, "this loan is over: its region was closed")),
+        }
+    }
+
+    /// Gives the slots back.
+    fn discard(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.cell.end(false)).map(drop).map_err(|error| errors::raise(py, error))
+    }
+}

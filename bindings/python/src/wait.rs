@@ -1,0 +1,40 @@
+//! Waiting without keeping Python from its other threads and from Ctrl-C.
+
+use crate::errors;
+use pyo3::prelude::*;
+use std::time::{Duration, Instant};
+
+/// The longest time in which Python does not look for signals.
+pub const SLICE: Duration = Duration::from_millis(100);
+
+/// When a wait that starts now is over; `None` is never. A time too long to be counted is never as well.
+pub fn deadline(timeout: Option<Duration>) -> Option<Instant> {
+    timeout.and_then(|timeout| Instant::now().checked_add(timeout))
+}
+
+/// Repeats `attempt`, which may take as long as it is told, until it ends otherwise than by `timed_out` or `deadline` is
+/// over; then the last outcome counts.
+pub fn in_slices<T: Send>(
+    py: Python<'_>,
+    deadline: Option<Instant>,
+    timed_out: impl Fn(&stillframe::Error) -> bool,
+    mut attempt: impl FnMut(Duration) -> PyResult<Result<T, stillframe::Error>>,
+) -> PyResult<T> {
+    let start = Instant::now();
+    loop {
+        let left = deadline.map_or(SLICE, |deadline| deadline.saturating_duration_since(Instant::now()));
+        match attempt(left.min(SLICE))? {
+            Ok(value) => return Ok(value),
+            Err(error) if timed_out(&error) && left > SLICE || deadline.is_none() && timed_out(&error) => {
+                py.check_signals()?
+            }
+            Err(mut error) => {
+                // The engine knows of the last slice only.
+                if let stillframe::Error::Timeout { waited, .. } = &mut error {
+                    *waited = start.elapsed();
+                }
+                return Err(errors::raise(py, error));
+            }
+        }
+    }
+}

@@ -1,0 +1,428 @@
+"""Versions, waiting, and what goes wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+
+import stillframe as sf
+
+
+def test_a_version_says_what_it_is() -> None:
+    before = time.time_ns()
+    with sf.create("melt") as region:
+        assert region.name == "melt"
+        assert region.recovered is None
+        assert region.newest is None
+        region.array(
+            "u",
+            (4, 4),
+            "f4",
+            units="K",
+            attrs={"long_name": "temperature", "periodic": True},
+        )
+        published = region.publish(
+            7,
+            attrs={
+                "time": np.float32(0.5),
+                "step": np.int64(3),
+                "name": "run",
+                "ok": True,
+                "flag": np.bool_(False),
+            },
+        )
+        assert published.version == 7 and not published.skipped
+        assert 0 < published.total_pages >= published.copied_pages
+        assert published.seconds > 0
+        assert region.newest == 7
+        with sf.open("melt") as observer:
+            assert observer.name == "melt" and observer.alive
+            snapshot = observer.newest()
+            assert snapshot.version == 7
+            assert snapshot.attrs == {
+                "time": 0.5,
+                "step": 3,
+                "name": "run",
+                "ok": True,
+                "flag": False,
+            }
+            assert snapshot.attrs["ok"] is True
+            assert before <= snapshot.published_ns <= time.time_ns()
+            variable = snapshot.variables["u"]
+            assert (variable.shape, variable.order, variable.units) == (
+                (4, 4),
+                "C",
+                "K",
+            )
+            assert variable.attrs == {"long_name": "temperature", "periodic": True}
+            assert variable.nbytes == 64 and variable.itemsize == 4
+            assert "u" in snapshot and len(snapshot) == 1 and list(snapshot) == ["u"]
+            assert [info.version for info in observer.versions()] == [7]
+        stats = region.stats()
+        assert stats["published"] == 1 and stats["skipped"] == 0
+        assert set(stats) == {
+            "published", "skipped", "dirty_pages", "copied_pages", "total_pages",
+            "plane_bytes", "working_bytes", "publish_seconds", "tracker",
+        }  # fmt: skip
+
+
+def test_what_changed_is_told_in_elements() -> None:
+    with sf.create("r", keep=4) as region:
+        u = region.array("u", (100_000,))
+        u[:] = 1
+        region.publish(1)
+        u[50_000] = 2
+        region.publish(2)
+        observer = sf.open("r")
+        old, new = observer.version(1), observer.version(2)
+        ranges = new.changed(old, "u")
+        assert any(start <= 50_000 < stop for start, stop in ranges)
+        inside = np.zeros(100_000, bool)
+        for start, stop in ranges:
+            inside[start:stop] = True
+        assert (old["u"][~inside] == new["u"][~inside]).all()
+        assert new.changed(new, "u") == []
+        assert new.read("u", 49_999, 50_002).tolist() == [1, 2, 1]
+        with pytest.raises(sf.MisuseError):
+            new.read("u", 5, 100_001)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 3, 8])
+def test_chunks_are_whole_elements_wherever_pages_end(offset: int) -> None:
+    cell = np.dtype([("a", "f8"), ("b", "i4"), ("c", "i1")])
+    memory = np.zeros(13 * 5000 + 64, np.uint8)
+    x = memory[offset : offset + 13 * 5000].view(cell)
+    x["b"] = np.arange(5000)
+    with sf.create("r") as region:
+        region.track("x", x)
+        region.publish(1)
+        x["b"][::700] = -1
+        region.publish(2)
+        snapshot = sf.open("r").newest()
+        at = 0
+        for chunk in snapshot.chunks("x"):
+            assert chunk.start == at
+            assert np.array_equal(chunk.data, x[at : at + len(chunk.data)])
+            at += len(chunk.data)
+        assert at == 5000
+
+
+def test_errors_have_names() -> None:
+    with pytest.raises(sf.NoRegion):
+        sf.open("nothing")
+    start = time.monotonic()
+    with pytest.raises(sf.Error):
+        sf.open("nothing", wait=0.3)
+    assert time.monotonic() - start >= 0.3
+    with sf.create("r", keep=1) as region:
+        with pytest.raises(sf.InUse):
+            sf.create("r")
+        u = region.array("u", (4,))
+        observer = sf.open("r")
+        with pytest.raises(sf.NoVersion):
+            observer.newest()
+        for version in (1, 2, 3):
+            u[:] = version
+            region.publish(version)
+        with pytest.raises(sf.MisuseError, match="3"):
+            region.publish(3)
+        with pytest.raises(sf.VersionGone) as gone:
+            observer.version(99)
+        assert (gone.value.version, gone.value.newest) == (99, 3)
+        with pytest.raises(KeyError, match="no variable 'v'; it has u"):
+            observer.newest()["v"]
+        with pytest.raises(sf.UnknownVariable):
+            region.remove("v")
+        with pytest.raises(sf.MisuseError, match="managed"):
+            region.publish(4, arrays={"u": np.zeros(4)})
+        with pytest.raises(TimeoutError):
+            observer.next(after=3, timeout=0.05)
+        with pytest.raises(sf.MisuseError, match="attribute t"):
+            region.publish(4, attrs={"t": object()})
+        with pytest.raises(sf.MisuseError):
+            region.publish(4, attrs={"t": 1 << 70})
+        with pytest.raises(sf.MisuseError, match="timeout"):
+            observer.next(timeout=-1.0)
+        with pytest.raises(OverflowError):
+            region.publish(-1)
+        observer.close()
+        with pytest.raises(sf.MisuseError, match="closed"):
+            observer.newest()
+    with pytest.raises(sf.MisuseError, match="closed"):
+        region.publish(4)
+    with pytest.raises(sf.MisuseError):
+        sf.create("r", rule="sometimes")  # type: ignore[arg-type]
+    with pytest.raises(sf.Error):
+        sf.create("bad name!")
+    assert issubclass(sf.Timeout, TimeoutError) and issubclass(sf.MisuseError, ValueError)
+
+
+def test_tracked_variables_that_are_left_out_keep_their_content() -> None:
+    with sf.create("r") as region:
+        region.track("x", dtype="f8")
+        region.track("y", dtype="f8")
+        region.publish(1, arrays={"x": np.ones(3)})
+        assert list(sf.open("r").newest()) == ["x"]
+        region.publish(2, arrays={"y": np.full(2, 2.0)})
+        with sf.open("r").newest() as snapshot:
+            assert snapshot["x"].tolist() == [1, 1, 1]
+            assert snapshot["y"].tolist() == [2, 2]
+
+
+def test_closed_snapshots_say_so() -> None:
+    with sf.create("r") as region:
+        region.array("u", (4,))
+        region.publish(1)
+        with sf.open("r").newest() as snapshot:
+            u = snapshot["u"]
+        with pytest.raises(sf.MisuseError, match="closed"):
+            snapshot["u"]
+        assert snapshot.version == 1
+        assert u.tolist() == [0, 0, 0, 0]
+
+
+def test_iterating_every_version_leaves_none_out() -> None:
+    with sf.create("r", keep=32) as region:
+        u = region.array("u", (1000,))
+
+        def produce() -> None:
+            for version in range(1, 41):
+                u[:] = version
+                region.publish(version)
+                time.sleep(0.002)
+
+        thread = threading.Thread(target=produce)
+        thread.start()
+        seen = []
+        with sf.open("r", wait=10.0) as observer:
+            for snapshot in observer.iterate(timeout=1.0, every=True):
+                with snapshot:
+                    assert (snapshot["u"] == snapshot.version).all()
+                    seen.append(snapshot.version)
+                if snapshot.version == 40:
+                    break
+        thread.join()
+        assert seen == list(range(1, 41))
+
+
+def test_iterating_gives_the_newest_and_ends_with_the_producer() -> None:
+    region = sf.create("r")
+    region.array("u", (10,))
+    for version in (1, 2, 3):
+        region.publish(version)
+    seen = []
+    with sf.open("r") as observer:
+        threading.Timer(0.3, region.close).start()
+        for snapshot in observer.iterate(timeout=30.0):
+            seen.append(snapshot.version)
+        assert not observer.alive
+        assert observer.newest().version == 3
+    assert seen == [3]
+
+
+def test_iterating_ends_when_nothing_comes() -> None:
+    with sf.create("r") as region:
+        region.array("u", (10,))
+        region.publish(1)
+        start = time.monotonic()
+        assert [snapshot.version for snapshot in sf.open("r").iterate(timeout=0.25)] == [1]
+        assert time.monotonic() - start >= 0.25
+
+
+def test_an_iterator_holds_nothing_while_it_waits() -> None:
+    with sf.create("r", keep=1) as region:
+        u = region.array("u", (1000,))
+        region.publish(1)
+        observer = sf.open("r")
+        iterator = observer.iterate(timeout=10.0)
+        with next(iterator) as snapshot:
+            assert snapshot.version == 1
+        del snapshot
+        for version in (2, 3, 4):
+            u[:] = version
+            region.publish(version)
+        with pytest.raises(sf.VersionGone):
+            observer.version(1)
+        assert next(iterator).version == 4
+
+
+def test_other_threads_run_while_one_waits() -> None:
+    with sf.create("r") as region:
+        region.array("u", (10,))
+        region.publish(1)
+        observer = sf.open("r")
+        outcome: list[object] = []
+
+        def wait() -> None:
+            try:
+                observer.next(after=1, timeout=20.0)
+                outcome.append("came")
+            except sf.Error as error:
+                outcome.append(error)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        counted = 0
+        until = time.monotonic() + 0.3
+        while time.monotonic() < until:
+            counted += 1
+        assert counted > 1000 and not outcome
+        region.publish(2)
+        thread.join(10)
+        assert outcome == ["came"]
+
+
+PAGES = 64
+
+
+def crowded(rule: Literal["wait", "skip", "fail"], timeout: float | None = None) -> tuple[sf.Region, sf.Snapshot]:
+    """A region with room for two versions, both of which are taken: one is the newest and the other one held."""
+    region = sf.create(
+        rule,
+        keep=1,
+        bound=PAGES * 4096 * 5 // 2,
+        rule=rule,
+        timeout=timeout,
+        large_pages=False,
+    )
+    u = region.array("u", (PAGES * 512,))
+    u[:] = 1
+    region.publish(1)
+    held = sf.open(rule).newest()
+    u[:] = 2
+    region.publish(2)
+    u[:] = 3
+    return region, held
+
+
+@pytest.mark.parametrize("rule", ["wait", "skip", "fail"])
+def test_the_rules_at_the_bound(rule: Literal["wait", "skip", "fail"]) -> None:
+    region, held = crowded(rule, timeout=0.4)
+    with region:
+        start = time.monotonic()
+        if rule == "skip":
+            assert region.publish(3).skipped
+            assert region.stats()["skipped"] == 1
+        else:
+            with pytest.raises(sf.OutOfSpace, match="bound"):
+                region.publish(3)
+        assert (time.monotonic() - start >= 0.4) == (rule == "wait")
+        assert (held["u"] == 1).all()
+        held.close()
+        assert not region.publish(4).skipped
+        assert (sf.open(rule).newest()["u"] == 3).all()
+
+
+def test_waiting_that_nobody_could_end_is_not_begun() -> None:
+    with sf.create("r", keep=1, bound=PAGES * 4096 * 3 // 2, large_pages=False) as region:
+        u = region.array("u", (PAGES * 512,))
+        u[:] = 1
+        region.publish(1)
+        u[:] = 2
+        with pytest.raises(sf.OutOfSpace, match="0 versions are held"):
+            region.publish(2)
+
+
+def test_a_publish_that_waits_goes_on_when_the_observer_lets_go() -> None:
+    region, held = crowded("wait")
+    with region:
+        threading.Timer(0.35, held.close).start()
+        start = time.monotonic()
+        assert not region.publish(3).skipped
+        assert time.monotonic() - start >= 0.3
+
+
+@pytest.mark.parametrize("what", ["next", "open", "publish", "loan"])
+def test_control_c_gets_through(what: str) -> None:
+    region, held = crowded("wait")
+    with region, sf.open("wait") as observer:
+        waits = {
+            "next": lambda: observer.next(after=2),
+            "open": lambda: sf.open("other", wait=None),
+            "publish": lambda: region.publish(3),
+            "loan": lambda: region.loan("w", (PAGES * 512,)).__enter__(),
+        }
+        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            waits[what]()
+        assert time.monotonic() - start < 10
+        timer.join()
+        held.close()
+        region.publish(4)
+        assert (observer.newest()["u"] == 3).all()
+
+
+def test_several_threads_share_a_region() -> None:
+    with sf.create("r") as region:
+        region.array("u", (1000,))
+        region.publish(1)
+        failures: list[BaseException] = []
+
+        def look() -> None:
+            try:
+                for _ in range(200):
+                    region.stats()
+                    with sf.open("r").newest() as snapshot:
+                        snapshot["u"].sum()
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=look) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for version in range(2, 100):
+            region.publish(version)
+        for thread in threads:
+            thread.join()
+        assert not failures
+
+
+def test_regions_are_listed_and_removed(regions: Path) -> None:
+    assert sf.list() == []
+    region = sf.create("r")
+    region.array("u", (10,))
+    region.publish(5)
+    (info,) = sf.list()
+    assert (info.name, info.state, info.newest) == ("r", "live", 5)
+    assert info.path == regions / "r"
+    with pytest.raises(sf.Error):
+        sf.remove("r")
+    region.close()
+    assert sf.list(dir=regions)[0].state == "dead"
+    sf.remove("r", dir=regions)
+    assert sf.list() == []
+    with sf.create("r2") as region:
+        region.array("u", (10,))
+        region.publish(1)
+        region.unlink()
+        assert sf.list() == []
+
+
+def test_a_directory_of_ones_own(tmp_path: Path) -> None:
+    with sf.create("r", dir=tmp_path) as region:
+        region.array("u", (10,))
+        region.publish(1)
+        assert sf.open("r", dir=tmp_path).newest().version == 1
+        with pytest.raises(sf.NoRegion):
+            sf.open("r")
+
+
+def test_written_where_the_kernel_does_not_see_it() -> None:
+    with sf.create("r") as region:
+        region.array("u", (10_000,))
+        region.publish(1)
+        region.mark_dirty("u", 0, 10)
+        assert region.publish(2).copied_pages >= 1
+        region.mark_dirty("u")
+        assert region.publish(3).copied_pages >= 10_000 * 8 // 4096
+        with pytest.raises(sf.MisuseError):
+            region.mark_dirty("u", 0, 10_001)
