@@ -8,13 +8,19 @@ use std::os::unix::fs::FileExt;
 
 const PAGEMAP_SCAN: u64 = 3 << 30 | 96 << 16 | (b'f' as u64) << 8 | 16;
 const PAGE_IS_WRITTEN: u64 = 1 << 1;
+const PAGE_IS_PRESENT: u64 = 1 << 3;
+const PAGE_IS_SWAPPED: u64 = 1 << 4;
 const PM_SCAN_WP_MATCHING: u64 = 1;
 const PM_SCAN_CHECK_WPASYNC: u64 = 2;
 
 /// Entry bit 55: written since the soft-dirty bits were last cleared.
 pub const ENTRY_SOFT_DIRTY: u64 = 1 << 55;
+/// Entry bit 56: mapped by this process alone.
+pub const ENTRY_EXCLUSIVE: u64 = 1 << 56;
 /// Entry bit 61: a page of a file or of shared memory, not a private copy.
 pub const ENTRY_FILE: u64 = 1 << 61;
+/// Entry bit 62: swapped out.
+pub const ENTRY_SWAPPED: u64 = 1 << 62;
 /// Entry bits 62 and 63: the page has memory, or was swapped out.
 pub const ENTRY_POPULATED: u64 = 3 << 62;
 
@@ -78,20 +84,46 @@ impl Pagemap {
         address: usize,
         bytes: usize,
         rearm: bool,
-        mut found: impl FnMut(usize, usize),
+        found: impl FnMut(usize, usize),
     ) -> Result<Scan, Failure> {
-        let end = (address + bytes) as u64;
-        let mut arguments = ScanArguments {
-            size: std::mem::size_of::<ScanArguments>() as u64,
+        let arguments = ScanArguments {
             flags: PM_SCAN_CHECK_WPASYNC | if rearm { PM_SCAN_WP_MATCHING } else { 0 },
-            start: address as u64,
-            end,
-            regions: self.regions.as_mut_ptr() as u64,
-            regions_len: self.regions.len() as u64,
             category_mask: PAGE_IS_WRITTEN,
             return_mask: PAGE_IS_WRITTEN,
             ..ScanArguments::default()
         };
+        self.walk(address, bytes, arguments, found)
+    }
+
+    /// Calls `found` with each run of pages that have no memory, neither in RAM nor in swap.
+    pub fn scan_holes(
+        &mut self,
+        address: usize,
+        bytes: usize,
+        found: impl FnMut(usize, usize),
+    ) -> Result<Scan, Failure> {
+        let arguments = ScanArguments {
+            category_inverted: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+            category_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+            return_mask: PAGE_IS_PRESENT,
+            ..ScanArguments::default()
+        };
+        self.walk(address, bytes, arguments, found)
+    }
+
+    fn walk(
+        &mut self,
+        address: usize,
+        bytes: usize,
+        mut arguments: ScanArguments,
+        mut found: impl FnMut(usize, usize),
+    ) -> Result<Scan, Failure> {
+        let end = (address + bytes) as u64;
+        arguments.size = std::mem::size_of::<ScanArguments>() as u64;
+        arguments.start = address as u64;
+        arguments.end = end;
+        arguments.regions = self.regions.as_mut_ptr() as u64;
+        arguments.regions_len = self.regions.len() as u64;
         while arguments.start < end {
             // SAFETY: the arguments name a live buffer of `regions_len` regions, which the kernel fills.
             let count = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN as _, &mut arguments) };

@@ -161,7 +161,7 @@ impl std::str::FromStr for DType {
         let digits = text.find(|c: char| c.is_ascii_digit()).ok_or_else(unknown)?;
         let (kind, number) = text.split_at(digits);
         let number: u32 = number.parse().map_err(|_| unknown())?;
-        let bytes = u8::try_from(number / 8).ok().filter(|_| number % 8 == 0);
+        let bytes = u8::try_from(number / 8).ok().filter(|_| number.is_multiple_of(8));
         let dtype = match kind {
             "int" => bytes.map(DType::Int),
             "uint" => bytes.map(DType::Uint),

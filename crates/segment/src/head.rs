@@ -242,7 +242,7 @@ mod tests {
             schema: 10,
         };
         assert_eq!(Descriptor::decode(descriptor.encode()), descriptor);
-        assert!(descriptor::SCHEMA_AT + 8 <= DESCRIPTOR_BYTES);
+        const { assert!(descriptor::SCHEMA_AT + 8 <= DESCRIPTOR_BYTES) };
         assert_eq!(descriptor::SCHEMA_AT / 8, DESCRIPTOR_WORDS);
     }
 

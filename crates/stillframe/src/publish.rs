@@ -365,14 +365,12 @@ impl Producer {
         }
         let loans = self.submitted_loans();
         let words = self.make_table(plan, &loans)?;
-        let described = self.describe(number, words, attributes, dirty_pages);
-        let version = match described {
-            Ok(version) => version,
-            Err((error, words)) => {
-                self.release_table(&words);
-                return Err(error);
-            }
-        };
+        let words = Arc::new(words);
+        let described = self.describe(number, words.clone(), attributes, dirty_pages);
+        if described.is_err() {
+            self.release_table(&words);
+        }
+        let version = described?;
         points::hit("publish.described");
         protocol::commit(&self.head, version.leased.slot, version.leased.sequence);
         points::hit("publish.committed");
@@ -478,10 +476,10 @@ impl Producer {
     fn describe(
         &mut self,
         number: u64,
-        words: Vec<u32>,
+        words: Arc<Vec<u32>>,
         attributes: &Attributes,
         dirty_pages: usize,
-    ) -> std::result::Result<Version, (Error, Vec<u32>)> {
+    ) -> Result<Version> {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         let extents: Vec<Extent> = self
@@ -503,10 +501,7 @@ impl Producer {
         Manifest::encode(&extents, attributes, &mut bytes);
         let manifest_bytes = bytes.len();
         let manifest_crc = table::checksum(&bytes);
-        let manifest = match self.tables.take(manifest_bytes) {
-            Ok(block) => block,
-            Err(error) => return Err((error, words)),
-        };
+        let manifest = self.tables.take(manifest_bytes)?;
         self.tables.write(manifest, &bytes);
         bytes.clear();
         words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
@@ -514,7 +509,7 @@ impl Producer {
             Ok(block) => block,
             Err(error) => {
                 self.tables.release(manifest, manifest_bytes);
-                return Err((error, words));
+                return Err(error);
             }
         };
         self.tables.write(table_block, &bytes);
@@ -539,7 +534,7 @@ impl Producer {
             leased: Leased { slot, sequence: self.sequence + 1 },
             number,
             state: State::Live,
-            table: Arc::new(words),
+            table: words,
             manifest: (manifest, manifest_bytes),
             table_block,
             schema: self.schema,

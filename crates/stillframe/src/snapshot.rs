@@ -284,7 +284,7 @@ impl Snapshot {
     /// # Errors
     /// As [`chunks_in`](Snapshot::chunks_in).
     pub fn read(&self, name: &str, offset: usize, out: &mut [u8]) -> Result<()> {
-        let end = offset.checked_add(out.len()).unwrap_or(usize::MAX);
+        let end = offset.saturating_add(out.len());
         for chunk in self.chunks_in(name, offset..end)? {
             let at = chunk.offset - offset;
             out[at..at + chunk.bytes.len()].copy_from_slice(chunk.bytes);

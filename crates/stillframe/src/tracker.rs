@@ -272,14 +272,16 @@ impl Tracker {
             Means::SoftDirty { pagemap, .. } => {
                 let first = *watch == Watch::New;
                 *watch = Watch::On;
-                collect_entries(
-                    pagemap,
-                    range,
-                    out,
-                    |entry| {
-                        if first && !range.owned { true } else { is_soft_dirty(entry) }
-                    },
-                )
+                let unsure = &mut out.unsure;
+                collect_entries(pagemap, range, &mut out.dirty, |page, entry| {
+                    if range.owned {
+                        return is_soft_dirty(entry);
+                    }
+                    if is_suspect(entry) {
+                        unsure[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
+                    }
+                    first || entry & pagemap::ENTRY_SOFT_DIRTY != 0
+                })
                 .map_err(fail)
             }
             Means::PrivateCow { pagemap } if range.owned => {
@@ -287,7 +289,7 @@ impl Tracker {
                 for (window, armed) in out.armed.iter_mut().enumerate() {
                     *armed = sticky.is_due(window);
                 }
-                collect_entries(pagemap, range, out, |entry| {
+                collect_entries(pagemap, range, &mut out.dirty, |_, entry| {
                     entry & pagemap::ENTRY_POPULATED != 0 && entry & pagemap::ENTRY_FILE == 0
                 })
                 .map_err(fail)
@@ -316,17 +318,25 @@ fn is_soft_dirty(entry: u64) -> bool {
     entry & pagemap::ENTRY_SOFT_DIRTY != 0 && entry & pagemap::ENTRY_POPULATED != 0
 }
 
+/// Whether a page of the application may have changed without its soft-dirty bit: given back to the kernel and zeros since,
+/// or a file's page.
+fn is_suspect(entry: u64) -> bool {
+    let private = pagemap::ENTRY_POPULATED & !pagemap::ENTRY_SWAPPED | pagemap::ENTRY_EXCLUSIVE;
+    let is_private = entry & private == private && entry & pagemap::ENTRY_FILE == 0;
+    entry & pagemap::ENTRY_SWAPPED == 0 && !is_private
+}
+
 fn collect_entries(
     pagemap: &mut Pagemap,
     range: &Memory,
-    out: &mut Collected,
-    is_dirty: impl Fn(u64) -> bool,
+    dirty: &mut [Mask],
+    mut is_dirty: impl FnMut(usize, u64) -> bool,
 ) -> Result<(), Failure> {
     let address = range.address + range.whole.start * PAGE_BYTES;
     pagemap.entries(address, range.whole.len(), |index, entry| {
-        if is_dirty(entry) {
-            let page = range.whole.start + index;
-            out.dirty[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
+        let page = range.whole.start + index;
+        if is_dirty(page, entry) {
+            dirty[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
         }
     })
 }
@@ -354,7 +364,7 @@ fn collect_wp_async(
         *watch = if userfault.register(start, bytes).is_ok() { Watch::On } else { Watch::Off };
         if *watch == Watch::On {
             if range.owned {
-                collect_entries(pagemap, range, out, |entry| entry & pagemap::ENTRY_POPULATED != 0)?;
+                collect_entries(pagemap, range, &mut out.dirty, |_, entry| entry & pagemap::ENTRY_POPULATED != 0)?;
             } else {
                 insert_pages(&mut out.dirty, range.whole.start, range.whole.end);
             }
@@ -417,6 +427,29 @@ fn collect_wp_async(
             out.armed[window..end].fill(kind == Visit::Arm);
         }
         window = end;
+    }
+    if !range.owned {
+        find_given_back(pagemap, range, out)?;
+    }
+    Ok(())
+}
+
+/// Adds the windows without memory to the unsure pages: an allocator may give memory back to the kernel and hand it out
+/// again as zeros, and a scan for written pages passes over what is not there.
+fn find_given_back(pagemap: &mut Pagemap, range: &Memory, out: &mut Collected) -> Result<(), Failure> {
+    let Collected { dirty, unsure, .. } = out;
+    let mut window = 0;
+    while window < dirty.len() {
+        let silent = dirty[window..].iter().take_while(|mask| mask.is_empty()).count();
+        let first = range.whole.start.max(window * WINDOW_PAGES);
+        let last = range.whole.end.min((window + silent) * WINDOW_PAGES);
+        if first < last {
+            pagemap.scan_holes(range.address + first * PAGE_BYTES, (last - first) * PAGE_BYTES, |address, bytes| {
+                let page = (address - range.address) / PAGE_BYTES;
+                insert_pages(unsure, page, page + bytes / PAGE_BYTES);
+            })?;
+        }
+        window += silent.max(1);
     }
     Ok(())
 }

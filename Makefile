@@ -1,0 +1,73 @@
+# Stillframe: the commands a newcomer and a maintainer need. `make help` lists them.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+PYTHON := target/venv/bin/python
+LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
+
+.PHONY: help build demo test check rust crash model python kernels readme quick rivals bench soak clean
+
+help: ## list these commands
+	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 10
+
+build: ## build the library and the command line (target/release/still)
+	scripts/setup.sh
+	cargo build --release --workspace --exclude stillframe-python
+
+demo: ## a real LAMMPS run, published every step, with two observers; pictures in demo-output/
+	scripts/setup.sh demo
+	$(PYTHON) examples/lammps/demo.py $(ARGS)
+
+test: check rust crash model python kernels readme quick ## everything, as CI runs it
+
+check: ## formatter, linter, and nothing left generated
+	scripts/setup.sh
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --all-features -- -D warnings
+	$(LOOM) cargo clippy -p stillframe-protocol --all-targets -- -D warnings
+
+rust: ## unit, property, documentation and command-line tests
+	scripts/setup.sh
+	cargo test --workspace --exclude stillframe-python
+
+crash: ## producers and observers killed at every named point
+	scripts/setup.sh
+	CARGO_TARGET_DIR=target/points cargo test -p stillframe --features points --test crash
+
+model: ## the publish, lease and retire protocol under a model checker
+	scripts/setup.sh
+	$(LOOM) cargo test -p stillframe-protocol --release --test model
+
+python: ## the Python package: its tests and its types
+	scripts/setup.sh test
+	$(PYTHON) -m pytest -q bindings/python/tests
+	cd bindings/python && ../../$(PYTHON) -m mypy
+
+kernels: ## the suite of the trackers on another kernel, under emulation
+	scripts/setup.sh
+	tests/kernels/trackers.sh
+
+readme: ## the commands and programs of the README and docs/start.md, run as printed
+	scripts/setup.sh python
+	tests/readme.sh
+
+quick: ## every benchmark and both demonstrations in their short form
+	scripts/setup.sh demo
+	cargo build --release -p still
+	tests/quick.sh
+
+rivals: ## beside POSIX shared memory, Boost.Interprocess, iceoryx2 and ADIOS2
+	scripts/setup.sh rivals
+	cargo run --release --manifest-path benches/rivals/Cargo.toml --features ours -- $(ARGS)
+
+bench: ## all benchmarks at full size; takes about half an hour
+	scripts/setup.sh
+	cargo build --release -p still
+	target/release/still bench all $(ARGS)
+
+soak: ## the crash and tracker tests at length
+	scripts/setup.sh
+	STILLFRAME_TEST_KILLS=1000 CARGO_TARGET_DIR=target/points cargo test --release -p stillframe --features points --test crash
+	STILLFRAME_TEST_VERSIONS=3000 cargo test --release -p stillframe --test trackers
+
+clean: ## remove what was built
+	rm -rf target demo-output

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [python|demo|test]...
+# Installs Debian packages where it may, else says which are missing. Everything else goes below target/.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+venv=target/venv
+python=${PYTHON:-python3}
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+# Debian's name of each program a step needs.
+debian() {
+    local missing=() pair
+    for pair in "$@"; do
+        command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
+    done
+    ((${#missing[@]})) || return 0
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        say "installing ${missing[*]}"
+        export DEBIAN_FRONTEND=noninteractive
+        { apt-get update -q && apt-get install -qy --no-install-recommends "${missing[@]}"; } >&2
+    else
+        say "missing Debian packages: ${missing[*]} (apt-get install ${missing[*]})"
+        return 1
+    fi
+}
+
+# A virtual environment of our own with these packages, installed again only when the list or the sources change.
+packages() {
+    local name=$1 stamp
+    shift
+    if [ ! -x "$venv/bin/python" ]; then
+        say "making $venv"
+        "$python" -m venv "$venv" || { debian pyvenv:python3-venv; "$python" -m venv "$venv"; }
+    fi
+    stamp="$venv/.$name.$(printf '%s\n' "$@" | cksum | cut -d' ' -f1)"
+    [ -e "$stamp" ] && return 0
+    say "installing $* into $venv"
+    "$venv/bin/python" -m pip install -q --disable-pip-version-check "$@" >&2
+    touch "$stamp"
+}
+
+# The stillframe package, from this checkout.
+wheel() {
+    packages build 'maturin>=1.9,<2' 'numpy>=2,<3'
+    local stamp="$venv/.wheel" newest
+    newest=$(find crates/*/src bindings/python/src bindings/python/python bindings/python/pyproject.toml Cargo.lock \
+        -type f -newer "$stamp" 2>/dev/null | head -1 || true)
+    if [ -e "$stamp" ] && [ -z "$newest" ]; then return 0; fi
+    say "building the Python package"
+    "$venv/bin/maturin" build -q --release --manifest-path bindings/python/Cargo.toml --out target/wheels \
+        --interpreter "$venv/bin/python" >&2
+    "$venv/bin/python" -m pip install -q --disable-pip-version-check --force-reinstall --no-deps target/wheels/stillframe-*.whl >&2
+    touch "$stamp"
+}
+
+command -v cargo >/dev/null || { say "Rust is missing: see https://rustup.rs"; exit 1; }
+debian cc:gcc
+for what in "$@"; do
+    case $what in
+        python) wheel ;;
+        demo) wheel; packages demo -r examples/lammps/requirements.txt ;;
+        test) wheel; packages test 'pytest>=8,<10' 'mypy>=1.15,<3' ;;
+        rivals) debian g++:g++; [ -d /usr/include/boost/interprocess ] || debian no-boost-yet:libboost-dev || say "Boost's row is left out" ;;
+        *) say "unknown step $what"; exit 2 ;;
+    esac
+done
