@@ -5,6 +5,7 @@ Fenced blocks say what they are behind their language:
 
     ```sh run               run, in one shell for the whole document, in order
     ```sh run background    started and left running; the next block waits for a region to appear
+    ```sh run may-fail      whatever its status is
     ```sh run interrupt     before it, what runs in the background gets what Ctrl-C sends
     ```sh run python        only where the Python package can be imported
     ```rust file=PATH       written to PATH, for later blocks to build
@@ -252,7 +253,8 @@ class Check:
         if "interrupt" in block.words:
             self.shell.interrupt()
         run = self.shell.run_background if "background" in block.words else self.shell.run
-        self.report(block, *run(block.text))
+        text = f"(\n{block.text}) || true\n" if "may-fail" in block.words else block.text
+        self.report(block, *run(text))
 
     def rust(self, block):
         crate = self.work / f"block-{block.line}"
