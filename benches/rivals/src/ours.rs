@@ -54,7 +54,7 @@ pub fn observer(job: &Job) -> Result<()> {
     let observer = stillframe::Observer::open("rivals")?;
     job.control.observe(|step, row| {
         // The runner's watchdog is the limit that matters; this one only has to be finite.
-        let snapshot = observer.next_after(step, Some(Duration::from_secs(600)))?;
+        let snapshot = observer.next_after(Some(step), Some(Duration::from_secs(600)))?;
         row.summed(work::sum(snapshot.slice::<f64>("x")?));
         Ok(())
     })
