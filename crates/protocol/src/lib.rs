@@ -20,6 +20,9 @@
 //!
 //! Lease and retire are each other's mirror: one locks and then reads the stamp, the other stamps and then reads the
 //! locks. A sequentially consistent fence between the two halves of each makes sure that at least one sees the other.
+//!
+//! What was read under a lease was read before its pages are written again: a release fence goes before the lock does, and
+//! an acquire fence follows the answer that nobody has one. The locks themselves are not relied on to order memory.
 #![forbid(unsafe_code)]
 
 #[cfg(loom)]
@@ -105,7 +108,7 @@ pub trait Leases {
     type Error;
     /// Takes a shared lock on a slot; it is counted, so that several of one owner may overlap.
     fn hold(&self, slot: usize) -> Result<(), Self::Error>;
-    /// Gives it back.
+    /// Gives it back; whoever leased calls [`release`] instead.
     fn release(&self, slot: usize);
     /// Whether anybody else holds a lock on a slot.
     fn is_held(&self, slot: usize) -> Result<bool, Self::Error>;
@@ -149,6 +152,12 @@ pub fn lease<L: Leases>(board: &impl Board, leases: &L, wanted: Leased) -> Resul
     Ok(false)
 }
 
+/// Gives a leased version back. Nothing of it may be read any more.
+pub fn release<L: Leases>(leases: &L, leased: Leased) {
+    fence(Ordering::Release);
+    leases.release(leased.slot);
+}
+
 /// The committed versions that can be leased now, in the order of their publishing.
 pub fn list(board: &impl Board) -> Vec<Leased> {
     let newest = board.newest().sequence();
@@ -175,6 +184,7 @@ pub fn retire<L: Leases>(board: &impl Board, leases: &L, version: Leased) -> Res
     if leases.is_held(version.slot)? {
         return Ok(false);
     }
+    fence(Ordering::Acquire);
     board.set_stamp(version.slot, Stamp::new(version.sequence, State::Free));
     Ok(true)
 }

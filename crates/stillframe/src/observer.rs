@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use stillframe_kernel::{futex, map::Mapping};
-use stillframe_protocol::{self as protocol, Board, Leased, Leases, State};
+use stillframe_protocol::{self as protocol, Board, Leased, State};
 use stillframe_segment::head;
 use stillframe_segment::{Corrupt, Schema, WINDOW_BYTES, table};
 
@@ -458,6 +458,6 @@ pub(crate) struct Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.shared.leases.release(self.leased.slot);
+        protocol::release(&self.shared.leases, self.leased);
     }
 }
