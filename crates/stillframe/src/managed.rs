@@ -113,11 +113,13 @@ impl Managed {
         table: &Subtable,
         planes: &Planes,
     ) -> Result<()> {
-        let Some((mapping, private)) = overlay(first as usize + index, keep, table, planes)? else { return Ok(()) };
-        for page in private.pages() {
+        let Some(overlay) = Overlay::new(first as usize + index, keep, table, planes)? else { return Ok(()) };
+        overlay.fill(planes, |mapping, page| {
             let from = index * WINDOW_BYTES + page * PAGE_BYTES;
             mapping.copy_from(page * PAGE_BYTES, &self.memory, from, PAGE_BYTES);
-        }
+            Ok(())
+        })?;
+        let Overlay { mapping, private, .. } = overlay;
         let path = planes.plane(0).path.clone();
         self.memory.replace(index * WINDOW_BYTES, mapping).map_err(|failure| Error::system(&path, failure))?;
         let window = &mut self.windows[index];
@@ -127,21 +129,25 @@ impl Managed {
 
     /// Fills a new working memory with a version that was recovered: shared where one plane holds a window.
     pub(crate) fn adopt(&mut self, index: usize, first: u32, table: &Subtable, planes: &Planes) -> Result<()> {
-        let Some((mapping, private)) = overlay(first as usize + index, Mask::EMPTY, table, planes)? else {
-            return Ok(());
-        };
-        let mut page_bytes = [0; PAGE_BYTES];
-        for page in private.pages() {
-            let plane = table[page];
-            page_bytes.fill(0);
-            if plane != ZERO_PLANE {
-                let plane = planes.plane(plane as usize);
-                let at = ((first as usize + index) * WINDOW_BYTES + page * PAGE_BYTES) as u64;
-                std::os::unix::fs::FileExt::read_exact_at(&plane.file, &mut page_bytes, at)
-                    .map_err(|error| Error::io("pread", &plane.path, error))?;
+        let window = first as usize + index;
+        let Some(overlay) = Overlay::new(window, Mask::EMPTY, table, planes)? else { return Ok(()) };
+        let filled = overlay.fill(planes, |mapping, page| {
+            mapping.write(page * PAGE_BYTES, &read_page(window, page, table, planes)?);
+            Ok(())
+        });
+        match filled {
+            Ok(()) => {}
+            // A full file system has no room for a shared window, but the content is wanted all the same.
+            Err(Error::NoSpace { .. }) => {
+                for page in (0..WINDOW_PAGES).filter(|page| table[*page] != ZERO_PLANE) {
+                    let content = read_page(window, page, table, planes)?;
+                    self.memory.write(index * WINDOW_BYTES + page * PAGE_BYTES, &content);
+                }
+                return Ok(());
             }
-            mapping.write(page * PAGE_BYTES, &page_bytes);
+            Err(error) => return Err(error),
         }
+        let Overlay { mapping, private, .. } = overlay;
         let path = planes.plane(0).path.clone();
         self.memory.replace(index * WINDOW_BYTES, mapping).map_err(|failure| Error::system(&path, failure))?;
         self.windows[index] = Window { private, hot: Mask::EMPTY, before: Mask::EMPTY, age: 0 };
@@ -149,23 +155,58 @@ impl Managed {
     }
 }
 
-/// A private mapping of the plane with most of a window's pages, and the pages it does not show. `None`: no plane has any.
-fn overlay(window: usize, keep: Mask, table: &Subtable, planes: &Planes) -> Result<Option<(Mapping, Mask)>> {
-    let mut counts = [0usize; 256];
-    for page in Mask::FULL.without(keep).pages() {
-        counts[table[page] as usize] += 1;
+fn read_page(window: usize, page: usize, table: &Subtable, planes: &Planes) -> Result<[u8; PAGE_BYTES]> {
+    let mut content = [0; PAGE_BYTES];
+    if table[page] != ZERO_PLANE {
+        let plane = planes.plane(table[page] as usize);
+        let at = (window * WINDOW_BYTES + page * PAGE_BYTES) as u64;
+        std::os::unix::fs::FileExt::read_exact_at(&plane.file, &mut content, at)
+            .map_err(|error| Error::io("pread", &plane.path, error))?;
     }
-    counts[ZERO_PLANE as usize] = 0;
-    let Some((plane, count)) = counts.iter().enumerate().max_by_key(|(_, count)| **count) else { return Ok(None) };
-    if *count == 0 || plane >= planes.count() {
-        return Ok(None);
+    Ok(content)
+}
+
+/// A private mapping of the plane with most of a window's pages, and the pages it does not show.
+struct Overlay {
+    mapping: Mapping,
+    private: Mask,
+    plane: usize,
+    window: usize,
+}
+
+impl Overlay {
+    /// `None`: no plane has any page of the window.
+    fn new(window: usize, keep: Mask, table: &Subtable, planes: &Planes) -> Result<Option<Overlay>> {
+        let mut counts = [0usize; 256];
+        for page in Mask::FULL.without(keep).pages() {
+            counts[table[page] as usize] += 1;
+        }
+        counts[ZERO_PLANE as usize] = 0;
+        let Some((plane, count)) = counts.iter().enumerate().max_by_key(|(_, count)| **count) else { return Ok(None) };
+        if *count == 0 || plane >= planes.count() {
+            return Ok(None);
+        }
+        let mut private = keep;
+        for page in Mask::FULL.without(keep).pages().filter(|page| table[*page] as usize != plane) {
+            private.insert(page);
+        }
+        let file = planes.plane(plane);
+        let mapping = Mapping::copy_on_write(&file.file, (window * WINDOW_BYTES) as u64, WINDOW_BYTES)
+            .map_err(|failure| Error::system(&file.path, failure))?;
+        Ok(Some(Overlay { mapping, private, plane, window }))
     }
-    let mut private = keep;
-    for page in Mask::FULL.without(keep).pages().filter(|page| table[*page] as usize != plane) {
-        private.insert(page);
+
+    /// Gives the private pages content of their own.
+    ///
+    /// The first write to a page of a private mapping makes the kernel look for the file's page first, and take memory
+    /// for it where the file has none: memory nobody counts, and a fatal signal if there is none left. So the slots
+    /// below are taken beforehand, which can fail in peace, and given back afterwards.
+    fn fill(&self, planes: &Planes, mut write: impl FnMut(&Mapping, usize) -> Result<()>) -> Result<()> {
+        let bare = self.private.without(planes.present(self.plane, self.window));
+        let result = planes
+            .take_bare(self.plane, self.window, bare)
+            .and_then(|()| self.private.pages().try_for_each(|page| write(&self.mapping, page)));
+        planes.give_back_bare(self.plane, self.window, bare);
+        result
     }
-    let file = planes.plane(plane);
-    let mapping = Mapping::copy_on_write(&file.file, (window * WINDOW_BYTES) as u64, WINDOW_BYTES)
-        .map_err(|failure| Error::system(&file.path, failure))?;
-    Ok(Some((mapping, private)))
 }

@@ -238,13 +238,36 @@ impl Planes {
         assignment.pages.without(self.list[assignment.plane].present[assignment.window])
     }
 
+    /// Slots of a window that have memory.
+    pub(crate) fn present(&self, plane: usize, window: usize) -> Mask {
+        self.list[plane].present[window]
+    }
+
+    /// Takes memory for slots that have none for as long as it takes to look at them.
+    pub(crate) fn take_bare(&self, plane: usize, window: usize, pages: Mask) -> Result<()> {
+        let plane = &self.list[plane];
+        for (start, end) in pages.runs() {
+            let (at, bytes) = span(window, start, end);
+            space::take(&plane.file, at, bytes).map_err(|failure| Error::system(&plane.path, failure))?;
+        }
+        Ok(())
+    }
+
+    /// Gives back what [`take_bare`](Planes::take_bare) took, or part of it.
+    pub(crate) fn give_back_bare(&self, plane: usize, window: usize, pages: Mask) {
+        for (start, end) in pages.runs() {
+            let (at, bytes) = span(window, start, end);
+            // Memory that stays is found free by the next producer.
+            let _ = space::give_back(&self.list[plane].file, at, bytes);
+        }
+    }
+
     /// Takes memory for the pages of `assignments` that have none, in as few calls as possible.
     pub(crate) fn allocate(&mut self, assignments: &[Assignment]) -> Result<()> {
         let mut runs: Vec<(usize, u64, u64)> = Vec::new();
         for assignment in assignments {
             for (start, end) in self.missing(assignment).runs() {
-                let at = (assignment.window * WINDOW_BYTES + start * PAGE_BYTES) as u64;
-                let bytes = ((end - start) * PAGE_BYTES) as u64;
+                let (at, bytes) = span(assignment.window, start, end);
                 match runs.last_mut() {
                     Some((plane, from, length)) if *plane == assignment.plane && *from + *length == at => {
                         *length += bytes;
@@ -287,8 +310,7 @@ impl Planes {
                 let cold = if everything { ready } else { ready.and(plane.idle[window]) };
                 plane.idle[window] = ready.without(cold);
                 for (start, end) in cold.runs() {
-                    let at = (window * WINDOW_BYTES + start * PAGE_BYTES) as u64;
-                    let bytes = ((end - start) * PAGE_BYTES) as u64;
+                    let (at, bytes) = span(window, start, end);
                     if space::give_back(&plane.file, at, bytes).is_ok() {
                         let mut run = Mask::EMPTY;
                         run.insert_run(start, end);
@@ -299,6 +321,11 @@ impl Planes {
             }
         }
     }
+}
+
+/// Offset and length of a run of pages of a window.
+fn span(window: usize, start: usize, end: usize) -> (u64, u64) {
+    ((window * WINDOW_BYTES + start * PAGE_BYTES) as u64, ((end - start) * PAGE_BYTES) as u64)
 }
 
 impl Plane {

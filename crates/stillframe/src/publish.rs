@@ -609,8 +609,8 @@ impl Producer {
             let keep = if kind == TrackerKind::PrivateCow { Mask::EMPTY } else { managed.hot(window) };
             match managed.share(window, first, keep, &planes_of, planes) {
                 Ok(()) => {}
-                // Sharing is an economy: without mappings to spare the window stays as it is.
-                Err(Error::NoMappings { .. }) => return Ok(()),
+                // Sharing is an economy: without mappings or space to spare the window stays as it is.
+                Err(Error::NoMappings { .. } | Error::NoSpace { .. }) => return Ok(()),
                 Err(error) => return Err(error),
             }
             points::hit("demote.replaced");
