@@ -27,28 +27,6 @@ pub fn give_back(file: &File, start: u64, bytes: u64) -> Result<(), Failure> {
     fallocate(file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, start, bytes)
 }
 
-/// Calls `found` with the start and length of each part of the file that has space behind it (`SEEK_DATA`, lseek(2)).
-pub fn allocated(file: &File, mut found: impl FnMut(u64, u64)) -> Result<(), Failure> {
-    let seek = |offset: u64, whence| {
-        // SAFETY: the call takes numbers only.
-        match unsafe { libc::lseek(file.as_raw_fd(), offset as _, whence) } {
-            -1 => Err(Failure::last("lseek", format!("offset {offset}"))),
-            at => Ok(at as u64),
-        }
-    };
-    let mut offset = 0;
-    loop {
-        let start = match seek(offset, libc::SEEK_DATA) {
-            Ok(start) => start,
-            Err(failure) if failure.errno() == libc::ENXIO => return Ok(()),
-            Err(failure) => return Err(failure),
-        };
-        let end = seek(start, libc::SEEK_HOLE)?;
-        found(start, end - start);
-        offset = end;
-    }
-}
-
 /// Bytes that can still be written to the file system of `file`.
 pub fn free_bytes(file: &File) -> Result<u64, Failure> {
     // SAFETY: `statvfs` is plain data, valid when zeroed.

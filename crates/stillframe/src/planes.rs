@@ -74,24 +74,36 @@ impl Planes {
         Ok(())
     }
 
-    /// Opens the planes a dead producer left, until one is missing.
+    /// Opens the planes a dead producer left, until one is missing. [`settle`](Planes::settle) must follow, when the slots
+    /// in use are marked.
     pub(crate) fn recover(&mut self, windows: usize) -> Result<()> {
         self.windows = windows;
         while self.list.len() < PLANES_MAX && self.dir.join(plane_file(self.list.len())).exists() {
             self.add()?;
-            let Some(plane) = self.list.last_mut() else { break };
-            let mut found = Vec::new();
-            space::allocated(&plane.file, |start, bytes| found.push((start, bytes)))
-                .map_err(|f| Error::system(&plane.path, f))?;
-            for (start, bytes) in found {
-                let page_bytes = PAGE_BYTES as u64;
-                for page in start / page_bytes..(start + bytes).div_ceil(page_bytes) {
-                    let (window, page) = (page as usize / WINDOW_PAGES, page as usize % WINDOW_PAGES);
-                    if window < plane.present.len() {
-                        plane.present[window].insert(page);
-                        self.present_pages += 1;
-                    }
+        }
+        Ok(())
+    }
+
+    /// Gives back all memory of recovered planes but that of the slots in use, whose memory is there. The file system
+    /// cannot be asked: it does not tell memory that was taken and never written from none (`SEEK_DATA`, lseek(2)).
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        for plane in &mut self.list {
+            let give_back = |at: u64, bytes: u64| {
+                space::give_back(&plane.file, at, bytes).map_err(|failure| Error::system(&plane.path, failure))
+            };
+            for (window, in_use) in plane.in_use.iter().enumerate() {
+                for (start, end) in Mask::FULL.without(*in_use).runs() {
+                    let (at, bytes) = span(window, start, end);
+                    give_back(at, bytes)?;
                 }
+                self.present_pages += in_use.count() as u64;
+            }
+            plane.present.clone_from(&plane.in_use);
+            // What lies behind the last window is of a version that was never committed.
+            let known = (plane.in_use.len() * WINDOW_BYTES) as u64;
+            let length = plane.file.metadata().map_err(|error| Error::io("fstat", &plane.path, error))?.len();
+            if length > known {
+                give_back(known, length - known)?;
             }
         }
         Ok(())

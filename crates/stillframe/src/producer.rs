@@ -180,6 +180,8 @@ impl Producer {
                 mark_used(&mut self.planes, &self.tables, window, *word);
             }
         }
+        self.planes.settle()?;
+        points::hit("recover.planes");
         // Versions that were being retired may be free by now, and older ones than are kept may go.
         self.retire_old(self.options.keep)?;
         let dir = self.dir.clone();
