@@ -5,6 +5,7 @@ use crate::sticky::Sticky;
 use crate::{Error, Result};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stillframe_kernel::Failure;
 use stillframe_kernel::map::Mapping;
@@ -99,8 +100,12 @@ fn probe_wp_async() -> Result<bool, Failure> {
 }
 
 fn probe_soft_dirty() -> Result<bool, Failure> {
-    // Clearing the bits here would lose what another region of this process has yet to see.
-    let Some(_claim) = SoftDirtyClaim::take() else { return Ok(true) };
+    // Tried once: clearing the bits later would lose what a region of this process has yet to see.
+    static WORKS: Mutex<Option<bool>> = Mutex::new(None);
+    let mut works = WORKS.lock().unwrap_or_else(|poison| poison.into_inner());
+    if let Some(works) = *works {
+        return Ok(works);
+    }
     let memory = Mapping::private(2 * PAGE_BYTES, false)?;
     let mut pagemap = Pagemap::open()?;
     memory.write(0, &[1; 2 * PAGE_BYTES]);
@@ -108,7 +113,7 @@ fn probe_soft_dirty() -> Result<bool, Failure> {
     memory.write(PAGE_BYTES, &[2]);
     let mut dirty = [false; 2];
     pagemap.entries(memory.address(), 2, |page, entry| dirty[page] = entry & pagemap::ENTRY_SOFT_DIRTY != 0)?;
-    Ok(dirty == [false, true])
+    Ok(*works.insert(dirty == [false, true]))
 }
 
 static SOFT_DIRTY_TAKEN: AtomicBool = AtomicBool::new(false);
