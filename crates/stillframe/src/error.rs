@@ -306,6 +306,14 @@ impl Error {
         }
     }
 
+    /// The same error, telling how many bytes were needed if it is that there is no space for them.
+    pub(crate) fn needing(self, bytes: u64) -> Error {
+        match self {
+            Error::NoSpace { path, free_bytes, .. } => Error::NoSpace { path, free_bytes, needed_bytes: bytes },
+            other => other,
+        }
+    }
+
     /// The error of a standard library call about `path`.
     pub(crate) fn io(call: &'static str, path: &Path, source: std::io::Error) -> Error {
         Error::system(path, Failure { call, detail: String::new(), source })

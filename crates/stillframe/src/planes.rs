@@ -260,7 +260,7 @@ impl Planes {
         let plane = &self.list[plane];
         for (start, end) in pages.runs() {
             let (at, bytes) = span(window, start, end);
-            space::take(&plane.file, at, bytes).map_err(|failure| Error::system(&plane.path, failure))?;
+            space::take(&plane.file, at, bytes).map_err(|f| Error::system(&plane.path, f).needing(bytes))?;
         }
         Ok(())
     }
@@ -288,14 +288,11 @@ impl Planes {
                 }
             }
         }
-        for (number, at, bytes) in &runs {
+        for (index, (number, at, bytes)) in runs.iter().enumerate() {
             let plane = &mut self.list[*number];
-            space::take(&plane.file, *at, *bytes).map_err(|failure| match Error::system(&plane.path, failure) {
-                Error::NoSpace { path, free_bytes, .. } => {
-                    let needed_bytes = runs.iter().map(|run| run.2).sum();
-                    Error::NoSpace { path, free_bytes, needed_bytes }
-                }
-                other => other,
+            space::take(&plane.file, *at, *bytes).map_err(|failure| {
+                let left = runs[index..].iter().map(|run| run.2).sum();
+                Error::system(&plane.path, failure).needing(left)
             })?;
             let first = *at as usize / PAGE_BYTES;
             let pages = *bytes as usize / PAGE_BYTES;

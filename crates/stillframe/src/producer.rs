@@ -529,7 +529,8 @@ impl Producer {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(self.options.mode & 0o666);
         let mut file = open(&path, &options)?;
-        file.write_all(&schema.encode()).map_err(|error| Error::io("write", &path, error))?;
+        let text = schema.encode();
+        file.write_all(&text).map_err(|error| Error::io("write", &path, error).needing(text.len() as u64))?;
         points::hit("publish.schema");
         let old = std::mem::replace(&mut self.schema, number);
         if old != 0 && self.versions.iter().all(|version| version.schema != old) {
@@ -666,12 +667,7 @@ fn take_head(file: &File, path: &Path) -> Result<()> {
     file.set_len(0).map_err(|error| Error::io("ftruncate", path, error))?;
     let bytes = head::encode_geometry(files::unix_ns());
     // Writing takes the space, so that the mapping of a full file system's head never faults.
-    file.write_all_at(&bytes, 0).map_err(|error| match Error::io("write", path, error) {
-        Error::NoSpace { path, free_bytes, .. } => {
-            Error::NoSpace { path, free_bytes, needed_bytes: head::HEAD_BYTES as u64 }
-        }
-        other => other,
-    })
+    file.write_all_at(&bytes, 0).map_err(|error| Error::io("write", path, error).needing(head::HEAD_BYTES as u64))
 }
 
 /// Reads a schema file.

@@ -59,10 +59,7 @@ impl Tables {
         let (start, grown) = ((old * BLOCK_BYTES) as u64, ((blocks - old) * BLOCK_BYTES) as u64);
         let end = (blocks * BLOCK_BYTES) as u64;
         // The space is taken before the length is set, so that no block of the file can lack memory behind it.
-        space::take(&self.file, start, grown).map_err(|failure| match Error::system(&self.path, failure) {
-            Error::NoSpace { path, free_bytes, .. } => Error::NoSpace { path, free_bytes, needed_bytes: grown },
-            other => other,
-        })?;
+        space::take(&self.file, start, grown).map_err(|failure| Error::system(&self.path, failure).needing(grown))?;
         self.file.set_len(end).map_err(|error| Error::io("ftruncate", &self.path, error))?;
         self.remap(blocks)?;
         self.users[old..old + count].fill(1);
