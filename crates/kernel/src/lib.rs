@@ -86,3 +86,12 @@ pub fn user_id() -> u32 {
     // SAFETY: the call touches no memory.
     unsafe { libc::geteuid() }
 }
+
+/// Mappings a process may have (`vm.max_map_count`).
+pub fn mappings_max() -> usize {
+    static LIMIT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *LIMIT.get_or_init(|| {
+        let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+        text.and_then(|text| text.trim().parse().ok()).unwrap_or(65_530)
+    })
+}

@@ -31,6 +31,8 @@ struct Window {
     /// Pages dirty in the epoch before.
     before: Mask,
     age: u8,
+    /// Whether it is a private mapping of a plane rather than anonymous memory.
+    shared: bool,
 }
 
 /// The working memory of a managed variable.
@@ -47,12 +49,22 @@ impl Managed {
     /// Zeroed memory of whole windows.
     pub(crate) fn new(windows: usize, large: bool) -> Result<Managed, stillframe_kernel::Failure> {
         let memory = Mapping::private(windows.max(1) * WINDOW_BYTES, large)?;
-        let window = Window { private: Mask::FULL, hot: Mask::FULL, before: Mask::EMPTY, age: 0 };
+        let window = Window { private: Mask::FULL, hot: Mask::FULL, before: Mask::EMPTY, age: 0, shared: false };
         Ok(Managed { memory, windows: vec![window; windows.max(1)] })
     }
 
     pub(crate) fn address(&self) -> usize {
         self.memory.address()
+    }
+
+    /// Whether a window shows a plane.
+    pub(crate) fn is_shared(&self, window: usize) -> bool {
+        self.windows[window].shared
+    }
+
+    /// Number of windows that show a plane.
+    pub(crate) fn shared_windows(&self) -> usize {
+        self.windows.iter().filter(|window| window.shared).count()
     }
 
     /// Bytes of memory of its own, at most.
@@ -123,7 +135,7 @@ impl Managed {
         let path = planes.plane(0).path.clone();
         self.memory.replace(index * WINDOW_BYTES, mapping).map_err(|failure| Error::system(&path, failure))?;
         let window = &mut self.windows[index];
-        *window = Window { private, hot: Mask::EMPTY, before: window.hot, age: 0 };
+        *window = Window { private, hot: Mask::EMPTY, before: window.hot, age: 0, shared: true };
         Ok(())
     }
 
@@ -150,7 +162,7 @@ impl Managed {
         let Overlay { mapping, private, .. } = overlay;
         let path = planes.plane(0).path.clone();
         self.memory.replace(index * WINDOW_BYTES, mapping).map_err(|failure| Error::system(&path, failure))?;
-        self.windows[index] = Window { private, hot: Mask::EMPTY, before: Mask::EMPTY, age: 0 };
+        self.windows[index] = Window { private, hot: Mask::EMPTY, before: Mask::EMPTY, age: 0, shared: true };
         Ok(())
     }
 }

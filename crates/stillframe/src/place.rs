@@ -158,8 +158,8 @@ pub(crate) struct Source {
     pub(crate) collected: Collected,
     /// Whether the newest version no longer has this memory's content, so that all of it must be copied.
     pub(crate) stale: bool,
-    /// Share of pages that were dirty at the last publish, in percent.
-    pub(crate) dirty_percent: usize,
+    /// Share of pages that were found written at the last publish, in percent.
+    pub(crate) written_percent: usize,
     /// The publish that used it last.
     pub(crate) used: u64,
     /// Plane that took the last dirty pages, preferred for the next.
@@ -181,7 +181,7 @@ impl Source {
             pending: vec![Mask::EMPTY; windows],
             collected: Collected::default(),
             stale: false,
-            dirty_percent: 0,
+            written_percent: 0,
             used: 0,
             hint: 0,
         };

@@ -83,6 +83,8 @@ pub(crate) struct Producer {
     pub(crate) schema_changed: bool,
     pub(crate) next_id: u32,
     pub(crate) next_serial: u64,
+    /// Windows of managed variables that show a plane.
+    pub(crate) shared_windows: usize,
     pub(crate) statistics: crate::Statistics,
     /// Lists reused by every publish.
     pub(crate) copies: Vec<PageCopy>,
@@ -139,6 +141,7 @@ impl Producer {
             schema_changed: true,
             next_id: 0,
             next_serial: 1,
+            shared_windows: 0,
             statistics: crate::Statistics::default(),
             copies: Vec::new(),
             bytes: Vec::new(),
@@ -374,6 +377,7 @@ impl Producer {
                 let subtable = self.subtable(extent.window as usize + index);
                 managed.adopt(index, extent.window, &subtable, &self.planes)?;
             }
+            self.shared_windows += managed.shared_windows();
         }
         let mut source = Source::new(Place::new(extent.place, extent.window, windows as u32), working);
         source.memory.owned = true;
@@ -399,6 +403,9 @@ impl Producer {
 
     /// Lets go of a source. The versions that exist keep its pages.
     pub(crate) fn drop_source(&mut self, source: Source) {
+        if let Working::Managed(managed) = &source.working {
+            self.shared_windows = self.shared_windows.saturating_sub(managed.shared_windows());
+        }
         self.tracker.unwatch(&source.memory, source.watch);
         let (window, windows) = (source.place.window, source.place.windows);
         self.clear_windows(window, windows);

@@ -78,7 +78,7 @@ impl Producer {
                 self.remember(&jobs);
                 self.roll_back(&plan);
                 self.statistics.skipped += u64::from(result.is_ok());
-                self.head.set(Counter::Skipped, self.statistics.skipped);
+                self.head.add(Counter::Skipped, u64::from(result.is_ok()));
                 let (total_pages, duration) = (self.total_pages(), begin.elapsed());
                 return result.map(|_| Published {
                     version: number,
@@ -90,7 +90,7 @@ impl Producer {
                 });
             }
         };
-        self.settle(&jobs)?;
+        self.settle(&jobs);
         let total_pages = self.total_pages();
         let duration = begin.elapsed();
         let statistics = &mut self.statistics;
@@ -174,7 +174,7 @@ impl Producer {
         if let Some(old) = switched {
             // A buffer that is rewritten whole each time it is used is not worth keeping in the versions in between.
             let source = &mut state.sources[old];
-            if source.dirty_percent >= 50 {
+            if source.written_percent >= 50 {
                 source.stale = true;
                 let (window, windows) = (source.place.window, source.place.windows);
                 self.clear_windows(window, windows);
@@ -202,10 +202,11 @@ impl Producer {
                 source.stale = false;
                 crate::mask::insert_pages(&mut source.pending, 0, source.memory.pages);
             }
-            let mut dirty_pages = 0;
+            let (mut dirty_pages, mut written_pages) = (0, 0);
             for window in 0..source.windows() {
                 let valid = source.valid(window);
                 let unsure = source.collected.unsure[window].and(valid);
+                written_pages += source.collected.dirty[window].and(valid).count();
                 let mut dirty = source.collected.dirty[window].or(source.pending[window]).and(valid);
                 if !unsure.without(dirty).is_empty() {
                     let word = table.get(source.place.window as usize + window).copied();
@@ -224,7 +225,7 @@ impl Producer {
                 dirty_pages += dirty.count();
                 source.collected.dirty[window] = dirty;
             }
-            source.dirty_percent = dirty_pages * 100 / source.memory.pages.max(1);
+            source.written_percent = written_pages * 100 / source.memory.pages.max(1);
             jobs.push(Job { id: *id, source: index, dirty: dirty_pages, assignments: 0..0 });
         }
         tracker.finish()?;
@@ -567,21 +568,21 @@ impl Producer {
         }
     }
 
-    /// After the commit: lets old versions go, shares cold windows, gives idle memory back.
-    fn settle(&mut self, jobs: &[Job]) -> Result<()> {
-        self.retire_old(self.options.keep)?;
+    /// After the commit: lets old versions go, shares cold windows, gives idle memory back. The version is published, so
+    /// nothing here is an error of its publish: what could not be done is tried again at the next.
+    fn settle(&mut self, jobs: &[Job]) {
+        let _ = self.retire_old(self.options.keep);
         for job in jobs {
-            self.share_cold(job)?;
+            let _ = self.share_cold(job);
         }
         self.planes.cool(false);
         self.update_counters();
-        Ok(())
     }
 
     fn share_cold(&mut self, job: &Job) -> Result<()> {
         let kind = self.tracker.kind();
         let demote = self.options.demote && matches!(kind, TrackerKind::WpAsync | TrackerKind::SoftDirty);
-        let Producer { variables, tracker, tables, table, planes, .. } = self;
+        let Producer { variables, tracker, tables, table, planes, shared_windows, .. } = self;
         let Some(source) = variables.get_mut(&job.id).and_then(|state| state.sources.get_mut(job.source)) else {
             return Ok(());
         };
@@ -598,7 +599,7 @@ impl Producer {
                 _ if demote => managed.observe(window, dirty, valid) && budget > 0,
                 _ => false,
             };
-            if !wanted {
+            if !wanted || (*shared_windows >= shared_windows_max() && !managed.is_shared(window)) {
                 continue;
             }
             budget = budget.saturating_sub(1);
@@ -607,6 +608,7 @@ impl Producer {
             let planes_of =
                 expand(tables, table.get(first as usize + window).copied().unwrap_or(u32::from(ZERO_PLANE)));
             let keep = if kind == TrackerKind::PrivateCow { Mask::EMPTY } else { managed.hot(window) };
+            let was_shared = managed.is_shared(window);
             match managed.share(window, first, keep, &planes_of, planes) {
                 Ok(()) => {}
                 // Sharing is an economy: without mappings or space to spare the window stays as it is.
@@ -614,6 +616,7 @@ impl Producer {
                 Err(error) => return Err(error),
             }
             points::hit("demote.replaced");
+            *shared_windows += usize::from(!was_shared);
             let address = source.memory.address + window * WINDOW_BYTES;
             if kind == TrackerKind::WpAsync && tracker.rewatch(address, WINDOW_BYTES).is_err() {
                 source.watch = Watch::New;
@@ -623,6 +626,11 @@ impl Producer {
         }
         Ok(())
     }
+}
+
+/// Each shared window takes one of the process's mappings, and the application needs most of them for itself.
+fn shared_windows_max() -> usize {
+    stillframe_kernel::mappings_max() / 4
 }
 
 /// Whether a page of the working memory differs from its slot in the newest version.

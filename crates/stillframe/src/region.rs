@@ -400,6 +400,7 @@ impl Region {
         for mut source in state.sources {
             if let Working::Managed(mut managed) = std::mem::replace(&mut source.working, Working::Tracked) {
                 managed.own_all();
+                producer.shared_windows = producer.shared_windows.saturating_sub(managed.shared_windows());
                 kept.push(managed);
             }
             producer.drop_source(source);

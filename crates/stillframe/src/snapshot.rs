@@ -90,11 +90,7 @@ const WINDOW_RUNS_MAX: usize = 64;
 
 /// Pieces of one view for which maps are made without looking at the window's own number of pieces.
 fn runs_easy() -> usize {
-    static LIMIT: OnceLock<usize> = OnceLock::new();
-    *LIMIT.get_or_init(|| {
-        let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
-        limit.and_then(|text| text.trim().parse::<usize>().ok()).unwrap_or(65_530) / 4
-    })
+    stillframe_kernel::mappings_max() / 4
 }
 
 impl Snapshot {

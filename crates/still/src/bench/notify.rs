@@ -49,6 +49,10 @@ impl Board {
     fn monotonic_ns(&self) -> &std::sync::atomic::AtomicU64 {
         self.0.long(192)
     }
+    /// CLOCK_MONOTONIC when the version that was waited for was held.
+    fn held_ns(&self) -> &std::sync::atomic::AtomicU64 {
+        self.0.long(320)
+    }
     /// Unix time after the last wait, the clock in which versions are stamped.
     fn unix_ns(&self) -> &std::sync::atomic::AtomicU64 {
         self.0.long(256)
@@ -65,8 +69,8 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     region.publish(version).commit()?;
     let mut waiter = Child::start(setting.root(), &[CHILD_COMMAND, "waiter", &path.to_string_lossy()])?;
     let mut memcpy = Memcpy::new(PAGE_BYTES);
-    let (mut bare, mut called, mut committed, mut publishing, mut copied) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut bare, mut called, mut committed, mut held, mut publishing, mut copied) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let warming = 20;
     for round in 0..warming + setting.repetitions(1000, 50) as u64 {
         let keep = |times: &mut Vec<f64>, value: f64| {
@@ -90,6 +94,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
         let published = region.publish(version).commit()?;
         wait_for_waking(&board, 2 * round + 2)?;
         keep(&mut called, since(board.monotonic_ns().load(Acquire), start));
+        keep(&mut held, since(board.held_ns().load(Acquire), start));
         keep(&mut publishing, published.duration.as_nanos() as f64);
         let info = Observer::options().dir(setting.root()).open("notify")?.newest()?.published_ns();
         keep(&mut committed, since(board.unix_ns().load(Acquire), info));
@@ -99,16 +104,20 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     let bare_ns = median(&mut bare);
     let memcpy_ns = median(&mut copied);
     let publish_ns = median(&mut publishing);
-    for (from, mut times) in [("call of publish", called), ("commit of the version", committed)] {
+    let rows = [("commit", "awake", committed), ("call", "awake", called), ("call", "snapshot", held)];
+    for (from, until, mut times) in rows {
         let detail = json!({"p99_ns": measure::p99(&mut times), "baseline_p99_ns": measure::p99(&mut bare),
                             "publish_ns": publish_ns, "memcpy_ns": memcpy_ns});
-        report.add(Row::new("notify", json!({"from": from}), median(&mut times), "ns", bare_ns).with(detail))?;
+        report.add(
+            Row::new("notify", json!({"from": from, "until": until}), median(&mut times), "ns", bare_ns).with(detail),
+        )?;
     }
     Ok(())
 }
 
 fn since(end_ns: u64, start_ns: u64) -> f64 {
-    end_ns as f64 - start_ns as f64
+    // Subtracted as integers: a float cannot tell neighbouring nanoseconds of this century apart.
+    end_ns.saturating_sub(start_ns) as f64
 }
 
 /// Tells the waiter what to wait for and gives it time to fall asleep.
@@ -145,19 +154,24 @@ pub fn play(args: Args) -> Result<()> {
             while board.bell().load(Acquire) == bell {
                 futex_wait(board.bell(), bell, PATIENCE);
             }
-            note(&board);
+            note(&board, monotonic_ns(), unix_ns());
         } else {
-            let next = observer.newest_after(Some(last.version()), Some(PATIENCE))?;
-            note(&board);
-            last = next;
+            observer.wait_newer(Some(last.version()), Some(PATIENCE))?;
+            let (awake_ns, awake_unix_ns) = (monotonic_ns(), unix_ns());
+            last = observer.newest()?;
+            board.held_ns().store(monotonic_ns(), Release);
+            note(&board, awake_ns, awake_unix_ns);
         }
     }
     Ok(())
 }
 
-fn note(board: &Board) {
-    let unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
-    board.monotonic_ns().store(monotonic_ns(), Release);
+fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
+}
+
+fn note(board: &Board, monotonic_ns: u64, unix_ns: u64) {
+    board.monotonic_ns().store(monotonic_ns, Release);
     board.unix_ns().store(unix_ns, Release);
     board.woken().fetch_add(1, Release);
 }

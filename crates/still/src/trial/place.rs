@@ -2,11 +2,13 @@
 
 use super::{Error, Result};
 use std::fs::{self, DirBuilder, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const PREFIX: &str = "stillframe-trial-";
+const ATTEMPTS: usize = 8;
 
 /// A directory beside the default root, in which a scene's regions live.
 ///
@@ -23,12 +25,13 @@ impl Place {
         let root = stillframe::inspect::root();
         let parent = root.parent().unwrap_or(Path::new("/dev/shm"));
         sweep(parent);
-        let path = parent.join(format!("{PREFIX}{}", std::process::id()));
-        let call = |verb: &str| Error::system(format!("{verb} {}", path.display()));
-        DirBuilder::new().mode(0o700).create(&path).map_err(call("mkdir"))?;
-        let lock = File::open(&path).map_err(call("open"))?;
-        lock.try_lock()
-            .map_err(|error| Error::System { call: format!("lock {}", path.display()), source: error.into() })?;
+        let mut candidates =
+            (0..ATTEMPTS).map(|attempt| parent.join(format!("{PREFIX}{}-{attempt}", std::process::id())));
+        let found =
+            candidates.find_map(|path| make_locked(&path).map(|lock| lock.map(|lock| (path, lock))).transpose());
+        let (path, lock) = found.unwrap_or_else(|| {
+            Err(Error::Usage(format!("{}/{PREFIX}{}-* are all taken", parent.display(), std::process::id())))
+        })?;
         guard(path.clone(), limit)?;
         Ok(Place { path, _lock: lock })
     }
@@ -48,6 +51,17 @@ impl Drop for Place {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
     }
+}
+
+/// Makes a directory and locks it. None if there is something of that name, which another container's process of the
+/// same number may have made, or if another scene that started at this moment took it for a dead one's.
+fn make_locked(path: &Path) -> Result<Option<File>> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
+        made => made.map_err(Error::system(format!("mkdir {}", path.display())))?,
+    }
+    let lock = File::open(path).ok().filter(|lock| lock.try_lock().is_ok());
+    Ok(lock.filter(|_| path.exists()))
 }
 
 fn allocated_bytes(path: &Path) -> u64 {
