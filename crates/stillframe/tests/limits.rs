@@ -1,0 +1,563 @@
+//! Full file systems, and processes without file descriptors or mappings: a clear error, never a fatal signal, and
+//! everything goes on once there is room again.
+
+#![allow(unsafe_code)]
+
+mod common;
+mod helper;
+
+use common::{Dir, trackers, watchdog};
+use helper::{PLAY_BYTES, Play, check_play, check_play_in_pieces};
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use stillframe::{Error, Family, Observer, Outcome, Region, RegionOptions, Rule};
+
+const FULL: u64 = 64 << 20;
+
+/// A small file system that only this process sees, and a file in it that takes all but some of its space.
+struct Small {
+    path: PathBuf,
+    ballast: File,
+}
+
+impl Small {
+    fn mount(path: &str) -> Small {
+        let text = |text: &str| CString::new(text).unwrap();
+        let (none, root, tmpfs, target) = (text("none"), text("/"), text("tmpfs"), text(path));
+        let size = text(&format!("size={FULL},mode=700"));
+        // SAFETY: all pointers are to strings that live through the calls.
+        unsafe {
+            assert_eq!(libc::unshare(libc::CLONE_NEWNS), 0);
+            let private = libc::MS_REC | libc::MS_PRIVATE;
+            assert_eq!(libc::mount(none.as_ptr(), root.as_ptr(), std::ptr::null(), private, std::ptr::null()), 0);
+            assert_eq!(libc::mount(tmpfs.as_ptr(), target.as_ptr(), tmpfs.as_ptr(), 0, size.as_ptr().cast()), 0);
+        }
+        let ballast = File::create(Path::new(path).join("ballast")).unwrap();
+        Small { path: path.into(), ballast }
+    }
+
+    /// Leaves exactly so many bytes free.
+    fn leave(&self, bytes: u64) {
+        self.ballast.set_len(0).unwrap();
+        let free = self.free();
+        // SAFETY: the call takes numbers only.
+        let taken = unsafe { libc::fallocate(self.ballast.as_raw_fd(), 0, 0, free.saturating_sub(bytes) as i64) };
+        assert!(taken == 0 || free <= bytes);
+        assert!(free < bytes || self.free() == bytes);
+    }
+
+    fn free(&self) -> u64 {
+        // SAFETY: `statvfs` is plain data, valid when zeroed, and the pointer is to a live one.
+        let status = unsafe {
+            let mut status: libc::statvfs = std::mem::zeroed();
+            assert_eq!(libc::fstatvfs(self.ballast.as_raw_fd(), &mut status), 0);
+            status
+        };
+        status.f_bavail * status.f_frsize
+    }
+
+    fn empty(&self) {
+        self.ballast.set_len(0).unwrap();
+    }
+
+    fn options(&self) -> RegionOptions {
+        Region::options().dir(&self.path).threads(2)
+    }
+
+    fn observe(&self) -> Observer {
+        Observer::options().dir(&self.path).open("r").unwrap()
+    }
+}
+
+/// Whether this process may mount. Says why a test did nothing if not.
+fn can_mount() -> bool {
+    // SAFETY: the call touches no memory.
+    let root = unsafe { libc::geteuid() } == 0;
+    let mut child = std::process::Command::new("unshare");
+    let can = root && child.args(["-m", "true"]).status().is_ok_and(|status| status.success());
+    if !can {
+        eprintln!("skipped: only root can mount a small file system");
+    }
+    can
+}
+
+fn run_mounted(role: &str) {
+    watchdog(600);
+    if can_mount() {
+        let dir = Dir::new("small");
+        helper::run(role, &[dir.path().to_str().unwrap()]);
+    }
+}
+
+/// The error says how much is there, how much is needed, and what to do.
+fn check_no_space(error: Error) {
+    assert_eq!(error.family(), Family::Environment, "{error}");
+    let text = error.to_string();
+    let Error::NoSpace { free_bytes, needed_bytes, .. } = error else { panic!("{text}") };
+    assert!(free_bytes < needed_bytes, "{text}");
+    assert!(text.contains(&free_bytes.to_string()) && text.contains(&needed_bytes.to_string()), "{text}");
+    assert!(text.contains("free some"), "{text}");
+}
+
+/// Runs out of space after each number of bytes in turn, frees some, and goes on.
+fn full_after(arguments: &[String]) {
+    let small = Small::mount(&arguments[0]);
+    let mut reached = Vec::new();
+    let mut bytes = 0;
+    loop {
+        small.leave(bytes);
+        let mut failures = 0;
+        let mut play = loop {
+            match Play::try_open(small.options(), "r") {
+                Ok(play) => break play,
+                Err(error) => {
+                    check_no_space(error);
+                    failures += 1;
+                    assert_eq!(failures, 1, "there is room again");
+                    small.empty();
+                }
+            }
+        };
+        let observer = small.observe();
+        let mut last = None;
+        for _ in 0..9 {
+            for part in [Play::write as fn(&mut Play) -> stillframe::Result<()>, |play| play.publish().map(drop)] {
+                while let Err(error) = part(&mut play) {
+                    check_no_space(error);
+                    failures += 1;
+                    // One more when the first frees nothing yet and the loan of the same version fails, too.
+                    assert!(failures <= 1, "there is room again");
+                    // The last version is whole, also for those who come now.
+                    if let Some(last) = last {
+                        let snapshot = small.observe().newest().unwrap();
+                        assert_eq!(snapshot.version(), last);
+                        check_play(&snapshot);
+                    }
+                    small.empty();
+                }
+            }
+            let snapshot = observer.newest().unwrap();
+            assert_eq!(snapshot.version(), play.version);
+            check_play(&snapshot);
+            last = Some(play.version);
+        }
+        reached.push(failures);
+        play.region.unlink().unwrap();
+        if failures == 0 {
+            break;
+        }
+        bytes += if bytes < 16 * 4096 { 4096 } else { 53 * 4096 };
+    }
+    assert!(reached.len() > 30, "{reached:?}");
+}
+
+#[test]
+fn a_full_file_system_is_an_error_wherever_it_is_met() {
+    run_mounted("full_after");
+}
+
+/// Has no free space at all before each step, again and again while windows are shared, held and retired.
+fn full_before(arguments: &[String]) {
+    let small = Small::mount(&arguments[0]);
+    for tracker in trackers() {
+        let mut play = Play::open(small.options().tracker(tracker).rule(Rule::Fail).keep(2), "r");
+        let observer = small.observe();
+        let mut held = Vec::new();
+        let mut failures = 0;
+        for step in 0..60 {
+            small.leave(if step % 3 == 2 { 5 * 4096 } else { 0 });
+            if let Err(error) = play.write() {
+                check_no_space(error);
+                small.empty();
+                play.write().unwrap();
+                small.leave(0);
+            }
+            while let Err(error) = play.publish() {
+                check_no_space(error);
+                failures += 1;
+                held.iter().for_each(check_play);
+                small.empty();
+            }
+            let snapshot = observer.newest().unwrap();
+            check_play(&snapshot);
+            if step % 7 == 0 {
+                held.push(snapshot);
+            }
+            if held.len() > 3 {
+                check_play(&held.remove(step % 3));
+            }
+        }
+        assert!(failures > 5, "{failures}");
+        play.region.unlink().unwrap();
+    }
+}
+
+#[test]
+fn no_free_byte_at_any_time_harms_no_version() {
+    run_mounted("full_before");
+}
+
+/// A producer that recovers on a full file system, with nothing at all to spare.
+fn full_recovery(arguments: &[String]) {
+    let small = Small::mount(&arguments[0]);
+    let mut play = Play::open(small.options(), "r");
+    // Versions that lie scattered over planes, with pages that were never written among them.
+    for _ in 0..23 {
+        play.step();
+    }
+    drop(play);
+    small.leave(0);
+    let observer = small.observe();
+    let mut play = Play::open(small.options(), "r");
+    assert_eq!(play.version, 23);
+    check_play(&observer.newest().unwrap());
+    let mut failures = 0;
+    for _ in 0..4 {
+        play.write().unwrap();
+        while let Err(error) = play.publish() {
+            check_no_space(error);
+            failures += 1;
+            check_play(&observer.newest().unwrap());
+            small.empty();
+        }
+        check_play(&observer.newest().unwrap());
+        small.leave(0);
+    }
+    assert!(failures > 0);
+}
+
+#[test]
+fn a_full_file_system_does_not_keep_a_region_from_being_recovered() {
+    run_mounted("full_recovery");
+}
+
+/// Sparse managed memory, most pages of which exist nowhere, shared while nothing is free.
+fn full_sharing(arguments: &[String]) {
+    let small = Small::mount(&arguments[0]);
+    for tracker in trackers() {
+        let mut region = small.options().tracker(tracker).create("r").unwrap();
+        let array = region.array::<u64>("a", &[4 * 512 * 512]).unwrap();
+        for version in 1..=80 {
+            small.empty();
+            let slice = region.slice_mut(&array);
+            for page in (0..2048).step_by(if version < 3 { 3 } else { 512 }) {
+                slice[page * 512 + 5] = version;
+            }
+            if version > 4 {
+                small.leave(16 * 4096);
+            }
+            region.publish(version).commit().unwrap();
+            // The parts of the array that were never written are touched for the first time on a full file system.
+            small.leave(0);
+            if version % 10 == 0 {
+                region.slice_mut(&array)[(version as usize * 7 + 1) * 512] = version;
+            }
+            let snapshot = small.observe().newest().unwrap();
+            assert_eq!(snapshot.slice::<u64>("a").unwrap()[5], version);
+        }
+        region.unlink().unwrap();
+    }
+}
+
+#[test]
+fn sharing_windows_on_a_full_file_system_is_left_undone() {
+    run_mounted("full_sharing");
+}
+
+/// The rules at a full file system are those at the bound.
+fn full_rules(arguments: &[String]) {
+    let small = Small::mount(&arguments[0]);
+    let mut region = small.options().rule(Rule::Skip).create("r").unwrap();
+    let array = region.array::<u64>("a", &[100 * 512]).unwrap();
+    let mut publish = |version: u64| {
+        region.slice_mut(&array).fill(version);
+        region.publish(version).commit()
+    };
+    publish(1).unwrap();
+    let held = small.observe().newest().unwrap();
+    publish(2).unwrap();
+    let also_held = small.observe().newest().unwrap();
+    small.leave(0);
+    assert_eq!(publish(3).unwrap().outcome, Outcome::Skipped);
+    assert_eq!(small.observe().newest().unwrap().version(), 2);
+    drop(held);
+    assert_eq!(publish(4).unwrap().outcome, Outcome::Published);
+    assert_eq!(also_held.slice::<u64>("a").unwrap(), [2; 100 * 512]);
+    assert_eq!(small.observe().newest().unwrap().slice::<u64>("a").unwrap(), [4; 100 * 512]);
+}
+
+#[test]
+fn a_full_file_system_is_a_bound() {
+    run_mounted("full_rules");
+}
+
+fn set_files(limit: u64) {
+    let limit = libc::rlimit { rlim_cur: limit, rlim_max: 1024 };
+    // SAFETY: the pointer is to a live value.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+}
+
+fn check_no_files(error: Error) {
+    let text = error.to_string();
+    assert!(matches!(error, Error::NoFiles { .. }), "{text}");
+    assert!(text.contains("ulimit -n"), "{text}");
+}
+
+/// Has each number of file descriptors in turn, gets more after the first error, and goes on.
+fn few_files(arguments: &[String]) {
+    let dir = Path::new(&arguments[0]);
+    let mut limit = 3;
+    loop {
+        let mut failures = 0;
+        let mut more = |error| {
+            check_no_files(error);
+            failures += 1;
+            assert_eq!(failures, 1, "there are enough again");
+            set_files(1024);
+        };
+        set_files(limit);
+        let mut play = loop {
+            match Play::try_open(Region::options().dir(dir).threads(2), "r") {
+                Ok(play) => break play,
+                Err(error) => more(error),
+            }
+        };
+        let observer = loop {
+            match Observer::options().dir(dir).open("r") {
+                Ok(observer) => break observer,
+                Err(error) => more(error),
+            }
+        };
+        let mut held = Vec::new();
+        for _ in 0..8 {
+            while let Err(error) = play.write() {
+                more(error);
+            }
+            while let Err(error) = play.publish() {
+                more(error);
+            }
+            let snapshot = loop {
+                match observer.newest() {
+                    Ok(snapshot) => break snapshot,
+                    Err(error) => more(error),
+                }
+            };
+            // What an observer could hold it can read, whatever happens.
+            check_play(&snapshot);
+            check_play_in_pieces(&snapshot);
+            held.push(snapshot);
+        }
+        play.region.unlink().unwrap();
+        if failures == 0 {
+            break;
+        }
+        limit += 1;
+    }
+    assert!(limit > 12, "{limit}");
+}
+
+#[test]
+fn running_out_of_file_descriptors_is_an_error_wherever_it_happens() {
+    watchdog(600);
+    let dir = Dir::new("files");
+    helper::run("few_files", &[dir.path().to_str().unwrap()]);
+}
+
+/// Address ranges that use up all mappings of this process but some.
+struct Crowd {
+    address: usize,
+    pages: usize,
+    protected: usize,
+}
+
+impl Crowd {
+    fn new() -> Crowd {
+        let count = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
+        let pages = 2 * count.trim().parse::<usize>().unwrap();
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: the kernel chooses free addresses.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), pages * 4096, libc::PROT_NONE, flags, -1, 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        Crowd { address: at as usize, pages, protected: 0 }
+    }
+
+    fn protect(&self, index: usize, protection: i32) -> bool {
+        // SAFETY: the page belongs to the range that was mapped for this, and nothing is in it.
+        unsafe { libc::mprotect((self.address + (2 * index + 1) * 4096) as *mut libc::c_void, 4096, protection) == 0 }
+    }
+
+    /// Leaves about twice this many mappings.
+    fn leave(&mut self, pairs: usize) {
+        // A page that differs from its neighbours splits their mapping, until no more can be.
+        while 2 * self.protected + 2 < self.pages && self.protect(self.protected, libc::PROT_READ) {
+            self.protected += 1;
+        }
+        for _ in 0..pairs.min(self.protected) {
+            self.protected -= 1;
+            assert!(self.protect(self.protected, libc::PROT_NONE));
+        }
+    }
+}
+
+fn check_no_mappings(error: Error) {
+    let text = error.to_string();
+    // Where the kernel has no mapping left it may refuse a tracker, too.
+    assert!(matches!(error, Error::NoMappings { .. }), "{text}");
+    assert!(text.contains("vm.max_map_count"), "{text}");
+}
+
+/// Has each small number of mappings in turn, gets more after the first error, and goes on.
+fn few_mappings(arguments: &[String]) {
+    let dir = Path::new(&arguments[0]);
+    let mut crowd = Crowd::new();
+    let mut failed = 0;
+    for pairs in 0..40 {
+        let mut failures = 0;
+        let options = || Region::options().dir(dir).threads(1);
+        crowd.leave(pairs);
+        let mut more = |crowd: &mut Crowd, error| {
+            check_no_mappings(error);
+            failures += 1;
+            assert_eq!(failures, 1, "there are enough again");
+            crowd.leave(2000);
+        };
+        let mut play = loop {
+            match Play::try_open(options(), "r") {
+                Ok(play) => break play,
+                Err(error) => more(&mut crowd, error),
+            }
+        };
+        let observer = loop {
+            match Observer::options().dir(dir).open("r") {
+                Ok(observer) => break observer,
+                Err(error) => more(&mut crowd, error),
+            }
+        };
+        for _ in 0..20 {
+            while let Err(error) = play.write() {
+                more(&mut crowd, error);
+            }
+            while let Err(error) = play.publish() {
+                more(&mut crowd, error);
+            }
+            let snapshot = observer.newest().unwrap();
+            while let Err(error) = snapshot.slice::<u64>("managed") {
+                more(&mut crowd, error);
+            }
+            let mut read = vec![0; 4096 * 600];
+            while let Err(error) = snapshot.read("managed", 0, &mut read) {
+                more(&mut crowd, error);
+            }
+            while let Err(error) = snapshot.slice::<u64>("tracked").and(snapshot.slice::<u64>("loaned")) {
+                more(&mut crowd, error);
+            }
+            if snapshot.variable("extra").is_ok() {
+                while let Err(error) = snapshot.slice::<u64>("extra") {
+                    more(&mut crowd, error);
+                }
+            }
+            check_play(&snapshot);
+        }
+        failed += failures;
+        play.region.unlink().unwrap();
+    }
+    assert!(failed > 5, "{failed}");
+}
+
+#[test]
+fn running_out_of_mappings_is_an_error_wherever_it_happens() {
+    watchdog(600);
+    let dir = Dir::new("mappings");
+    helper::run("few_mappings", &[dir.path().to_str().unwrap()]);
+}
+
+/// Publishes that fail for want of mappings, wherever: what was dirty is part of the next version all the same.
+fn mappings_in_collection(arguments: &[String]) {
+    let dir = Path::new(&arguments[0]);
+    for tracker in trackers() {
+        let mut crowd = Crowd::new();
+        let mut region = Region::options().dir(dir).tracker(tracker).threads(1).keep(3).create("r").unwrap();
+        let array = region.array::<u64>("a", &[100 * 512]).unwrap();
+        let tracked = region.track::<u64>("t").unwrap();
+        let mut buffer = vec![0u64; 100 * 512 + 300];
+        let mut failures = 0;
+        for version in 1..60 {
+            region.slice_mut(&array)[version as usize * 512] = version;
+            // Pages at the ends of an array are compared with the planes they lie in, which takes a mapping of each.
+            buffer[100] = version;
+            buffer[version as usize * 512] = version;
+            let end = buffer.len() - 7;
+            buffer[end - 1] = version;
+            if version > 3 {
+                crowd.leave(0);
+            }
+            let slice = &buffer[100..end];
+            if let Err(error) = region.publish(version).tracked(&tracked, slice, &[slice.len()]).commit() {
+                check_no_mappings(error);
+                failures += 1;
+                crowd.leave(100);
+                region.publish(version).tracked(&tracked, slice, &[slice.len()]).commit().unwrap();
+            }
+            crowd.leave(100);
+            let snapshot = Observer::options().dir(dir).open("r").unwrap().newest().unwrap();
+            assert!(snapshot.slice::<u64>("a").unwrap() == region.slice(&array), "version {version}");
+            assert!(snapshot.slice::<u64>("t").unwrap() == slice, "version {version}");
+        }
+        helper::say(&format!("{tracker} {failures}"));
+        region.unlink().unwrap();
+    }
+}
+
+#[test]
+fn a_publish_without_mappings_forgets_no_dirty_page() {
+    watchdog(600);
+    let dir = Dir::new("collection");
+    let said = helper::run("mappings_in_collection", &[dir.path().to_str().unwrap()]);
+    assert!(said.iter().any(|line| !line.ends_with(" 0")), "{said:?}");
+}
+
+/// Loans that fail take nothing with them.
+fn mappings_for_loans(arguments: &[String]) {
+    let dir = Path::new(&arguments[0]);
+    let mut region = Region::options().dir(dir).threads(1).create("r").unwrap();
+    let loaned = region.loaned::<u64>("l", &[100 * 512]).unwrap();
+    let mut crowd = Crowd::new();
+    for version in 1..40 {
+        crowd.leave(0);
+        if let Err(error) = region.loan(&loaned) {
+            check_no_mappings(error);
+        }
+        crowd.leave(50);
+        let mut loan = region.loan(&loaned).unwrap();
+        loan.fill(version);
+        loan.submit();
+        region.publish(version).commit().unwrap();
+    }
+    assert!(region.statistics().plane_bytes <= 3 * 100 * 4096, "{:?}", region.statistics());
+    region.unlink().unwrap();
+}
+
+#[test]
+fn a_loan_that_cannot_be_mapped_takes_no_memory() {
+    watchdog(600);
+    let dir = Dir::new("loans");
+    helper::run("mappings_for_loans", &[dir.path().to_str().unwrap()]);
+}
+
+#[test]
+fn helper_process() {
+    assert_eq!(PLAY_BYTES / 4096, (600 + 41 + 20 + 5 + 3) as u64);
+    helper::enter(&[
+        ("full_after", full_after),
+        ("full_before", full_before),
+        ("full_recovery", full_recovery),
+        ("full_sharing", full_sharing),
+        ("full_rules", full_rules),
+        ("few_files", few_files),
+        ("few_mappings", few_mappings),
+        ("mappings_in_collection", mappings_in_collection),
+        ("mappings_for_loans", mappings_for_loans),
+    ]);
+}
