@@ -6,7 +6,7 @@ use crate::snapshot::Snapshot;
 use crate::{Error, Result};
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use stillframe_kernel::{futex, map::Mapping};
 use stillframe_protocol::{self as protocol, Board, Leased, State};
 use stillframe_segment::head;
-use stillframe_segment::{Corrupt, Schema, WINDOW_BYTES, table};
+use stillframe_segment::{Corrupt, PLANES_MAX, Schema, WINDOW_BYTES, table};
 
 /// Longest sleep before a waiting observer looks whether the producer still lives.
 const WAIT_SLICE: Duration = Duration::from_millis(50);
@@ -100,19 +100,23 @@ pub(crate) struct Shared {
     pub(crate) head: Head,
     pub(crate) leases: LeaseFile,
     tables: File,
+    /// Device and inode of the head.
+    identity: (u64, u64),
     caches: Mutex<Caches>,
 }
 
 #[derive(Debug, Default)]
 struct Caches {
     schemas: HashMap<u32, Arc<Schema>>,
-    planes: HashMap<u8, PlaneMap>,
+    /// The planes there were when a version was last held. They are opened with the hold, because their names may be gone,
+    /// or those of another region, when they are first read.
+    planes: Vec<PlaneMap>,
 }
 
 #[derive(Debug, Clone)]
 struct PlaneMap {
     file: Arc<File>,
-    map: Arc<Mapping>,
+    map: Option<Arc<Mapping>>,
 }
 
 /// A version that exists.
@@ -153,7 +157,12 @@ impl Shared {
         let tables = open(table::FILE)?;
         let leases = LeaseFile::new(open(LEASE_FILE)?, dir.join(LEASE_FILE), name);
         let caches = Mutex::new(Caches::default());
-        Ok(Shared { name: name.into(), dir: dir.to_path_buf(), head, leases, tables, caches })
+        let meta = head_file.metadata().map_err(|error| Error::io("fstat", &dir.join(head::FILE), error))?;
+        let identity = (meta.dev(), meta.ino());
+        let shared = Shared { name: name.into(), dir: dir.to_path_buf(), head, leases, tables, identity, caches };
+        // A region that was replaced while its files were opened is opened anew, or waited for.
+        shared.check_names().map_err(|_| missing())?;
+        Ok(shared)
     }
 
     fn caches(&self) -> MutexGuard<'_, Caches> {
@@ -168,7 +177,9 @@ impl Shared {
         if let Some(schema) = self.caches().schemas.get(&number) {
             return Ok(schema.clone());
         }
-        let schema = Arc::new(read_schema(&self.dir, number)?);
+        let schema = read_schema(&self.dir, number);
+        self.check_names()?;
+        let schema = Arc::new(schema?);
         let mut caches = self.caches();
         // Old schemas are read again if they are ever needed again.
         if caches.schemas.len() >= 64 {
@@ -197,25 +208,58 @@ impl Shared {
     /// A map of a whole plane that reaches at least to `end`, and its file.
     pub(crate) fn plane(&self, plane: u8, end: u64) -> Result<(Arc<Mapping>, Arc<File>)> {
         let mut caches = self.caches();
-        if let Some(known) = caches.planes.get(&plane)
-            && known.map.bytes() as u64 >= end
+        if let Some(PlaneMap { file, map: Some(map) }) = caches.planes.get(plane as usize)
+            && map.bytes() as u64 >= end
         {
-            return Ok((known.map.clone(), known.file.clone()));
+            return Ok((map.clone(), file.clone()));
         }
         let name = plane_file(plane as usize);
         let path = self.dir.join(&name);
-        let file = match caches.planes.get(&plane) {
-            Some(known) => known.file.clone(),
-            None => Arc::new(File::open(&path).map_err(|error| Error::io("open", &path, error))?),
+        let Some(known) = caches.planes.get_mut(plane as usize) else {
+            self.check_names()?;
+            let corrupt = Corrupt::new(&name, 0, "a plane that a version uses", "no such file");
+            return Err(Error::Corrupt { dir: self.dir.clone(), corrupt });
         };
+        let file = known.file.clone();
         // Bytes past the end of the file would be a fatal signal at the first touch.
         let length = check_length(&file, &self.dir, &name, end)?;
         let bytes = length / WINDOW_BYTES as u64 * WINDOW_BYTES as u64;
         let map = Mapping::shared(&file, 0, bytes.max(end) as usize, false)
             .map_err(|failure| Error::system(&path, failure))?;
-        let known = PlaneMap { file, map: Arc::new(map) };
-        caches.planes.insert(plane, known.clone());
-        Ok((known.map, known.file))
+        let map = Arc::new(map);
+        known.map = Some(map.clone());
+        Ok((map, file))
+    }
+
+    /// Opens the planes that came since the last call. All that a version uses exist when it is held.
+    pub(crate) fn open_planes(&self) -> Result<()> {
+        let mut caches = self.caches();
+        let known = caches.planes.len();
+        while caches.planes.len() < PLANES_MAX {
+            let path = self.dir.join(plane_file(caches.planes.len()));
+            match File::open(&path) {
+                Ok(file) => caches.planes.push(PlaneMap { file: Arc::new(file), map: None }),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
+                Err(error) => return Err(Error::io("open", &path, error)),
+            }
+        }
+        if caches.planes.len() > known
+            && let Err(error) = self.check_names()
+        {
+            caches.planes.truncate(known);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Whether the files opened by name before this call are of this region, rather than of none or of a later one of the
+    /// same name: of all names the head's goes first and comes first.
+    fn check_names(&self) -> Result<()> {
+        let there = std::fs::metadata(self.dir.join(head::FILE));
+        if there.is_ok_and(|there| (there.dev(), there.ino()) == self.identity) {
+            return Ok(());
+        }
+        Err(Error::NoRegion { region: self.name.clone(), dir: self.dir.parent().unwrap_or(&self.dir).to_path_buf() })
     }
 }
 

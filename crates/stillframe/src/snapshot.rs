@@ -140,6 +140,7 @@ impl Snapshot {
             })
             .collect::<std::result::Result<Vec<_>, _>>()
             .map_err(|c| shared.corrupt(c))?;
+        shared.open_planes()?;
         let schema = shared.schema(descriptor.schema)?;
         let mut variables = Vec::with_capacity(manifest.extents.len());
         for (index, extent) in manifest.extents.into_iter().enumerate() {
