@@ -36,6 +36,8 @@ impl Ticket {
 pub(crate) struct OpenLoan {
     pub(crate) ticket: Ticket,
     pub(crate) assignments: Vec<Assignment>,
+    /// Serial number of the place it lies in, which is no longer the variable's after a resize.
+    pub(crate) place: u64,
 }
 
 /// Slots on loan, as bytes. What they hold at first is unspecified: write all of them.
@@ -189,6 +191,7 @@ impl crate::producer::Producer {
         let Some(source) = state.current.and_then(|index| state.sources.get(index)) else {
             return Err(Error::NoVersion { region: self.name.clone() });
         };
+        let place = source.place.serial;
         let (window, windows, bytes) = (source.place.window, source.place.windows, source.bytes);
         let pages: Vec<_> = (0..source.windows()).map(|window| source.valid(window)).collect();
         let mut plane = 0;
@@ -220,12 +223,12 @@ impl crate::producer::Producer {
         let (map, after) = match maps {
             Ok(maps) => maps,
             Err(error) => {
-                self.free_loan(&OpenLoan { ticket, assignments });
+                self.free_loan(&OpenLoan { ticket, assignments, place });
                 return Err(error);
             }
         };
         if let Some(state) = self.variables.get_mut(&id) {
-            state.loans.push(OpenLoan { ticket: ticket.clone(), assignments });
+            state.loans.push(OpenLoan { ticket: ticket.clone(), assignments, place });
         }
         Ok(LoanBytes::new(map, bytes, ticket, after))
     }

@@ -51,6 +51,14 @@ struct Job {
     assignments: std::ops::Range<usize>,
 }
 
+/// The submitted loans of a variable, as indices, and the one that the next version shows.
+#[derive(Debug)]
+struct Submitted {
+    id: u32,
+    loans: Vec<usize>,
+    shown: Option<usize>,
+}
+
 impl Producer {
     pub(crate) fn publish(&mut self, number: u64, inputs: &[Input], attributes: &Attributes) -> Result<Published> {
         let begin = Instant::now();
@@ -364,9 +372,8 @@ impl Producer {
         if self.schema_changed {
             self.write_schema()?;
         }
-        let loans = self.submitted_loans();
-        let words = self.make_table(plan, &loans)?;
-        let words = Arc::new(words);
+        let submitted = self.submitted_loans();
+        let words = Arc::new(self.make_table(plan, &self.shown_slots(&submitted))?);
         let described = self.describe(number, words.clone(), attributes, dirty_pages);
         if described.is_err() {
             self.release_table(&words);
@@ -379,7 +386,7 @@ impl Producer {
         self.table = version.table.clone();
         self.versions.push(version);
         self.head.ring();
-        self.take_loans();
+        self.take_loans(&submitted);
         Ok(copied)
     }
 
@@ -542,30 +549,40 @@ impl Producer {
         })
     }
 
-    /// The slots of the last submitted loan of each variable.
-    fn submitted_loans(&self) -> Vec<Assignment> {
-        let last = |loans: &Vec<crate::loan::OpenLoan>| {
-            loans.iter().rev().find(|loan| loan.ticket.is_submitted()).map(|loan| loan.assignments.clone())
-        };
-        self.variables.values().filter_map(|state| last(&state.loans)).flatten().collect()
+    /// The loans submitted by now. Others may be submitted at any time, by other threads: they are for later versions.
+    fn submitted_loans(&self) -> Vec<Submitted> {
+        let submitted = self.variables.iter().map(|(id, state)| {
+            let place = state.current.and_then(|index| state.sources.get(index)).map(|source| source.place.serial);
+            let loans: Vec<usize> =
+                (0..state.loans.len()).filter(|index| state.loans[*index].ticket.is_submitted()).collect();
+            // A loan that lies where the variable was before a resize is of no use.
+            let shown = loans.iter().copied().rfind(|index| Some(state.loans[*index].place) == place);
+            Submitted { id: *id, loans, shown }
+        });
+        submitted.filter(|submitted| !submitted.loans.is_empty()).collect()
     }
 
-    /// Ends the loans that the version just committed shows, or that newer ones replaced.
-    fn take_loans(&mut self) {
-        let ids: Vec<u32> =
-            self.variables.iter().filter(|(_, state)| !state.loans.is_empty()).map(|(id, _)| *id).collect();
-        for id in ids {
-            self.end_loans(id);
-            let Some(state) = self.variables.get_mut(&id) else { continue };
-            let (submitted, open): (Vec<_>, Vec<_>) =
-                std::mem::take(&mut state.loans).into_iter().partition(|loan| loan.ticket.is_submitted());
-            state.loans = open;
-            // The last one is in the version, so its slots stay in use.
-            let replaced = submitted.len().saturating_sub(1);
-            for loan in &submitted[..replaced] {
-                self.free_loan(loan);
+    fn shown_slots(&self, submitted: &[Submitted]) -> Vec<Assignment> {
+        let slots =
+            |submitted: &Submitted| Some(&self.variables.get(&submitted.id)?.loans[submitted.shown?].assignments);
+        submitted.iter().filter_map(slots).flatten().copied().collect()
+    }
+
+    /// Ends the loans that the version just committed shows, or that those replaced.
+    fn take_loans(&mut self, submitted: &[Submitted]) {
+        for Submitted { id, loans, shown } in submitted {
+            for index in loans.iter().rev() {
+                let Some(state) = self.variables.get_mut(id) else { continue };
+                let loan = state.loans.remove(*index);
+                // The one that is shown is in the version, so its slots stay in use.
+                if Some(*index) != *shown {
+                    self.free_loan(&loan);
+                }
             }
         }
+        let ids: Vec<u32> =
+            self.variables.iter().filter(|(_, state)| !state.loans.is_empty()).map(|(id, _)| *id).collect();
+        ids.into_iter().for_each(|id| self.end_loans(id));
     }
 
     /// After the commit: lets old versions go, shares cold windows, gives idle memory back. The version is published, so
