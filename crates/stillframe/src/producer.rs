@@ -328,6 +328,7 @@ impl Producer {
         match found {
             Some(dormant) if matches && !state.kind.is_tracked() => self.adopt(&mut state, &dormant.extent, bytes)?,
             Some(dormant) => {
+                self.clear_windows(dormant.extent.window, dormant.extent.windows().max(1) as u32);
                 self.space.give_back(dormant.extent.window, dormant.extent.windows() as u32);
                 if !state.kind.is_tracked() {
                     self.furnish(&mut state, bytes)?;
