@@ -45,8 +45,10 @@ pub(crate) struct VariableState {
     pub(crate) shape: Vec<usize>,
     pub(crate) order: crate::Order,
     pub(crate) sources: Vec<Source>,
-    /// The source whose content the newest version shows.
+    /// The source whose content the next version shows, unless the variable is tracked and left out of it.
     pub(crate) current: Option<usize>,
+    /// Where the newest version of this producer has a tracked variable.
+    pub(crate) shown: Option<Extent>,
     pub(crate) loans: Vec<OpenLoan>,
     pub(crate) loan_maps: Vec<Arc<LoanMap>>,
 }
@@ -73,6 +75,8 @@ pub(crate) struct Producer {
     pub(crate) copier: Copier,
     pub(crate) variables: BTreeMap<u32, VariableState>,
     pub(crate) dormant: Vec<Dormant>,
+    /// Windows of sources that are no more, which go with the next version that does not show them.
+    pub(crate) leaving: Vec<(u32, u32)>,
     /// In the order of their publishing; the last is the newest.
     pub(crate) versions: Vec<Version>,
     /// Window table of the newest version.
@@ -133,6 +137,7 @@ impl Producer {
             tracker,
             variables: BTreeMap::new(),
             dormant: Vec::new(),
+            leaving: Vec::new(),
             versions: Vec::new(),
             table: Arc::new(Vec::new()),
             sequence: 0,
@@ -322,6 +327,7 @@ impl Producer {
             shape,
             sources: Vec::new(),
             current: None,
+            shown: None,
             loans: Vec::new(),
             loan_maps: Vec::new(),
         };
@@ -421,12 +427,37 @@ impl Producer {
         table[(window as usize).min(end)..end].fill(u32::from(ZERO_PLANE));
     }
 
-    /// Drops the variables of the recovered version that were not declared again.
-    pub(crate) fn drop_dormant(&mut self) {
-        for dormant in std::mem::take(&mut self.dormant) {
-            let (window, windows) = (dormant.extent.window, dormant.extent.windows() as u32);
-            self.clear_windows(window, windows.max(1));
-            self.space.give_back(window, windows);
+    /// Lets go of a source of a tracked variable when the next version is there. Until then the newest may be all there is
+    /// of its content.
+    pub(crate) fn leave_source(&mut self, source: Source) {
+        self.tracker.unwatch(&source.memory, source.watch);
+        self.leaving.push((source.place.window, source.place.windows));
+    }
+
+    /// The windows that a version with these extents leaves out: of sources that are no more or will be copied whole when
+    /// they are used again, and of variables of the recovered version that were not declared again.
+    pub(crate) fn left_windows(&self, extents: &[Extent]) -> Vec<(u32, u32)> {
+        let stale = self.variables.values().flat_map(|state| &state.sources).filter(|source| source.stale);
+        let dormant = self.dormant.iter().map(|dormant| &dormant.extent);
+        let mut left = self.leaving.clone();
+        left.extend(stale.map(|source| (source.place.window, source.place.windows)));
+        left.extend(dormant.map(|extent| (extent.window, extent.windows().max(1) as u32)));
+        left.retain(|(window, _)| extents.iter().all(|extent| extent.window != *window));
+        left
+    }
+
+    /// Gives back what the version just committed left out for good.
+    pub(crate) fn drop_left(&mut self, extents: &[Extent]) {
+        let Producer { leaving, dormant, space, .. } = self;
+        leaving.retain(|(window, windows)| {
+            let stays = extents.iter().any(|extent| extent.window == *window);
+            if !stays {
+                space.give_back(*window, *windows);
+            }
+            stays
+        });
+        for dormant in dormant.drain(..) {
+            space.give_back(dormant.extent.window, dormant.extent.windows() as u32);
         }
     }
 

@@ -14,7 +14,7 @@
 use crate::mask::Mask;
 use crate::place::{Source, Working};
 use crate::planes::Assignment;
-use crate::producer::{Producer, Version, expand};
+use crate::producer::{Producer, VariableState, Version, expand};
 use crate::region::{Attributes, Outcome, Published};
 use crate::tracker::{TrackerKind, Watch};
 use crate::{Error, Order, Result, Rule, files};
@@ -68,17 +68,20 @@ impl Producer {
         {
             return Err(Error::NotIncreasing { region: self.name.clone(), version: number, newest });
         }
-        self.drop_dormant();
         for input in inputs {
             self.take_input(input)?;
         }
         points::hit("publish.begin");
-        let mut jobs = self.collect(inputs)?;
+        let mut jobs = Vec::with_capacity(self.variables.len());
+        if let Err(error) = self.collect(inputs, &mut jobs) {
+            self.remember(&jobs);
+            return Err(error);
+        }
         points::hit("publish.collected");
         let dirty_pages: usize = jobs.iter().map(|job| job.dirty).sum();
         let mut plan = Vec::new();
         let result = self.with_room(&mut |producer, out| producer.assign(&mut jobs, out), &mut plan).and_then(|room| {
-            if room { self.write(number, &jobs, &plan, attributes, dirty_pages).map(Some) } else { Ok(None) }
+            if room { self.write(number, inputs, &jobs, &plan, attributes, dirty_pages).map(Some) } else { Ok(None) }
         });
         let copied_pages = match result {
             Ok(Some(copied)) => copied,
@@ -159,7 +162,7 @@ impl Producer {
                         Some(current) if current > victim => Some(current - 1),
                         other => other,
                     };
-                    self.drop_source(source);
+                    self.leave_source(source);
                 }
                 // A quarter more than needed, so that arrays that grow a little at a time keep their place.
                 let room = if windows_needed > 1 { windows_needed + windows_needed / 4 } else { 1 };
@@ -184,16 +187,13 @@ impl Producer {
             let source = &mut state.sources[old];
             if source.written_percent >= 50 {
                 source.stale = true;
-                let (window, windows) = (source.place.window, source.place.windows);
-                self.clear_windows(window, windows);
             }
         }
         Ok(())
     }
 
-    /// Finds the dirty pages of everything that may have changed.
-    fn collect(&mut self, inputs: &[Input]) -> Result<Vec<Job>> {
-        let mut jobs = Vec::with_capacity(self.variables.len());
+    /// Finds the dirty pages of everything that may have changed. On an error the jobs have those found until then.
+    fn collect(&mut self, inputs: &[Input], jobs: &mut Vec<Job>) -> Result<()> {
         let Producer { variables, tracker, tables, table, planes, .. } = self;
         for (id, state) in variables.iter_mut() {
             let given = !state.kind.is_tracked() || inputs.iter().any(|input| input.id == *id);
@@ -205,6 +205,7 @@ impl Producer {
             let mut collected = std::mem::take(&mut source.collected);
             let found = tracker.collect(&source.memory, &mut source.watch, &source.sticky, &mut collected);
             source.collected = collected;
+            jobs.push(Job { id: *id, source: index, dirty: 0, assignments: 0..0 });
             found?;
             if source.stale {
                 source.stale = false;
@@ -234,10 +235,11 @@ impl Producer {
                 source.collected.dirty[window] = dirty;
             }
             source.written_percent = written_pages * 100 / source.memory.pages.max(1);
-            jobs.push(Job { id: *id, source: index, dirty: dirty_pages, assignments: 0..0 });
+            if let Some(job) = jobs.last_mut() {
+                job.dirty = dirty_pages;
+            }
         }
-        tracker.finish()?;
-        Ok(jobs)
+        tracker.finish()
     }
 
     /// Keeps the dirty pages of a publish that did not happen for the next one.
@@ -362,6 +364,7 @@ impl Producer {
     fn write(
         &mut self,
         number: u64,
+        inputs: &[Input],
         jobs: &[Job],
         plan: &[Assignment],
         attributes: &Attributes,
@@ -373,8 +376,9 @@ impl Producer {
             self.write_schema()?;
         }
         let submitted = self.submitted_loans();
-        let words = Arc::new(self.make_table(plan, &self.shown_slots(&submitted))?);
-        let described = self.describe(number, words.clone(), attributes, dirty_pages);
+        let extents = self.extents(inputs);
+        let words = Arc::new(self.make_table(plan, &self.shown_slots(&submitted), &extents)?);
+        let described = self.describe(number, words.clone(), &extents, attributes, dirty_pages);
         if described.is_err() {
             self.release_table(&words);
         }
@@ -386,6 +390,12 @@ impl Producer {
         self.table = version.table.clone();
         self.versions.push(version);
         self.head.ring();
+        self.drop_left(&extents);
+        for extent in extents {
+            if let Some(state) = self.variables.get_mut(&extent.variable) {
+                state.shown = Some(extent);
+            }
+        }
         self.take_loans(&submitted);
         Ok(copied)
     }
@@ -427,9 +437,12 @@ impl Producer {
     }
 
     /// The window table of the version to come. Every block it names is counted for it.
-    fn make_table(&mut self, plan: &[Assignment], loans: &[Assignment]) -> Result<Vec<u32>> {
+    fn make_table(&mut self, plan: &[Assignment], loans: &[Assignment], extents: &[Extent]) -> Result<Vec<u32>> {
         let mut words = Vec::clone(&self.table);
         words.resize(self.space.windows(), u32::from(ZERO_PLANE));
+        for (window, windows) in self.left_windows(extents) {
+            words[window as usize..(window + windows) as usize].fill(u32::from(ZERO_PLANE));
+        }
         for word in words.iter().filter(|word| **word & SUBTABLE != 0) {
             self.tables.retain(word & !SUBTABLE, WINDOW_PAGES);
         }
@@ -480,33 +493,40 @@ impl Producer {
         }
     }
 
+    /// Where the version to come has its variables.
+    fn extents(&self, inputs: &[Input]) -> Vec<Extent> {
+        let extent = |state: &VariableState| {
+            let given = !state.kind.is_tracked() || inputs.iter().any(|input| input.id == state.meta.id);
+            if !given {
+                // What it was given for publishes that failed since is not what any version shows.
+                return state.shown.clone();
+            }
+            let source = state.sources.get(state.current?)?;
+            Some(Extent {
+                variable: state.meta.id,
+                order: state.order,
+                shape: state.shape.iter().map(|n| *n as u64).collect(),
+                window: source.place.window,
+                page_offset: source.page_offset as u16,
+                bytes: source.bytes as u64,
+                place: source.place.serial,
+            })
+        };
+        self.variables.values().filter_map(extent).collect()
+    }
+
     /// Writes manifest, window table and descriptor of the version to come.
     fn describe(
         &mut self,
         number: u64,
         words: Arc<Vec<u32>>,
+        extents: &[Extent],
         attributes: &Attributes,
         dirty_pages: usize,
     ) -> Result<Version> {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
-        let extents: Vec<Extent> = self
-            .variables
-            .values()
-            .filter_map(|state| {
-                let source = state.sources.get(state.current?)?;
-                Some(Extent {
-                    variable: state.meta.id,
-                    order: state.order,
-                    shape: state.shape.iter().map(|n| *n as u64).collect(),
-                    window: source.place.window,
-                    page_offset: source.page_offset as u16,
-                    bytes: source.bytes as u64,
-                    place: source.place.serial,
-                })
-            })
-            .collect();
-        Manifest::encode(&extents, attributes, &mut bytes);
+        Manifest::encode(extents, attributes, &mut bytes);
         let manifest_bytes = bytes.len();
         let manifest_crc = table::checksum(&bytes);
         let manifest = self.tables.take(manifest_bytes)?;
