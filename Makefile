@@ -31,7 +31,7 @@ rust: ## unit, property, documentation and command-line tests
 
 crash: ## producers and observers killed at every named point
 	scripts/setup.sh
-	CARGO_TARGET_DIR=target/points cargo test -p stillframe --features points --test crash
+	CARGO_TARGET_DIR=target/points cargo test -p stillframe --features points --test kill
 
 model: ## the publish, lease and retire protocol under a model checker
 	scripts/setup.sh
@@ -48,7 +48,7 @@ kernels: ## the suite of the trackers on another kernel, under emulation
 
 readme: ## the commands and programs of the README and docs/start.md, run as printed
 	scripts/setup.sh python
-	tests/readme.sh
+	PYTHON=$(PYTHON) tests/readme.py
 
 quick: ## every benchmark and both demonstrations in their short form
 	scripts/setup.sh demo
@@ -66,7 +66,7 @@ bench: ## all benchmarks at full size; takes about half an hour
 
 soak: ## the crash and tracker tests at length
 	scripts/setup.sh
-	STILLFRAME_TEST_KILLS=1000 CARGO_TARGET_DIR=target/points cargo test --release -p stillframe --features points --test crash
+	STILLFRAME_TEST_KILLS=1000 CARGO_TARGET_DIR=target/points cargo test --release -p stillframe --features points --test kill
 	STILLFRAME_TEST_VERSIONS=3000 cargo test --release -p stillframe --test trackers
 
 clean: ## remove what was built

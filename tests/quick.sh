@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Runs every benchmark and both demonstrations in their short form and checks what they print and leave.
+# Nothing here judges a speed: that is what the full benchmarks are for.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=target/venv/bin/python
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+timeout 600 target/release/still bench all --quick --json > "$out/bench.jsonl"
+"$python" - "$out/bench.jsonl" <<'PY'
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+for row in rows:
+    assert {"bench", "case", "value", "unit", "baseline", "ratio"} <= row.keys(), row
+    # With nothing dirty there may be nothing to measure; a negative time is a mistake all the same.
+    assert row["value"] >= 0, row
+names = {row["bench"] for row in rows}
+assert names == {"publish", "rate", "attach", "advance", "notify", "memory", "compose"}, names
+print(f"{len(rows)} rows of {len(names)} benchmarks")
+PY
+
+timeout 300 target/release/still demo --quick --out "$out/gray-scott" --json > "$out/demo.json"
+timeout 300 "$python" examples/lammps/demo.py --steps 10 --repeats 2 --out "$out/melt" --json > "$out/melt.json"
+"$python" - "$out" <<'PY'
+import json, pathlib, sys
+out = pathlib.Path(sys.argv[1])
+for name, folder in (("demo.json", "gray-scott"), ("melt.json", "melt")):
+    summary = json.loads((out / name).read_text())
+    pictures = list((out / folder).glob("**/*.png"))
+    assert pictures and all(p.read_bytes()[:4] == b"\x89PNG" for p in pictures), folder
+    print(f"{folder}: {len(pictures)} pictures, {len(summary)} facts")
+melt = json.loads((out / "melt.json").read_text())
+assert melt["thermo_identical"] and melt["state_identical"] and melt["published"] == 21, melt
+PY
