@@ -95,3 +95,10 @@ pub fn mappings_max() -> usize {
         text.and_then(|text| text.trim().parse().ok()).unwrap_or(65_530)
     })
 }
+
+/// Bytes of a page of this system; all but [`PAGE_BYTES`] is foreign to Stillframe.
+pub fn system_page_bytes() -> usize {
+    // SAFETY: the call takes a number and touches no memory.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).unwrap_or(0)
+}

@@ -50,7 +50,7 @@ pub fn diagnose(dir: &Path) -> Diagnosis {
         kernel: read("/proc/sys/kernel/osrelease"),
         trackers,
         chosen,
-        facts: vec![space(dir), descriptors(), mappings(), large_pages(), processors()],
+        facts: vec![pages(), space(dir), descriptors(), mappings(), large_pages(), processors()],
     }
 }
 
@@ -65,6 +65,10 @@ fn probe(kind: TrackerKind) -> TrackerProbe {
     };
     match kind.probe() {
         Ok(()) => TrackerProbe { kind, usable: true, why: good.into() },
+        Err(why) if kind == TrackerKind::WpAsync => {
+            let advice = "needs Linux 6.7; a container's seccomp profile may forbid userfaultfd";
+            TrackerProbe { kind, usable: false, why: format!("{why} ({advice})") }
+        }
         Err(why) => TrackerProbe { kind, usable: false, why },
     }
 }
@@ -79,6 +83,12 @@ fn number(path: &str) -> u64 {
 
 fn fact(name: &str, value: String, ok: bool, advice: &str) -> Fact {
     Fact { name: name.into(), value, ok, advice: if ok { String::new() } else { advice.into() } }
+}
+
+fn pages() -> Fact {
+    let bytes = stillframe_kernel::system_page_bytes();
+    let advice = "regions are made of pages of 4096 bytes: use a kernel with those";
+    fact("page bytes", bytes.to_string(), bytes == stillframe_kernel::PAGE_BYTES, advice)
 }
 
 fn space(dir: &Path) -> Fact {

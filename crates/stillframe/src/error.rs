@@ -4,7 +4,7 @@ use crate::DType;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use stillframe_kernel::Failure;
-use stillframe_segment::Corrupt;
+use stillframe_segment::{Corrupt, PAGE_BYTES};
 
 /// A result whose error is an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -236,6 +236,14 @@ pub enum Error {
         path: PathBuf,
         /// The call.
         failure: Failure,
+    },
+    /// The system's pages are of another size than the format's.
+    #[error(
+        "this system has pages of {found_bytes} bytes, and Stillframe's regions are made of pages of {PAGE_BYTES}: use a kernel with those"
+    )]
+    ForeignPages {
+        /// Bytes of a page here.
+        found_bytes: usize,
     },
     /// The tracker asked for does not work here.
     #[error("the tracker {tracker} does not work here: {why}; 'still doctor' says which do")]

@@ -32,6 +32,8 @@ pub(crate) fn region_dir(root: &Path, name: &str) -> Result<PathBuf> {
         "it starts with '.' or '/', or ends with '/'"
     } else if name.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
         "a part of it is empty or starts with '.'"
+    } else if name.split('/').any(is_own_file) {
+        "a part of it is what a region calls its own files: head, tables, lease, plane.N or schema.N"
     } else if !name.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c)) {
         "only letters, digits, '.', '_', '-' and '/' are allowed"
     } else {
@@ -40,12 +42,44 @@ pub(crate) fn region_dir(root: &Path, name: &str) -> Result<PathBuf> {
     Err(Error::BadName { name: name.into(), what: "region", why })
 }
 
+fn is_own_file(name: &str) -> bool {
+    ["head", "tables", LEASE_FILE].contains(&name) || name.starts_with("plane.") || name.starts_with("schema.")
+}
+
+/// Refuses pages of another size than the format's.
+pub(crate) fn check_pages() -> Result<()> {
+    match stillframe_kernel::system_page_bytes() {
+        stillframe_kernel::PAGE_BYTES => Ok(()),
+        found_bytes => Err(Error::ForeignPages { found_bytes }),
+    }
+}
+
 pub(crate) fn plane_file(plane: usize) -> String {
     format!("plane.{plane}")
 }
 
 pub(crate) fn schema_file(number: u32) -> String {
     format!("schema.{number}")
+}
+
+/// A region's directory itself, rather than whatever has its name by now: after a removal by force, the producer that goes
+/// on must not write among the files of the next one.
+#[derive(Debug, Clone)]
+pub(crate) struct Directory {
+    handle: std::sync::Arc<File>,
+}
+
+impl Directory {
+    pub(crate) fn open(path: &Path) -> Result<Directory> {
+        let handle = File::open(path).map_err(|error| Error::io("open", path, error))?;
+        Ok(Directory { handle: handle.into() })
+    }
+
+    /// A path to a file in the directory that holds even if the directory's own name is gone (proc(5), /proc/pid/fd).
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
+        use std::os::fd::AsRawFd;
+        PathBuf::from(format!("/proc/self/fd/{}/{name}", self.handle.as_raw_fd()))
+    }
 }
 
 /// The shared head of a region.

@@ -136,6 +136,7 @@ pub struct VersionInfo {
 
 impl Shared {
     fn open(root: &Path, dir: &Path, name: &str) -> Result<Shared> {
+        files::check_pages()?;
         let missing = || Error::NoRegion { region: name.into(), dir: root.to_path_buf() };
         let open = |file: &str| {
             let path = dir.join(file);
@@ -301,9 +302,17 @@ impl Observer {
     /// # Errors
     /// [`Error::NoVersion`] if nothing was published yet.
     pub fn newest(&self) -> Result<Snapshot> {
-        let leased = protocol::lease_newest(&self.shared.head, &self.shared.leases)?;
-        let leased = leased.ok_or_else(|| Error::NoVersion { region: self.shared.name.clone() })?;
-        Snapshot::open(self.shared.clone(), leased)
+        let head = &self.shared.head;
+        match protocol::lease_newest(head, &self.shared.leases)? {
+            Some(leased) => Snapshot::open(self.shared.clone(), leased),
+            None if head.newest().sequence() == 0 => Err(Error::NoVersion { region: self.shared.name.clone() }),
+            // No producer is so fast for so long: the newest word names a version that its slot does not have.
+            None => {
+                let expected = format!("a live version in a slot below {}", head::SLOTS);
+                let found = format!("{:?}", head.newest());
+                Err(self.shared.corrupt(Corrupt::new(head::FILE, head::NEWEST_AT, expected, found)))
+            }
+        }
     }
 
     /// Holds a given version.

@@ -3,7 +3,7 @@
 //! A slot is the place of a page in a plane. It is *in use* while some version that exists has its page there, and
 //! *present* while the file system has memory behind it. Free present slots are written again before new ones are taken.
 
-use crate::files::plane_file;
+use crate::files::{Directory, plane_file};
 use crate::mask::{Mask, insert_pages};
 use crate::{Error, Result};
 use std::fs::{File, OpenOptions};
@@ -26,6 +26,7 @@ pub(crate) struct Plane {
 #[derive(Debug)]
 pub(crate) struct Planes {
     dir: PathBuf,
+    directory: Directory,
     list: Vec<Plane>,
     windows: usize,
     present_pages: u64,
@@ -46,8 +47,8 @@ pub(crate) struct Assignment {
 const PLANES_EASY: usize = 8;
 
 impl Planes {
-    pub(crate) fn new(dir: &Path) -> Planes {
-        Planes { dir: dir.to_path_buf(), list: Vec::new(), windows: 0, present_pages: 0, turn: 0 }
+    pub(crate) fn new(dir: &Path, directory: Directory) -> Planes {
+        Planes { dir: dir.to_path_buf(), directory, list: Vec::new(), windows: 0, present_pages: 0, turn: 0 }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -78,7 +79,7 @@ impl Planes {
     /// in use are marked.
     pub(crate) fn recover(&mut self, windows: usize) -> Result<()> {
         self.windows = windows;
-        while self.list.len() < PLANES_MAX && self.dir.join(plane_file(self.list.len())).exists() {
+        while self.list.len() < PLANES_MAX && self.directory.join(&plane_file(self.list.len())).exists() {
             self.add()?;
         }
         Ok(())
@@ -113,7 +114,12 @@ impl Planes {
     fn add(&mut self) -> Result<usize> {
         let number = self.list.len();
         let path = self.dir.join(plane_file(number));
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(self.directory.join(&plane_file(number)));
         let file = file.map_err(|error| Error::io("open", &path, error))?;
         let mut plane = Plane { file, path, in_use: Vec::new(), present: Vec::new(), idle: Vec::new() };
         plane.grow(self.windows)?;

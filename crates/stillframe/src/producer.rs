@@ -1,6 +1,6 @@
 //! The state of a producer, and how it begins: creating a region, or recovering one.
 
-use crate::files::{self, Head, LEASE_FILE, LeaseFile, schema_file};
+use crate::files::{self, Directory, Head, LEASE_FILE, LeaseFile, schema_file};
 use crate::loan::{LoanMap, OpenLoan};
 use crate::managed::{Managed, Subtable};
 use crate::mask::Mask;
@@ -65,6 +65,7 @@ pub(crate) struct Dormant {
 pub(crate) struct Producer {
     pub(crate) name: String,
     pub(crate) dir: PathBuf,
+    pub(crate) directory: Directory,
     pub(crate) options: RegionOptions,
     pub(crate) head: Head,
     pub(crate) leases: LeaseFile,
@@ -101,12 +102,15 @@ fn open(path: &Path, options: &OpenOptions) -> Result<File> {
 
 impl Producer {
     pub(crate) fn open(options: RegionOptions, name: &str) -> Result<Producer> {
+        files::check_pages()?;
         let dir = files::region_dir(&options.dir, name)?;
+        check_neighbours(&options.dir, &dir, name)?;
         let tracker = Tracker::open(options.tracker)?;
         make_dir(&dir, options.mode)?;
         points::hit("create.dir");
         let leases = lock_region(&dir, name)?;
         points::hit("create.locked");
+        let directory = Directory::open(&dir)?;
         let mut all = OpenOptions::new();
         all.read(true).write(true).create(true).truncate(false).mode(options.mode & 0o666);
         let head_path = dir.join(head::FILE);
@@ -127,7 +131,8 @@ impl Producer {
         let head = Head::map(&head_file, &head_path, true)?;
         let mut producer = Producer {
             name: name.to_string(),
-            planes: Planes::new(&dir),
+            planes: Planes::new(&dir, directory.clone()),
+            directory,
             copier: Copier::new(options.threads),
             options,
             head,
@@ -508,7 +513,7 @@ impl Producer {
         self.tables.release(version.table_block, version.table.len() * 4);
         if self.versions.iter().all(|other| other.schema != version.schema) && version.schema != self.schema {
             // A schema file that stays behind is found by the next recovery.
-            let _ = std::fs::remove_file(self.dir.join(schema_file(version.schema)));
+            let _ = std::fs::remove_file(self.directory.join(&schema_file(version.schema)));
         }
         points::hit("retire.done");
         Ok(true)
@@ -567,13 +572,14 @@ impl Producer {
         let path = self.dir.join(schema_file(number));
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(self.options.mode & 0o666);
-        let mut file = open(&path, &options)?;
+        let file = options.open(self.directory.join(&schema_file(number)));
+        let mut file = file.map_err(|error| Error::io("open", &path, error))?;
         let text = schema.encode();
         file.write_all(&text).map_err(|error| Error::io("write", &path, error).needing(text.len() as u64))?;
         points::hit("publish.schema");
         let old = std::mem::replace(&mut self.schema, number);
         if old != 0 && self.versions.iter().all(|version| version.schema != old) {
-            let _ = std::fs::remove_file(self.dir.join(schema_file(old)));
+            let _ = std::fs::remove_file(self.directory.join(&schema_file(old)));
         }
         self.schema_changed = false;
         Ok(())
@@ -635,6 +641,20 @@ fn check_variable_name(name: &str) -> Result<()> {
     Err(Error::BadName { name: name.into(), what: "variable", why })
 }
 
+/// Refuses to put a region inside another, where nobody would find it.
+fn check_neighbours(root: &Path, dir: &Path, name: &str) -> Result<()> {
+    let fail = |why| Err(Error::BadName { name: name.into(), what: "region", why });
+    let above = dir.ancestors().skip(1).take_while(|above| *above != root && above.starts_with(root));
+    if above.into_iter().any(|above| above.join(LEASE_FILE).exists()) {
+        return fail("it lies inside another region; choose a name beside it");
+    }
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    if entries.into_iter().any(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        return fail("other regions lie below it; choose a name beside them");
+    }
+    Ok(())
+}
+
 fn make_dir(dir: &Path, mode: u32) -> Result<()> {
     if dir.is_dir() {
         return Ok(());
@@ -642,8 +662,10 @@ fn make_dir(dir: &Path, mode: u32) -> Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(mode);
     builder.create(dir).map_err(|error| Error::io("open", dir, error))?;
-    // The process's umask took bits away that were asked for.
-    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).map_err(|error| Error::io("chmod", dir, error))
+    // The process's umask took bits away that were asked for; a group's bit that the directory inherited stays.
+    let fail = |error| Error::io("chmod", dir, error);
+    let inherited = std::fs::metadata(dir).map_err(fail)?.permissions().mode() & 0o7000;
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode | inherited)).map_err(fail)
 }
 
 /// Opens the lease file and takes the producer's lock in it.
