@@ -81,7 +81,16 @@ impl Producer {
         let dirty_pages: usize = jobs.iter().map(|job| job.dirty).sum();
         let mut plan = Vec::new();
         let result = self.with_room(&mut |producer, out| producer.assign(&mut jobs, out), &mut plan).and_then(|room| {
-            if room { self.write(number, inputs, &jobs, &plan, attributes, dirty_pages).map(Some) } else { Ok(None) }
+            if !room {
+                return Ok(None);
+            }
+            let mut written = self.write(number, inputs, &jobs, &plan, attributes, dirty_pages);
+            if let Err(Error::NoSpace { .. }) = written {
+                // Idle slots may hold what the description lacks.
+                self.planes.cool(true);
+                written = self.write(number, inputs, &jobs, &plan, attributes, dirty_pages);
+            }
+            written.map(Some)
         });
         let copied_pages = match result {
             Ok(Some(copied)) => copied,
