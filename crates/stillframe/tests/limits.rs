@@ -12,7 +12,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use stillframe::{Error, Family, Observer, Outcome, Region, RegionOptions, Rule};
+use stillframe::{Error, Family, Observer, Outcome, Region, RegionOptions, Rule, TrackerKind};
 
 const FULL: u64 = 64 << 20;
 
@@ -293,6 +293,42 @@ fn a_full_file_system_is_a_bound() {
     run_mounted("full_rules");
 }
 
+/// Needs more room for descriptions while the planes have all there is, much of it idle.
+fn full_tables(arguments: &[String]) {
+    let small = Small::mount(&arguments[0]);
+    // This tracker takes no page for dirty that is not.
+    let options = small.options().large_pages(false).rule(Rule::Fail).tracker(TrackerKind::FullCopy);
+    let mut region = options.create("r").unwrap();
+    let array = region.array::<u64>("a", &[24 * 512 * 512]).unwrap();
+    let mut held = Vec::new();
+    for version in 1..50 {
+        let slice = region.slice_mut(&array);
+        for window in 0..24 {
+            // The first versions write many pages, which leaves many slots idle; later ones write one after the other.
+            let pages = if version < 4 { 0..85 } else { version as usize..version as usize + 1 };
+            for page in pages {
+                slice[(window * 512 + page * 6) * 512] = version;
+            }
+        }
+        if version == 4 {
+            small.leave(0);
+        }
+        region.publish(version).commit().unwrap();
+        let snapshot = small.observe().newest().unwrap();
+        let mut word = [0; 8];
+        snapshot.read("a", version as usize * 6 * 4096, &mut word).unwrap();
+        assert_eq!(u64::from_le_bytes(word), version);
+        if version >= 4 {
+            held.push(snapshot);
+        }
+    }
+}
+
+#[test]
+fn idle_slots_make_room_for_descriptions() {
+    run_mounted("full_tables");
+}
+
 fn set_files(limit: u64) {
     let limit = libc::rlimit { rlim_cur: limit, rlim_max: 1024 };
     // SAFETY: the pointer is to a live value.
@@ -555,6 +591,7 @@ fn helper_process() {
         ("full_recovery", full_recovery),
         ("full_sharing", full_sharing),
         ("full_rules", full_rules),
+        ("full_tables", full_tables),
         ("few_files", few_files),
         ("few_mappings", few_mappings),
         ("mappings_in_collection", mappings_in_collection),

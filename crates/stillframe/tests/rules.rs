@@ -312,8 +312,8 @@ fn a_variable_that_takes_the_place_of_a_recovered_one_begins_with_zeros() {
     loan.submit();
     region.publish(1).tracked(&t, &other, &[other.len()]).commit().unwrap();
     drop(region);
-    // Another shape, another type, another kind; tracked variables begin without content, too.
-    let mut region = dir.options().create("r").unwrap();
+    // Another shape, another type; tracked variables begin without content, too. Pages that nobody wrote have no memory.
+    let mut region = dir.options().large_pages(false).create("r").unwrap();
     let a = region.array::<u64>("a", &[WORDS + 1]).unwrap();
     let b = region.array::<f32>("b", &[2 * WORDS]).unwrap();
     let _t = region.track::<u64>("t").unwrap();
