@@ -16,8 +16,9 @@ use crate::place::{Source, Working};
 use crate::planes::Assignment;
 use crate::producer::{Producer, VariableState, Version, expand};
 use crate::region::{Attributes, Outcome, Published};
-use crate::tracker::{TrackerKind, Watch};
+use crate::tracker::{Tracker, TrackerKind, Watch};
 use crate::{Error, Order, Result, Rule, files};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stillframe_kernel::copy::{PageCopy, copy_bytes, equal_bytes};
@@ -204,18 +205,25 @@ impl Producer {
     /// Finds the dirty pages of everything that may have changed. On an error the jobs have those found until then.
     fn collect(&mut self, inputs: &[Input], jobs: &mut Vec<Job>) -> Result<()> {
         let Producer { variables, tracker, tables, table, planes, .. } = self;
-        for (id, state) in variables.iter_mut() {
-            let given = !state.kind.is_tracked() || inputs.iter().any(|input| input.id == *id);
+        let overlapping = is_overlapping(variables);
+        let ids: Vec<u32> = variables.keys().copied().collect();
+        for id in ids {
+            let Some(state) = variables.get_mut(&id) else { continue };
+            let given = !state.kind.is_tracked() || inputs.iter().any(|input| input.id == id);
             let Some(index) = state.current.filter(|_| given) else { continue };
             let source = &mut state.sources[index];
             if matches!(source.working, Working::Loaned) {
                 continue;
             }
-            let mut collected = std::mem::take(&mut source.collected);
-            let found = tracker.collect(&source.memory, &mut source.watch, &source.sticky, &mut collected);
-            source.collected = collected;
-            jobs.push(Job { id: *id, source: index, dirty: 0, assignments: 0..0 });
+            let found = collect_source(tracker, source);
+            jobs.push(Job { id, source: index, dirty: 0, assignments: 0..0 });
+            if overlapping {
+                let dirty: Vec<usize> = source.dirty_addresses().collect();
+                tell_others(variables, (id, index), &dirty);
+            }
             found?;
+            let Some(state) = variables.get_mut(&id) else { continue };
+            let source = &mut state.sources[index];
             if source.stale {
                 source.stale = false;
                 crate::mask::insert_pages(&mut source.pending, 0, source.memory.pages);
@@ -246,6 +254,20 @@ impl Producer {
             source.written_percent = written_pages * 100 / source.memory.pages.max(1);
             if let Some(job) = jobs.last_mut() {
                 job.dirty = dirty_pages;
+            }
+        }
+        if tracker.kind() == TrackerKind::SoftDirty {
+            // What ends this search ends it for all memory of the process, that of other sources included.
+            for (id, state) in variables.iter_mut() {
+                for (index, source) in state.sources.iter_mut().enumerate() {
+                    let searched = jobs.iter().any(|job| (job.id, job.source) == (*id, index));
+                    if !searched && source.watch != Watch::New && !matches!(source.working, Working::Loaned) {
+                        collect_source(tracker, source)?;
+                        for (pending, dirty) in source.pending.iter_mut().zip(&source.collected.dirty) {
+                            *pending = pending.or(*dirty);
+                        }
+                    }
+                }
             }
         }
         tracker.finish()
@@ -677,6 +699,35 @@ impl Producer {
 /// Each shared window takes one of the process's mappings, and the application needs most of them for itself.
 fn shared_windows_max() -> usize {
     stillframe_kernel::mappings_max() / 4
+}
+
+fn collect_source(tracker: &mut Tracker, source: &mut Source) -> Result<()> {
+    let mut collected = std::mem::take(&mut source.collected);
+    let found = tracker.collect(&source.memory, &mut source.watch, &source.sticky, &mut collected);
+    source.collected = collected;
+    found
+}
+
+/// Whether some page is watched for two sources, as when two variables swap their buffers.
+fn is_overlapping(variables: &BTreeMap<u32, VariableState>) -> bool {
+    let tracked = variables.values().filter(|state| state.kind.is_tracked()).flat_map(|state| &state.sources);
+    let mut ranges: Vec<(usize, usize)> = tracked.map(|source| source.watched()).collect();
+    ranges.sort_unstable();
+    ranges.windows(2).any(|pair| pair[1].0 < pair[0].1)
+}
+
+/// Notes pages found dirty for one source in all others that have them: the search that found them armed them, and none
+/// will find them again.
+fn tell_others(variables: &mut BTreeMap<u32, VariableState>, finder: (u32, usize), addresses: &[usize]) {
+    for (id, state) in variables.iter_mut().filter(|(_, state)| state.kind.is_tracked()) {
+        for (_, source) in state.sources.iter_mut().enumerate().filter(|(index, _)| (*id, *index) != finder) {
+            let (start, end) = source.watched();
+            for address in addresses.iter().filter(|address| (start..end).contains(address)) {
+                let page = (address - source.memory.address) / PAGE_BYTES;
+                source.pending[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
+            }
+        }
+    }
 }
 
 /// Whether a page of the working memory differs from its slot in the newest version.
