@@ -1,0 +1,272 @@
+//! Tracked arrays that the application frees, moves or gets again at the same address: every version shows what was there
+//! when it was published.
+
+#![allow(unsafe_code)]
+
+mod common;
+mod helper;
+
+use common::{Dir, Numbers, trackers, watchdog};
+use stillframe::{Observer, Order, Region, Snapshot, Tracked, TrackerKind};
+
+const PAGE: usize = 4096;
+
+/// Anonymous memory whose place can be chosen.
+struct Map {
+    address: usize,
+    bytes: usize,
+}
+
+fn mmap(address: usize, bytes: usize, flags: i32) -> usize {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
+    // SAFETY: callers pass MAP_FIXED_NOREPLACE with an address, so that nothing of others is replaced.
+    let at =
+        unsafe { libc::mmap(address as *mut libc::c_void, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    assert_ne!(at, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+    at as usize
+}
+
+impl Map {
+    fn new(bytes: usize) -> Map {
+        Map { address: mmap(0, bytes, 0), bytes }
+    }
+
+    fn words(&self) -> &'static mut [u64] {
+        // SAFETY: the memory is mapped and nobody else uses it while a test does one thing after the other.
+        unsafe { std::slice::from_raw_parts_mut(self.address as *mut u64, self.bytes / 8) }
+    }
+
+    /// Frees the memory and gets other memory at the same address.
+    fn again(&mut self) {
+        // Another thread may take the address in between; then the memory is simply elsewhere.
+        unmap(self.address, self.bytes);
+        let hint = mmap(self.address, self.bytes, 0);
+        self.address = hint;
+    }
+
+    fn advise(&self, first: usize, pages: usize) {
+        // SAFETY: the range lies in memory that belongs to the test.
+        let done = unsafe {
+            libc::madvise((self.address + first * PAGE) as *mut libc::c_void, pages * PAGE, libc::MADV_DONTNEED)
+        };
+        assert_eq!(done, 0);
+    }
+
+    fn remap(&mut self, bytes: usize, elsewhere: bool) {
+        let old = self.address as *mut libc::c_void;
+        // SAFETY: the old range belongs to the test, and the new place was mapped for it.
+        let at = unsafe {
+            if elsewhere {
+                let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+                libc::mremap(old, self.bytes, bytes, flags, mmap(0, bytes, 0) as *mut libc::c_void)
+            } else {
+                libc::mremap(old, self.bytes, bytes, libc::MREMAP_MAYMOVE)
+            }
+        };
+        assert_ne!(at, libc::MAP_FAILED);
+        (self.address, self.bytes) = (at as usize, bytes);
+    }
+}
+
+fn unmap(address: usize, bytes: usize) {
+    // SAFETY: the range belongs to the test, and nothing refers to it any more.
+    assert_eq!(unsafe { libc::munmap(address as *mut libc::c_void, bytes) }, 0);
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        unmap(self.address, self.bytes);
+    }
+}
+
+/// A region with a tracked array, and all that was held of it.
+struct Stage {
+    region: Region,
+    observer: Observer,
+    tracked: Tracked<u64>,
+    version: u64,
+    held: Vec<(Snapshot, Vec<u64>)>,
+    _dir: Dir,
+}
+
+impl Stage {
+    fn new(tracker: TrackerKind) -> Stage {
+        let dir = Dir::new("freed");
+        let mut region = dir.options().tracker(tracker).create("r").unwrap();
+        let tracked = region.track("t").unwrap();
+        let observer = dir.observe("r");
+        Stage { region, observer, tracked, version: 0, held: Vec::new(), _dir: dir }
+    }
+
+    /// Publishes words and looks whether they arrive.
+    fn publish(&mut self, words: &[u64], what: &str) {
+        self.version += 1;
+        let bytes = std::mem::size_of_val(words);
+        let (id, address) = (self.tracked.id(), words.as_ptr().cast());
+        // SAFETY: the words are borrowed until the commit returns.
+        let publication =
+            unsafe { self.region.publish(self.version).tracked_raw(id, address, bytes, &[words.len()], Order::C) };
+        publication.commit().unwrap();
+        let snapshot = self.observer.newest().unwrap();
+        self.held.push((snapshot, words.to_vec()));
+        if self.held.len() > 4 {
+            self.held.remove(1);
+        }
+        for (snapshot, words) in &self.held {
+            let found = snapshot.slice::<u64>("t").unwrap();
+            assert_eq!(found.len(), words.len());
+            let wrong = found.iter().zip(words).position(|(found, word)| found != word);
+            let tracker = self.region.tracker();
+            assert_eq!(wrong, None, "{tracker}, {what}: word of version {}", snapshot.version());
+        }
+    }
+}
+
+/// Lets each tracker learn the array before anything happens to it.
+fn on_every_tracker(what: &str, mut act: impl FnMut(&mut Stage, &mut Map)) {
+    watchdog(300);
+    for tracker in trackers() {
+        let mut stage = Stage::new(tracker);
+        let mut map = Map::new(60 * PAGE);
+        for round in 0..6 {
+            map.words().fill(round + 1);
+            stage.publish(map.words(), what);
+            for step in 0..round {
+                map.words()[(step * 977) as usize] = round;
+                stage.publish(map.words(), what);
+            }
+            act(&mut stage, &mut map);
+            stage.publish(map.words(), what);
+            map.words()[round as usize * 512 + 7] = 99;
+            stage.publish(map.words(), what);
+        }
+    }
+}
+
+#[test]
+fn an_array_that_was_freed_and_got_again_at_its_address_shows_its_new_content() {
+    on_every_tracker("all freed", |stage, map| {
+        map.again();
+        stage.publish(map.words(), "fresh");
+        map.again();
+        map.words()[3 * 512] = 5;
+    });
+}
+
+#[test]
+fn part_of_an_array_that_was_freed_and_got_again_shows_its_new_content() {
+    on_every_tracker("part freed", |_, map| {
+        let (address, bytes) = (map.address + 20 * PAGE, 10 * PAGE);
+        unmap(address, bytes);
+        assert_eq!(mmap(address, bytes, libc::MAP_FIXED_NOREPLACE), address);
+        map.words()[22 * 512] = 6;
+    });
+}
+
+#[test]
+fn pages_that_an_allocator_gave_back_show_zeros() {
+    on_every_tracker("given back", |stage, map| {
+        map.advise(11, 7);
+        stage.publish(map.words(), "given back");
+        map.advise(30, 20);
+        map.words()[40 * 512] = 7;
+    });
+}
+
+#[test]
+fn an_array_that_was_moved_or_grown_shows_its_content() {
+    on_every_tracker("moved", |stage, map| {
+        map.remap(map.bytes, true);
+        stage.publish(map.words(), "moved");
+        map.words()[5 * 512] = 8;
+        map.remap(map.bytes + 600 * PAGE, false);
+        map.words()[6 * 512] = 8;
+        stage.publish(map.words(), "grown");
+        map.remap(60 * PAGE, false);
+        stage.publish(map.words(), "shrunk");
+    });
+}
+
+#[test]
+fn vectors_that_come_and_go_show_their_content() {
+    watchdog(300);
+    for tracker in trackers() {
+        let numbers = &mut Numbers(9);
+        let mut stage = Stage::new(tracker);
+        let mut vector: Vec<u64> = vec![1; 1000];
+        for round in 0..300 {
+            match numbers.below(6) {
+                0 => {
+                    let length = [10, 600, 20_000, 300_000][numbers.below(4)] + numbers.below(500);
+                    drop(std::mem::take(&mut vector));
+                    vector = if round % 2 == 0 { vec![0; length] } else { vec![round; length] };
+                }
+                1 => vector.resize(vector.len() + numbers.below(3000), round),
+                2 => {
+                    vector.truncate(vector.len() - numbers.below(vector.len()));
+                    vector.shrink_to_fit();
+                }
+                3 => vector = vector.clone(),
+                _ => {}
+            }
+            for _ in 0..numbers.below(5) {
+                let index = numbers.below(vector.len());
+                if let Some(word) = vector.get_mut(index) {
+                    *word = numbers.next();
+                }
+            }
+            stage.publish(&vector, "vector");
+        }
+    }
+}
+
+#[test]
+fn variables_that_swap_their_buffers_show_their_content() {
+    watchdog(300);
+    for tracker in trackers() {
+        let dir = Dir::new("swap");
+        let mut region = dir.options().tracker(tracker).create("r").unwrap();
+        let (old, new) = (region.track::<u64>("old").unwrap(), region.track::<u64>("new").unwrap());
+        let observer = dir.observe("r");
+        let (mut front, mut back) = (vec![1u64; 100 * 512], vec![2u64; 100 * 512]);
+        for version in 1..100u64 {
+            // Too few writes for the buffers to be taken for rewritten.
+            back[(version as usize * 577) % (100 * 512)] = version;
+            let publication = region.publish(version).tracked(&old, &front, &[front.len()]);
+            publication.tracked(&new, &back, &[back.len()]).commit().unwrap();
+            let snapshot = observer.newest().unwrap();
+            assert!(snapshot.slice::<u64>("old").unwrap() == front, "{tracker}: old of version {version}");
+            assert!(snapshot.slice::<u64>("new").unwrap() == back, "{tracker}: new of version {version}");
+            if version % 5 != 0 {
+                std::mem::swap(&mut front, &mut back);
+            }
+        }
+    }
+}
+
+#[test]
+fn arrays_of_one_address_may_belong_to_several_variables_in_turn() {
+    watchdog(300);
+    for tracker in trackers() {
+        let dir = Dir::new("shared");
+        let mut region = dir.options().tracker(tracker).create("r").unwrap();
+        let names = ["a", "b", "c"];
+        let variables = names.map(|name| region.track::<u64>(name).unwrap());
+        let observer = dir.observe("r");
+        let map = Map::new(40 * PAGE);
+        let mut shown = [const { Vec::new() }; 3];
+        for version in 1..60u64 {
+            map.words()[(version as usize * 577) % (40 * 512)] = version;
+            let index = version as usize * version as usize % 3;
+            // Overlapping parts of one memory, in pages and out of them.
+            let start = [0, 100, 512][version as usize % 3];
+            let words = &map.words()[start..];
+            region.publish(version).tracked(&variables[index], words, &[words.len()]).commit().unwrap();
+            shown[index] = words.to_vec();
+            let snapshot = observer.newest().unwrap();
+            for (name, shown) in names.iter().zip(&shown).filter(|(_, shown)| !shown.is_empty()) {
+                assert!(snapshot.slice::<u64>(name).unwrap() == shown, "{tracker}: {name} of version {version}");
+            }
+        }
+    }
+}
