@@ -1,6 +1,7 @@
 //! Element types of variables.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The type of a variable's elements. Byte order is the machine's own: a region never leaves its node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -82,7 +83,8 @@ impl DType {
             .into_iter()
             .map(|(name, dtype)| {
                 let field = Field { name: name.into(), offset: end, dtype };
-                end += field.dtype.bytes() as u32;
+                // A sum that is too large makes the last field reach past the end, which is an error below.
+                end = end.saturating_add(field.dtype.bytes() as u32);
                 field
             })
             .collect();
@@ -111,13 +113,14 @@ fn check_record(fields: &[Field], bytes: u32) -> Result<(), DTypeError> {
         return Err(DTypeError::Unknown("record without fields".into()));
     }
     let mut spans: Vec<(u64, u64, &Field)> = Vec::with_capacity(fields.len());
-    for (index, field) in fields.iter().enumerate() {
+    let mut names = BTreeSet::new();
+    for field in fields {
         field.dtype.check()?;
         let end = field.offset as u64 + field.dtype.bytes() as u64;
         if end > bytes as u64 {
             return fail(field, "it reaches past the end of the record");
         }
-        if fields[..index].iter().any(|other| other.name == field.name) {
+        if !names.insert(&field.name) {
             return fail(field, "the name occurs twice");
         }
         spans.push((field.offset as u64, end, field));
@@ -228,6 +231,7 @@ mod tests {
         assert_eq!(cell.bytes(), 12);
         let text = serde_json::to_string(&cell).unwrap();
         assert_eq!(serde_json::from_str::<DType>(&text).unwrap(), cell);
+        assert!(DType::packed([("a", DType::Bytes(u32::MAX)), ("b", DType::Bytes(1))]).is_err());
         for bad in [
             r#"{"fields":[],"bytes":4}"#,
             r#"{"fields":[{"name":"a","dtype":"float64","offset":0}],"bytes":4}"#,

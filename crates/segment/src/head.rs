@@ -3,7 +3,7 @@
 //! All numbers are little-endian. The first [`RING`] bytes are written once, when the region is created, except for the
 //! words marked *changing*; the magic is written last, so a head without it is not finished. The descriptors follow.
 
-use crate::{BLOCK_BYTES, Corrupt, PAGE_BYTES, WINDOW_PAGES};
+use crate::{BLOCK_BYTES, Corrupt, PAGE_BYTES, WINDOW_PAGES, manifest, schema};
 
 /// Name of the file.
 pub const FILE: &str = "head";
@@ -48,6 +48,11 @@ pub const RING: usize = 4096;
 pub const DESCRIPTOR_BYTES: usize = 128;
 /// Length of the file.
 pub const HEAD_BYTES: usize = RING + SLOTS * DESCRIPTOR_BYTES;
+
+/// Sequence numbers are below this, so that they fit a stamp and a producer can count on from any it finds.
+pub const SEQUENCE_END: u64 = 1 << 43;
+/// Most windows a version may have: 128 TiB.
+pub const WINDOWS_MAX: u32 = 1 << 26;
 
 /// What a region counts, for those who watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,6 +185,23 @@ impl Descriptor {
             schema: low(words[7]),
         }
     }
+
+    /// Checks what does not depend on other files. `slot` is where the descriptor was found.
+    pub fn check(&self, slot: usize) -> Result<(), Corrupt> {
+        let fail = |at: usize, end: u64, found: u32| {
+            Err(Corrupt::new(FILE, descriptor_at(slot) + at, format!("a number below {end}"), found))
+        };
+        if self.manifest_bytes as usize > manifest::BYTES_MAX {
+            return fail(descriptor::MANIFEST_BYTES_AT, manifest::BYTES_MAX as u64 + 1, self.manifest_bytes);
+        }
+        if self.windows > WINDOWS_MAX {
+            return fail(descriptor::WINDOWS_AT, u64::from(WINDOWS_MAX) + 1, self.windows);
+        }
+        if self.schema >= schema::ID_END {
+            return fail(descriptor::SCHEMA_AT, schema::ID_END.into(), self.schema);
+        }
+        Ok(())
+    }
 }
 
 /// The fixed part of a head, as a new region gets it. The magic is left out: it is written when all else exists.
@@ -244,6 +266,9 @@ mod tests {
         assert_eq!(Descriptor::decode(descriptor.encode()), descriptor);
         const { assert!(descriptor::SCHEMA_AT + 8 <= DESCRIPTOR_BYTES) };
         assert_eq!(descriptor::SCHEMA_AT / 8, DESCRIPTOR_WORDS);
+        assert_eq!(descriptor.check(0), Ok(()));
+        let large = Descriptor { windows: u32::MAX, ..descriptor };
+        assert_eq!(large.check(2).unwrap_err().offset as usize, descriptor_at(2) + descriptor::WINDOWS_AT);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub const HEADER_BYTES: usize = 16;
 pub const EXTENT_BYTES: usize = 104;
 /// Largest manifest a reader accepts.
 pub const BYTES_MAX: usize = 64 << 20;
+/// Serial numbers of places are below this, so that a producer can count on from any it finds.
+pub const PLACE_END: u64 = 1 << 63;
 
 /// Offset in a record of the variable's id, 4 bytes.
 pub const ID_AT: usize = 0;
@@ -62,6 +64,12 @@ impl Extent {
     /// Number of windows the variable touches.
     pub fn windows(&self) -> u64 {
         self.pages().div_ceil(WINDOW_PAGES as u64)
+    }
+
+    /// The windows that belong to the variable; one without bytes has one all the same.
+    pub fn window_range(&self) -> std::ops::Range<u64> {
+        let start = u64::from(self.window);
+        start..start + self.windows().max(1)
     }
 }
 
@@ -128,6 +136,7 @@ impl Manifest {
         for _ in 0..extent_count {
             extents.push(reader.extent(windows)?);
         }
+        reader.check_apart(&extents)?;
         let mut attributes = BTreeMap::new();
         for _ in 0..attribute_count {
             let (name, value) = reader.attribute()?;
@@ -206,11 +215,30 @@ impl<'a> Reader<'a> {
         if bytes > 1 << 48 || (elements == 0) != (bytes == 0) || (elements != 0 && !bytes.is_multiple_of(elements)) {
             return self.fail(start + BYTES_AT, format!("the bytes of {elements} elements"), bytes);
         }
+        if place >= PLACE_END {
+            return self.fail(start + PLACE_AT, format!("a serial number below {PLACE_END}"), place);
+        }
         let extent = Extent { variable, order, shape, window, page_offset, bytes, place };
-        if u64::from(window) + extent.windows() > u64::from(windows) {
+        if extent.window_range().end > u64::from(windows) {
             return self.fail(start + WINDOW_AT, format!("a place inside {windows} windows"), window);
         }
         Ok(extent)
+    }
+
+    /// Each variable occurs once and has its windows to itself.
+    fn check_apart(&self, extents: &[Extent]) -> Result<(), Corrupt> {
+        let at = |index: usize, field: usize| HEADER_BYTES + index * EXTENT_BYTES + field;
+        let mut order: Vec<usize> = (0..extents.len()).collect();
+        order.sort_by_key(|index| extents[*index].variable);
+        if let Some(pair) = order.windows(2).find(|pair| extents[pair[0]].variable == extents[pair[1]].variable) {
+            return self.fail(at(pair[1], ID_AT), "a variable that did not occur before", extents[pair[1]].variable);
+        }
+        order.sort_by_key(|index| extents[*index].window);
+        let meet = |pair: &&[usize]| extents[pair[0]].window_range().end > u64::from(extents[pair[1]].window);
+        match order.windows(2).find(meet) {
+            Some(pair) => self.fail(at(pair[1], WINDOW_AT), "windows of its own", extents[pair[1]].window),
+            None => Ok(()),
+        }
     }
 
     fn attribute(&mut self) -> Result<(String, Scalar), Corrupt> {
@@ -290,5 +318,22 @@ mod tests {
             }
         }
         assert_eq!(Manifest::decode("tables", 512, &bytes, 1).unwrap_err().offset, 512 + 16 + WINDOW_AT as u64);
+    }
+
+    #[test]
+    fn variables_that_share_windows_or_a_number_are_an_error() {
+        let first = example().extents.remove(0);
+        let offset = |second: Extent| {
+            let mut bytes = Vec::new();
+            Manifest::encode(&[first.clone(), second], &BTreeMap::new(), &mut bytes);
+            Manifest::decode("tables", 0, &bytes, 9).err().map(|corrupt| corrupt.offset as usize)
+        };
+        let second = Extent { variable: 4, window: 2, ..first.clone() };
+        let at = HEADER_BYTES + EXTENT_BYTES;
+        assert_eq!(offset(second.clone()), None);
+        assert_eq!(offset(Extent { variable: 3, ..second.clone() }), Some(at + ID_AT));
+        assert_eq!(offset(Extent { window: 1, ..second.clone() }), Some(at + WINDOW_AT));
+        assert_eq!(offset(Extent { window: 9, shape: vec![0], bytes: 0, ..second.clone() }), Some(at + WINDOW_AT));
+        assert_eq!(offset(Extent { place: PLACE_END, ..second }), Some(at + PLACE_AT));
     }
 }

@@ -5,7 +5,14 @@
 
 use crate::{Corrupt, DType, Order, Scalar};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Start of the files' names; the schema's number in decimal follows.
+pub const FILE_PREFIX: &str = "schema.";
+/// Largest schema file a reader accepts.
+pub const BYTES_MAX: usize = 64 << 20;
+/// Numbers of schemas and of variables are below this, so that a producer can count on from any it finds.
+pub const ID_END: u32 = 1 << 31;
 
 /// The variables a version was published with.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -45,10 +52,13 @@ impl Schema {
             let offset = line_start(bytes, error.line()) + error.column().saturating_sub(1);
             Corrupt::new(file, offset, "a schema in JSON", error)
         })?;
-        let mut seen = std::collections::BTreeSet::new();
+        let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
         for variable in &schema.variables {
-            if !seen.insert(variable.id) || schema.variables.iter().filter(|v| v.name == variable.name).count() > 1 {
+            if !ids.insert(variable.id) || !names.insert(&variable.name) {
                 return Err(Corrupt::new(file, 0, "variables with names and ids of their own", &variable.name));
+            }
+            if variable.id >= ID_END {
+                return Err(Corrupt::new(file, 0, format!("an id below {ID_END}"), variable.id));
             }
         }
         Ok(schema)
