@@ -48,7 +48,8 @@ pub(crate) fn strides(dtype: &DType, shape: &[usize], order: Order) -> Vec<usize
     let mut stride = dtype.bytes();
     let mut step = |dimension: usize| {
         strides[dimension] = stride;
-        stride *= shape[dimension];
+        // Only an array without elements can have dimensions whose product is too large, and nobody follows its strides.
+        stride = stride.saturating_mul(shape[dimension]);
     };
     match order {
         Order::C => (0..shape.len()).rev().for_each(&mut step),

@@ -1,6 +1,6 @@
 //! Where a region's files lie, and the shared head and lease files seen through the protocol's eyes.
 
-use crate::{Error, Result};
+use crate::{Corrupt, Error, Result};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering;
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::map::Mapping;
-use stillframe_protocol::{Board, Leases, Newest, Stamp};
+use stillframe_protocol::{Board, Leases, Newest, Stamp, State};
 use stillframe_segment::head::{self, Counter, Descriptor};
+use stillframe_segment::schema;
 
 /// Name of the file that carries the locks.
 pub(crate) const LEASE_FILE: &str = "lease";
@@ -59,7 +60,7 @@ pub(crate) fn plane_file(plane: usize) -> String {
 }
 
 pub(crate) fn schema_file(number: u32) -> String {
-    format!("schema.{number}")
+    format!("{}{number}", schema::FILE_PREFIX)
 }
 
 /// A region's directory itself, rather than whatever has its name by now: after a removal by force, the producer that goes
@@ -131,6 +132,25 @@ impl Head {
 
     pub(crate) fn set_number64(&self, at: usize, value: u64) {
         self.map.word64(at).store(value, Ordering::Relaxed);
+    }
+
+    /// Whether the newest word names a version that can be leased.
+    pub(crate) fn check_newest(&self) -> Result<(), Corrupt> {
+        let newest = self.newest();
+        if newest.sequence() == 0 {
+            return Ok(());
+        }
+        if newest.slot() >= head::SLOTS {
+            let expected = format!("a slot below {}", head::SLOTS);
+            return Err(Corrupt::new(head::FILE, head::NEWEST_AT, expected, newest.slot()));
+        }
+        let stamp = self.stamp(newest.slot());
+        // Between reading the two, a living producer may have gone on.
+        if stamp != Stamp::new(newest.sequence(), State::Live) && self.newest() == newest {
+            let (at, expected) = (head::descriptor_at(newest.slot()), format!("version {} live", newest.sequence()));
+            return Err(Corrupt::new(head::FILE, at, expected, format!("{stamp:?}")));
+        }
+        Ok(())
     }
 
     pub(crate) fn descriptor(&self, slot: usize) -> Descriptor {

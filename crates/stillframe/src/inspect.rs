@@ -1,6 +1,6 @@
 //! Looking at regions from outside: which exist, who holds what, what is damaged, what can go.
 
-use crate::files::{self, Head, LEASE_FILE, LeaseFile, plane_file};
+use crate::files::{self, LEASE_FILE, LeaseFile, plane_file};
 use crate::observer::{Observer, VersionInfo};
 use crate::tracker::TrackerKind;
 use crate::{Corrupt, Error, Result};
@@ -418,7 +418,7 @@ pub fn verify(dir: &Path, name: &str) -> Result<Vec<Corrupt>> {
         }
         other => other,
     };
-    check(check_newest(&observer.shared.head).map_err(|corrupt| observer.shared.corrupt(corrupt)))?;
+    check(observer.shared.head.check_newest().map_err(|corrupt| observer.shared.corrupt(corrupt)))?;
     for version in observer.versions().iter().filter(|version| !version.retiring) {
         match observer.version(version.version) {
             Err(Error::VersionGone { .. }) => {}
@@ -431,23 +431,4 @@ pub fn verify(dir: &Path, name: &str) -> Result<Vec<Corrupt>> {
         }
     }
     Ok(findings)
-}
-
-fn check_newest(shared: &Head) -> Result<(), Corrupt> {
-    let newest = shared.newest();
-    if newest.sequence() == 0 {
-        return Ok(());
-    }
-    if newest.slot() >= head::SLOTS {
-        let expected = format!("a slot below {}", head::SLOTS);
-        return Err(Corrupt::new(head::FILE, head::NEWEST_AT, expected, newest.slot()));
-    }
-    let stamp = shared.stamp(newest.slot());
-    let live = stillframe_protocol::Stamp::new(newest.sequence(), stillframe_protocol::State::Live);
-    // Between reading the two, a living producer may have gone on.
-    if stamp != live && shared.newest() == newest {
-        let expected = format!("version {} live", newest.sequence());
-        return Err(Corrupt::new(head::FILE, head::descriptor_at(newest.slot()), expected, format!("{stamp:?}")));
-    }
-    Ok(())
 }

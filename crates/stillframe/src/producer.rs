@@ -1,6 +1,6 @@
 //! The state of a producer, and how it begins: creating a region, or recovering one.
 
-use crate::files::{self, Directory, Head, LEASE_FILE, LeaseFile, schema_file};
+use crate::files::{self, Directory, Head, LEASE_FILE, LeaseFile, plane_file, schema_file};
 use crate::loan::{LoanMap, OpenLoan};
 use crate::managed::{Managed, Subtable};
 use crate::mask::Mask;
@@ -11,7 +11,7 @@ use crate::tracker::Tracker;
 use crate::{Declaration, Error, Kind, RegionOptions, Result, element};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,9 @@ use stillframe_kernel::points;
 use stillframe_protocol::{self as protocol, Board, Leased, State};
 use stillframe_segment::head::{self, Counter};
 use stillframe_segment::table::{self, Entry, ZERO_PLANE};
-use stillframe_segment::{BLOCK_BYTES, Extent, Manifest, Schema, Variable, WINDOW_BYTES, WINDOW_PAGES};
+use stillframe_segment::{
+    BLOCK_BYTES, Corrupt, Extent, Manifest, PLANES_MAX, Schema, Variable, WINDOW_BYTES, WINDOW_PAGES, manifest, schema,
+};
 
 /// Pages compared at once, one byte each.
 const EIGHT: usize = 8;
@@ -117,9 +119,13 @@ impl Producer {
         let head_file = open(&head_path, &all)?;
         let mut begin = vec![0; head::HEAD_BYTES];
         let length = read_begin(&head_file, &mut begin).map_err(|error| Error::io("read", &head_path, error))?;
-        let finished = head::check_geometry(&begin[..length])
-            .map_err(|corrupt| Error::Corrupt { dir: dir.clone(), corrupt })?
-            && length == head::HEAD_BYTES;
+        let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
+        let finished = head::check_geometry(&begin[..length]).map_err(corrupt)?;
+        if finished && length < head::HEAD_BYTES {
+            // The magic is written last, so a head that has it was whole once, and its versions may still be there.
+            let (expected, found) = (format!("{} bytes", head::HEAD_BYTES), "the end of the file");
+            return Err(corrupt(Corrupt::new(head::FILE, length, expected, found)));
+        }
         if !finished {
             clear_dir(&dir)?;
             // The head is written where observers may already wait for its magic, so it keeps its place.
@@ -127,7 +133,9 @@ impl Producer {
             points::hit("create.head");
         }
         let tables_path = dir.join(table::FILE);
-        let tables = Tables::open(open(&tables_path, &all)?, tables_path)?;
+        let tables_file = open(&tables_path, &all)?;
+        check_blocks(&tables_file, &tables_path).and_then(|found| found.map_err(corrupt))?;
+        let tables = Tables::open(tables_file, tables_path)?;
         let head = Head::map(&head_file, &head_path, true)?;
         let mut producer = Producer {
             name: name.to_string(),
@@ -176,10 +184,26 @@ impl Producer {
 
     /// Takes over what a dead producer left: the versions that exist, their slots and their blocks.
     fn recover(&mut self) -> Result<()> {
-        let sequence = self.head.newest().sequence();
+        let dir = self.dir.clone();
+        let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
+        let newest = self.head.newest();
+        if newest.sequence() >= head::SEQUENCE_END {
+            let expected = format!("a sequence number below {}", head::SEQUENCE_END);
+            return Err(corrupt(Corrupt::new(head::FILE, head::NEWEST_AT, expected, newest.sequence())));
+        }
+        self.head.check_newest().map_err(corrupt)?;
         let found = protocol::recover(&self.head);
         points::hit("recover.board");
-        self.sequence = sequence;
+        if let Some(pair) = found.windows(2).find(|pair| pair[0].version.sequence == pair[1].version.sequence) {
+            let at = head::descriptor_at(pair[1].version.slot);
+            return Err(corrupt(Corrupt::new(
+                head::FILE,
+                at,
+                "a sequence number of its own",
+                pair[1].version.sequence,
+            )));
+        }
+        self.sequence = newest.sequence();
         let mut windows = 0;
         for recovered in found {
             let version = self.read_version(recovered.version, recovered.state)?;
@@ -187,6 +211,7 @@ impl Producer {
             self.next_serial = self.next_serial.max(version.leased.sequence << 20);
             self.versions.push(version);
         }
+        self.check_planes()?;
         self.planes.recover(windows)?;
         for version in &self.versions {
             for (window, word) in version.table.iter().enumerate() {
@@ -197,8 +222,6 @@ impl Producer {
         points::hit("recover.planes");
         // Versions that were being retired may be free by now, and older ones than are kept may go.
         self.retire_old(self.options.keep)?;
-        let dir = self.dir.clone();
-        let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
         if let Some(newest) = self.versions.last().cloned() {
             let manifest = self.read_manifest(&newest)?;
             let schema = read_schema(&self.dir, newest.schema)?;
@@ -206,17 +229,10 @@ impl Producer {
             self.schema = newest.schema;
             self.recovered = Some(newest.number);
             self.next_id = schema.variables.iter().map(|variable| variable.id + 1).max().unwrap_or(0);
-            for extent in manifest.extents {
-                let meta =
-                    schema.variables.iter().find(|variable| variable.id == extent.variable).ok_or_else(|| {
-                        let file = schema_file(newest.schema);
-                        corrupt(stillframe_segment::Corrupt::new(
-                            &file,
-                            0,
-                            format!("variable {}", extent.variable),
-                            "none",
-                        ))
-                    })?;
+            for (index, extent) in manifest.extents.into_iter().enumerate() {
+                let at =
+                    newest.manifest.0 as usize * BLOCK_BYTES + manifest::HEADER_BYTES + index * manifest::EXTENT_BYTES;
+                let meta = find_meta(&schema, &extent, at).map_err(corrupt)?;
                 self.space.claim(extent.window, extent.windows() as u32);
                 self.next_serial = self.next_serial.max(extent.place + 1);
                 self.dormant.push(Dormant { meta: meta.clone(), extent });
@@ -232,6 +248,7 @@ impl Producer {
         let descriptor = self.head.descriptor(leased.slot);
         let dir = self.dir.clone();
         let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
+        descriptor.check(leased.slot).map_err(corrupt)?;
         let at = head::descriptor_at(leased.slot);
         let blocks = self.tables.blocks();
         let table_bytes = descriptor.windows as usize * 4;
@@ -240,25 +257,27 @@ impl Producer {
             || span(descriptor.manifest_block, descriptor.manifest_bytes as usize) > u64::from(blocks)
         {
             let found = format!("{descriptor:?}");
-            return Err(corrupt(stillframe_segment::Corrupt::new(head::FILE, at, format!("{blocks} blocks"), found)));
+            return Err(corrupt(Corrupt::new(head::FILE, at, format!("{blocks} blocks"), found)));
         }
-        let mut bytes = vec![0; table_bytes];
-        self.tables.read(descriptor.table_block, &mut bytes);
-        if table::checksum(&bytes) != descriptor.table_crc {
-            let at = descriptor.table_block as usize * BLOCK_BYTES;
-            return Err(corrupt(stillframe_segment::Corrupt::new(
-                table::FILE,
-                at,
-                format!("checksum {:#x}", descriptor.table_crc),
-                format!("{:#x}", table::checksum(&bytes)),
-            )));
-        }
+        let read = |block: u32, bytes: usize, crc: u32| {
+            let mut buffer = vec![0; bytes];
+            self.tables.read(block, &mut buffer);
+            match table::checksum(&buffer) {
+                found if found == crc => Ok(buffer),
+                found => {
+                    let (expected, found) = (format!("checksum {crc:#010x}"), format!("{found:#010x}"));
+                    Err(corrupt(Corrupt::new(table::FILE, block as usize * BLOCK_BYTES, expected, found)))
+                }
+            }
+        };
+        read(descriptor.manifest_block, descriptor.manifest_bytes as usize, descriptor.manifest_crc)?;
+        let bytes = read(descriptor.table_block, table_bytes, descriptor.table_crc)?;
         let words: Vec<u32> = bytes.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
         for (index, word) in words.iter().enumerate() {
             let at = descriptor.table_block as usize * BLOCK_BYTES + index * 4;
-            if let Entry::Mixed(block) = Entry::decode(*word, at, blocks, 254).map_err(corrupt)? {
+            if let Entry::Mixed(block) = Entry::decode(*word, at, blocks, PLANES_MAX).map_err(corrupt)? {
                 let subtable = self.tables.subtable(block);
-                table::check_subtable(block, &subtable, 254).map_err(corrupt)?;
+                table::check_subtable(block, &subtable, PLANES_MAX).map_err(corrupt)?;
                 self.tables.retain(block, WINDOW_PAGES);
             }
         }
@@ -273,6 +292,34 @@ impl Producer {
             table_block: descriptor.table_block,
             schema: descriptor.schema,
         })
+    }
+
+    /// Whether the planes are there, and as long as the versions need them: pages that are missing would read as zeros
+    /// once the planes are made long enough for new versions.
+    fn check_planes(&self) -> Result<()> {
+        let mut ends = [0; PLANES_MAX];
+        for version in &self.versions {
+            for (window, word) in version.table.iter().enumerate() {
+                for plane in expand(&self.tables, *word).into_iter().filter(|plane| *plane != ZERO_PLANE) {
+                    ends[plane as usize] = ends[plane as usize].max(window + 1);
+                }
+            }
+        }
+        for (plane, end) in ends.into_iter().enumerate().filter(|(_, end)| *end > 0) {
+            let path = self.dir.join(plane_file(plane));
+            let bytes = match std::fs::metadata(&path) {
+                Ok(meta) => meta.len(),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
+                Err(error) => return Err(Error::io("stat", &path, error)),
+            };
+            let needed = (end * WINDOW_BYTES) as u64;
+            if bytes < needed {
+                let (expected, found) = (format!("{needed} bytes"), "the end of the file");
+                let corrupt = Corrupt::new(&plane_file(plane), bytes as usize, expected, found);
+                return Err(Error::Corrupt { dir: self.dir.clone(), corrupt });
+            }
+        }
+        Ok(())
     }
 
     fn read_manifest(&self, version: &Version) -> Result<Manifest> {
@@ -735,6 +782,41 @@ fn take_head(file: &File, path: &Path) -> Result<()> {
 pub(crate) fn read_schema(dir: &Path, number: u32) -> Result<Schema> {
     let name = schema_file(number);
     let path = dir.join(&name);
-    let bytes = std::fs::read(&path).map_err(|error| Error::io("open", &path, error))?;
-    Schema::decode(&name, &bytes).map_err(|corrupt| Error::Corrupt { dir: dir.to_path_buf(), corrupt })
+    let corrupt = |corrupt| Error::Corrupt { dir: dir.to_path_buf(), corrupt };
+    let file = File::open(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => corrupt(Corrupt::new(&name, 0, "a schema", "no such file")),
+        _ => Error::io("open", &path, error),
+    })?;
+    let mut bytes = Vec::new();
+    let mut limited = file.take(schema::BYTES_MAX as u64 + 1);
+    limited.read_to_end(&mut bytes).map_err(|error| Error::io("read", &path, error))?;
+    if bytes.len() > schema::BYTES_MAX {
+        let expected = format!("at most {} bytes", schema::BYTES_MAX);
+        return Err(corrupt(Corrupt::new(&name, schema::BYTES_MAX, expected, "more")));
+    }
+    Schema::decode(&name, &bytes).map_err(corrupt)
+}
+
+/// What the schema says of the variable whose record lies at byte `at` of `tables`, if the two fit together.
+pub(crate) fn find_meta<'a>(schema: &'a Schema, extent: &Extent, at: usize) -> Result<&'a Variable, Corrupt> {
+    let meta = schema.variables.iter().find(|variable| variable.id == extent.variable);
+    let meta = meta.ok_or_else(|| Corrupt::new(table::FILE, at, "a variable of the schema", extent.variable))?;
+    let shape: Vec<usize> = extent.shape.iter().map(|n| *n as usize).collect();
+    if element::array_bytes(&meta.dtype, &shape) != Ok(extent.bytes as usize) {
+        let expected = format!("the bytes of {shape:?} elements of {}", meta.dtype);
+        return Err(Corrupt::new(table::FILE, at + manifest::BYTES_AT, expected, extent.bytes));
+    }
+    Ok(meta)
+}
+
+/// Most blocks the `tables` file may have: 64 GiB. What is in use is counted for each block of it.
+const BLOCKS_MAX: u64 = 1 << 27;
+
+fn check_blocks(file: &File, path: &Path) -> Result<Result<(), Corrupt>> {
+    let bytes = file.metadata().map_err(|error| Error::io("fstat", path, error))?.len();
+    let most = BLOCKS_MAX * BLOCK_BYTES as u64;
+    Ok(match bytes <= most {
+        true => Ok(()),
+        false => Err(Corrupt::new(table::FILE, most as usize, "the end of the file", format!("{bytes} bytes"))),
+    })
 }

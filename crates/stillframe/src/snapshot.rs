@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use crate::observer::{Hold, Shared};
+use crate::producer::find_meta;
 use crate::region::Attributes;
 use crate::{DType, Element, Error, Order, Result, element};
 use std::collections::HashMap;
@@ -93,21 +94,24 @@ fn runs_easy() -> usize {
     stillframe_kernel::mappings_max() / 4
 }
 
+/// Bytes of the tables that are read without asking first whether there are so many.
+const READ_EASY: usize = 1 << 20;
+
 impl Snapshot {
     /// Reads what a leased version says of itself. The hold ends on an error.
     pub(crate) fn open(shared: Arc<Shared>, leased: Leased) -> Result<Snapshot> {
         let hold = Hold { shared, leased };
         let shared = &hold.shared;
         let descriptor = shared.head.descriptor(leased.slot);
-        let at = stillframe_segment::head::descriptor_at(leased.slot);
-        if descriptor.manifest_bytes as usize > manifest::BYTES_MAX || descriptor.windows > 1 << 26 {
-            let found = format!("{} and {}", descriptor.manifest_bytes, descriptor.windows);
-            let expected = "bytes of a manifest and windows within reason";
-            return Err(shared.corrupt(Corrupt::new(stillframe_segment::head::FILE, at, expected, found)));
-        }
+        descriptor.check(leased.slot).map_err(|corrupt| shared.corrupt(corrupt))?;
         let read = |block: u32, bytes: usize, crc: u32, what: &str| -> Result<Vec<u8>> {
-            let mut buffer = vec![0; bytes];
             let offset = u64::from(block) * BLOCK_BYTES as u64;
+            // Before much memory is taken for a number that may be anything.
+            if bytes > READ_EASY && offset + bytes as u64 > u64::from(shared.table_blocks()?) * BLOCK_BYTES as u64 {
+                let (expected, found) = (format!("{what} of {bytes} bytes"), "the end of the file");
+                return Err(shared.corrupt(Corrupt::new(table::FILE, offset as usize, expected, found)));
+            }
+            let mut buffer = vec![0; bytes];
             shared.read_tables(offset, &mut buffer)?;
             let found = table::checksum(&buffer);
             if found != crc {
@@ -147,16 +151,8 @@ impl Snapshot {
             let at = descriptor.manifest_block as usize * BLOCK_BYTES
                 + manifest::HEADER_BYTES
                 + index * manifest::EXTENT_BYTES;
-            let meta = schema.variables.iter().find(|variable| variable.id == extent.variable).ok_or_else(|| {
-                let expected = format!("a variable of schema {}", descriptor.schema);
-                shared.corrupt(Corrupt::new(table::FILE, at, expected, extent.variable))
-            })?;
-            let shape: Vec<usize> = extent.shape.iter().map(|n| *n as usize).collect();
-            if element::array_bytes(&meta.dtype, &shape) != Ok(extent.bytes as usize) {
-                let expected = format!("the bytes of {shape:?} elements of {}", meta.dtype);
-                let at = at + manifest::BYTES_AT;
-                return Err(shared.corrupt(Corrupt::new(table::FILE, at, expected, extent.bytes)));
-            }
+            let meta = find_meta(&schema, &extent, at).map_err(|corrupt| shared.corrupt(corrupt))?;
+            let shape = extent.shape.iter().map(|n| *n as usize).collect();
             variables.push(VariableView {
                 name: meta.name.clone(),
                 dtype: meta.dtype.clone(),
@@ -303,6 +299,7 @@ impl Snapshot {
         let all = || if new.bytes == 0 { Vec::new() } else { std::iter::once(0..new.bytes).collect() };
         let Ok((_, old)) = older.inner.variable(name) else { return Ok(all()) };
         let same = old.extent.place == new.extent.place
+            && old.extent.window == new.extent.window
             && old.extent.page_offset == new.extent.page_offset
             && old.extent.bytes == new.extent.bytes
             && old.shape == new.shape
