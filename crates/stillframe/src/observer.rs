@@ -155,11 +155,18 @@ impl Shared {
         }
         check_length(&head_file, dir, head::FILE, head::HEAD_BYTES as u64)?;
         let head = Head::map(&head_file, &dir.join(head::FILE), false)?;
-        let tables = open(table::FILE)?;
-        let leases = LeaseFile::new(open(LEASE_FILE)?, dir.join(LEASE_FILE), name);
-        let caches = Mutex::new(Caches::default());
         let meta = head_file.metadata().map_err(|error| Error::io("fstat", &dir.join(head::FILE), error))?;
         let identity = (meta.dev(), meta.ino());
+        let is_there =
+            || std::fs::metadata(dir.join(head::FILE)).is_ok_and(|meta| (meta.dev(), meta.ino()) == identity);
+        // A finished head has the other files beside it, unless the region is just being removed, the head first.
+        let beside = |file: &str| match open(file) {
+            Err(Error::NoRegion { .. }) if is_there() => Err(corrupt(Corrupt::new(file, 0, "a file", "no such file"))),
+            other => other,
+        };
+        let tables = beside(table::FILE)?;
+        let leases = LeaseFile::new(beside(LEASE_FILE)?, dir.join(LEASE_FILE), name);
+        let caches = Mutex::new(Caches::default());
         let shared = Shared { name: name.into(), dir: dir.to_path_buf(), head, leases, tables, identity, caches };
         // A region that was replaced while its files were opened is opened anew, or waited for.
         shared.check_names().map_err(|_| missing())?;
@@ -302,17 +309,12 @@ impl Observer {
     /// # Errors
     /// [`Error::NoVersion`] if nothing was published yet.
     pub fn newest(&self) -> Result<Snapshot> {
-        let head = &self.shared.head;
-        match protocol::lease_newest(head, &self.shared.leases)? {
-            Some(leased) => Snapshot::open(self.shared.clone(), leased),
-            None if head.newest().sequence() == 0 => Err(Error::NoVersion { region: self.shared.name.clone() }),
-            // No producer is so fast for so long: the newest word names a version that its slot does not have.
-            None => {
-                let expected = format!("a live version in a slot below {}", head::SLOTS);
-                let found = format!("{:?}", head.newest());
-                Err(self.shared.corrupt(Corrupt::new(head::FILE, head::NEWEST_AT, expected, found)))
-            }
-        }
+        let leased = protocol::lease_newest(&self.shared.head, &self.shared.leases)?;
+        let Some(leased) = leased else {
+            self.shared.head.check_newest().map_err(|corrupt| self.shared.corrupt(corrupt))?;
+            return Err(Error::NoVersion { region: self.shared.name.clone() });
+        };
+        Snapshot::open(self.shared.clone(), leased)
     }
 
     /// Holds a given version.
