@@ -43,7 +43,8 @@ pub(crate) fn region_dir(root: &Path, name: &str) -> Result<PathBuf> {
     Err(Error::BadName { name: name.into(), what: "region", why })
 }
 
-fn is_own_file(name: &str) -> bool {
+/// Whether a region calls one of its files so.
+pub(crate) fn is_own_file(name: &str) -> bool {
     ["head", "tables", LEASE_FILE].contains(&name) || name.starts_with("plane.") || name.starts_with("schema.")
 }
 

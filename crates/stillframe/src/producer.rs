@@ -696,7 +696,10 @@ fn check_neighbours(root: &Path, dir: &Path, name: &str) -> Result<()> {
         return fail("it lies inside another region; choose a name beside it");
     }
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    if entries.into_iter().any(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+    let is_region = |entry: std::fs::DirEntry| {
+        entry.file_type().is_ok_and(|kind| kind.is_dir()) && !files::is_own_file(&entry.file_name().to_string_lossy())
+    };
+    if entries.into_iter().any(is_region) {
         return fail("other regions lie below it; choose a name beside them");
     }
     Ok(())

@@ -48,7 +48,7 @@ fn rubbish(numbers: &mut Numbers, count: usize) -> Vec<u8> {
 fn flipped_head(image: &Image, number: usize) -> Option<Case<'_>> {
     let place = number / 2;
     let at = *head_bytes(image).get(place)?;
-    let bits = if number % 2 == 0 { 0x80 } else { 1 << (place % 7) };
+    let bits = if number.is_multiple_of(2) { 0x80 } else { 1 << (place % 7) };
     let damages = vec![Damage::Flip { file: image.file(head::FILE), at, bits }];
     Some(Case { damages, trust: Trust::Whole(&image.expected) })
 }

@@ -14,8 +14,11 @@ use stillframe::{Array, Loaned, Observer, Region, RegionOptions, Snapshot, Track
 const ROLE: &str = "STILLFRAME_TEST_ROLE";
 const ARGUMENTS: &str = "STILLFRAME_TEST_ARGUMENTS";
 
+/// A part that a helper process plays: its name and what it does with its arguments.
+pub type Role<'a> = (&'a str, fn(&[String]));
+
 /// Plays a role and ends the process, if this process was started for one.
-pub fn enter(roles: &[(&str, fn(&[String]))]) {
+pub fn enter(roles: &[Role]) {
     let Ok(role) = std::env::var(ROLE) else { return };
     let arguments: Vec<String> =
         std::env::var(ARGUMENTS).unwrap_or_default().split('\n').filter(|s| !s.is_empty()).map(String::from).collect();
