@@ -34,6 +34,11 @@ fn map(
     Ok(at as usize)
 }
 
+fn too_large(bytes: usize) -> Failure {
+    let source = std::io::Error::from_raw_os_error(libc::ENOMEM);
+    Failure { call: "mmap", detail: format!("{bytes} bytes"), source }
+}
+
 impl Mapping {
     /// Maps part of a file so that all who map it see the same bytes. The file is as long as the mapping, or longer.
     pub fn shared(file: &File, offset: u64, bytes: usize, writable: bool) -> Result<Mapping, Failure> {
@@ -42,37 +47,38 @@ impl Mapping {
         Ok(Mapping { address, bytes, writable })
     }
 
-    /// Reserves addresses that cannot be used until something is [laid](Mapping::lay) over them.
+    /// Reserves addresses, aligned to a large page, that cannot be used until something is [laid](Mapping::lay) over them.
     pub fn reserve(bytes: usize) -> Result<Mapping, Failure> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        Ok(Mapping { address: map(0, bytes, libc::PROT_NONE, flags, None)?, bytes, writable: false })
+        Mapping::aligned(bytes, libc::PROT_NONE)
     }
 
     /// Zeroed private memory, aligned to a large page, for which large pages are asked if `large`.
     pub fn private(bytes: usize, large: bool) -> Result<Mapping, Failure> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        let raw = map(0, bytes + LARGE_BYTES, libc::PROT_NONE, flags, None)?;
-        let address = raw.next_multiple_of(LARGE_BYTES);
-        let whole = Mapping { address: raw, bytes: bytes + LARGE_BYTES, writable: false };
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        map(address, bytes, protection, flags | libc::MAP_FIXED, None)?;
-        std::mem::forget(whole);
-        let mapping = Mapping { address, bytes, writable: true };
-        // SAFETY: both pieces belong to the reservation made above and lie outside the mapping that is kept.
-        unsafe {
-            if address > raw {
-                libc::munmap(raw as *mut libc::c_void, address - raw);
-            }
-            let tail = raw + LARGE_BYTES - address;
-            if tail > 0 {
-                libc::munmap((address + bytes) as *mut libc::c_void, tail);
-            }
-        }
+        let mapping = Mapping::aligned(bytes, libc::PROT_READ | libc::PROT_WRITE)?;
         if large {
             // Large pages are a wish: a kernel without them serves small ones.
             let _ = mapping.advise(0, bytes, libc::MADV_HUGEPAGE);
         }
         Ok(mapping)
+    }
+
+    fn aligned(bytes: usize, protection: i32) -> Result<Mapping, Failure> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let bytes = bytes.checked_next_multiple_of(PAGE_BYTES).ok_or_else(|| too_large(bytes))?;
+        let whole = bytes.checked_add(LARGE_BYTES).ok_or_else(|| too_large(bytes))?;
+        let raw = map(0, whole, protection, flags, None)?;
+        let address = raw.next_multiple_of(LARGE_BYTES);
+        let tail = raw + LARGE_BYTES - address;
+        // SAFETY: both pieces belong to the mapping made above and lie outside the part that is kept.
+        unsafe {
+            if address > raw {
+                libc::munmap(raw as *mut libc::c_void, address - raw);
+            }
+            if tail > 0 {
+                libc::munmap((address + bytes) as *mut libc::c_void, tail);
+            }
+        }
+        Ok(Mapping { address, bytes, writable: protection & libc::PROT_WRITE != 0 })
     }
 
     /// First address.

@@ -472,7 +472,8 @@ impl Inner {
         let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(()) };
         let start = first.page * PAGE_BYTES;
         let bytes = (last.page + last.pages) * PAGE_BYTES - start;
-        let copy = Mapping::private(bytes, false).map_err(|failure| Error::system(&shared.dir, failure))?;
+        // Windows begin where large pages may, so that a copied one takes a single page fault.
+        let copy = Mapping::private(bytes, true).map_err(|failure| Error::system(&shared.dir, failure))?;
         for run in runs.iter().filter(|run| run.plane != ZERO_PLANE) {
             let (offset, bytes) = (run.page * PAGE_BYTES, run.pages * PAGE_BYTES);
             let (plane, _) = shared.plane(run.plane, (base + offset + bytes) as u64)?;
