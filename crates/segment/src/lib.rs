@@ -7,6 +7,7 @@
 
 pub mod dtype;
 pub mod head;
+pub mod lease;
 pub mod manifest;
 pub mod scalar;
 pub mod schema;

@@ -82,10 +82,14 @@ pub struct Manifest {
     pub attributes: BTreeMap<String, Scalar>,
 }
 
-const KIND_BOOL: u8 = 0;
-const KIND_INT: u8 = 1;
-const KIND_FLOAT: u8 = 2;
-const KIND_TEXT: u8 = 3;
+/// Kind of an attribute that is a truth value: 1 byte, 0 or not.
+pub const KIND_BOOL: u8 = 0;
+/// Kind of an attribute that is a whole number: 8 bytes, signed.
+pub const KIND_INT: u8 = 1;
+/// Kind of an attribute that is a real number: 8 bytes, IEEE 754.
+pub const KIND_FLOAT: u8 = 2;
+/// Kind of an attribute that is text: as many bytes as it has, UTF-8.
+pub const KIND_TEXT: u8 = 3;
 
 impl Manifest {
     /// Appends the manifest's bytes to `out`.

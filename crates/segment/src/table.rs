@@ -7,6 +7,8 @@ use crate::{BLOCK_BYTES, Corrupt, PLANES_MAX, WINDOW_PAGES};
 
 /// Name of the file that holds manifests, window tables and sub-tables, in blocks of [`BLOCK_BYTES`].
 pub const FILE: &str = "tables";
+/// Start of the planes' names; the plane's number in decimal follows.
+pub const PLANE_PREFIX: &str = "plane.";
 /// The plane number of pages that were never written: they read as zeros and no plane holds them.
 pub const ZERO_PLANE: u8 = 255;
 /// Bit that tells a sub-table from a plane.

@@ -10,10 +10,7 @@ use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::map::Mapping;
 use stillframe_protocol::{Board, Leases, Newest, Stamp, State};
 use stillframe_segment::head::{self, Counter, Descriptor};
-use stillframe_segment::schema;
-
-/// Name of the file that carries the locks.
-pub(crate) const LEASE_FILE: &str = "lease";
+use stillframe_segment::{lease, schema, table};
 
 /// The directory that holds regions: `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`.
 pub fn root() -> PathBuf {
@@ -45,7 +42,8 @@ pub(crate) fn region_dir(root: &Path, name: &str) -> Result<PathBuf> {
 
 /// Whether a region calls one of its files so.
 pub(crate) fn is_own_file(name: &str) -> bool {
-    ["head", "tables", LEASE_FILE].contains(&name) || name.starts_with("plane.") || name.starts_with("schema.")
+    let numbered = [table::PLANE_PREFIX, schema::FILE_PREFIX];
+    [head::FILE, table::FILE, lease::FILE].contains(&name) || numbered.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Refuses pages of another size than the format's.
@@ -57,7 +55,7 @@ pub(crate) fn check_pages() -> Result<()> {
 }
 
 pub(crate) fn plane_file(plane: usize) -> String {
-    format!("plane.{plane}")
+    format!("{}{plane}", table::PLANE_PREFIX)
 }
 
 pub(crate) fn schema_file(number: u32) -> String {
@@ -189,11 +187,6 @@ impl Board for Head {
     }
 }
 
-/// Each slot owns this much of the lease file's address space, so that the length of a lock can tell when it was taken.
-const SLOT_STRIDE: u64 = 1 << 40;
-/// Where the producer's lock lies.
-const LIVENESS_AT: u64 = 1 << 62;
-
 /// The lease file of a region, through one opening of it.
 #[derive(Debug)]
 pub(crate) struct LeaseFile {
@@ -216,20 +209,20 @@ impl LeaseFile {
 
     /// Takes the producer's lock, which it keeps for life; `false` if another producer has it.
     pub(crate) fn try_produce(&self) -> Result<bool> {
-        lock::try_lock(self.file()?, Kind::Write, LIVENESS_AT, 1).map_err(|f| Error::system(&self.path, f))
+        lock::try_lock(self.file()?, Kind::Write, lease::LIVENESS_AT, 1).map_err(|f| Error::system(&self.path, f))
     }
 
     /// Gives the producer's lock back.
     pub(crate) fn end_producing(&self) {
         if let Ok(file) = self.file() {
             // The lock goes with the file anyway; this only makes it go before the bell is rung.
-            let _ = lock::unlock(file, LIVENESS_AT, 1);
+            let _ = lock::unlock(file, lease::LIVENESS_AT, 1);
         }
     }
 
     /// Whether a producer lives.
     pub(crate) fn is_produced(&self) -> Result<bool> {
-        lock::is_held(self.file()?, Kind::Read, LIVENESS_AT, 1).map_err(|f| Error::system(&self.path, f))
+        lock::is_held(self.file()?, Kind::Read, lease::LIVENESS_AT, 1).map_err(|f| Error::system(&self.path, f))
     }
 }
 
@@ -240,8 +233,7 @@ impl Leases for LeaseFile {
         let file = self.file()?;
         let mut holds = self.holds.lock().unwrap_or_else(|poison| poison.into_inner());
         if holds[slot] == 0 {
-            let length = 1 + monotonic_ms().min(SLOT_STRIDE - 2);
-            lock::try_lock(file, Kind::Read, slot as u64 * SLOT_STRIDE, length)
+            lock::try_lock(file, Kind::Read, lease::slot_at(slot), lease::lock_bytes(monotonic_ms()))
                 .map_err(|f| Error::system(&self.path, f))?;
         }
         holds[slot] += 1;
@@ -254,19 +246,13 @@ impl Leases for LeaseFile {
         holds[slot] = holds[slot].saturating_sub(1);
         if holds[slot] == 0 {
             // An unlock of one's own lock cannot fail in a way that could be mended.
-            let _ = lock::unlock(file, slot as u64 * SLOT_STRIDE, SLOT_STRIDE);
+            let _ = lock::unlock(file, lease::slot_at(slot), lease::SLOT_STRIDE);
         }
     }
 
     fn is_held(&self, slot: usize) -> Result<bool> {
-        lock::is_held(self.file()?, Kind::Write, slot as u64 * SLOT_STRIDE, 1).map_err(|f| Error::system(&self.path, f))
+        lock::is_held(self.file()?, Kind::Write, lease::slot_at(slot), 1).map_err(|f| Error::system(&self.path, f))
     }
-}
-
-/// Slot and time of taking, in milliseconds of [`monotonic_ms`], of a lock with this range; `None` for other locks.
-pub(crate) fn decode_hold(start: u64, end: u64) -> Option<(usize, u64)> {
-    let slot = (start / SLOT_STRIDE) as usize;
-    (slot < head::SLOTS && start.is_multiple_of(SLOT_STRIDE)).then(|| (slot, end - start))
 }
 
 /// Milliseconds of the machine's monotonic clock, the same in all processes.

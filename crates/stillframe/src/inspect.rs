@@ -1,6 +1,6 @@
 //! Looking at regions from outside: which exist, who holds what, what is damaged, what can go.
 
-use crate::files::{self, LEASE_FILE, LeaseFile, plane_file};
+use crate::files::{self, LeaseFile, plane_file};
 use crate::observer::{Observer, VersionInfo};
 use crate::tracker::TrackerKind;
 use crate::{Corrupt, Error, Result};
@@ -8,8 +8,8 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use stillframe_protocol::{Board, Leases};
-use stillframe_segment::PLANES_MAX;
 use stillframe_segment::head::{self, Counter};
+use stillframe_segment::{PLANES_MAX, lease};
 
 pub use crate::diagnose::{Diagnosis, Fact, TrackerProbe, diagnose};
 pub use crate::files::root;
@@ -135,7 +135,7 @@ fn find(dir: &Path, prefix: String, depth: usize, names: &mut Vec<String>) -> Re
             continue;
         }
         let path = entry.path();
-        if path.join(LEASE_FILE).exists() || path.join(head::FILE).exists() || std::fs::read_dir(&path).is_err() {
+        if path.join(lease::FILE).exists() || path.join(head::FILE).exists() || std::fs::read_dir(&path).is_err() {
             names.push(name);
         } else if depth < 8 {
             find(&path, format!("{name}/"), depth + 1, names)?;
@@ -219,7 +219,7 @@ fn allocated_bytes(path: &Path) -> u64 {
 pub fn holders(dir: &Path, name: &str) -> Result<Vec<Holder>> {
     let path = files::region_dir(dir, name)?;
     let observer = Observer::options().dir(dir).open(name)?;
-    let lease = path.join(LEASE_FILE);
+    let lease = path.join(lease::FILE);
     let meta = std::fs::metadata(&lease).map_err(|error| Error::io("open", &lease, error))?;
     let now = files::monotonic_ms();
     let version = |slot: usize| {
@@ -290,7 +290,7 @@ fn parse_lock(line: &str, inode: Option<u64>) -> Option<(usize, u64)> {
     if inode.is_some_and(|inode| inode != found) {
         return None;
     }
-    files::decode_hold(start.parse().ok()?, end.parse().ok()?)
+    lease::decode_lock(start.parse().ok()?, end.parse().ok()?)
 }
 
 fn process(pid: i32) -> (Option<String>, char) {
@@ -313,7 +313,7 @@ pub fn remove(dir: &Path, name: &str, force: bool) -> Result<Removed> {
         return Err(Error::NoRegion { region: name.into(), dir: dir.to_path_buf() });
     }
     let bytes = allocated_bytes(&path);
-    let lease = path.join(LEASE_FILE);
+    let lease = path.join(lease::FILE);
     let _lock = match File::options().read(true).write(true).open(&lease) {
         Ok(file) => {
             let leases = LeaseFile::new(file, lease, name);
@@ -347,7 +347,7 @@ pub(crate) fn remove_files(root: &Path, dir: &Path) -> Result<()> {
             unlink(&entry.path())?;
         }
     }
-    unlink(&dir.join(LEASE_FILE))?;
+    unlink(&dir.join(lease::FILE))?;
     let mut at = dir;
     while at != root && std::fs::remove_dir(at).is_ok() {
         let Some(parent) = at.parent() else { break };
@@ -394,7 +394,7 @@ fn is_held(dir: &Path, name: &str) -> bool {
 }
 
 fn is_produced(dir: &Path, name: &str) -> bool {
-    let path = dir.join(name).join(LEASE_FILE);
+    let path = dir.join(name).join(lease::FILE);
     File::open(&path).is_ok_and(|file| LeaseFile::new(file, path, name).is_produced().unwrap_or(true))
 }
 

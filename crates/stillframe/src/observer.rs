@@ -1,6 +1,6 @@
 //! Observers: those who look.
 
-use crate::files::{self, Head, LEASE_FILE, LeaseFile, plane_file};
+use crate::files::{self, Head, LeaseFile, plane_file};
 use crate::producer::read_schema;
 use crate::snapshot::Snapshot;
 use crate::{Error, Result};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use stillframe_kernel::{futex, map::Mapping};
 use stillframe_protocol::{self as protocol, Board, Leased, State};
 use stillframe_segment::head;
-use stillframe_segment::{Corrupt, PLANES_MAX, Schema, WINDOW_BYTES, table};
+use stillframe_segment::{Corrupt, PLANES_MAX, Schema, WINDOW_BYTES, lease, table};
 
 /// Longest sleep before a waiting observer looks whether the producer still lives.
 const WAIT_SLICE: Duration = Duration::from_millis(50);
@@ -165,7 +165,7 @@ impl Shared {
             other => other,
         };
         let tables = beside(table::FILE)?;
-        let leases = LeaseFile::new(beside(LEASE_FILE)?, dir.join(LEASE_FILE), name);
+        let leases = LeaseFile::new(beside(lease::FILE)?, dir.join(lease::FILE), name);
         let caches = Mutex::new(Caches::default());
         let shared = Shared { name: name.into(), dir: dir.to_path_buf(), head, leases, tables, identity, caches };
         // A region that was replaced while its files were opened is opened anew, or waited for.

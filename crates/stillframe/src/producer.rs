@@ -1,6 +1,6 @@
 //! The state of a producer, and how it begins: creating a region, or recovering one.
 
-use crate::files::{self, Directory, Head, LEASE_FILE, LeaseFile, plane_file, schema_file};
+use crate::files::{self, Directory, Head, LeaseFile, plane_file, schema_file};
 use crate::loan::{LoanMap, OpenLoan};
 use crate::managed::{Managed, Subtable};
 use crate::mask::Mask;
@@ -21,7 +21,8 @@ use stillframe_protocol::{self as protocol, Board, Leased, State};
 use stillframe_segment::head::{self, Counter};
 use stillframe_segment::table::{self, Entry, ZERO_PLANE};
 use stillframe_segment::{
-    BLOCK_BYTES, Corrupt, Extent, Manifest, PLANES_MAX, Schema, Variable, WINDOW_BYTES, WINDOW_PAGES, manifest, schema,
+    BLOCK_BYTES, Corrupt, Extent, Manifest, PLANES_MAX, Schema, Variable, WINDOW_BYTES, WINDOW_PAGES, lease, manifest,
+    schema,
 };
 
 /// Pages compared at once, one byte each.
@@ -300,8 +301,14 @@ impl Producer {
         let mut ends = [0; PLANES_MAX];
         for version in &self.versions {
             for (window, word) in version.table.iter().enumerate() {
-                for plane in expand(&self.tables, *word).into_iter().filter(|plane| *plane != ZERO_PLANE) {
-                    ends[plane as usize] = ends[plane as usize].max(window + 1);
+                let mut mark = |plane: u8| {
+                    if plane != ZERO_PLANE {
+                        ends[plane as usize] = ends[plane as usize].max(window + 1);
+                    }
+                };
+                match word & table::SUBTABLE {
+                    0 => mark(*word as u8),
+                    _ => self.tables.subtable(word & !table::SUBTABLE).into_iter().for_each(&mut mark),
                 }
             }
         }
@@ -692,7 +699,7 @@ fn check_variable_name(name: &str) -> Result<()> {
 fn check_neighbours(root: &Path, dir: &Path, name: &str) -> Result<()> {
     let fail = |why| Err(Error::BadName { name: name.into(), what: "region", why });
     let above = dir.ancestors().skip(1).take_while(|above| *above != root && above.starts_with(root));
-    if above.into_iter().any(|above| above.join(LEASE_FILE).exists()) {
+    if above.into_iter().any(|above| above.join(stillframe_segment::lease::FILE).exists()) {
         return fail("it lies inside another region; choose a name beside it");
     }
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -720,7 +727,7 @@ fn make_dir(dir: &Path, mode: u32) -> Result<()> {
 
 /// Opens the lease file and takes the producer's lock in it.
 fn lock_region(dir: &Path, name: &str) -> Result<LeaseFile> {
-    let path = dir.join(LEASE_FILE);
+    let path = dir.join(lease::FILE);
     for _ in 0..1000 {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o644);
