@@ -1,0 +1,294 @@
+//! `docs/format.md` says what the code says.
+//!
+//! The tables of the document are read and held against the constants, and the constants in the sources against the
+//! tables, so that neither can change alone. What a table says of an offset and a length is also tried on bytes that the
+//! code wrote.
+
+use std::collections::BTreeMap;
+use stillframe_protocol::State;
+use stillframe_segment::head::{self, Counter, Descriptor, descriptor};
+use stillframe_segment::{BLOCK_BYTES, PAGE_BYTES, PLANES_MAX, RANK_MAX, WINDOW_BYTES, WINDOW_PAGES};
+use stillframe_segment::{Extent, Manifest, Order, lease, manifest, schema, table};
+
+const DOCUMENT: &str = include_str!("../../../docs/format.md");
+/// Modules with their sources.
+const SOURCES: [(&str, &str); 6] = [
+    ("crate", include_str!("../src/lib.rs")),
+    ("head", include_str!("../src/head.rs")),
+    ("lease", include_str!("../src/lease.rs")),
+    ("manifest", include_str!("../src/manifest.rs")),
+    ("schema", include_str!("../src/schema.rs")),
+    ("table", include_str!("../src/table.rs")),
+];
+/// Constants that are no part of the format but lists of what is.
+const LISTS: [&str; 1] = ["head::COUNTERS"];
+
+/// Rows of the table under the comment with this text, as cells without blanks and backquotes.
+fn rows(title: &str) -> Vec<Vec<String>> {
+    let comment = format!("<!-- {title} -->");
+    let (_, rest) = DOCUMENT.split_once(&comment).unwrap_or_else(|| panic!("the document has no {comment}"));
+    let lines = rest.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let cells = |line: &str| -> Vec<String> {
+        let line = line.replace("\\|", "/");
+        let line = line.strip_prefix('|').and_then(|line| line.strip_suffix('|')).unwrap_or(&line);
+        line.split('|').map(|cell| cell.trim().replace('`', "")).collect()
+    };
+    lines.skip(2).map(cells).collect()
+}
+
+fn number(text: &str) -> u64 {
+    match text.split_once('^') {
+        Some((base, exponent)) => base.parse::<u64>().unwrap().pow(exponent.parse().unwrap()),
+        None => text.parse().unwrap_or_else(|_| panic!("'{text}' is no number")),
+    }
+}
+
+/// Names and values of all tables of values, and names and offsets of all tables of fields.
+fn documented() -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for module in ["crate", "head", "schema", "manifest", "table", "lease"] {
+        for row in rows(module) {
+            all.insert(format!("{module}::{}", row[0]), row[1].clone());
+        }
+    }
+    for module in ["head", "head::descriptor", "manifest"] {
+        for row in rows(&format!("{module} fields")) {
+            let old = all.insert(format!("{module}::{}", row[2]), row[0].clone());
+            assert_eq!(old, None, "{} stands in two tables", row[2]);
+        }
+    }
+    all
+}
+
+macro_rules! constants {
+    ($($module:ident :: { $($name:ident),* $(,)? })*) => {
+        [$($((concat!(stringify!($module), "::", stringify!($name)), $module::$name as u64)),*),*]
+    };
+}
+
+/// The constants that are numbers.
+fn numbers() -> BTreeMap<String, u64> {
+    let here = [
+        ("crate::PAGE_BYTES", PAGE_BYTES as u64),
+        ("crate::WINDOW_PAGES", WINDOW_PAGES as u64),
+        ("crate::WINDOW_BYTES", WINDOW_BYTES as u64),
+        ("crate::BLOCK_BYTES", BLOCK_BYTES as u64),
+        ("crate::RANK_MAX", RANK_MAX as u64),
+        ("crate::PLANES_MAX", PLANES_MAX as u64),
+    ];
+    let modules = constants! {
+        head::{
+            ABI, SLOTS, DESCRIPTOR_BYTES, DESCRIPTOR_WORDS, HEAD_BYTES, SEQUENCE_END, WINDOWS_MAX, MAGIC_AT, ABI_AT,
+            PAGE_BYTES_AT, WINDOW_PAGES_AT, SLOTS_AT, BLOCK_BYTES_AT, KEEP_AT, CREATED_NS_AT, BOUND_BYTES_AT,
+            PRODUCER_PID_AT, TRACKER_AT, NEWEST_AT, BELL_AT, COUNTERS_AT, RING,
+        }
+        schema::{ BYTES_MAX, ID_END }
+        manifest::{
+            HEADER_BYTES, EXTENT_BYTES, BYTES_MAX, PLACE_END, KIND_BOOL, KIND_INT, KIND_FLOAT, KIND_TEXT, ID_AT,
+            ORDER_AT, RANK_AT, PAGE_OFFSET_AT, WINDOW_AT, ZERO_AT, BYTES_AT, PLACE_AT, SHAPE_AT,
+        }
+        table::{ ZERO_PLANE, SUBTABLE }
+        lease::{ SLOT_STRIDE, LIVENESS_AT }
+    };
+    let nested = constants! {
+        descriptor::{
+            STATE_AT, VERSION_AT, MANIFEST_BLOCK_AT, MANIFEST_BYTES_AT, TABLE_BLOCK_AT, WINDOWS_AT, MANIFEST_CRC_AT,
+            TABLE_CRC_AT, PUBLISHED_NS_AT, DIRTY_PAGES_AT, TOTAL_PAGES_AT, SCHEMA_AT,
+        }
+    };
+    let nested = nested.map(|(name, value)| (format!("head::{name}"), value));
+    let all = here.into_iter().chain(modules).map(|(name, value)| (name.to_string(), value));
+    all.chain(nested).collect()
+}
+
+/// The constants that are names, or numbers spelt as text.
+fn texts() -> BTreeMap<String, String> {
+    let spelt = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    [
+        ("head::FILE", head::FILE.to_string()),
+        ("head::MAGIC", spelt(&head::MAGIC.to_le_bytes())),
+        ("schema::FILE_PREFIX", schema::FILE_PREFIX.to_string()),
+        ("manifest::MAGIC", spelt(&manifest::MAGIC.to_le_bytes())),
+        ("table::FILE", table::FILE.to_string()),
+        ("table::PLANE_PREFIX", table::PLANE_PREFIX.to_string()),
+        ("lease::FILE", lease::FILE.to_string()),
+    ]
+    .map(|(name, text)| (name.to_string(), text))
+    .into()
+}
+
+#[test]
+fn the_document_gives_every_constant_its_value() {
+    let documented = documented();
+    for (name, value) in numbers() {
+        let text = documented.get(&name).unwrap_or_else(|| panic!("the document does not have {name}"));
+        assert_eq!(number(text), value, "{name}");
+    }
+    for (name, text) in texts() {
+        assert_eq!(documented.get(&name), Some(&text), "{name}");
+    }
+    for name in documented.keys() {
+        assert!(numbers().contains_key(name) || texts().contains_key(name), "no test looks at {name}");
+    }
+}
+
+#[test]
+fn every_public_constant_stands_in_the_document() {
+    let documented = documented();
+    let mut found = 0;
+    for (module, source) in SOURCES {
+        let mut inner = "";
+        for line in source.lines() {
+            if let Some(name) = line.strip_prefix("pub mod ").and_then(|rest| rest.strip_suffix(" {")) {
+                inner = name;
+            }
+            let Some(rest) = line.trim_start().strip_prefix("pub const ").filter(|rest| !rest.starts_with("fn "))
+            else {
+                continue;
+            };
+            let name = rest.split(':').next().unwrap();
+            let name = match line.starts_with(' ') {
+                true => format!("{module}::{inner}::{name}"),
+                false => format!("{module}::{name}"),
+            };
+            found += 1;
+            assert!(documented.contains_key(&name) || LISTS.contains(&name.as_str()), "{name} is not in the document");
+        }
+    }
+    assert_eq!(found, documented.len() + LISTS.len());
+}
+
+#[test]
+fn fields_follow_each_other_and_end_where_the_structure_does() {
+    for (module, end) in [
+        ("head", head::HEAD_BYTES),
+        ("head::descriptor", head::DESCRIPTOR_BYTES),
+        ("manifest", manifest::EXTENT_BYTES - 8),
+    ] {
+        let mut last = 0;
+        for row in rows(&format!("{module} fields")) {
+            let (at, bytes) = (number(&row[0]), number(&row[1]));
+            assert!(at >= last, "{} of {module} overlaps the field before it", row[2]);
+            assert!(at.is_multiple_of(bytes.min(8)), "{} of {module} is not aligned", row[2]);
+            last = at + bytes;
+        }
+        assert!(last <= end as u64, "{module}");
+    }
+    let bytes = |module: &str, name: &str| {
+        let rows = rows(&format!("{module} fields"));
+        rows.iter().find(|row| row[2] == name).map(|row| number(&row[1]) as usize)
+    };
+    assert_eq!(bytes("head", "RING"), Some(head::SLOTS * head::DESCRIPTOR_BYTES));
+    assert_eq!(bytes("head", "COUNTERS_AT"), Some(head::COUNTERS.len() * 8));
+    assert_eq!(bytes("manifest", "SHAPE_AT"), Some(RANK_MAX * 8));
+    assert_eq!(head::descriptor_at(3), 4096 + 128 * 3);
+}
+
+#[test]
+fn counters_and_states_have_the_numbers_of_the_document() {
+    let first = |row: Vec<String>| row[..2].to_vec();
+    let counter = |counter: &Counter| {
+        let at = head::COUNTERS_AT + 8 * *counter as usize;
+        vec![at.to_string(), format!("{counter:?}")]
+    };
+    let counters: Vec<Vec<String>> = rows("head counters").into_iter().map(first).collect();
+    assert_eq!(counters, head::COUNTERS.iter().map(counter).collect::<Vec<_>>());
+    let states: Vec<Vec<String>> = rows("states").into_iter().map(first).collect();
+    let state = |state: State| vec![(state as u64).to_string(), format!("{state:?}")];
+    assert_eq!(states, [State::Free, State::Live, State::Retiring].map(state));
+}
+
+/// Checks that each field of a structure has its value where the document says.
+fn check_fields(module: &str, structure: &[u8], mut values: BTreeMap<&str, Vec<u8>>) {
+    for row in rows(&format!("{module} fields")) {
+        let Some(value) = values.remove(row[2].as_str()) else { continue };
+        let (at, bytes) = (number(&row[0]) as usize, number(&row[1]) as usize);
+        assert_eq!(structure[at..at + bytes], value, "{} of {module}", row[2]);
+    }
+    assert!(values.is_empty(), "{values:?}");
+}
+
+fn word(value: usize) -> Vec<u8> {
+    (value as u32).to_le_bytes().to_vec()
+}
+
+fn long(value: u64) -> Vec<u8> {
+    value.to_le_bytes().to_vec()
+}
+
+#[test]
+fn a_head_is_written_as_the_document_says() {
+    let created_ns = 0x1122_3344_5566_7788;
+    let values = [
+        ("MAGIC_AT", vec![0; 8]),
+        ("ABI_AT", word(head::ABI as usize)),
+        ("PAGE_BYTES_AT", word(PAGE_BYTES)),
+        ("WINDOW_PAGES_AT", word(WINDOW_PAGES)),
+        ("SLOTS_AT", word(head::SLOTS)),
+        ("BLOCK_BYTES_AT", word(BLOCK_BYTES)),
+        ("CREATED_NS_AT", long(created_ns)),
+        ("NEWEST_AT", long(0)),
+    ];
+    check_fields("head", &head::encode_geometry(created_ns), values.into());
+    let described = Descriptor {
+        version: 1 << 40 | 1,
+        manifest_block: 2,
+        manifest_bytes: 3,
+        table_block: 4,
+        windows: 5,
+        manifest_crc: 6,
+        table_crc: 7,
+        published_ns: 1 << 50 | 8,
+        dirty_pages: 1 << 33 | 9,
+        total_pages: 1 << 34 | 10,
+        schema: 11,
+    };
+    let bytes: Vec<u8> = std::iter::once(0).chain(described.encode()).flat_map(u64::to_le_bytes).collect();
+    let values = [
+        ("VERSION_AT", long(described.version)),
+        ("MANIFEST_BLOCK_AT", word(2)),
+        ("MANIFEST_BYTES_AT", word(3)),
+        ("TABLE_BLOCK_AT", word(4)),
+        ("WINDOWS_AT", word(5)),
+        ("MANIFEST_CRC_AT", word(6)),
+        ("TABLE_CRC_AT", word(7)),
+        ("PUBLISHED_NS_AT", long(described.published_ns)),
+        ("DIRTY_PAGES_AT", long(described.dirty_pages)),
+        ("TOTAL_PAGES_AT", long(described.total_pages)),
+        ("SCHEMA_AT", word(11)),
+    ];
+    check_fields("head::descriptor", &bytes, values.into());
+}
+
+#[test]
+fn a_manifest_is_written_as_the_document_says() {
+    let (order, shape) = (Order::Fortran, vec![3, 4]);
+    let extent = Extent { variable: 1, order, shape, window: 5, page_offset: 6, bytes: 96, place: 7 };
+    let mut bytes = Vec::new();
+    Manifest::encode(&[extent], &[("pi".to_string(), 3.5.into())].into(), &mut bytes);
+    assert_eq!(bytes[..16], [&b"MANI"[..], &[1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]].concat());
+    let (record, attribute) = bytes[manifest::HEADER_BYTES..].split_at(manifest::EXTENT_BYTES);
+    let values = [
+        ("ID_AT", word(1)),
+        ("ORDER_AT", vec![1]),
+        ("RANK_AT", vec![2]),
+        ("PAGE_OFFSET_AT", vec![6, 0]),
+        ("WINDOW_AT", word(5)),
+        ("ZERO_AT", word(0)),
+        ("BYTES_AT", long(96)),
+        ("PLACE_AT", long(7)),
+        ("SHAPE_AT", [3, 4, 0, 0, 0, 0, 0, 0].into_iter().flat_map(u64::to_le_bytes).collect()),
+    ];
+    check_fields("manifest", record, values.into());
+    let spelt = [&[2, 0, 0, 0, 8, 0, 0, 0, manifest::KIND_FLOAT], &b"pi"[..], &3.5f64.to_le_bytes()].concat();
+    assert_eq!(attribute, spelt);
+}
+
+#[test]
+fn the_schema_of_the_document_is_one() {
+    let text = DOCUMENT.split_once("```json\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
+    let schema = stillframe_segment::Schema::decode("schema.1", text.as_bytes()).unwrap();
+    assert_eq!(schema.variables.len(), 2);
+    let written: serde_json::Value = serde_json::from_slice(&schema.encode()).unwrap();
+    assert_eq!(written, serde_json::from_str::<serde_json::Value>(text).unwrap());
+}
