@@ -319,3 +319,42 @@ fn missing_files_and_files_of_any_length_lead_to_an_answer() {
 fn many_damages_at_once_lead_to_an_answer() {
     run("anything");
 }
+
+/// The fuzz targets, with the bytes of a healthy region cut, flipped and thrown about.
+#[test]
+fn the_fuzz_targets_take_whatever_they_are_given() {
+    let image = Image::new();
+    let (tables, head) = (image.bytes(table::FILE), image.bytes(head::FILE));
+    let schema = image.bytes("schema.1");
+    let (_, found) = image.descriptors()[0];
+    let part = |block: u32, bytes: usize| &tables[block as usize * BLOCK_BYTES..][..bytes];
+    let windows = (found.windows as u16).to_le_bytes();
+    let manifest = [&windows[..], part(found.manifest_block, found.manifest_bytes as usize)].concat();
+    let entries = [&[255, 200][..], part(found.table_block, found.windows as usize * 4), &[0; 512]].concat();
+    let targets: [(&[u8], fn(&[u8])); 4] = [
+        (&head[..256], damage::fuzz_head),
+        (&schema, damage::fuzz_schema),
+        (&manifest, damage::fuzz_manifest),
+        (&entries, damage::fuzz_tables),
+    ];
+    let mut numbers = Numbers(1);
+    for (healthy, target) in targets {
+        (0..healthy.len()).for_each(|end| target(&healthy[..end]));
+        for _ in 0..5000 {
+            let mut bytes = healthy.to_vec();
+            for _ in 0..=numbers.below(4) {
+                let at = numbers.below(bytes.len());
+                let value = pick(&mut numbers, &NUMBERS) ^ u64::from(numbers.below(9) == 0);
+                let size = (1 << numbers.below(4)).min(bytes.len() - at);
+                bytes[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
+            }
+            target(&bytes);
+        }
+        let count = numbers.below(2000);
+        target(&rubbish(&mut numbers, count));
+    }
+    for _ in 0..20 {
+        let count = numbers.below(80);
+        damage::fuzz_region(&image, &rubbish(&mut numbers, count));
+    }
+}

@@ -1,0 +1,7 @@
+//! Entries of a window table, and a sub-table.
+#![no_main]
+
+#[path = "../../crates/stillframe/tests/common/damage.rs"]
+mod damage;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| damage::fuzz_tables(bytes));
