@@ -57,7 +57,7 @@ quick: ## every benchmark and both demonstrations in their short form
 
 rivals: ## beside POSIX shared memory, Boost.Interprocess, iceoryx2 and ADIOS2
 	scripts/setup.sh rivals
-	cargo run --release --manifest-path benches/rivals/Cargo.toml --features ours -- $(ARGS)
+	CARGO_TARGET_DIR=target/rivals cargo run --release --manifest-path benches/rivals/Cargo.toml --features ours -- $(ARGS)
 
 bench: ## all benchmarks at full size; takes about half an hour
 	scripts/setup.sh

@@ -20,6 +20,18 @@ assert names == {"publish", "rate", "attach", "advance", "notify", "memory", "co
 print(f"{len(rows)} rows of {len(names)} benchmarks")
 PY
 
+# The rivals that need nothing but crates; the others need packages of their own (make rivals).
+CARGO_TARGET_DIR=target/rivals cargo build -q --release --manifest-path benches/rivals/Cargo.toml --features ours
+timeout 300 target/rivals/release/rivals --size 16 --steps 4 --rounds 1 --json \
+    --only stillframe-tracked,stillframe-managed,stillframe-loaned,shm-memcpy,iceoryx2-loan,iceoryx2-copy > "$out/rivals.jsonl"
+"$python" - "$out/rivals.jsonl" <<'PY'
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+contenders = {row["case"]["contender"] for row in rows}
+assert len(contenders) == 6, contenders
+print(f"{len(contenders)} contenders passed the check of their sums")
+PY
+
 timeout 300 target/release/still demo --quick --out "$out/gray-scott" --json > "$out/demo.json"
 timeout 300 "$python" examples/lammps/demo.py --steps 10 --repeats 2 --out "$out/melt" --json > "$out/melt.json"
 "$python" - "$out" <<'PY'
