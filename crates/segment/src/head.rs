@@ -70,7 +70,7 @@ pub enum Counter {
     PublishNs,
     /// Bytes of memory behind the planes.
     PlaneBytes,
-    /// Number of planes.
+    /// Number of planes; at least as many as the versions that can be held use.
     Planes,
     /// Bytes of working memory that exist beside the planes, as far as the producer knows.
     WorkingBytes,

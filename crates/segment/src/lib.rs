@@ -46,6 +46,11 @@ pub struct Corrupt {
 }
 
 impl Corrupt {
+    /// Names a file that is not there though others refer to it.
+    pub fn missing(file: &str) -> Self {
+        Corrupt::new(file, 0, "a file that versions refer to", "none")
+    }
+
     /// Names a value that breaks the format.
     pub fn new(file: &str, offset: usize, expected: impl ToString, found: impl ToString) -> Self {
         Self { file: file.to_string(), offset: offset as u64, expected: expected.to_string(), found: found.to_string() }

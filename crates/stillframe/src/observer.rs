@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use stillframe_kernel::{futex, map::Mapping};
 use stillframe_protocol::{self as protocol, Board, Leased, State};
-use stillframe_segment::head;
+use stillframe_segment::head::{self, Counter};
 use stillframe_segment::{Corrupt, PLANES_MAX, Schema, WINDOW_BYTES, lease, table};
 
 /// Longest sleep before a waiting observer looks whether the producer still lives.
@@ -224,9 +224,7 @@ impl Shared {
         let name = plane_file(plane as usize);
         let path = self.dir.join(&name);
         let Some(known) = caches.planes.get_mut(plane as usize) else {
-            self.check_names()?;
-            let corrupt = Corrupt::new(&name, 0, "a plane that a version uses", "no such file");
-            return Err(Error::Corrupt { dir: self.dir.clone(), corrupt });
+            return Err(self.corrupt(Corrupt::missing(&name)));
         };
         let file = known.file.clone();
         // Bytes past the end of the file would be a fatal signal at the first touch.
@@ -243,12 +241,20 @@ impl Shared {
     pub(crate) fn open_planes(&self) -> Result<()> {
         let mut caches = self.caches();
         let known = caches.planes.len();
-        while caches.planes.len() < PLANES_MAX {
-            let path = self.dir.join(plane_file(caches.planes.len()));
+        let count = self.head.counter(Counter::Planes).min(PLANES_MAX as u64) as usize;
+        while caches.planes.len() < count {
+            let name = plane_file(caches.planes.len());
+            let path = self.dir.join(&name);
             match File::open(&path) {
                 Ok(file) => caches.planes.push(PlaneMap { file: Arc::new(file), map: None }),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
-                Err(error) => return Err(Error::io("open", &path, error)),
+                Err(error) => {
+                    caches.planes.truncate(known);
+                    self.check_names()?;
+                    return Err(match error.kind() {
+                        std::io::ErrorKind::NotFound => self.corrupt(Corrupt::missing(&name)),
+                        _ => Error::io("open", &path, error),
+                    });
+                }
             }
         }
         if caches.planes.len() > known
@@ -454,6 +460,7 @@ impl Observer {
     ) -> Result<T> {
         let begin = Instant::now();
         let shared = &self.shared;
+        shared.leases.file()?;
         loop {
             let seen = shared.head.bell().load(Ordering::Acquire);
             if let Some(found) = look(self)? {

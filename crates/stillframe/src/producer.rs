@@ -666,6 +666,7 @@ pub(crate) fn expand(tables: &Tables, word: u32) -> Subtable {
     if word & table::SUBTABLE == 0 { [word as u8; WINDOW_PAGES] } else { tables.subtable(word & !table::SUBTABLE) }
 }
 
+/// Marks the slots of a window that a version uses.
 fn mark_used(planes: &mut Planes, tables: &Tables, window: usize, word: u32) {
     if word == u32::from(ZERO_PLANE) {
         return;

@@ -415,6 +415,7 @@ impl Producer {
         }
         let version = described?;
         points::hit("publish.described");
+        self.head.set(Counter::Planes, self.planes.count() as u64);
         protocol::commit(&self.head, version.leased.slot, version.leased.sequence);
         points::hit("publish.committed");
         self.sequence = version.leased.sequence;

@@ -343,6 +343,8 @@ impl Snapshot {
 
 impl Inner {
     fn variable(&self, name: &str) -> Result<(usize, &VariableView)> {
+        // The hold of a process that forked is not its child's.
+        self.hold.shared.leases.file()?;
         let found = self.variables.iter().enumerate().find(|(_, variable)| variable.name == name);
         found.ok_or_else(|| Error::UnknownVariable {
             region: self.hold.shared.name.clone(),
