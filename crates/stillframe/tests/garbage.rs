@@ -188,6 +188,7 @@ fn anything(image: &Image, number: usize) -> Option<Case<'_>> {
     (number < 700).then_some(Case { damages, trust: Trust::None })
 }
 
+type Target = fn(&[u8]);
 type Make = fn(&Image, usize) -> Option<Case<'_>>;
 
 const CLASSES: [(&str, Make); 7] = [
@@ -331,7 +332,7 @@ fn the_fuzz_targets_take_whatever_they_are_given() {
     let windows = (found.windows as u16).to_le_bytes();
     let manifest = [&windows[..], part(found.manifest_block, found.manifest_bytes as usize)].concat();
     let entries = [&[255, 200][..], part(found.table_block, found.windows as usize * 4), &[0; 512]].concat();
-    let targets: [(&[u8], fn(&[u8])); 4] = [
+    let targets: [(&[u8], Target); 4] = [
         (&head[..256], damage::fuzz_head),
         (&schema, damage::fuzz_schema),
         (&manifest, damage::fuzz_manifest),
