@@ -233,8 +233,15 @@ impl Leases for LeaseFile {
         let file = self.file()?;
         let mut holds = self.holds.lock().unwrap_or_else(|poison| poison.into_inner());
         if holds[slot] == 0 {
-            lock::try_lock(file, Kind::Read, lease::slot_at(slot), lease::lock_bytes(monotonic_ms()))
+            let at = lease::slot_at(slot);
+            let locked = lock::try_lock(file, Kind::Read, at, lease::lock_bytes(monotonic_ms()))
                 .map_err(|f| Error::system(&self.path, f))?;
+            if !locked {
+                // What is not locked must not be read, and nobody who means well locks a slot for writing.
+                let dir = self.path.parent().unwrap_or(&self.path).to_path_buf();
+                let corrupt = Corrupt::new(lease::FILE, at as usize, "read locks only", "a write lock");
+                return Err(Error::Corrupt { dir, corrupt });
+            }
         }
         holds[slot] += 1;
         Ok(())
