@@ -222,12 +222,12 @@ impl Damage {
 
 /// Writes the checksums that fit the manifests and window tables as they are.
 fn mend(dir: &Path) {
-    let (Ok(mut all), Ok(tables)) = (std::fs::read(dir.join(head::FILE)), std::fs::File::open(dir.join(table::FILE)))
-    else {
+    let open = |name: &str| std::fs::File::options().read(true).write(true).open(dir.join(name));
+    let (Ok(file), Ok(tables)) = (open(head::FILE), open(table::FILE)) else { return };
+    let mut all = vec![0; head::HEAD_BYTES];
+    if file.read_at(&mut all, 0).is_err() {
         return;
-    };
-    all.resize(head::HEAD_BYTES.max(all.len()), 0);
-    let Ok(file) = std::fs::File::options().write(true).open(dir.join(head::FILE)) else { return };
+    }
     for slot in 0..head::SLOTS {
         let words = slot_words(&all, slot);
         if words[0] & 0xff == 0 {
