@@ -385,6 +385,7 @@ fn few_files(arguments: &[String]) {
             check_play_in_pieces(&snapshot);
             held.push(snapshot);
         }
+        set_files(1024);
         play.region.unlink().unwrap();
         if failures == 0 {
             break;
