@@ -1,7 +1,8 @@
 //! Where a region's files lie, and the shared head and lease files seen through the protocol's eyes.
 
 use crate::{Corrupt, Error, Result};
-use std::fs::File;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -52,6 +53,17 @@ pub(crate) fn check_pages() -> Result<()> {
         stillframe_kernel::PAGE_BYTES => Ok(()),
         found_bytes => Err(Error::ForeignPages { found_bytes }),
     }
+}
+
+/// Opens a file of a region for writing and makes it if need be, with all the access that `mode` grants: the process's
+/// umask takes bits away that were asked for.
+pub(crate) fn create_file(path: &Path, mode: u32) -> std::io::Result<File> {
+    let wanted = mode & 0o666;
+    let file = File::options().read(true).write(true).create(true).truncate(false).mode(wanted | 0o600).open(path)?;
+    if file.metadata()?.mode() & wanted != wanted {
+        file.set_permissions(Permissions::from_mode(wanted))?;
+    }
+    Ok(file)
 }
 
 pub(crate) fn plane_file(plane: usize) -> String {

@@ -328,6 +328,7 @@ impl Observer {
     /// # Errors
     /// [`Error::VersionGone`] if it is not, or no longer, there.
     pub fn version(&self, version: u64) -> Result<Snapshot> {
+        self.shared.leases.file()?;
         let listed = self.listed();
         let found = listed.iter().find(|(_, number)| *number == version);
         if let Some((leased, _)) = found

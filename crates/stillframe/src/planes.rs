@@ -3,10 +3,10 @@
 //! A slot is the place of a page in a plane. It is *in use* while some version that exists has its page there, and
 //! *present* while the file system has memory behind it. Free present slots are written again before new ones are taken.
 
-use crate::files::{Directory, plane_file};
+use crate::files::{Directory, create_file, plane_file};
 use crate::mask::{Mask, insert_pages};
 use crate::{Error, Result};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use stillframe_kernel::space;
 use stillframe_segment::{PAGE_BYTES, PLANES_MAX, WINDOW_BYTES, WINDOW_PAGES};
@@ -27,6 +27,8 @@ pub(crate) struct Plane {
 pub(crate) struct Planes {
     dir: PathBuf,
     directory: Directory,
+    /// Access mode of the files.
+    mode: u32,
     list: Vec<Plane>,
     windows: usize,
     present_pages: u64,
@@ -47,8 +49,8 @@ pub(crate) struct Assignment {
 const PLANES_EASY: usize = 8;
 
 impl Planes {
-    pub(crate) fn new(dir: &Path, directory: Directory) -> Planes {
-        Planes { dir: dir.to_path_buf(), directory, list: Vec::new(), windows: 0, present_pages: 0, turn: 0 }
+    pub(crate) fn new(dir: &Path, directory: Directory, mode: u32) -> Planes {
+        Planes { dir: dir.to_path_buf(), directory, mode, list: Vec::new(), windows: 0, present_pages: 0, turn: 0 }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -114,12 +116,7 @@ impl Planes {
     fn add(&mut self) -> Result<usize> {
         let number = self.list.len();
         let path = self.dir.join(plane_file(number));
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(self.directory.join(&plane_file(number)));
+        let file = create_file(&self.directory.join(&plane_file(number)), self.mode);
         let file = file.map_err(|error| Error::io("open", &path, error))?;
         let mut plane = Plane { file, path, in_use: Vec::new(), present: Vec::new(), idle: Vec::new() };
         plane.grow(self.windows)?;

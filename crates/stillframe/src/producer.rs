@@ -10,9 +10,9 @@ use crate::tables::Tables;
 use crate::tracker::Tracker;
 use crate::{Declaration, Error, Kind, RegionOptions, Result, element};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stillframe_kernel::copy::{Copier, PageCopy};
@@ -99,8 +99,8 @@ pub(crate) struct Producer {
     pub(crate) bytes: Vec<u8>,
 }
 
-fn open(path: &Path, options: &OpenOptions) -> Result<File> {
-    options.open(path).map_err(|error| Error::io("open", path, error))
+fn open(path: &Path, mode: u32) -> Result<File> {
+    files::create_file(path, mode).map_err(|error| Error::io("open", path, error))
 }
 
 impl Producer {
@@ -111,13 +111,11 @@ impl Producer {
         let tracker = Tracker::open(options.tracker)?;
         make_dir(&dir, options.mode)?;
         points::hit("create.dir");
-        let leases = lock_region(&dir, name)?;
+        let leases = lock_region(&dir, name, options.mode)?;
         points::hit("create.locked");
         let directory = Directory::open(&dir)?;
-        let mut all = OpenOptions::new();
-        all.read(true).write(true).create(true).truncate(false).mode(options.mode & 0o666);
         let head_path = dir.join(head::FILE);
-        let head_file = open(&head_path, &all)?;
+        let head_file = open(&head_path, options.mode)?;
         let mut begin = vec![0; head::HEAD_BYTES];
         let length = read_begin(&head_file, &mut begin).map_err(|error| Error::io("read", &head_path, error))?;
         let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
@@ -134,13 +132,13 @@ impl Producer {
             points::hit("create.head");
         }
         let tables_path = dir.join(table::FILE);
-        let tables_file = open(&tables_path, &all)?;
+        let tables_file = open(&tables_path, options.mode)?;
         check_blocks(&tables_file, &tables_path).and_then(|found| found.map_err(corrupt))?;
         let tables = Tables::open(tables_file, tables_path)?;
         let head = Head::map(&head_file, &head_path, true)?;
         let mut producer = Producer {
             name: name.to_string(),
-            planes: Planes::new(&dir, directory.clone()),
+            planes: Planes::new(&dir, directory.clone(), options.mode),
             directory,
             copier: Copier::new(options.threads),
             options,
@@ -316,7 +314,7 @@ impl Producer {
             let path = self.dir.join(plane_file(plane));
             let bytes = match std::fs::metadata(&path) {
                 Ok(meta) => meta.len(),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
+                Err(error) if error.kind() == ErrorKind::NotFound => 0,
                 Err(error) => return Err(Error::io("stat", &path, error)),
             };
             let needed = (end * WINDOW_BYTES) as u64;
@@ -624,10 +622,9 @@ impl Producer {
         let number = (self.versions.iter().map(|version| version.schema).max().unwrap_or(0)).max(self.schema) + 1;
         let schema = Schema { variables: self.variables.values().map(|state| state.meta.clone()).collect() };
         let path = self.dir.join(schema_file(number));
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(self.options.mode & 0o666);
-        let file = options.open(self.directory.join(&schema_file(number)));
+        let file = files::create_file(&self.directory.join(&schema_file(number)), self.options.mode);
         let mut file = file.map_err(|error| Error::io("open", &path, error))?;
+        file.set_len(0).map_err(|error| Error::io("ftruncate", &path, error))?;
         let text = schema.encode();
         file.write_all(&text).map_err(|error| Error::io("write", &path, error).needing(text.len() as u64))?;
         points::hit("publish.schema");
@@ -713,29 +710,39 @@ fn check_neighbours(root: &Path, dir: &Path, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// Makes a directory and those above it, as far as they are not there.
 fn make_dir(dir: &Path, mode: u32) -> Result<()> {
-    if dir.is_dir() {
-        return Ok(());
+    let mut failure = ErrorKind::NotFound.into();
+    for _ in 0..100 {
+        if dir.is_dir() {
+            return Ok(());
+        }
+        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            make_dir(parent, mode)?;
+        }
+        match std::fs::DirBuilder::new().mode(mode).create(dir) {
+            Ok(()) => {
+                // The process's umask took bits away that were asked for; a group's bit that the directory inherited stays.
+                let fail = |error| Error::io("chmod", dir, error);
+                let inherited = std::fs::metadata(dir).map_err(fail)?.permissions().mode() & 0o7000;
+                return std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode | inherited)).map_err(fail);
+            }
+            // Another process made it, or removed the one above it together with its last region.
+            Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => failure = error,
+            Err(error) => return Err(Error::io("open", dir, error)),
+        }
     }
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true).mode(mode);
-    builder.create(dir).map_err(|error| Error::io("open", dir, error))?;
-    // The process's umask took bits away that were asked for; a group's bit that the directory inherited stays.
-    let fail = |error| Error::io("chmod", dir, error);
-    let inherited = std::fs::metadata(dir).map_err(fail)?.permissions().mode() & 0o7000;
-    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode | inherited)).map_err(fail)
+    Err(Error::io("open", dir, failure))
 }
 
 /// Opens the lease file and takes the producer's lock in it.
-fn lock_region(dir: &Path, name: &str) -> Result<LeaseFile> {
+fn lock_region(dir: &Path, name: &str, mode: u32) -> Result<LeaseFile> {
     let path = dir.join(lease::FILE);
     for _ in 0..1000 {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o644);
-        let file = match options.open(&path) {
+        let file = match files::create_file(&path, mode) {
             // The directory went away because the region was removed at this moment.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                make_dir(dir, 0o700)?;
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                make_dir(dir, mode)?;
                 continue;
             }
             other => other.map_err(|error| Error::io("open", &path, error))?,
@@ -795,7 +802,7 @@ pub(crate) fn read_schema(dir: &Path, number: u32) -> Result<Schema> {
     let path = dir.join(&name);
     let corrupt = |corrupt| Error::Corrupt { dir: dir.to_path_buf(), corrupt };
     let file = File::open(&path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => corrupt(Corrupt::new(&name, 0, "a schema", "no such file")),
+        ErrorKind::NotFound => corrupt(Corrupt::new(&name, 0, "a schema", "no such file")),
         _ => Error::io("open", &path, error),
     })?;
     let mut bytes = Vec::new();
