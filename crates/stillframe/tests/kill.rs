@@ -7,7 +7,9 @@ mod common;
 mod helper;
 
 use common::{Dir, Numbers, trackers, watchdog};
-use helper::{Helper, PLAY_BYTES, Play, attach, check_play, check_play_in_pieces, command, say, start, until};
+#[cfg(feature = "points")]
+use helper::command;
+use helper::{Helper, PLAY_BYTES, Play, attach, check_play, check_play_in_pieces, say, start, until};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
