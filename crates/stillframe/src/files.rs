@@ -74,26 +74,6 @@ pub(crate) fn schema_file(number: u32) -> String {
     format!("{}{number}", schema::FILE_PREFIX)
 }
 
-/// A region's directory itself, rather than whatever has its name by now: after a removal by force, the producer that goes
-/// on must not write among the files of the next one.
-#[derive(Debug, Clone)]
-pub(crate) struct Directory {
-    handle: std::sync::Arc<File>,
-}
-
-impl Directory {
-    pub(crate) fn open(path: &Path) -> Result<Directory> {
-        let handle = File::open(path).map_err(|error| Error::io("open", path, error))?;
-        Ok(Directory { handle: handle.into() })
-    }
-
-    /// A path to a file in the directory that holds even if the directory's own name is gone (proc(5), /proc/pid/fd).
-    pub(crate) fn join(&self, name: &str) -> PathBuf {
-        use std::os::fd::AsRawFd;
-        PathBuf::from(format!("/proc/self/fd/{}/{name}", self.handle.as_raw_fd()))
-    }
-}
-
 /// The shared head of a region.
 #[derive(Debug)]
 pub(crate) struct Head {

@@ -1,5 +1,6 @@
 //! Looking at regions from outside: which exist, who holds what, what is damaged, what can go.
 
+use crate::directory;
 use crate::files::{self, LeaseFile, plane_file};
 use crate::observer::{Observer, VersionInfo};
 use crate::tracker::TrackerKind;
@@ -327,33 +328,8 @@ pub fn remove(dir: &Path, name: &str, force: bool) -> Result<Removed> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(Error::io("open", &lease, error)),
     };
-    remove_files(dir, &path)?;
+    directory::remove(dir, &path)?;
     Ok(Removed { bytes })
-}
-
-/// Removes a region's files, the lease last, and the directories that are then empty.
-pub(crate) fn remove_files(root: &Path, dir: &Path) -> Result<()> {
-    let unlink = |path: &Path| match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("unlink", path, error)),
-        _ => Ok(()),
-    };
-    let entries = std::fs::read_dir(dir).map_err(|error| Error::io("open", dir, error))?;
-    // The head first: without it nobody takes the rest for a region.
-    unlink(&dir.join(head::FILE))?;
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let ours = name == "tables" || name.starts_with("plane.") || name.starts_with("schema.");
-        if ours {
-            unlink(&entry.path())?;
-        }
-    }
-    unlink(&dir.join(lease::FILE))?;
-    let mut at = dir;
-    while at != root && std::fs::remove_dir(at).is_ok() {
-        let Some(parent) = at.parent() else { break };
-        at = parent;
-    }
-    Ok(())
 }
 
 /// Removes every region whose producer is gone and that nobody holds. Returns each with what came of it.

@@ -8,7 +8,9 @@
 //! Handles do not survive `fork`: a child opens its own.
 #![deny(unsafe_code)]
 
+mod attachment;
 mod diagnose;
+mod directory;
 mod element;
 mod error;
 mod files;
@@ -22,7 +24,10 @@ mod place;
 mod planes;
 mod producer;
 mod publish;
+mod recovery;
 mod region;
+mod retirement;
+mod schemas;
 mod snapshot;
 mod sticky;
 mod tables;

@@ -1,20 +1,16 @@
 //! Observers: those who look.
 
-use crate::files::{self, Head, LeaseFile, plane_file};
-use crate::producer::read_schema;
+use crate::attachment::Shared;
+use crate::files;
 use crate::snapshot::Snapshot;
 use crate::{Error, Result};
-use std::collections::HashMap;
-use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use stillframe_kernel::{futex, map::Mapping};
+use stillframe_kernel::futex;
 use stillframe_protocol::{self as protocol, Board, Leased, State};
-use stillframe_segment::head::{self, Counter};
-use stillframe_segment::{Corrupt, PLANES_MAX, Schema, WINDOW_BYTES, lease, table};
+use stillframe_segment::head::{self};
 
 /// Longest sleep before a waiting observer looks whether the producer still lives.
 const WAIT_SLICE: Duration = Duration::from_millis(50);
@@ -92,33 +88,6 @@ pub struct Observer {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What an observer and its snapshots have in common.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) name: String,
-    pub(crate) dir: PathBuf,
-    pub(crate) head: Head,
-    pub(crate) leases: LeaseFile,
-    tables: File,
-    /// Device and inode of the head.
-    identity: (u64, u64),
-    caches: Mutex<Caches>,
-}
-
-#[derive(Debug, Default)]
-struct Caches {
-    schemas: HashMap<u32, Arc<Schema>>,
-    /// The planes there were when a version was last held. They are opened with the hold, because their names may be gone,
-    /// or those of another region, when they are first read.
-    planes: Vec<PlaneMap>,
-}
-
-#[derive(Debug, Clone)]
-struct PlaneMap {
-    file: Arc<File>,
-    map: Option<Arc<Mapping>>,
-}
-
 /// A version that exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VersionInfo {
@@ -132,158 +101,6 @@ pub struct VersionInfo {
     pub total_pages: u64,
     /// Whether it is on its way out: those who hold it keep it, but nobody else can get it.
     pub retiring: bool,
-}
-
-impl Shared {
-    fn open(root: &Path, dir: &Path, name: &str) -> Result<Shared> {
-        files::check_pages()?;
-        let missing = || Error::NoRegion { region: name.into(), dir: root.to_path_buf() };
-        let open = |file: &str| {
-            let path = dir.join(file);
-            File::open(&path).map_err(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => missing(),
-                _ => Error::io("open", &path, error),
-            })
-        };
-        let corrupt = |corrupt| Error::Corrupt { dir: dir.to_path_buf(), corrupt };
-        let head_file = open(head::FILE)?;
-        let mut begin = [0; 64];
-        let length =
-            head_file.read_at(&mut begin, 0).map_err(|error| Error::io("read", &dir.join(head::FILE), error))?;
-        if !head::check_geometry(&begin[..length]).map_err(corrupt)? {
-            return Err(missing());
-        }
-        check_length(&head_file, dir, head::FILE, head::HEAD_BYTES as u64)?;
-        let head = Head::map(&head_file, &dir.join(head::FILE), false)?;
-        let meta = head_file.metadata().map_err(|error| Error::io("fstat", &dir.join(head::FILE), error))?;
-        let identity = (meta.dev(), meta.ino());
-        let is_there =
-            || std::fs::metadata(dir.join(head::FILE)).is_ok_and(|meta| (meta.dev(), meta.ino()) == identity);
-        // A finished head has the other files beside it, unless the region is just being removed, the head first.
-        let beside = |file: &str| match open(file) {
-            Err(Error::NoRegion { .. }) if is_there() => Err(corrupt(Corrupt::new(file, 0, "a file", "no such file"))),
-            other => other,
-        };
-        let tables = beside(table::FILE)?;
-        let leases = LeaseFile::new(beside(lease::FILE)?, dir.join(lease::FILE), name);
-        let caches = Mutex::new(Caches::default());
-        let shared = Shared { name: name.into(), dir: dir.to_path_buf(), head, leases, tables, identity, caches };
-        // A region that was replaced while its files were opened is opened anew, or waited for.
-        shared.check_names().map_err(|_| missing())?;
-        Ok(shared)
-    }
-
-    fn caches(&self) -> MutexGuard<'_, Caches> {
-        self.caches.lock().unwrap_or_else(|poison| poison.into_inner())
-    }
-
-    pub(crate) fn corrupt(&self, corrupt: Corrupt) -> Error {
-        Error::Corrupt { dir: self.dir.clone(), corrupt }
-    }
-
-    pub(crate) fn schema(&self, number: u32) -> Result<Arc<Schema>> {
-        if let Some(schema) = self.caches().schemas.get(&number) {
-            return Ok(schema.clone());
-        }
-        let schema = read_schema(&self.dir, number);
-        self.check_names()?;
-        let schema = Arc::new(schema?);
-        let mut caches = self.caches();
-        // Old schemas are read again if they are ever needed again.
-        if caches.schemas.len() >= 64 {
-            caches.schemas.clear();
-        }
-        caches.schemas.insert(number, schema.clone());
-        Ok(schema)
-    }
-
-    /// Reads bytes of the `tables` file.
-    pub(crate) fn read_tables(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.tables.read_exact_at(out, offset).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => {
-                let expected = format!("{} bytes", out.len());
-                self.corrupt(Corrupt::new(table::FILE, offset as usize, expected, "the end of the file"))
-            }
-            _ => Error::io("read", &self.dir.join(table::FILE), error),
-        })
-    }
-
-    pub(crate) fn table_blocks(&self) -> Result<u32> {
-        let meta = self.tables.metadata().map_err(|error| Error::io("fstat", &self.dir.join(table::FILE), error))?;
-        Ok((meta.len() / stillframe_segment::BLOCK_BYTES as u64).min(u64::from(u32::MAX >> 1)) as u32)
-    }
-
-    /// A map of a whole plane that reaches at least to `end`, and its file.
-    pub(crate) fn plane(&self, plane: u8, end: u64) -> Result<(Arc<Mapping>, Arc<File>)> {
-        let mut caches = self.caches();
-        if let Some(PlaneMap { file, map: Some(map) }) = caches.planes.get(plane as usize)
-            && map.bytes() as u64 >= end
-        {
-            return Ok((map.clone(), file.clone()));
-        }
-        let name = plane_file(plane as usize);
-        let path = self.dir.join(&name);
-        let Some(known) = caches.planes.get_mut(plane as usize) else {
-            return Err(self.corrupt(Corrupt::missing(&name)));
-        };
-        let file = known.file.clone();
-        // Bytes past the end of the file would be a fatal signal at the first touch.
-        let length = check_length(&file, &self.dir, &name, end)?;
-        let bytes = length / WINDOW_BYTES as u64 * WINDOW_BYTES as u64;
-        let map = Mapping::shared(&file, 0, bytes.max(end) as usize, false)
-            .map_err(|failure| Error::system(&path, failure))?;
-        let map = Arc::new(map);
-        known.map = Some(map.clone());
-        Ok((map, file))
-    }
-
-    /// Opens the planes that came since the last call. All that a version uses exist when it is held.
-    pub(crate) fn open_planes(&self) -> Result<()> {
-        let mut caches = self.caches();
-        let known = caches.planes.len();
-        let count = self.head.counter(Counter::Planes).min(PLANES_MAX as u64) as usize;
-        while caches.planes.len() < count {
-            let name = plane_file(caches.planes.len());
-            let path = self.dir.join(&name);
-            match File::open(&path) {
-                Ok(file) => caches.planes.push(PlaneMap { file: Arc::new(file), map: None }),
-                Err(error) => {
-                    caches.planes.truncate(known);
-                    self.check_names()?;
-                    return Err(match error.kind() {
-                        std::io::ErrorKind::NotFound => self.corrupt(Corrupt::missing(&name)),
-                        _ => Error::io("open", &path, error),
-                    });
-                }
-            }
-        }
-        if caches.planes.len() > known
-            && let Err(error) = self.check_names()
-        {
-            caches.planes.truncate(known);
-            return Err(error);
-        }
-        Ok(())
-    }
-
-    /// Whether the files opened by name before this call are of this region, rather than of none or of a later one of the
-    /// same name: of all names the head's goes first and comes first.
-    fn check_names(&self) -> Result<()> {
-        let there = std::fs::metadata(self.dir.join(head::FILE));
-        if there.is_ok_and(|there| (there.dev(), there.ino()) == self.identity) {
-            return Ok(());
-        }
-        Err(Error::NoRegion { region: self.name.clone(), dir: self.dir.parent().unwrap_or(&self.dir).to_path_buf() })
-    }
-}
-
-fn check_length(file: &File, dir: &Path, name: &str, bytes: u64) -> Result<u64> {
-    let length = file.metadata().map_err(|error| Error::io("fstat", &dir.join(name), error))?.len();
-    if length < bytes {
-        let corrupt = Corrupt::new(name, length as usize, format!("{bytes} bytes"), "the end of the file");
-        return Err(Error::Corrupt { dir: dir.to_path_buf(), corrupt });
-    }
-    Ok(length)
 }
 
 impl Observer {
@@ -509,18 +326,5 @@ impl Iterator for Snapshots {
             Err(Error::Timeout { .. } | Error::ProducerGone { .. }) => None,
             Err(error) => Some(Err(error)),
         }
-    }
-}
-
-/// A lease that ends with the value.
-#[derive(Debug)]
-pub(crate) struct Hold {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) leased: Leased,
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        protocol::release(&self.shared.leases, self.leased);
     }
 }

@@ -3,7 +3,8 @@
 //! A slot is the place of a page in a plane. It is *in use* while some version that exists has its page there, and
 //! *present* while the file system has memory behind it. Free present slots are written again before new ones are taken.
 
-use crate::files::{Directory, create_file, plane_file};
+use crate::directory::Directory;
+use crate::files::{create_file, plane_file};
 use crate::mask::{Mask, insert_pages};
 use crate::{Error, Result};
 use std::fs::File;

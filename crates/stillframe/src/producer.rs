@@ -1,9 +1,9 @@
-//! The state of a producer, and how it begins: creating a region, or recovering one.
+//! The state of a producer: how it begins, its variables, and the places they have.
 
-use crate::files::{self, Directory, Head, LeaseFile, plane_file, schema_file};
+use crate::directory::{self, Directory};
+use crate::files::{self, Head, LeaseFile, schema_file};
 use crate::loan::{LoanMap, OpenLoan};
 use crate::managed::{Managed, Subtable};
-use crate::mask::Mask;
 use crate::place::{Place, Source, Space, Working};
 use crate::planes::Planes;
 use crate::tables::Tables;
@@ -11,22 +11,15 @@ use crate::tracker::Tracker;
 use crate::{Declaration, Error, Kind, RegionOptions, Result, element};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stillframe_kernel::copy::{Copier, PageCopy};
 use stillframe_kernel::points;
-use stillframe_protocol::{self as protocol, Board, Leased, State};
+use stillframe_protocol::{Leased, State};
 use stillframe_segment::head::{self, Counter};
-use stillframe_segment::table::{self, Entry, ZERO_PLANE};
-use stillframe_segment::{
-    BLOCK_BYTES, Corrupt, Extent, Manifest, PLANES_MAX, Schema, Variable, WINDOW_BYTES, WINDOW_PAGES, lease, manifest,
-    schema,
-};
-
-/// Pages compared at once, one byte each.
-const EIGHT: usize = 8;
+use stillframe_segment::table::{self, ZERO_PLANE};
+use stillframe_segment::{Corrupt, Extent, Schema, Variable, WINDOW_BYTES, WINDOW_PAGES};
 
 /// A version that exists.
 #[derive(Debug, Clone)]
@@ -107,17 +100,18 @@ impl Producer {
     pub(crate) fn open(options: RegionOptions, name: &str) -> Result<Producer> {
         files::check_pages()?;
         let dir = files::region_dir(&options.dir, name)?;
-        check_neighbours(&options.dir, &dir, name)?;
+        directory::check_neighbours(&options.dir, &dir, name)?;
         let tracker = Tracker::open(options.tracker)?;
-        make_dir(&dir, options.mode)?;
+        directory::make(&dir, options.mode)?;
         points::hit("create.dir");
-        let leases = lock_region(&dir, name, options.mode)?;
+        let leases = directory::lock(&dir, name, options.mode)?;
         points::hit("create.locked");
         let directory = Directory::open(&dir)?;
         let head_path = dir.join(head::FILE);
         let head_file = open(&head_path, options.mode)?;
         let mut begin = vec![0; head::HEAD_BYTES];
-        let length = read_begin(&head_file, &mut begin).map_err(|error| Error::io("read", &head_path, error))?;
+        let length =
+            directory::read_begin(&head_file, &mut begin).map_err(|error| Error::io("read", &head_path, error))?;
         let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
         let finished = head::check_geometry(&begin[..length]).map_err(corrupt)?;
         if finished && length < head::HEAD_BYTES {
@@ -126,14 +120,14 @@ impl Producer {
             return Err(corrupt(Corrupt::new(head::FILE, length, expected, found)));
         }
         if !finished {
-            clear_dir(&dir)?;
+            directory::clear(&dir)?;
             // The head is written where observers may already wait for its magic, so it keeps its place.
-            take_head(&head_file, &head_path)?;
+            directory::write_head(&head_file, &head_path)?;
             points::hit("create.head");
         }
         let tables_path = dir.join(table::FILE);
         let tables_file = open(&tables_path, options.mode)?;
-        check_blocks(&tables_file, &tables_path).and_then(|found| found.map_err(corrupt))?;
+        directory::check_blocks(&tables_file, &tables_path).and_then(|found| found.map_err(corrupt))?;
         let tables = Tables::open(tables_file, tables_path)?;
         let head = Head::map(&head_file, &head_path, true)?;
         let mut producer = Producer {
@@ -179,160 +173,6 @@ impl Producer {
         producer.head.ring();
         points::hit("create.done");
         Ok(producer)
-    }
-
-    /// Takes over what a dead producer left: the versions that exist, their slots and their blocks.
-    fn recover(&mut self) -> Result<()> {
-        let dir = self.dir.clone();
-        let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
-        let newest = self.head.newest();
-        if newest.sequence() >= head::SEQUENCE_END {
-            let expected = format!("a sequence number below {}", head::SEQUENCE_END);
-            return Err(corrupt(Corrupt::new(head::FILE, head::NEWEST_AT, expected, newest.sequence())));
-        }
-        self.head.check_newest().map_err(corrupt)?;
-        let found = protocol::recover(&self.head);
-        points::hit("recover.board");
-        if let Some(pair) = found.windows(2).find(|pair| pair[0].version.sequence == pair[1].version.sequence) {
-            let at = head::descriptor_at(pair[1].version.slot);
-            return Err(corrupt(Corrupt::new(
-                head::FILE,
-                at,
-                "a sequence number of its own",
-                pair[1].version.sequence,
-            )));
-        }
-        self.sequence = newest.sequence();
-        let mut windows = 0;
-        for recovered in found {
-            let version = self.read_version(recovered.version, recovered.state)?;
-            windows = windows.max(version.table.len());
-            self.next_serial = self.next_serial.max(version.leased.sequence << 20);
-            self.versions.push(version);
-        }
-        self.check_planes()?;
-        self.planes.recover(windows)?;
-        for version in &self.versions {
-            for (window, word) in version.table.iter().enumerate() {
-                mark_used(&mut self.planes, &self.tables, window, *word);
-            }
-        }
-        self.planes.settle()?;
-        points::hit("recover.planes");
-        // Versions that were being retired may be free by now, and older ones than are kept may go.
-        self.retire_old(self.options.keep)?;
-        if let Some(newest) = self.versions.last().cloned() {
-            let manifest = self.read_manifest(&newest)?;
-            let schema = read_schema(&self.dir, newest.schema)?;
-            self.table = newest.table.clone();
-            self.schema = newest.schema;
-            self.recovered = Some(newest.number);
-            self.next_id = schema.variables.iter().map(|variable| variable.id + 1).max().unwrap_or(0);
-            for (index, extent) in manifest.extents.into_iter().enumerate() {
-                let at =
-                    newest.manifest.0 as usize * BLOCK_BYTES + manifest::HEADER_BYTES + index * manifest::EXTENT_BYTES;
-                let meta = find_meta(&schema, &extent, at).map_err(corrupt)?;
-                self.space.claim(extent.window, extent.windows() as u32);
-                self.next_serial = self.next_serial.max(extent.place + 1);
-                self.dormant.push(Dormant { meta: meta.clone(), extent });
-            }
-        } else {
-            self.head.set_newest(protocol::Newest(0));
-            self.sequence = 0;
-        }
-        Ok(())
-    }
-
-    fn read_version(&mut self, leased: Leased, state: State) -> Result<Version> {
-        let descriptor = self.head.descriptor(leased.slot);
-        let dir = self.dir.clone();
-        let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
-        descriptor.check(leased.slot).map_err(corrupt)?;
-        let at = head::descriptor_at(leased.slot);
-        let blocks = self.tables.blocks();
-        let table_bytes = descriptor.windows as usize * 4;
-        let span = |block: u32, bytes: usize| u64::from(block) + (bytes.div_ceil(BLOCK_BYTES)) as u64;
-        if span(descriptor.table_block, table_bytes) > u64::from(blocks)
-            || span(descriptor.manifest_block, descriptor.manifest_bytes as usize) > u64::from(blocks)
-        {
-            let found = format!("{descriptor:?}");
-            return Err(corrupt(Corrupt::new(head::FILE, at, format!("{blocks} blocks"), found)));
-        }
-        let read = |block: u32, bytes: usize, crc: u32| {
-            let mut buffer = vec![0; bytes];
-            self.tables.read(block, &mut buffer);
-            match table::checksum(&buffer) {
-                found if found == crc => Ok(buffer),
-                found => {
-                    let (expected, found) = (format!("checksum {crc:#010x}"), format!("{found:#010x}"));
-                    Err(corrupt(Corrupt::new(table::FILE, block as usize * BLOCK_BYTES, expected, found)))
-                }
-            }
-        };
-        read(descriptor.manifest_block, descriptor.manifest_bytes as usize, descriptor.manifest_crc)?;
-        let bytes = read(descriptor.table_block, table_bytes, descriptor.table_crc)?;
-        let words: Vec<u32> = bytes.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
-        for (index, word) in words.iter().enumerate() {
-            let at = descriptor.table_block as usize * BLOCK_BYTES + index * 4;
-            if let Entry::Mixed(block) = Entry::decode(*word, at, blocks, PLANES_MAX).map_err(corrupt)? {
-                let subtable = self.tables.subtable(block);
-                table::check_subtable(block, &subtable, PLANES_MAX).map_err(corrupt)?;
-                self.tables.retain(block, WINDOW_PAGES);
-            }
-        }
-        self.tables.retain(descriptor.table_block, table_bytes);
-        self.tables.retain(descriptor.manifest_block, descriptor.manifest_bytes as usize);
-        Ok(Version {
-            leased,
-            number: descriptor.version,
-            state,
-            table: Arc::new(words),
-            manifest: (descriptor.manifest_block, descriptor.manifest_bytes as usize),
-            table_block: descriptor.table_block,
-            schema: descriptor.schema,
-        })
-    }
-
-    /// Whether the planes are there, and as long as the versions need them: pages that are missing would read as zeros
-    /// once the planes are made long enough for new versions.
-    fn check_planes(&self) -> Result<()> {
-        let mut ends = [0; PLANES_MAX];
-        for version in &self.versions {
-            for (window, word) in version.table.iter().enumerate() {
-                let mut mark = |plane: u8| {
-                    if plane != ZERO_PLANE {
-                        ends[plane as usize] = ends[plane as usize].max(window + 1);
-                    }
-                };
-                match word & table::SUBTABLE {
-                    0 => mark(*word as u8),
-                    _ => self.tables.subtable(word & !table::SUBTABLE).into_iter().for_each(&mut mark),
-                }
-            }
-        }
-        for (plane, end) in ends.into_iter().enumerate().filter(|(_, end)| *end > 0) {
-            let path = self.dir.join(plane_file(plane));
-            let bytes = match std::fs::metadata(&path) {
-                Ok(meta) => meta.len(),
-                Err(error) if error.kind() == ErrorKind::NotFound => 0,
-                Err(error) => return Err(Error::io("stat", &path, error)),
-            };
-            let needed = (end * WINDOW_BYTES) as u64;
-            if bytes < needed {
-                let (expected, found) = (format!("{needed} bytes"), "the end of the file");
-                let corrupt = Corrupt::new(&plane_file(plane), bytes as usize, expected, found);
-                return Err(Error::Corrupt { dir: self.dir.clone(), corrupt });
-            }
-        }
-        Ok(())
-    }
-
-    fn read_manifest(&self, version: &Version) -> Result<Manifest> {
-        let (block, bytes) = version.manifest;
-        let mut buffer = vec![0; bytes];
-        self.tables.read(block, &mut buffer);
-        Manifest::decode(table::FILE, block as usize * BLOCK_BYTES, &buffer, version.table.len() as u32)
-            .map_err(|corrupt| Error::Corrupt { dir: self.dir.clone(), corrupt })
     }
 
     /// The plane of each page of a window in the newest version.
@@ -518,100 +358,6 @@ impl Producer {
         }
     }
 
-    /// Retires versions until at most `keep` are live, and asks again for those that were held.
-    pub(crate) fn retire_old(&mut self, keep: usize) -> Result<()> {
-        let mut live = self.versions.iter().filter(|version| version.state == State::Live).count();
-        let mut index = 0;
-        while index + 1 < self.versions.len() {
-            let is_live = self.versions[index].state == State::Live;
-            if is_live && live <= keep {
-                index += 1;
-                continue;
-            }
-            live -= usize::from(is_live);
-            if !self.retire(index)? {
-                index += 1;
-            }
-        }
-        Ok(())
-    }
-
-    /// Retires the oldest live version, if there is another; true if there was one to retire.
-    pub(crate) fn retire_oldest(&mut self) -> Result<bool> {
-        let oldest = self.versions.iter().position(|version| version.state == State::Live);
-        match oldest {
-            Some(index) if index + 1 < self.versions.len() => self.retire(index).map(|_| true),
-            _ => Ok(false),
-        }
-    }
-
-    /// Retires one version that is not the newest; true if nobody holds it, and it is gone.
-    fn retire(&mut self, index: usize) -> Result<bool> {
-        points::hit("retire.begin");
-        let gone = protocol::retire(&self.head, &self.leases, self.versions[index].leased)?;
-        points::hit("retire.asked");
-        if !gone {
-            self.versions[index].state = State::Retiring;
-            return Ok(false);
-        }
-        let version = self.versions.remove(index);
-        let before = index.checked_sub(1).map(|before| self.versions[before].table.clone());
-        let after = self.versions.get(index).map(|version| version.table.clone());
-        self.free_slots(&version.table, before.as_deref(), after.as_deref());
-        for word in version.table.iter().filter(|word| **word & table::SUBTABLE != 0) {
-            self.tables.release(word & !table::SUBTABLE, WINDOW_PAGES);
-        }
-        self.tables.release(version.manifest.0, version.manifest.1);
-        self.tables.release(version.table_block, version.table.len() * 4);
-        if self.versions.iter().all(|other| other.schema != version.schema) && version.schema != self.schema {
-            // A schema file that stays behind is found by the next recovery.
-            let _ = std::fs::remove_file(self.directory.join(&schema_file(version.schema)));
-        }
-        points::hit("retire.done");
-        Ok(true)
-    }
-
-    /// Frees the slots that only the version with this table used. A page keeps its slot from one version to the next
-    /// until it is written again, so a slot neither neighbour uses is used by no version.
-    fn free_slots(&mut self, gone: &[u32], before: Option<&Vec<u32>>, after: Option<&Vec<u32>>) {
-        let entry = |table: Option<&Vec<u32>>, window: usize| {
-            table.and_then(|table| table.get(window)).copied().unwrap_or(u32::from(ZERO_PLANE))
-        };
-        for (window, word) in gone.iter().enumerate() {
-            let (left, right) = (entry(before, window), entry(after, window));
-            if *word == right || *word == left || *word == u32::from(ZERO_PLANE) {
-                continue;
-            }
-            let pages = expand(&self.tables, *word);
-            let (left, right) = (expand(&self.tables, left), expand(&self.tables, right));
-            let mut by_plane: Vec<(u8, Mask)> = Vec::new();
-            for first in (0..WINDOW_PAGES).step_by(EIGHT) {
-                let eight = first..first + EIGHT;
-                // Most pages kept their slot; eight of them are compared at once.
-                if pages[eight.clone()] == right[eight.clone()] {
-                    continue;
-                }
-                for page in eight {
-                    let plane = pages[page];
-                    if plane == ZERO_PLANE || plane == left[page] || plane == right[page] {
-                        continue;
-                    }
-                    match by_plane.iter_mut().find(|(number, _)| *number == plane) {
-                        Some((_, mask)) => mask.insert(page),
-                        None => {
-                            let mut mask = Mask::EMPTY;
-                            mask.insert(page);
-                            by_plane.push((plane, mask));
-                        }
-                    }
-                }
-            }
-            for (plane, mask) in by_plane {
-                self.planes.unmark(plane as usize, window, mask);
-            }
-        }
-    }
-
     /// Versions held by observers although they are not wanted any more.
     pub(crate) fn held(&self) -> usize {
         self.versions.iter().filter(|version| version.state == State::Retiring).count()
@@ -663,23 +409,6 @@ pub(crate) fn expand(tables: &Tables, word: u32) -> Subtable {
     if word & table::SUBTABLE == 0 { [word as u8; WINDOW_PAGES] } else { tables.subtable(word & !table::SUBTABLE) }
 }
 
-/// Marks the slots of a window that a version uses.
-fn mark_used(planes: &mut Planes, tables: &Tables, window: usize, word: u32) {
-    if word == u32::from(ZERO_PLANE) {
-        return;
-    }
-    if word & table::SUBTABLE == 0 {
-        return planes.mark(word as usize, window, Mask::FULL);
-    }
-    for (page, plane) in tables.subtable(word & !table::SUBTABLE).into_iter().enumerate() {
-        if plane != ZERO_PLANE {
-            let mut mask = Mask::EMPTY;
-            mask.insert(page);
-            planes.mark(plane as usize, window, mask);
-        }
-    }
-}
-
 fn check_variable_name(name: &str) -> Result<()> {
     let why = if name.is_empty() {
         "it is empty"
@@ -691,150 +420,4 @@ fn check_variable_name(name: &str) -> Result<()> {
         return Ok(());
     };
     Err(Error::BadName { name: name.into(), what: "variable", why })
-}
-
-/// Refuses to put a region inside another, where nobody would find it.
-fn check_neighbours(root: &Path, dir: &Path, name: &str) -> Result<()> {
-    let fail = |why| Err(Error::BadName { name: name.into(), what: "region", why });
-    let above = dir.ancestors().skip(1).take_while(|above| *above != root && above.starts_with(root));
-    if above.into_iter().any(|above| above.join(stillframe_segment::lease::FILE).exists()) {
-        return fail("it lies inside another region; choose a name beside it");
-    }
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let is_region = |entry: std::fs::DirEntry| {
-        entry.file_type().is_ok_and(|kind| kind.is_dir()) && !files::is_own_file(&entry.file_name().to_string_lossy())
-    };
-    if entries.into_iter().any(is_region) {
-        return fail("other regions lie below it; choose a name beside them");
-    }
-    Ok(())
-}
-
-/// Makes a directory and those above it, as far as they are not there.
-fn make_dir(dir: &Path, mode: u32) -> Result<()> {
-    let mut failure = ErrorKind::NotFound.into();
-    for _ in 0..100 {
-        if dir.is_dir() {
-            return Ok(());
-        }
-        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            make_dir(parent, mode)?;
-        }
-        match std::fs::DirBuilder::new().mode(mode).create(dir) {
-            Ok(()) => {
-                // The process's umask took bits away that were asked for; a group's bit that the directory inherited stays.
-                let fail = |error| Error::io("chmod", dir, error);
-                let inherited = std::fs::metadata(dir).map_err(fail)?.permissions().mode() & 0o7000;
-                return std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode | inherited)).map_err(fail);
-            }
-            // Another process made it, or removed the one above it together with its last region.
-            Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => failure = error,
-            Err(error) => return Err(Error::io("open", dir, error)),
-        }
-    }
-    Err(Error::io("open", dir, failure))
-}
-
-/// Opens the lease file and takes the producer's lock in it.
-fn lock_region(dir: &Path, name: &str, mode: u32) -> Result<LeaseFile> {
-    let path = dir.join(lease::FILE);
-    for _ in 0..1000 {
-        let file = match files::create_file(&path, mode) {
-            // The directory went away because the region was removed at this moment.
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                make_dir(dir, mode)?;
-                continue;
-            }
-            other => other.map_err(|error| Error::io("open", &path, error))?,
-        };
-        let leases = LeaseFile::new(file, path.clone(), name);
-        if !leases.try_produce()? {
-            let mut pid = [0; 4];
-            let read =
-                File::open(dir.join(head::FILE)).and_then(|f| f.read_exact_at(&mut pid, head::PRODUCER_PID_AT as u64));
-            let pid = read.map_or(0, |()| u32::from_le_bytes(pid));
-            return Err(Error::InUse { region: name.into(), pid });
-        }
-        // A file that was removed between opening and locking protects nothing.
-        let ours = leases.file()?.metadata().map_err(|error| Error::io("fstat", &path, error))?;
-        match std::fs::metadata(&path) {
-            Ok(there) if there.ino() == ours.ino() => return Ok(leases),
-            _ => continue,
-        }
-    }
-    Err(Error::InUse { region: name.into(), pid: 0 })
-}
-
-fn read_begin(file: &File, bytes: &mut [u8]) -> std::io::Result<usize> {
-    let mut length = 0;
-    while length < bytes.len() {
-        match file.read_at(&mut bytes[length..], length as u64)? {
-            0 => break,
-            count => length += count,
-        }
-    }
-    Ok(length)
-}
-
-/// Removes what an unfinished creation left, except for the files observers may have open already.
-fn clear_dir(dir: &Path) -> Result<()> {
-    let entries = std::fs::read_dir(dir).map_err(|error| Error::io("readdir", dir, error))?;
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name == table::FILE || name.starts_with("schema.") || name.starts_with("plane.") {
-            std::fs::remove_file(entry.path()).map_err(|error| Error::io("unlink", &entry.path(), error))?;
-        }
-    }
-    Ok(())
-}
-
-/// Gives the head its space and its geometry, all but the magic.
-fn take_head(file: &File, path: &Path) -> Result<()> {
-    file.set_len(0).map_err(|error| Error::io("ftruncate", path, error))?;
-    let bytes = head::encode_geometry(files::unix_ns());
-    // Writing takes the space, so that the mapping of a full file system's head never faults.
-    file.write_all_at(&bytes, 0).map_err(|error| Error::io("write", path, error).needing(head::HEAD_BYTES as u64))
-}
-
-/// Reads a schema file.
-pub(crate) fn read_schema(dir: &Path, number: u32) -> Result<Schema> {
-    let name = schema_file(number);
-    let path = dir.join(&name);
-    let corrupt = |corrupt| Error::Corrupt { dir: dir.to_path_buf(), corrupt };
-    let file = File::open(&path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => corrupt(Corrupt::new(&name, 0, "a schema", "no such file")),
-        _ => Error::io("open", &path, error),
-    })?;
-    let mut bytes = Vec::new();
-    let mut limited = file.take(schema::BYTES_MAX as u64 + 1);
-    limited.read_to_end(&mut bytes).map_err(|error| Error::io("read", &path, error))?;
-    if bytes.len() > schema::BYTES_MAX {
-        let expected = format!("at most {} bytes", schema::BYTES_MAX);
-        return Err(corrupt(Corrupt::new(&name, schema::BYTES_MAX, expected, "more")));
-    }
-    Schema::decode(&name, &bytes).map_err(corrupt)
-}
-
-/// What the schema says of the variable whose record lies at byte `at` of `tables`, if the two fit together.
-pub(crate) fn find_meta<'a>(schema: &'a Schema, extent: &Extent, at: usize) -> Result<&'a Variable, Corrupt> {
-    let meta = schema.variables.iter().find(|variable| variable.id == extent.variable);
-    let meta = meta.ok_or_else(|| Corrupt::new(table::FILE, at, "a variable of the schema", extent.variable))?;
-    let shape: Vec<usize> = extent.shape.iter().map(|n| *n as usize).collect();
-    if element::array_bytes(&meta.dtype, &shape) != Ok(extent.bytes as usize) {
-        let expected = format!("the bytes of {shape:?} elements of {}", meta.dtype);
-        return Err(Corrupt::new(table::FILE, at + manifest::BYTES_AT, expected, extent.bytes));
-    }
-    Ok(meta)
-}
-
-/// Most blocks the `tables` file may have: 64 GiB. What is in use is counted for each block of it.
-const BLOCKS_MAX: u64 = 1 << 27;
-
-fn check_blocks(file: &File, path: &Path) -> Result<Result<(), Corrupt>> {
-    let bytes = file.metadata().map_err(|error| Error::io("fstat", path, error))?.len();
-    let most = BLOCKS_MAX * BLOCK_BYTES as u64;
-    Ok(match bytes <= most {
-        true => Ok(()),
-        false => Err(Corrupt::new(table::FILE, most as usize, "the end of the file", format!("{bytes} bytes"))),
-    })
 }

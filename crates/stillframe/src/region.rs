@@ -472,7 +472,7 @@ impl Region {
     pub fn unlink(self) -> Result<()> {
         self.check_process()?;
         let root = self.producer.options.dir.clone();
-        crate::inspect::remove_files(&root, &self.producer.dir)
+        crate::directory::remove(&root, &self.producer.dir)
     }
 }
 

@@ -7,9 +7,9 @@
 //! their slots. Lengths and plane numbers come from the shared files and are checked against the files' sizes first.
 #![allow(unsafe_code)]
 
-use crate::observer::{Hold, Shared};
-use crate::producer::find_meta;
+use crate::attachment::{Hold, Shared};
 use crate::region::Attributes;
+use crate::schemas::find_meta;
 use crate::{DType, Element, Error, Order, Result, element};
 use std::collections::HashMap;
 use std::ops::{Deref, Range};

@@ -1,0 +1,189 @@
+//! Taking over what a dead producer left.
+
+use crate::files::plane_file;
+use crate::mask::Mask;
+use crate::planes::Planes;
+use crate::producer::{Dormant, Producer, Version};
+use crate::schemas::{find_meta, read_schema};
+use crate::tables::Tables;
+use crate::{Error, Result};
+use std::io::ErrorKind;
+use std::sync::Arc;
+use stillframe_kernel::points;
+use stillframe_protocol::{self as protocol, Board, Leased, State};
+use stillframe_segment::head;
+use stillframe_segment::table::{self, Entry, ZERO_PLANE};
+use stillframe_segment::{BLOCK_BYTES, Corrupt, Manifest, PLANES_MAX, WINDOW_BYTES, WINDOW_PAGES, manifest};
+
+impl Producer {
+    /// Takes over what a dead producer left: the versions that exist, their slots and their blocks.
+    pub(crate) fn recover(&mut self) -> Result<()> {
+        let dir = self.dir.clone();
+        let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
+        let newest = self.head.newest();
+        if newest.sequence() >= head::SEQUENCE_END {
+            let expected = format!("a sequence number below {}", head::SEQUENCE_END);
+            return Err(corrupt(Corrupt::new(head::FILE, head::NEWEST_AT, expected, newest.sequence())));
+        }
+        self.head.check_newest().map_err(corrupt)?;
+        let found = protocol::recover(&self.head);
+        points::hit("recover.board");
+        if let Some(pair) = found.windows(2).find(|pair| pair[0].version.sequence == pair[1].version.sequence) {
+            let at = head::descriptor_at(pair[1].version.slot);
+            return Err(corrupt(Corrupt::new(
+                head::FILE,
+                at,
+                "a sequence number of its own",
+                pair[1].version.sequence,
+            )));
+        }
+        self.sequence = newest.sequence();
+        let mut windows = 0;
+        for recovered in found {
+            let version = self.read_version(recovered.version, recovered.state)?;
+            windows = windows.max(version.table.len());
+            self.next_serial = self.next_serial.max(version.leased.sequence << 20);
+            self.versions.push(version);
+        }
+        self.check_planes()?;
+        self.planes.recover(windows)?;
+        for version in &self.versions {
+            for (window, word) in version.table.iter().enumerate() {
+                mark_used(&mut self.planes, &self.tables, window, *word);
+            }
+        }
+        self.planes.settle()?;
+        points::hit("recover.planes");
+        // Versions that were being retired may be free by now, and older ones than are kept may go.
+        self.retire_old(self.options.keep)?;
+        if let Some(newest) = self.versions.last().cloned() {
+            let manifest = self.read_manifest(&newest)?;
+            let schema = read_schema(&self.dir, newest.schema)?;
+            self.table = newest.table.clone();
+            self.schema = newest.schema;
+            self.recovered = Some(newest.number);
+            self.next_id = schema.variables.iter().map(|variable| variable.id + 1).max().unwrap_or(0);
+            for (index, extent) in manifest.extents.into_iter().enumerate() {
+                let at =
+                    newest.manifest.0 as usize * BLOCK_BYTES + manifest::HEADER_BYTES + index * manifest::EXTENT_BYTES;
+                let meta = find_meta(&schema, &extent, at).map_err(corrupt)?;
+                self.space.claim(extent.window, extent.windows() as u32);
+                self.next_serial = self.next_serial.max(extent.place + 1);
+                self.dormant.push(Dormant { meta: meta.clone(), extent });
+            }
+        } else {
+            self.head.set_newest(protocol::Newest(0));
+            self.sequence = 0;
+        }
+        Ok(())
+    }
+
+    fn read_version(&mut self, leased: Leased, state: State) -> Result<Version> {
+        let descriptor = self.head.descriptor(leased.slot);
+        let dir = self.dir.clone();
+        let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
+        descriptor.check(leased.slot).map_err(corrupt)?;
+        let at = head::descriptor_at(leased.slot);
+        let blocks = self.tables.blocks();
+        let table_bytes = descriptor.windows as usize * 4;
+        let span = |block: u32, bytes: usize| u64::from(block) + (bytes.div_ceil(BLOCK_BYTES)) as u64;
+        if span(descriptor.table_block, table_bytes) > u64::from(blocks)
+            || span(descriptor.manifest_block, descriptor.manifest_bytes as usize) > u64::from(blocks)
+        {
+            let found = format!("{descriptor:?}");
+            return Err(corrupt(Corrupt::new(head::FILE, at, format!("{blocks} blocks"), found)));
+        }
+        let read = |block: u32, bytes: usize, crc: u32| {
+            let mut buffer = vec![0; bytes];
+            self.tables.read(block, &mut buffer);
+            match table::checksum(&buffer) {
+                found if found == crc => Ok(buffer),
+                found => {
+                    let (expected, found) = (format!("checksum {crc:#010x}"), format!("{found:#010x}"));
+                    Err(corrupt(Corrupt::new(table::FILE, block as usize * BLOCK_BYTES, expected, found)))
+                }
+            }
+        };
+        read(descriptor.manifest_block, descriptor.manifest_bytes as usize, descriptor.manifest_crc)?;
+        let bytes = read(descriptor.table_block, table_bytes, descriptor.table_crc)?;
+        let words: Vec<u32> = bytes.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
+        for (index, word) in words.iter().enumerate() {
+            let at = descriptor.table_block as usize * BLOCK_BYTES + index * 4;
+            if let Entry::Mixed(block) = Entry::decode(*word, at, blocks, PLANES_MAX).map_err(corrupt)? {
+                let subtable = self.tables.subtable(block);
+                table::check_subtable(block, &subtable, PLANES_MAX).map_err(corrupt)?;
+                self.tables.retain(block, WINDOW_PAGES);
+            }
+        }
+        self.tables.retain(descriptor.table_block, table_bytes);
+        self.tables.retain(descriptor.manifest_block, descriptor.manifest_bytes as usize);
+        Ok(Version {
+            leased,
+            number: descriptor.version,
+            state,
+            table: Arc::new(words),
+            manifest: (descriptor.manifest_block, descriptor.manifest_bytes as usize),
+            table_block: descriptor.table_block,
+            schema: descriptor.schema,
+        })
+    }
+
+    /// Whether the planes are there, and as long as the versions need them: pages that are missing would read as zeros
+    /// once the planes are made long enough for new versions.
+    fn check_planes(&self) -> Result<()> {
+        let mut ends = [0; PLANES_MAX];
+        for version in &self.versions {
+            for (window, word) in version.table.iter().enumerate() {
+                let mut mark = |plane: u8| {
+                    if plane != ZERO_PLANE {
+                        ends[plane as usize] = ends[plane as usize].max(window + 1);
+                    }
+                };
+                match word & table::SUBTABLE {
+                    0 => mark(*word as u8),
+                    _ => self.tables.subtable(word & !table::SUBTABLE).into_iter().for_each(&mut mark),
+                }
+            }
+        }
+        for (plane, end) in ends.into_iter().enumerate().filter(|(_, end)| *end > 0) {
+            let path = self.dir.join(plane_file(plane));
+            let bytes = match std::fs::metadata(&path) {
+                Ok(meta) => meta.len(),
+                Err(error) if error.kind() == ErrorKind::NotFound => 0,
+                Err(error) => return Err(Error::io("stat", &path, error)),
+            };
+            let needed = (end * WINDOW_BYTES) as u64;
+            if bytes < needed {
+                let (expected, found) = (format!("{needed} bytes"), "the end of the file");
+                let corrupt = Corrupt::new(&plane_file(plane), bytes as usize, expected, found);
+                return Err(Error::Corrupt { dir: self.dir.clone(), corrupt });
+            }
+        }
+        Ok(())
+    }
+
+    fn read_manifest(&self, version: &Version) -> Result<Manifest> {
+        let (block, bytes) = version.manifest;
+        let mut buffer = vec![0; bytes];
+        self.tables.read(block, &mut buffer);
+        Manifest::decode(table::FILE, block as usize * BLOCK_BYTES, &buffer, version.table.len() as u32)
+            .map_err(|corrupt| Error::Corrupt { dir: self.dir.clone(), corrupt })
+    }
+}
+
+/// Marks the slots of a window that a version uses.
+fn mark_used(planes: &mut Planes, tables: &Tables, window: usize, word: u32) {
+    if word == u32::from(ZERO_PLANE) {
+        return;
+    }
+    if word & table::SUBTABLE == 0 {
+        return planes.mark(word as usize, window, Mask::FULL);
+    }
+    for (page, plane) in tables.subtable(word & !table::SUBTABLE).into_iter().enumerate() {
+        if plane != ZERO_PLANE {
+            let mut mask = Mask::EMPTY;
+            mask.insert(page);
+            planes.mark(plane as usize, window, mask);
+        }
+    }
+}

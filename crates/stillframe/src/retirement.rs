@@ -1,0 +1,109 @@
+//! Letting versions go.
+
+use crate::Result;
+use crate::files::schema_file;
+use crate::mask::Mask;
+use crate::producer::{Producer, expand};
+use stillframe_kernel::points;
+use stillframe_protocol::{self as protocol, State};
+use stillframe_segment::WINDOW_PAGES;
+use stillframe_segment::table::{self, ZERO_PLANE};
+
+/// Pages compared at once, one byte each.
+const EIGHT: usize = 8;
+
+impl Producer {
+    /// Retires versions until at most `keep` are live, and asks again for those that were held.
+    pub(crate) fn retire_old(&mut self, keep: usize) -> Result<()> {
+        let mut live = self.versions.iter().filter(|version| version.state == State::Live).count();
+        let mut index = 0;
+        while index + 1 < self.versions.len() {
+            let is_live = self.versions[index].state == State::Live;
+            if is_live && live <= keep {
+                index += 1;
+                continue;
+            }
+            live -= usize::from(is_live);
+            if !self.retire(index)? {
+                index += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Retires the oldest live version, if there is another; true if there was one to retire.
+    pub(crate) fn retire_oldest(&mut self) -> Result<bool> {
+        let oldest = self.versions.iter().position(|version| version.state == State::Live);
+        match oldest {
+            Some(index) if index + 1 < self.versions.len() => self.retire(index).map(|_| true),
+            _ => Ok(false),
+        }
+    }
+
+    /// Retires one version that is not the newest; true if nobody holds it, and it is gone.
+    fn retire(&mut self, index: usize) -> Result<bool> {
+        points::hit("retire.begin");
+        let gone = protocol::retire(&self.head, &self.leases, self.versions[index].leased)?;
+        points::hit("retire.asked");
+        if !gone {
+            self.versions[index].state = State::Retiring;
+            return Ok(false);
+        }
+        let version = self.versions.remove(index);
+        let before = index.checked_sub(1).map(|before| self.versions[before].table.clone());
+        let after = self.versions.get(index).map(|version| version.table.clone());
+        self.free_slots(&version.table, before.as_deref(), after.as_deref());
+        for word in version.table.iter().filter(|word| **word & table::SUBTABLE != 0) {
+            self.tables.release(word & !table::SUBTABLE, WINDOW_PAGES);
+        }
+        self.tables.release(version.manifest.0, version.manifest.1);
+        self.tables.release(version.table_block, version.table.len() * 4);
+        if self.versions.iter().all(|other| other.schema != version.schema) && version.schema != self.schema {
+            // A schema file that stays behind is found by the next recovery.
+            let _ = std::fs::remove_file(self.directory.join(&schema_file(version.schema)));
+        }
+        points::hit("retire.done");
+        Ok(true)
+    }
+
+    /// Frees the slots that only the version with this table used. A page keeps its slot from one version to the next
+    /// until it is written again, so a slot neither neighbour uses is used by no version.
+    fn free_slots(&mut self, gone: &[u32], before: Option<&Vec<u32>>, after: Option<&Vec<u32>>) {
+        let entry = |table: Option<&Vec<u32>>, window: usize| {
+            table.and_then(|table| table.get(window)).copied().unwrap_or(u32::from(ZERO_PLANE))
+        };
+        for (window, word) in gone.iter().enumerate() {
+            let (left, right) = (entry(before, window), entry(after, window));
+            if *word == right || *word == left || *word == u32::from(ZERO_PLANE) {
+                continue;
+            }
+            let pages = expand(&self.tables, *word);
+            let (left, right) = (expand(&self.tables, left), expand(&self.tables, right));
+            let mut by_plane: Vec<(u8, Mask)> = Vec::new();
+            for first in (0..WINDOW_PAGES).step_by(EIGHT) {
+                let eight = first..first + EIGHT;
+                // Most pages kept their slot; eight of them are compared at once.
+                if pages[eight.clone()] == right[eight.clone()] {
+                    continue;
+                }
+                for page in eight {
+                    let plane = pages[page];
+                    if plane == ZERO_PLANE || plane == left[page] || plane == right[page] {
+                        continue;
+                    }
+                    match by_plane.iter_mut().find(|(number, _)| *number == plane) {
+                        Some((_, mask)) => mask.insert(page),
+                        None => {
+                            let mut mask = Mask::EMPTY;
+                            mask.insert(page);
+                            by_plane.push((plane, mask));
+                        }
+                    }
+                }
+            }
+            for (plane, mask) in by_plane {
+                self.planes.unmark(plane as usize, window, mask);
+            }
+        }
+    }
+}
