@@ -5,6 +5,8 @@
 //! memory's banks busier than one: measured, they copy scattered pages at the speed of one whole `memcpy`.
 
 use crate::PAGE_BYTES;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -96,38 +98,66 @@ unsafe fn copy_portable(pages: &[PageCopy]) {
     }
 }
 
-struct Share {
+/// Pages that one thread takes at a time.
+const BLOCK_PAGES: usize = 256;
+
+/// A list of pages that several threads copy, each taking the next block when it has done one. A thread that is late, because
+/// its processor is busy with something else, finds less to do and keeps nobody waiting.
+struct Job {
     pages: *const PageCopy,
     count: usize,
-    done: Sender<()>,
+    next: AtomicUsize,
+    copied: AtomicUsize,
 }
 
-// SAFETY: a share is read by exactly one worker while the list it points to is borrowed by `copy_pages`, which waits.
-unsafe impl Send for Share {}
+// SAFETY: the list is only read, and only blocks taken before all are copied are looked at: `copy_pages`, which borrows the
+// list, waits for those.
+unsafe impl Send for Job {}
+// SAFETY: as for `Send`; the counters are atomic.
+unsafe impl Sync for Job {}
+
+impl Job {
+    /// # Safety
+    /// As [`Copier::copy_pages`], whose list this is.
+    unsafe fn work(&self, run: CopyLoop) {
+        loop {
+            let start = self.next.fetch_add(BLOCK_PAGES, Ordering::Relaxed);
+            if start >= self.count {
+                return;
+            }
+            let count = BLOCK_PAGES.min(self.count - start);
+            // SAFETY: the block was taken, so the list lives until it is counted as copied; the caller vouches for the pages.
+            unsafe { run(std::slice::from_raw_parts(self.pages.add(start), count)) };
+            self.copied.fetch_add(count, Ordering::Release);
+        }
+    }
+}
 
 /// Threads that copy pages, kept between publishes.
 #[derive(Debug)]
 pub struct Copier {
     run: CopyLoop,
     generation: u32,
-    workers: Vec<(Sender<Share>, JoinHandle<()>)>,
+    workers: Vec<(Sender<Arc<Job>>, JoinHandle<()>)>,
 }
 
-/// Below this many pages a second thread costs more than it saves.
-const SHARE_PAGES_MIN: usize = 256;
+/// Pages for each thread below which waking another one costs more than it saves.
+const THREAD_PAGES_MIN: usize = 1024;
 
 impl Copier {
     /// A copier that uses up to `threads` threads, the calling one included.
     pub fn new(threads: usize) -> Copier {
-        let run = choose_loop();
+        Copier::with_loop(threads, choose_loop())
+    }
+
+    fn with_loop(threads: usize, run: CopyLoop) -> Copier {
         let workers = (1..threads.max(1))
             .map_while(|index| {
-                let (sender, receiver): (Sender<Share>, Receiver<Share>) = channel();
+                let (sender, receiver): (Sender<Arc<Job>>, Receiver<Arc<Job>>) = channel();
                 let work = move || {
-                    for share in receiver {
-                        // SAFETY: `copy_pages` keeps the list alive until `done` was sent, and vouches for the pages.
-                        unsafe { run(std::slice::from_raw_parts(share.pages, share.count)) };
-                        let _ = share.done.send(());
+                    for job in receiver {
+                        // SAFETY: whoever sent the job vouches for its pages.
+                        unsafe { job.work(run) };
                     }
                 };
                 // A process out of threads copies with those it has.
@@ -149,28 +179,22 @@ impl Copier {
     /// Each `from` is a readable page and each `to` a writable one, all page-aligned; nobody writes any of them
     /// meanwhile; no page is a target twice.
     pub unsafe fn copy_pages(&self, pages: &[PageCopy]) {
-        let threads = self.threads().min(pages.len() / SHARE_PAGES_MIN).max(1);
-        if threads == 1 {
+        let threads = self.threads().min(pages.len() / THREAD_PAGES_MIN);
+        if threads <= 1 {
             // SAFETY: the caller vouches for the pages.
             return unsafe { (self.run)(pages) };
         }
-        let share = pages.len().div_ceil(threads);
-        let (done, finished) = channel();
-        let mut chunks = pages.chunks(share);
-        let own = chunks.next().unwrap_or(&[]);
-        let mut sent = 0;
-        for (chunk, (worker, _)) in chunks.zip(&self.workers) {
-            let share = Share { pages: chunk.as_ptr(), count: chunk.len(), done: done.clone() };
-            match worker.send(share) {
-                Ok(()) => sent += 1,
-                // SAFETY: the caller vouches for the pages; a worker that is gone leaves its share to this thread.
-                Err(_) => unsafe { (self.run)(chunk) },
-            }
+        let (next, copied) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let job = Arc::new(Job { pages: pages.as_ptr(), count: pages.len(), next, copied });
+        for (worker, _) in &self.workers[..threads - 1] {
+            // What a worker that is gone does not take, this thread does.
+            let _ = worker.send(job.clone());
         }
         // SAFETY: the caller vouches for the pages.
-        unsafe { (self.run)(own) };
-        for _ in 0..sent {
-            let _ = finished.recv();
+        unsafe { job.work(self.run) };
+        while job.copied.load(Ordering::Acquire) < pages.len() {
+            // At most one block of each other thread is left.
+            std::thread::yield_now();
         }
     }
 }
@@ -206,4 +230,40 @@ pub unsafe fn copy_bytes(from: usize, to: usize, bytes: usize) {
 pub unsafe fn equal_bytes(left: usize, right: usize, bytes: usize) -> bool {
     // SAFETY: as the caller vouches.
     unsafe { libc::memcmp(left as *const libc::c_void, right as *const libc::c_void, bytes) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::Mapping;
+
+    #[test]
+    fn all_pages_arrive_with_any_number_of_threads_and_every_loop() {
+        const PAGES: usize = 5000;
+        let from = Mapping::private(PAGES * PAGE_BYTES, false).unwrap();
+        (0..PAGES).for_each(|page| from.write(page * PAGE_BYTES, &[page as u8; PAGE_BYTES]));
+        let mut loops: Vec<CopyLoop> = vec![choose_loop()];
+        #[cfg(target_arch = "x86_64")]
+        loops.push(copy_sse2);
+        for run in loops {
+            for threads in [1, 2, 5] {
+                let to = Mapping::private(PAGES * PAGE_BYTES, false).unwrap();
+                let copier = Copier::with_loop(threads, run);
+                for count in [0, 1, 7, 9, 300, PAGES] {
+                    // Backwards, as pages that do not follow each other.
+                    let address = |map: &Mapping, page: usize| map.address() + page * PAGE_BYTES;
+                    let pages: Vec<PageCopy> = (0..count)
+                        .map(|page| PageCopy { from: address(&from, page), to: address(&to, PAGES - 1 - page) })
+                        .collect();
+                    // SAFETY: all pages lie in the two mappings, which nobody else uses.
+                    unsafe { copier.copy_pages(&pages) };
+                    let mut found = vec![0; PAGE_BYTES];
+                    for page in 0..count {
+                        to.read((PAGES - 1 - page) * PAGE_BYTES, &mut found);
+                        assert!(found.iter().all(|byte| *byte == page as u8), "page {page} of {count}");
+                    }
+                }
+            }
+        }
+    }
 }
