@@ -218,6 +218,56 @@ fn versions_held_in_all_slots_of_the_ring_are_a_bound() {
 }
 
 #[test]
+fn a_version_held_at_the_moment_it_is_given_up_is_whole_or_refused() {
+    watchdog(300);
+    let dir = Dir::new("moment");
+    let mut region = dir.options().create("r").unwrap();
+    let array = region.array::<u64>("a", &[3 * 512]).unwrap();
+    region.slice_mut(&array).fill(1);
+    region.publish(1).commit().unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let held: usize = std::thread::scope(|scope| {
+        let look = |which: usize| {
+            let (dir, done) = (&dir, &done);
+            move || {
+                let observer = dir.observe("r");
+                let mut held = 0;
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    // Mostly versions that are about to go.
+                    let result = match which {
+                        0 => observer.newest(),
+                        _ => observer
+                            .versions()
+                            .first()
+                            .map_or_else(|| observer.newest(), |v| observer.version(v.version)),
+                    };
+                    match result {
+                        Ok(snapshot) => {
+                            let slice = snapshot.slice::<u64>("a").unwrap();
+                            for _ in 0..20 {
+                                assert!(slice.iter().all(|element| *element == snapshot.version()));
+                            }
+                            held += 1;
+                        }
+                        Err(Error::VersionGone { .. }) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                held
+            }
+        };
+        let threads: Vec<_> = (0..3).map(|which| scope.spawn(look(which))).collect();
+        for version in 2..20_000 {
+            region.slice_mut(&array).fill(version);
+            region.publish(version).commit().unwrap();
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(held > 100, "{held}");
+}
+
+#[test]
 fn a_tracked_variable_left_out_after_a_failed_publish_is_as_it_was_published_last() {
     watchdog(300);
     let dir = Dir::new("left-out");
