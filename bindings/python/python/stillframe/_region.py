@@ -305,7 +305,7 @@ class Loan:
 def create(
     name: str,
     *,
-    keep: int = 2,
+    keep: int = 1,
     bound: int | None = None,
     rule: Literal["wait", "skip", "fail"] = "wait",
     timeout: float | None = None,
