@@ -1,4 +1,11 @@
 //! Loans: free slots the application writes into directly.
+//!
+//! # Safety
+//!
+//! This module makes mutable slices of shared memory. Its one law: slots on loan belong to one loan. They are marked as used
+//! when they are lent, so no version shows them and no other loan has them, until the loan was submitted or dropped, after
+//! which no slice of it exists.
+#![allow(unsafe_code)]
 
 use crate::mask::Mask;
 use crate::planes::Assignment;
@@ -119,21 +126,15 @@ impl Deref for LoanBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        #[allow(unsafe_code)]
         // SAFETY: the slots belong to this loan alone until it ends: no version shows them and no other loan has them.
-        unsafe {
-            self.map.map.bytes_at(0, self.bytes)
-        }
+        unsafe { self.map.map.bytes_at(0, self.bytes) }
     }
 }
 
 impl DerefMut for LoanBytes {
     fn deref_mut(&mut self) -> &mut [u8] {
-        #[allow(unsafe_code)]
         // SAFETY: as for `deref`, and `self` is borrowed exclusively.
-        unsafe {
-            self.map.map.bytes_at_mut(0, self.bytes)
-        }
+        unsafe { self.map.map.bytes_at_mut(0, self.bytes) }
     }
 }
 

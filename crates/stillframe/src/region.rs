@@ -1,4 +1,11 @@
 //! Regions: the producer's side.
+//!
+//! # Safety
+//!
+//! This module makes slices of managed memory, and takes addresses of tracked memory. Its laws: a slice of managed memory
+//! borrows the region, mutably if it can be written, so that no publish reads it and no resize moves it meanwhile; an address
+//! taken from a slice is used before that slice's borrow ends; other addresses are vouched for by the caller of an `unsafe fn`.
+#![allow(unsafe_code)]
 
 use crate::loan::{Loan, LoanBytes};
 use crate::place::{Source, Working};
@@ -281,7 +288,6 @@ impl Region {
     /// If the handle is of another region, or its variable was removed.
     pub fn slice<T: Element>(&self, array: &Array<T>) -> &[T] {
         let (address, bytes) = self.managed(array.id);
-        #[allow(unsafe_code)]
         // SAFETY: the memory belongs to the region, is aligned to a page, and stays while `self` is borrowed; nobody
         // writes it but through `&mut self`.
         let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, bytes) };
@@ -307,7 +313,6 @@ impl Region {
         }
         arrays.map(|array| {
             let (address, bytes) = self.managed(array.id);
-            #[allow(unsafe_code)]
             // SAFETY: as for `slice`; the variables differ, so their memory does, and `self` is borrowed exclusively.
             let bytes = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, bytes) };
             bytemuck::cast_slice_mut(bytes)
@@ -576,20 +581,15 @@ impl<'a> Publication<'a> {
     /// Where a tracked variable is this time, and its shape. Tracked variables left out keep their last content.
     pub fn tracked<T: Element>(mut self, tracked: &Tracked<T>, elements: &'a [T], shape: &[usize]) -> Self {
         let bytes = std::mem::size_of_val(elements);
-        #[allow(unsafe_code)]
         // SAFETY: the slice is borrowed until the commit, so it is readable and nobody writes it.
-        let publication = unsafe {
-            self.push(tracked.id, elements.as_ptr().cast(), bytes, shape, Order::C);
-            self
-        };
-        publication
+        unsafe { self.push(tracked.id, elements.as_ptr().cast(), bytes, shape, Order::C) };
+        self
     }
 
     /// As [`tracked`](Publication::tracked), for memory that Rust does not know.
     ///
     /// # Safety
     /// The memory is readable, and nobody writes it until the commit returns.
-    #[allow(unsafe_code)]
     pub unsafe fn tracked_raw(
         mut self,
         id: VariableId,
@@ -605,7 +605,6 @@ impl<'a> Publication<'a> {
 
     /// # Safety
     /// As [`tracked_raw`](Publication::tracked_raw).
-    #[allow(unsafe_code)]
     unsafe fn push(&mut self, id: u32, address: *const u8, bytes: usize, shape: &[usize], order: Order) {
         let check = self.region.state(id).and_then(|state| {
             let name = || state.meta.name.clone();
