@@ -10,10 +10,12 @@ use common::{Dir, Numbers, trackers, watchdog};
 #[cfg(feature = "points")]
 use helper::command;
 use helper::{Helper, PLAY_BYTES, Play, attach, check_play, check_play_in_pieces, say, start, until};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use stillframe::{Error, Observer, Region, RegionOptions, Rule, Snapshot, TrackerKind, inspect};
+use stillframe_segment::head;
 
 /// Observers of these tests hold few versions, so that a producer never waits long at this bound.
 const BOUND_BYTES: u64 = 4 * PLAY_BYTES;
@@ -301,6 +303,45 @@ fn a_producer_may_die_at_any_instant() {
         eprintln!("round {round}: version {}, {} seen", play.version, watcher.seen);
         check_end(dir.path(), watcher, play);
     }
+}
+
+/// A death between the two stores of a commit, between which no point lies.
+#[test]
+fn a_commit_that_was_cut_short_is_forgotten() {
+    watchdog(300);
+    let dir = Dir::new("short");
+    let options = || options(dir.path(), trackers()[0]);
+    let mut play = Play::open(options(), "r");
+    for _ in 0..5 {
+        play.step();
+    }
+    drop(play);
+    let head = std::fs::File::options().read(true).write(true).open(dir.path().join("r").join(head::FILE)).unwrap();
+    let read = |at: usize, bytes: &mut [u8]| head.read_exact_at(bytes, at as u64).unwrap();
+    let mut newest = [0; 8];
+    read(head::NEWEST_AT, &mut newest);
+    let (sequence, slot) = (u64::from_le_bytes(newest) >> 8, usize::from(newest[0]));
+    let mut descriptor = [0; head::DESCRIPTOR_BYTES];
+    read(head::descriptor_at(slot), &mut descriptor);
+    assert_eq!(descriptor[..8], (sequence << 8 | 1).to_le_bytes());
+    // The next version is as live as can be, but not the newest.
+    let free = (0..head::SLOTS).find(|slot| {
+        let mut stamp = [0; 1];
+        read(head::descriptor_at(*slot), &mut stamp);
+        stamp == [0]
+    });
+    descriptor[..8].copy_from_slice(&((sequence + 1) << 8 | 1).to_le_bytes());
+    descriptor[8..16].copy_from_slice(&6u64.to_le_bytes());
+    head.write_all_at(&descriptor, head::descriptor_at(free.unwrap()) as u64).unwrap();
+    let observer = dir.observe("r");
+    assert_eq!(observer.newest().unwrap().version(), 5);
+    assert_eq!(observer.versions().last().unwrap().version, 5);
+    assert!(matches!(observer.version(6), Err(Error::VersionGone { .. })));
+    let mut play = Play::open(options(), "r");
+    assert_eq!(play.version, 5);
+    play.step();
+    check_play(&observer.newest().unwrap());
+    assert_eq!(observer.newest().unwrap().version(), 6);
 }
 
 #[test]
