@@ -1,21 +1,27 @@
 #!/usr/bin/env bash
-# Runs the suite of the trackers on Debian's 6.1 kernel, which has soft-dirty bits and no asynchronous write protection.
-# Under emulation all is slower, so fewer versions are played. Without QEMU, and without leave to install it, the step is
+# Runs the suites of the trackers, and of memory that is freed, on Debian's 6.1 kernel, which has soft-dirty bits and no
+# asynchronous write protection. Under emulation all is slower, so fewer versions are played. Without QEMU, and without leave to install it, the step is
 # skipped with a message.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-suite=$(cargo test --release -p stillframe --test trackers --no-run --message-format=json 2>/dev/null |
-    grep -o '"executable":"[^"]*trackers-[^"]*"' | tail -1 | cut -d'"' -f4)
-[ -x "$suite" ] || { echo "the suite of the trackers was not built" >&2; exit 1; }
+# The path of a test binary of the library.
+binary() {
+    cargo test --release -p stillframe --test "$1" --no-run --message-format=json 2>/dev/null |
+        grep -o "\"executable\":\"[^\"]*/$1-[^\"]*\"" | tail -1 | cut -d'"' -f4
+}
 
-for tracker in soft_dirty private_cow full_copy; do
-    status=0
-    tests/kernels/run.sh --timeout 900 --env STILLFRAME_TRACKER=$tracker --env STILLFRAME_TEST_VERSIONS=40 -- \
-        "$suite" --nocapture --test-threads=1 || status=$?
-    if [ $status = 77 ]; then
-        echo "skipped: no emulator for other kernels"
-        exit 0
-    fi
-    [ $status = 0 ] || exit $status
+for suite in trackers freed; do
+    path=$(binary $suite)
+    [ -x "$path" ] || { echo "the suite $suite was not built" >&2; exit 1; }
+    for tracker in soft_dirty private_cow full_copy; do
+        status=0
+        tests/kernels/run.sh --timeout 900 --env STILLFRAME_TRACKER=$tracker --env STILLFRAME_TEST_VERSIONS=40 -- \
+            "$path" --nocapture --test-threads=1 || status=$?
+        if [ $status = 77 ]; then
+            echo "skipped: no emulator for other kernels"
+            exit 0
+        fi
+        [ $status = 0 ] || exit $status
+    done
 done
