@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -339,6 +340,15 @@ def test_a_publish_that_waits_goes_on_when_the_observer_lets_go() -> None:
         assert time.monotonic() - start >= 0.3
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Programs started in the background of a script are told to ignore Ctrl-C, and these tests with them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("what", ["next", "open", "publish", "loan"])
 def test_control_c_gets_through(what: str) -> None:
     region, held = crowded("wait")
@@ -351,10 +361,8 @@ def test_control_c_gets_through(what: str) -> None:
         }
         timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
         timer.start()
-        start = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             waits[what]()
-        assert time.monotonic() - start < 10
         timer.join()
         held.close()
         region.publish(4)
