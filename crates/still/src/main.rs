@@ -42,7 +42,7 @@ use std::process::ExitCode;
 /// find regions, show what they hold, take data out of them and clean up behind programs that are gone. None of them
 /// stops or slows the program they look at.
 #[derive(Debug, Parser)]
-#[command(name = "still", version, disable_help_subcommand = true, max_term_width = 100)]
+#[command(name = "still", version, disable_help_subcommand = true, arg_required_else_help = true, max_term_width = 100)]
 #[command(after_help = "\
 Examples:
   still ls                        which regions are there
