@@ -116,7 +116,8 @@ impl Managed {
     }
 
     /// Replaces a window by a private mapping of the plane that holds most of its pages. Pages in `keep`, and those of
-    /// other planes, keep their content in memory of their own. The content of the window does not change.
+    /// other planes, keep their content in memory of their own. The content of the window does not change. `false`: no plane
+    /// has any of its pages, as before they are first written, and the window stays as it is.
     pub(crate) fn share(
         &mut self,
         index: usize,
@@ -124,8 +125,12 @@ impl Managed {
         keep: Mask,
         table: &Subtable,
         planes: &Planes,
-    ) -> Result<()> {
-        let Some(overlay) = Overlay::new(first as usize + index, keep, table, planes)? else { return Ok(()) };
+    ) -> Result<bool> {
+        let Some(overlay) = Overlay::new(first as usize + index, keep, table, planes)? else {
+            let window = &mut self.windows[index];
+            *window = Window { hot: Mask::EMPTY, before: window.hot, age: 0, ..*window };
+            return Ok(false);
+        };
         overlay.fill(planes, |mapping, page| {
             let from = index * WINDOW_BYTES + page * PAGE_BYTES;
             mapping.copy_from(page * PAGE_BYTES, &self.memory, from, PAGE_BYTES);
@@ -136,7 +141,7 @@ impl Managed {
         self.memory.replace(index * WINDOW_BYTES, mapping).map_err(|failure| Error::system(&path, failure))?;
         let window = &mut self.windows[index];
         *window = Window { private, hot: Mask::EMPTY, before: window.hot, age: 0, shared: true };
-        Ok(())
+        Ok(true)
     }
 
     /// Fills a new working memory with a version that was recovered: shared where one plane holds a window.

@@ -177,7 +177,7 @@ impl Producer {
 
     /// The plane of each page of a window in the newest version.
     pub(crate) fn subtable(&self, window: usize) -> Subtable {
-        expand(&self.tables, self.table.get(window).copied().unwrap_or(u32::from(ZERO_PLANE)))
+        expand_window(&self.tables, &self.table, window)
     }
 
     /// Adds a variable, or takes up the one of this name that the recovered version has.
@@ -402,6 +402,11 @@ fn private_bytes(source: &Source) -> u64 {
         Working::Managed(managed) => managed.private_bytes(),
         _ => 0,
     }
+}
+
+/// The plane of each page of a window in a version with this table, which may end before the window.
+pub(crate) fn expand_window(tables: &Tables, table: &[u32], window: usize) -> Subtable {
+    expand(tables, table.get(window).copied().unwrap_or(u32::from(ZERO_PLANE)))
 }
 
 /// The plane of each page of a window with this entry.

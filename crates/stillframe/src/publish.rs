@@ -14,7 +14,7 @@
 use crate::mask::Mask;
 use crate::place::{Source, Working};
 use crate::planes::Assignment;
-use crate::producer::{Producer, VariableState, Version, expand};
+use crate::producer::{Producer, VariableState, Version, expand, expand_window};
 use crate::region::{Attributes, Outcome, Published};
 use crate::tracker::{Tracker, TrackerKind, Watch};
 use crate::{Error, Order, Result, Rule, files};
@@ -235,8 +235,7 @@ impl Producer {
                 written_pages += source.collected.dirty[window].and(valid).count();
                 let mut dirty = source.collected.dirty[window].or(source.pending[window]).and(valid);
                 if !unsure.without(dirty).is_empty() {
-                    let word = table.get(source.place.window as usize + window).copied();
-                    let planes_of = expand(tables, word.unwrap_or(u32::from(ZERO_PLANE)));
+                    let planes_of = expand_window(tables, table, source.place.window as usize + window);
                     for page in unsure.without(dirty).pages() {
                         if differs(source, window * WINDOW_PAGES + page, planes_of[page], planes)? {
                             dirty.insert(page);
@@ -674,12 +673,12 @@ impl Producer {
             budget = budget.saturating_sub(1);
             points::hit("demote.begin");
             let first = source.place.window;
-            let planes_of =
-                expand(tables, table.get(first as usize + window).copied().unwrap_or(u32::from(ZERO_PLANE)));
+            let planes_of = expand_window(tables, table, first as usize + window);
             let keep = if kind == TrackerKind::PrivateCow { Mask::EMPTY } else { managed.hot(window) };
             let was_shared = managed.is_shared(window);
             match managed.share(window, first, keep, &planes_of, planes) {
-                Ok(()) => {}
+                Ok(true) => {}
+                Ok(false) => continue,
                 // Sharing is an economy: without mappings or space to spare the window stays as it is.
                 Err(Error::NoMappings { .. } | Error::NoSpace { .. }) => return Ok(()),
                 Err(error) => return Err(error),
