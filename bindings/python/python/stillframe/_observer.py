@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native
 from ._arrays import array_over, flat_over
+from ._closing import Closing
 from ._errors import MisuseError, ProducerGone, Timeout, UnknownVariable
 from ._types import Native, Scalar, item_bytes, numpy, numpy_dtype
 
@@ -69,7 +69,7 @@ class Chunk(NamedTuple):
     data: NDArray[Any]
 
 
-class Snapshot(Mapping[str, "NDArray[Any]"]):
+class Snapshot(Closing, Mapping[str, "NDArray[Any]"]):
     """One version, held: nothing in it changes. A mapping from the names of variables to read-only arrays.
 
     The hold ends when the snapshot is closed or forgotten and no array taken from it is left.
@@ -162,17 +162,6 @@ class Snapshot(Mapping[str, "NDArray[Any]"]):
         """Lets go. Arrays taken from the snapshot stay valid, and keep the version for as long as they live."""
         self._native.close()
 
-    def __enter__(self) -> Snapshot:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"<stillframe.Snapshot of version {self.version}>"
 
@@ -184,7 +173,7 @@ class Snapshot(Mapping[str, "NDArray[Any]"]):
             raise UnknownVariable(f"version {self.version} has no variable '{name}'; it has {known}") from None
 
 
-class Observer:
+class Observer(Closing):
     """A look at a region. See :func:`stillframe.open`."""
 
     def __init__(self, native: _native.Observer) -> None:
@@ -244,17 +233,6 @@ class Observer:
     def close(self) -> None:
         """Ends the look. Snapshots stay what they are."""
         self._native.close()
-
-    def __enter__(self) -> Observer:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<stillframe.Observer of {self.name!r}>"

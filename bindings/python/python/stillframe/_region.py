@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _native
 from ._arrays import Lent, array_over, as_array, dtype_of, order_of
+from ._closing import Closing
 from ._errors import MisuseError, UnknownVariable
 from ._types import (
     Native,
@@ -59,7 +60,7 @@ def _declared(
     return _Declared(kind, native_dtype(dtype), shape_of(shape), check_order(order), units, scalars(attrs))
 
 
-class Region:
+class Region(Closing):
     """A named set of variables that this process publishes together. See :func:`stillframe.create`."""
 
     def __init__(self, native: _native.Region) -> None:
@@ -223,17 +224,6 @@ class Region:
         """Closes, and removes the region's files. Observers keep what they hold."""
         self._defaults.clear()
         self._native.unlink()
-
-    def __enter__(self) -> Region:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<stillframe.Region {self.name!r}>"
