@@ -36,12 +36,21 @@ pub const BOUND_BYTES_AT: usize = 40;
 pub const PRODUCER_PID_AT: usize = 48;
 /// Offset of the code of the last producer's tracker, 4 bytes.
 pub const TRACKER_AT: usize = 52;
+/// Offset of the region's rank in its group, 4 bytes; set by each producer.
+pub const RANK_AT: usize = 56;
+/// Offset of the number of ranks of the region's group, 4 bytes, 0 if it is of none; set by each producer.
+pub const RANKS_AT: usize = 60;
 /// Offset of the stamp of the newest version, 8 bytes, *changing*: `sequence << 8 | slot`, 0 before the first.
 pub const NEWEST_AT: usize = 64;
+/// Offset of the doubt, 8 bytes, *changing*: sequence number of a version that the rank lets go unless the other ranks of
+/// its group turn out to have it, 0 for none.
+pub const DOUBT_AT: usize = 72;
 /// Offset of the word observers sleep on, 4 bytes, *changing*: counts publishes, and producers that come and go.
 pub const BELL_AT: usize = 128;
 /// Offset of the counters, *changing*, 8 bytes each in the order of [`Counter`].
 pub const COUNTERS_AT: usize = 192;
+/// Offset of the time in nanoseconds since 1970 at which the last producer began, 8 bytes.
+pub const BEGUN_NS_AT: usize = 256;
 /// Offset of the first descriptor.
 pub const RING: usize = 4096;
 /// Distance from one descriptor to the next.
@@ -49,6 +58,8 @@ pub const DESCRIPTOR_BYTES: usize = 128;
 /// Length of the file.
 pub const HEAD_BYTES: usize = RING + SLOTS * DESCRIPTOR_BYTES;
 
+/// Most ranks of a group.
+pub const RANKS_MAX: u32 = 1 << 16;
 /// Sequence numbers are below this, so that they fit a stamp and a producer can count on from any it finds.
 pub const SEQUENCE_END: u64 = 1 << 43;
 /// Most windows a version may have: 128 TiB.

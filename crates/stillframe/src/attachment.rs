@@ -172,11 +172,16 @@ impl Shared {
         Ok(())
     }
 
+    /// Whether the region's name is still that of these files.
+    pub(crate) fn is_named(&self) -> bool {
+        let there = std::fs::metadata(self.dir.join(head::FILE));
+        there.is_ok_and(|there| (there.dev(), there.ino()) == self.identity)
+    }
+
     /// Whether the files opened by name before this call are of this region, rather than of none or of a later one of the
     /// same name: of all names the head's goes first and comes first.
     fn check_names(&self) -> Result<()> {
-        let there = std::fs::metadata(self.dir.join(head::FILE));
-        if there.is_ok_and(|there| (there.dev(), there.ino()) == self.identity) {
+        if self.is_named() {
             return Ok(());
         }
         Err(Error::NoRegion { region: self.name.clone(), dir: self.dir.parent().unwrap_or(&self.dir).to_path_buf() })

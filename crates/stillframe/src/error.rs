@@ -120,6 +120,27 @@ pub enum Error {
         /// The other.
         right: String,
     },
+    /// The name is that of a group, whose ranks are regions.
+    #[error(
+        "'{region}' is a group of {ranks} ranks: open it as a group, or one of its regions '{region}/0' to '{region}/{}'",
+        ranks - 1
+    )]
+    IsGroup {
+        /// The name.
+        region: String,
+        /// Number of ranks.
+        ranks: u32,
+    },
+    /// The name is not that of a group.
+    #[error("'{group}' is not a group but {found}: {advice}")]
+    NotGroup {
+        /// The name.
+        group: String,
+        /// What it is.
+        found: &'static str,
+        /// What to do.
+        advice: String,
+    },
     /// The handle belongs to the process that forked this one.
     #[error("this handle of region '{region}' was made before fork: open the region again in the child")]
     Forked {
@@ -175,6 +196,89 @@ pub enum Error {
         what: &'static str,
         /// For how long.
         waited: Duration,
+    },
+    /// A rank of a group has not begun, or has no version yet.
+    #[error(
+        "rank {rank} of {ranks} of group '{group}' has {}: start it, or wait for it",
+        if *begun { "no version yet" } else { "not begun" }
+    )]
+    RankMissing {
+        /// The group.
+        group: String,
+        /// The rank.
+        rank: u32,
+        /// Number of ranks.
+        ranks: u32,
+        /// Whether it has begun.
+        begun: bool,
+    },
+    /// A rank of a group died, and what is waited for needs it.
+    #[error(
+        "rank {rank} of {ranks} of group '{group}' is gone: its last version is {}, and rank {furthest} is at {}; \
+         what all ranks have can still be read, and its next producer goes on",
+        number(.newest), number(.furthest_newest)
+    )]
+    RankGone {
+        /// The group.
+        group: String,
+        /// The rank.
+        rank: u32,
+        /// Number of ranks.
+        ranks: u32,
+        /// Its last version.
+        newest: Option<u64>,
+        /// The rank that is furthest.
+        furthest: u32,
+        /// Its newest version.
+        furthest_newest: Option<u64>,
+    },
+    /// All ranks of a group have versions, but none in common.
+    #[error(
+        "the {ranks} ranks of group '{group}' have no version in common: rank {slowest} is slowest, at {}, and rank \
+         {furthest} is at {}; ranks retain versions for slower ones up to the options 'drift' and 'bound', and must \
+         publish the same numbers",
+        number(.slowest_newest), number(.furthest_newest)
+    )]
+    NoCommonVersion {
+        /// The group.
+        group: String,
+        /// Number of ranks.
+        ranks: u32,
+        /// The rank that is furthest behind.
+        slowest: u32,
+        /// Its newest version.
+        slowest_newest: Option<u64>,
+        /// The rank that is furthest.
+        furthest: u32,
+        /// Its newest version.
+        furthest_newest: Option<u64>,
+    },
+    /// Not all ranks of a group published in time.
+    #[error(
+        "waited {} ms for a version{} of group '{group}': rank {rank} of {ranks} {}, while rank {furthest} is at {}",
+        waited.as_millis(), above(.after), slowness(.begun, .alive, .newest), number(.furthest_newest)
+    )]
+    SlowRank {
+        /// The group.
+        group: String,
+        /// The rank that is furthest behind.
+        rank: u32,
+        /// Number of ranks.
+        ranks: u32,
+        /// The version above which one was waited for.
+        after: Option<u64>,
+        /// For how long.
+        waited: Duration,
+        /// Whether the rank has begun.
+        begun: bool,
+        /// Whether its producer lives.
+        alive: bool,
+        /// The rank's newest version.
+        newest: Option<u64>,
+        /// The rank that is furthest.
+        furthest: u32,
+        /// Its newest version.
+        furthest_newest: Option<u64>,
     },
     /// Nobody will publish what is waited for.
     #[error("the producer of region '{region}' is gone; its last version can still be read")]
@@ -282,6 +386,21 @@ fn range(oldest: &Option<u64>, newest: &Option<u64>) -> String {
     }
 }
 
+fn number(version: &Option<u64>) -> String {
+    version.map_or("no version".into(), |version| format!("version {version}"))
+}
+
+fn above(version: &Option<u64>) -> String {
+    version.map_or(String::new(), |version| format!(" above {version}"))
+}
+
+fn slowness(begun: &bool, alive: &bool, newest: &Option<u64>) -> String {
+    if !begun {
+        return "has not begun".into();
+    }
+    format!("is slowest, at {}, and its producer {}", number(newest), if *alive { "lives" } else { "is gone" })
+}
+
 impl Error {
     /// Which of three things happened.
     pub fn family(&self) -> Family {
@@ -296,6 +415,8 @@ impl Error {
             | Error::WrongKind { .. }
             | Error::OutOfRange { .. }
             | Error::DifferentRegions { .. }
+            | Error::IsGroup { .. }
+            | Error::NotGroup { .. }
             | Error::Forked { .. } => Family::Misuse,
             Error::Corrupt { .. } => Family::Corrupt,
             _ => Family::Environment,

@@ -66,6 +66,11 @@ pub(crate) fn create_file(path: &Path, mode: u32) -> std::io::Result<File> {
     Ok(file)
 }
 
+/// The name of a region that is a rank of a group.
+pub(crate) fn rank_name(group: &str, rank: u32) -> String {
+    format!("{group}/{rank}")
+}
+
 pub(crate) fn plane_file(plane: usize) -> String {
     format!("{}{plane}", table::PLANE_PREFIX)
 }

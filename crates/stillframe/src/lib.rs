@@ -14,6 +14,7 @@ mod directory;
 mod element;
 mod error;
 mod files;
+mod group;
 pub mod inspect;
 mod loan;
 mod managed;
@@ -35,6 +36,7 @@ mod tracker;
 
 pub use element::Element;
 pub use error::{Error, Family, Result};
+pub use group::{Group, GroupOptions, GroupSnapshot, GroupSnapshots, RankInfo, RankState};
 pub use loan::{EndedLoan, Loan, LoanBytes};
 pub use num_complex::Complex;
 pub use observer::{Observer, ObserverOptions, Snapshots, VersionInfo};

@@ -2,6 +2,7 @@
 
 use crate::attachment::Shared;
 use crate::files;
+use crate::group;
 use crate::snapshot::Snapshot;
 use crate::{Error, Result};
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use stillframe_protocol::{self as protocol, Board, Leased, State};
 use stillframe_segment::head::{self};
 
 /// Longest sleep before a waiting observer looks whether the producer still lives.
-const WAIT_SLICE: Duration = Duration::from_millis(50);
+pub(crate) const WAIT_SLICE: Duration = Duration::from_millis(50);
 
 /// Options for opening an observer.
 #[derive(Debug, Clone)]
@@ -35,20 +36,28 @@ impl ObserverOptions {
         self
     }
 
+    /// Opens a region that is there.
+    pub(crate) fn open_once(&self, name: &str) -> Result<Observer> {
+        let dir = files::region_dir(&self.dir, name)?;
+        Ok(Observer { shared: Arc::new(Shared::open(&self.dir, &dir, name)?) })
+    }
+
     /// Opens an observer on a region.
     ///
     /// # Errors
-    /// [`Error::NoRegion`], or with a wait [`Error::Timeout`]; [`Error::Denied`] if it is another user's;
+    /// [`Error::NoRegion`], or with a wait [`Error::Timeout`]; [`Error::IsGroup`]; [`Error::Denied`] if it is another user's;
     /// [`Error::Corrupt`] if its head is damaged.
     pub fn open(self, name: &str) -> Result<Observer> {
-        let dir = files::region_dir(&self.dir, name)?;
         let begin = Instant::now();
         let deadline = begin.checked_add(self.wait);
         let mut pause = Duration::from_micros(200);
         let observer = loop {
-            match Shared::open(&self.dir, &dir, name) {
-                Ok(shared) => break Observer { shared: Arc::new(shared) },
+            match self.open_once(name) {
+                Ok(observer) => break observer,
                 Err(error @ Error::NoRegion { .. }) => {
+                    if let Some(ranks) = group::survey(&self.dir, name, &[])? {
+                        return Err(Error::IsGroup { region: name.into(), ranks: ranks.len() as u32 });
+                    }
                     let left =
                         deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
                     if self.wait.is_zero() {
@@ -204,7 +213,7 @@ impl Observer {
     }
 
     /// The number of the newest version, if it is above `version`.
-    fn newer(&self, version: Option<u64>) -> Option<u64> {
+    pub(crate) fn newer(&self, version: Option<u64>) -> Option<u64> {
         let head = &self.shared.head;
         loop {
             let newest = head.newest();
@@ -257,7 +266,7 @@ impl Observer {
     }
 
     /// The versions that can be leased, with the numbers they had when looked at.
-    fn listed(&self) -> Vec<(Leased, u64)> {
+    pub(crate) fn listed(&self) -> Vec<(Leased, u64)> {
         let list = protocol::list(&self.shared.head);
         list.into_iter().map(|leased| (leased, self.shared.head.descriptor(leased.slot).version)).collect()
     }

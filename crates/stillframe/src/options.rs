@@ -3,7 +3,7 @@
 use crate::{Error, Region, Result, TrackerKind, files};
 use std::path::PathBuf;
 use std::time::Duration;
-use stillframe_segment::head::SLOTS;
+use stillframe_segment::head::{RANKS_MAX, SLOTS};
 
 /// What to do when a region's bound, or its file system, has no room for another version because observers hold old ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +31,16 @@ pub struct RegionOptions {
     pub(crate) mode: u32,
     pub(crate) large_pages: bool,
     pub(crate) demote: bool,
+    /// Rank and number of ranks, if the region is of a group.
+    pub(crate) rank: Option<(u32, u32)>,
+    pub(crate) drift: usize,
+    pub(crate) rollback: Option<u64>,
 }
 
+/// Versions that a rank retains for slower ones, unless told otherwise.
+const DRIFT_DEFAULT: usize = 16;
+/// Most of the ring that versions retained may take; the rest is for those that observers hold.
+const RETAINED_MAX: usize = SLOTS / 4 * 3;
 /// Most threads a copy uses unless more are asked for: memory bandwidth is used up by few.
 const THREADS_DEFAULT_MAX: usize = 4;
 
@@ -48,6 +56,9 @@ impl Default for RegionOptions {
             mode: 0o700,
             large_pages: true,
             demote: true,
+            rank: None,
+            drift: DRIFT_DEFAULT,
+            rollback: None,
         }
     }
 }
@@ -108,10 +119,35 @@ impl RegionOptions {
         self
     }
 
+    /// Makes the region one of a group: [`create`](RegionOptions::create) takes the group's name, and the region's is
+    /// `name/rank`. Versions stay until all `ranks` ranks have published them, see [`drift`](RegionOptions::drift).
+    pub fn rank(mut self, rank: u32, ranks: u32) -> Self {
+        self.rank = Some((rank, ranks));
+        self
+    }
+
+    /// How many versions beyond those of [`keep`](RegionOptions::keep) stay for slower ranks of the group; 16 by default,
+    /// from 2 to 32, and together with `keep` at most 48. When slower ranks are further behind, versions in between go,
+    /// but never the newest one that all ranks have.
+    pub fn drift(mut self, versions: usize) -> Self {
+        self.drift = versions;
+        self
+    }
+
+    /// Drops the versions above `version` when a region is recovered, so that they can be published again: for the ranks
+    /// of a group, which may have died at different versions. A region that is new, or whose newest version is not above
+    /// it, stays as it is.
+    pub fn rollback(mut self, version: u64) -> Self {
+        self.rollback = Some(version);
+        self
+    }
+
     /// Creates the region, or recovers what a dead producer left under this name.
     ///
     /// # Errors
-    /// [`Error::InUse`] if a producer of this name lives; [`Error::Corrupt`] if what was left cannot be recovered.
+    /// [`Error::InUse`] if a producer of this name lives; [`Error::Corrupt`] if what was left cannot be recovered;
+    /// [`Error::BadOption`] if an option makes no sense, or a living rank of the group tells another number of ranks;
+    /// [`Error::VersionGone`] if the region does not have the version to roll back to.
     pub fn create(self, name: &str) -> Result<Region> {
         let fail = |option, why: String| Err(Error::BadOption { option, why });
         if self.keep == 0 || self.keep > SLOTS / 2 {
@@ -123,6 +159,23 @@ impl RegionOptions {
         if self.mode & 0o700 != 0o700 || self.mode > 0o777 {
             return fail("mode", format!("{:#o} locks the owner out", self.mode));
         }
+        if let Some((rank, ranks)) = self.rank {
+            if ranks == 0 || ranks > RANKS_MAX {
+                return fail("ranks", format!("{ranks} is not between 1 and {RANKS_MAX}"));
+            }
+            if rank >= ranks {
+                return fail("rank", format!("{rank} is not below {ranks}, the number of ranks"));
+            }
+            if self.drift < 2 || self.drift > SLOTS / 2 || self.keep + self.drift > RETAINED_MAX {
+                let why = format!(
+                    "{} is not between 2 and {}, or is above {RETAINED_MAX} together with keep, {}",
+                    self.drift,
+                    SLOTS / 2,
+                    self.keep
+                );
+                return fail("drift", why);
+            }
+        }
         let mut options = self;
         if options.tracker.is_none()
             && let Ok(name) = std::env::var("STILLFRAME_TRACKER")
@@ -130,6 +183,9 @@ impl RegionOptions {
         {
             options.tracker = Some(name.parse()?);
         }
-        Region::open(options, name)
+        match options.rank {
+            Some((rank, _)) => Region::open(options, &files::rank_name(name, rank)),
+            None => Region::open(options, name),
+        }
     }
 }

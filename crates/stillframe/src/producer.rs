@@ -162,14 +162,19 @@ impl Producer {
             points::hit("recover.begin");
             producer.recover()?;
             points::hit("recover.done");
-        } else {
-            points::hit("create.tables");
-            producer.head.set_number64(head::MAGIC_AT, head::MAGIC);
         }
         producer.head.set_number32(head::KEEP_AT, producer.options.keep as u32);
         producer.head.set_number64(head::BOUND_BYTES_AT, producer.options.bound_bytes.unwrap_or(0));
         producer.head.set_number32(head::PRODUCER_PID_AT, std::process::id());
         producer.head.set_number32(head::TRACKER_AT, producer.tracker.kind().code());
+        let (rank, ranks) = producer.options.rank.unwrap_or((0, 0));
+        producer.head.set_number32(head::RANK_AT, rank);
+        producer.head.set_number32(head::RANKS_AT, ranks);
+        producer.head.set_number64(head::BEGUN_NS_AT, files::unix_ns());
+        if !finished {
+            points::hit("create.tables");
+            producer.head.set_number64(head::MAGIC_AT, head::MAGIC);
+        }
         producer.head.ring();
         points::hit("create.done");
         Ok(producer)

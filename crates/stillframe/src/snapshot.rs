@@ -100,7 +100,12 @@ const READ_EASY: usize = 1 << 20;
 impl Snapshot {
     /// Reads what a leased version says of itself. The hold ends on an error.
     pub(crate) fn open(shared: Arc<Shared>, leased: Leased) -> Result<Snapshot> {
-        let hold = Hold { shared, leased };
+        Snapshot::of(Hold { shared, leased })
+    }
+
+    /// As [`open`](Snapshot::open), for a version that is held already.
+    pub(crate) fn of(hold: Hold) -> Result<Snapshot> {
+        let leased = hold.leased;
         let shared = &hold.shared;
         let descriptor = shared.head.descriptor(leased.slot);
         descriptor.check(leased.slot).map_err(|corrupt| shared.corrupt(corrupt))?;

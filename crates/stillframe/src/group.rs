@@ -1,0 +1,637 @@
+//! Groups: the regions that the ranks of a parallel program publish, seen together.
+//!
+//! Each rank publishes alone, and is as far as it is. A version is the group's once all ranks have it; each retains what
+//! the others have still to publish (see `companions`), so that while ranks are apart there is such a version all the same.
+
+use crate::attachment::Hold;
+use crate::files;
+use crate::observer::{Observer, WAIT_SLICE};
+use crate::snapshot::Snapshot;
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use stillframe_kernel::futex;
+use stillframe_protocol::{self as protocol, Leased};
+use stillframe_segment::Corrupt;
+use stillframe_segment::head;
+
+/// How often a hold on all ranks starts over because one of them let the version go meanwhile.
+const ATTEMPTS: usize = 1000;
+/// Longest sleep while a rank has not begun: nothing can be waited on that is not there.
+const POLL_MAX: Duration = Duration::from_millis(5);
+/// How long the last ranks of a program may outlive the first before their observer takes it for an accident.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Whether a rank of a group has a producer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RankState {
+    /// Its producer lives.
+    Live,
+    /// Its producer is gone; the next one recovers it.
+    Dead,
+    /// It has not begun.
+    Absent,
+}
+
+/// What can be said of a rank of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RankInfo {
+    /// The rank.
+    pub rank: u32,
+    /// Whether it has a producer.
+    pub state: RankState,
+    /// What its last producer wrote as its process number; 0 if it has not begun.
+    pub pid: u32,
+    /// Its newest version.
+    pub newest: Option<u64>,
+    /// Versions above its newest that the furthest rank has.
+    pub behind: u64,
+}
+
+/// Options for opening a group.
+#[derive(Debug, Clone)]
+pub struct GroupOptions {
+    dir: PathBuf,
+    wait: Duration,
+}
+
+impl GroupOptions {
+    /// The directory that holds the regions' own; by default `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`.
+    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.dir = dir.into();
+        self
+    }
+
+    /// How long to wait for the ranks to begin and to have a version in common; not at all by default.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Opens a group.
+    ///
+    /// # Errors
+    /// [`Error::NoRegion`] if no rank has begun, [`Error::NotGroup`] if the name is a region's; with a wait
+    /// [`Error::Timeout`] or [`Error::SlowRank`]; errors of its regions as of [`Observer::open`].
+    pub fn open(self, name: &str) -> Result<Group> {
+        let begin = Instant::now();
+        let mut pause = Duration::from_micros(200);
+        let members = loop {
+            if let Some(members) = survey(&self.dir, name, &[])? {
+                break members;
+            }
+            if Observer::options().dir(&self.dir).open(name).is_ok() {
+                let advice = "open it as a region".into();
+                return Err(Error::NotGroup { group: name.into(), found: "a single region", advice });
+            }
+            let left = self.wait.saturating_sub(begin.elapsed());
+            if self.wait.is_zero() {
+                return Err(Error::NoRegion { region: name.into(), dir: self.dir });
+            }
+            if left.is_zero() {
+                return Err(Error::Timeout { region: name.into(), what: "the group to appear", waited: self.wait });
+            }
+            std::thread::sleep(pause.min(left));
+            pause = (pause * 2).min(POLL_MAX);
+        };
+        let group =
+            Group { inner: Arc::new(Inner { name: name.into(), dir: self.dir, members: Mutex::new(members.into()) }) };
+        if !self.wait.is_zero() {
+            match group.wait_newer(None, Some(self.wait.saturating_sub(begin.elapsed()))) {
+                // A group that will never have a version in common can still be looked at.
+                Ok(_) | Err(Error::RankGone { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(group)
+    }
+}
+
+type Members = Arc<[Option<Observer>]>;
+
+#[derive(Debug)]
+struct Inner {
+    name: String,
+    dir: PathBuf,
+    members: Mutex<Members>,
+}
+
+/// A look at all ranks of a group. It holds nothing but its snapshots, can be used from several threads, and sees ranks
+/// that begin, end, and begin again.
+///
+/// ```
+/// # use stillframe::{Group, Region};
+/// # let dir = std::env::temp_dir().join(format!("stillframe-doc-group-{}", std::process::id()));
+/// // Each rank by itself, in a process of its own:
+/// let mut ranks = Vec::new();
+/// for rank in 0..2 {
+///     ranks.push(Region::options().dir(&dir).rank(rank, 2).create("heat")?);
+/// }
+/// ranks[0].publish(1).commit()?;
+/// ranks[0].publish(2).commit()?;
+/// ranks[1].publish(1).commit()?;
+///
+/// let group = Group::options().dir(&dir).open("heat")?;
+/// let snapshot = group.newest()?;
+/// assert_eq!((snapshot.version(), snapshot.ranks().len()), (1, 2));
+/// assert_eq!(group.ranks()?[1].behind, 1);
+/// # ranks.into_iter().try_for_each(Region::unlink)?;
+/// # std::fs::remove_dir_all(&dir).ok();
+/// # Ok::<(), stillframe::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Group {
+    inner: Arc<Inner>,
+}
+
+/// The same version of all ranks of a group, held on all of them. Cloning shares the holds.
+#[derive(Debug, Clone)]
+pub struct GroupSnapshot {
+    version: u64,
+    ranks: Arc<[Snapshot]>,
+}
+
+impl GroupSnapshot {
+    /// The producers' number of the version.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The snapshots of all ranks, in order.
+    pub fn ranks(&self) -> &[Snapshot] {
+        &self.ranks
+    }
+
+    /// The snapshot of a rank.
+    ///
+    /// # Panics
+    /// If the group does not have so many.
+    pub fn rank(&self, rank: usize) -> &Snapshot {
+        &self.ranks[rank]
+    }
+}
+
+/// Which of several versions in common.
+#[derive(Debug, Clone, Copy)]
+enum Pick {
+    Newest,
+    Oldest,
+    Exactly(u64),
+}
+
+/// Versions that can be leased, ascending.
+type List = Vec<(Leased, u64)>;
+
+/// Newest versions, for messages.
+struct Standing {
+    slowest: usize,
+    furthest: usize,
+    newest: Vec<Option<u64>>,
+}
+
+impl Group {
+    /// Options for opening a group.
+    pub fn options() -> GroupOptions {
+        GroupOptions { dir: files::root(), wait: Duration::ZERO }
+    }
+
+    /// Opens a group of which a rank has begun, with default options.
+    ///
+    /// # Errors
+    /// As [`GroupOptions::open`].
+    pub fn open(name: &str) -> Result<Group> {
+        Group::options().open(name)
+    }
+
+    /// The group's name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Number of ranks.
+    pub fn size(&self) -> usize {
+        self.known().len()
+    }
+
+    /// How each rank is doing.
+    ///
+    /// # Errors
+    /// As [`Observer::open`], of a region that is damaged or may not be opened.
+    pub fn ranks(&self) -> Result<Vec<RankInfo>> {
+        let members = self.members()?;
+        let lists: Vec<List> = members.iter().map(|member| member.as_ref().map_or(Vec::new(), list)).collect();
+        let newest = |list: &List| list.last().map(|(_, number)| *number);
+        let furthest = lists.iter().max_by_key(|list| newest(list));
+        let behind = |list: &List| {
+            furthest.map_or(0, |far| far.iter().filter(|(_, number)| Some(*number) > newest(list)).count() as u64)
+        };
+        let info = |(rank, (member, list)): (usize, (&Option<Observer>, &List))| RankInfo {
+            rank: rank as u32,
+            state: match member {
+                None => RankState::Absent,
+                Some(observer) if observer.producer_alive() => RankState::Live,
+                Some(_) => RankState::Dead,
+            },
+            pid: member.as_ref().map_or(0, |observer| observer.shared.head.number32(head::PRODUCER_PID_AT)),
+            newest: newest(list),
+            behind: behind(list),
+        };
+        Ok(members.iter().zip(&lists).enumerate().map(info).collect())
+    }
+
+    /// Holds the newest version that all ranks have.
+    ///
+    /// # Errors
+    /// [`Error::RankMissing`] if a rank has not begun or has no version yet; [`Error::NoCommonVersion`].
+    pub fn newest(&self) -> Result<GroupSnapshot> {
+        let members = self.members()?;
+        match self.take(&members, Pick::Newest, None)? {
+            Some(snapshot) => Ok(snapshot),
+            None => Err(self.nothing(&members)),
+        }
+    }
+
+    /// Holds a given version of all ranks.
+    ///
+    /// # Errors
+    /// [`Error::VersionGone`] with the region of a rank that does not, or no longer, have it; [`Error::RankMissing`].
+    pub fn version(&self, version: u64) -> Result<GroupSnapshot> {
+        let members = self.members()?;
+        if let Some(snapshot) = self.take(&members, Pick::Exactly(version), None)? {
+            return Ok(snapshot);
+        }
+        for (rank, member) in members.iter().enumerate() {
+            let Some(observer) = member else { return Err(self.missing(rank, &members)) };
+            let list = list(observer);
+            if list.iter().all(|(_, number)| *number != version) {
+                let (oldest, newest) = (list.first().map(|first| first.1), list.last().map(|last| last.1));
+                return Err(Error::VersionGone { region: observer.name().into(), version, oldest, newest });
+            }
+        }
+        Err(Error::VersionGone { region: self.name().into(), version, oldest: None, newest: None })
+    }
+
+    /// Holds the smallest version above `version` (any, for `None`) that all ranks have, waiting for it at most `timeout`
+    /// (for ever, for `None`).
+    ///
+    /// # Errors
+    /// [`Error::SlowRank`] when the time is over; [`Error::RankGone`] if a rank that is gone would have to publish it.
+    pub fn next_after(&self, version: Option<u64>, timeout: Option<Duration>) -> Result<GroupSnapshot> {
+        self.wait_for(version, timeout, |group, members| group.take(members, Pick::Oldest, version))
+    }
+
+    /// Holds the newest version above `version` (any, for `None`) that all ranks have, skipping those in between; waits as
+    /// [`next_after`](Group::next_after) does.
+    ///
+    /// # Errors
+    /// As [`next_after`](Group::next_after).
+    pub fn newest_after(&self, version: Option<u64>, timeout: Option<Duration>) -> Result<GroupSnapshot> {
+        self.wait_for(version, timeout, |group, members| group.take(members, Pick::Newest, version))
+    }
+
+    /// Waits until all ranks have a version above `version` (any, for `None`) and returns the newest's number, without
+    /// holding it; waits as [`next_after`](Group::next_after) does.
+    ///
+    /// # Errors
+    /// As [`next_after`](Group::next_after).
+    pub fn wait_newer(&self, version: Option<u64>, timeout: Option<Duration>) -> Result<u64> {
+        self.wait_for(version, timeout, |_, members| {
+            Ok(common(members, Pick::Newest, version).map(|(version, _)| version))
+        })
+    }
+
+    /// Goes through versions that all ranks have as they come. With `every` each that still exists comes in turn, else
+    /// always the newest. Ends when all producers are gone, or nothing came for `timeout`; when only some ranks are gone,
+    /// the last item is an [`Error::RankGone`].
+    pub fn snapshots(&self, every: bool, timeout: Option<Duration>) -> GroupSnapshots {
+        GroupSnapshots { group: self.clone(), every, timeout, last: None, is_over: false }
+    }
+
+    fn known(&self) -> Members {
+        self.inner.members.lock().unwrap_or_else(|poison| poison.into_inner()).clone()
+    }
+
+    /// The ranks, looked for anew where they are missing or other files have their names by now.
+    fn members(&self) -> Result<Members> {
+        let known = self.known();
+        let is_current = |member: &Option<Observer>| {
+            member.as_ref().is_some_and(|observer| {
+                let shared = &observer.shared;
+                shared.is_named() && shared.head.number32(head::RANKS_AT) as usize == known.len()
+            })
+        };
+        if known.iter().all(is_current) {
+            return Ok(known);
+        }
+        let Some(found) = survey(&self.inner.dir, &self.inner.name, &known)? else {
+            // Removed, or just being made anew: what was open can still be read.
+            return Ok(known);
+        };
+        let found: Members = found.into();
+        *self.inner.members.lock().unwrap_or_else(|poison| poison.into_inner()) = found.clone();
+        Ok(found)
+    }
+
+    /// Holds a version that all ranks have, if there is one.
+    fn take(&self, members: &Members, pick: Pick, after: Option<u64>) -> Result<Option<GroupSnapshot>> {
+        for _ in 0..ATTEMPTS {
+            let Some((version, leases)) = common(members, pick, after) else { return Ok(None) };
+            if let Some(ranks) = hold(members, &leases, version)? {
+                return Ok(Some(GroupSnapshot { version, ranks }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn standing(&self, members: &Members) -> Standing {
+        let newest: Vec<Option<u64>> =
+            members.iter().map(|member| member.as_ref().and_then(|observer| observer.newer(None))).collect();
+        // A rank that has not begun is behind one that has no version.
+        let place = |rank: &usize| (members[*rank].is_some(), newest[*rank]);
+        let slowest = (0..members.len()).min_by_key(place).unwrap_or(0);
+        let furthest = (0..members.len()).max_by_key(place).unwrap_or(0);
+        Standing { slowest, furthest, newest }
+    }
+
+    fn missing(&self, rank: usize, members: &Members) -> Error {
+        let (group, ranks) = (self.name().into(), members.len() as u32);
+        Error::RankMissing { group, rank: rank as u32, ranks, begun: members[rank].is_some() }
+    }
+
+    /// Why there is no version that all ranks have.
+    fn nothing(&self, members: &Members) -> Error {
+        let Standing { slowest, furthest, newest } = self.standing(members);
+        if newest[slowest].is_none() {
+            return self.missing(slowest, members);
+        }
+        Error::NoCommonVersion {
+            group: self.name().into(),
+            ranks: members.len() as u32,
+            slowest: slowest as u32,
+            slowest_newest: newest[slowest],
+            furthest: furthest as u32,
+            furthest_newest: newest[furthest],
+        }
+    }
+
+    fn wait_for<T>(
+        &self,
+        after: Option<u64>,
+        timeout: Option<Duration>,
+        mut look: impl FnMut(&Group, &Members) -> Result<Option<T>>,
+    ) -> Result<T> {
+        let begin = Instant::now();
+        loop {
+            let members = self.members()?;
+            let bell = |observer: &Observer| observer.shared.head.bell().load(Ordering::Acquire);
+            let seen: Vec<Option<u32>> = members.iter().map(|member| member.as_ref().map(bell)).collect();
+            // A look at the numbers before that at the rings makes idle waiting cheap.
+            let newer = |member: &Option<Observer>| member.as_ref().is_some_and(|rank| rank.newer(after).is_some());
+            if members.iter().all(newer)
+                && let Some(found) = look(self, &members)?
+            {
+                return Ok(found);
+            }
+            if let Some(rank) = stopped(&members, after) {
+                // It may have published and ended since the look.
+                if let Some(found) = look(self, &members)? {
+                    return Ok(found);
+                }
+                let standing = self.standing(&members);
+                return Err(Error::RankGone {
+                    group: self.name().into(),
+                    rank: rank as u32,
+                    ranks: members.len() as u32,
+                    newest: standing.newest[rank],
+                    furthest: standing.furthest as u32,
+                    furthest_newest: standing.newest[standing.furthest],
+                });
+            }
+            let standing = self.standing(&members);
+            let mut sleep = WAIT_SLICE;
+            if let Some(timeout) = timeout {
+                let waited = begin.elapsed();
+                if waited >= timeout {
+                    return Err(self.slow(&members, standing, after, waited));
+                }
+                sleep = sleep.min(timeout - waited);
+            }
+            match (&members[standing.slowest], seen[standing.slowest]) {
+                (Some(observer), Some(seen)) => futex::wait(observer.shared.head.bell(), seen, Some(sleep)),
+                _ => std::thread::sleep(sleep.min(POLL_MAX)),
+            }
+        }
+    }
+
+    fn slow(&self, members: &Members, standing: Standing, after: Option<u64>, waited: Duration) -> Error {
+        let Standing { slowest, furthest, newest } = standing;
+        Error::SlowRank {
+            group: self.name().into(),
+            rank: slowest as u32,
+            ranks: members.len() as u32,
+            after,
+            waited,
+            begun: members[slowest].is_some(),
+            alive: members[slowest].as_ref().is_some_and(Observer::producer_alive),
+            newest: newest[slowest],
+            furthest: furthest as u32,
+            furthest_newest: newest[furthest],
+        }
+    }
+}
+
+fn list(observer: &Observer) -> List {
+    let mut list = observer.listed();
+    list.sort_by_key(|(_, number)| *number);
+    list
+}
+
+fn find(list: &List, version: u64) -> Option<Leased> {
+    list.binary_search_by_key(&version, |(_, number)| *number).ok().map(|index| list[index].0)
+}
+
+/// A version that all ranks have, and its lease on each.
+fn common(members: &Members, pick: Pick, after: Option<u64>) -> Option<(u64, Vec<Leased>)> {
+    let lists: Option<Vec<List>> = members.iter().map(|member| member.as_ref().map(list)).collect();
+    let lists = lists?;
+    let shortest = lists.iter().min_by_key(|list| list.len())?;
+    let everywhere = |version: u64| -> Option<(u64, Vec<Leased>)> {
+        let leases: Option<Vec<Leased>> = lists.iter().map(|list| find(list, version)).collect();
+        leases.map(|leases| (version, leases))
+    };
+    let mut numbers = shortest.iter().map(|(_, number)| *number).filter(|number| Some(*number) > after);
+    match pick {
+        Pick::Oldest => numbers.find_map(everywhere),
+        Pick::Newest => numbers.rev().find_map(everywhere),
+        Pick::Exactly(version) => everywhere(version),
+    }
+}
+
+/// Holds a version on all ranks, or on none.
+fn hold(members: &Members, leases: &[Leased], version: u64) -> Result<Option<Arc<[Snapshot]>>> {
+    let mut holds = Vec::with_capacity(leases.len());
+    for (member, leased) in members.iter().zip(leases) {
+        let Some(observer) = member else { return Ok(None) };
+        let shared = &observer.shared;
+        if !protocol::lease(&shared.head, &shared.leases, *leased)? {
+            return Ok(None);
+        }
+        holds.push(Hold { shared: shared.clone(), leased: *leased });
+    }
+    let snapshots = holds.into_iter().map(Snapshot::of).collect::<Result<Vec<_>>>()?;
+    let is_it = snapshots.iter().all(|snapshot| snapshot.version() == version);
+    Ok(is_it.then(|| snapshots.into()))
+}
+
+/// The rank for whose sake no version above `after` will ever be everywhere: it is gone, and none of the versions it has
+/// can still be published by all others. Of several the one that is furthest behind.
+fn stopped(members: &Members, after: Option<u64>) -> Option<usize> {
+    let lives: Vec<bool> =
+        members.iter().map(|member| member.as_ref().is_none_or(|observer| observer.producer_alive())).collect();
+    if lives.iter().all(|lives| *lives) {
+        return None;
+    }
+    let lists: Vec<List> = members.iter().map(|member| member.as_ref().map_or(Vec::new(), list)).collect();
+    let newest = |rank: usize| lists[rank].last().map(|(_, number)| *number);
+    let may_come = |version: u64| {
+        (0..members.len())
+            .all(|rank| find(&lists[rank], version).is_some() || lives[rank] && newest(rank) < Some(version))
+    };
+    let is_stopped = |rank: &usize| {
+        !lives[*rank] && !lists[*rank].iter().any(|(_, number)| Some(*number) > after && may_come(*number))
+    };
+    (0..members.len()).filter(is_stopped).min_by_key(|rank| newest(*rank))
+}
+
+/// The ranks of a group, as far as they have begun; `None` if there is no group of this name. Observers that are `known`
+/// are used again.
+///
+/// What is left of an earlier run with another number of ranks is no part of it: a rank counts if it tells the number of
+/// ranks that the living ranks tell or, if none lives, the one that began last.
+pub(crate) fn survey(root: &Path, name: &str, known: &[Option<Observer>]) -> Result<Option<Vec<Option<Observer>>>> {
+    let dir = files::region_dir(root, name)?;
+    let mut found = Vec::new();
+    let mut failures = Vec::new();
+    for rank in ranks_below(&dir)? {
+        let reused = known.get(rank as usize).cloned().flatten().filter(|observer| observer.shared.is_named());
+        let observer = match reused {
+            Some(observer) => observer,
+            None => match Observer::options().dir(root).open_once(&files::rank_name(name, rank)) {
+                Ok(observer) => observer,
+                Err(Error::NoRegion { .. }) => continue,
+                Err(error) => {
+                    failures.push((rank, error));
+                    continue;
+                }
+            },
+        };
+        let shared = &observer.shared;
+        let ranks = shared.head.number32(head::RANKS_AT);
+        if ranks > head::RANKS_MAX {
+            let expected = format!("at most {} ranks", head::RANKS_MAX);
+            return Err(shared.corrupt(Corrupt::new(head::FILE, head::RANKS_AT, expected, ranks)));
+        }
+        if ranks > 0 && shared.head.number32(head::RANK_AT) == rank {
+            let order = (observer.producer_alive(), shared.head.number64(head::BEGUN_NS_AT));
+            found.push((rank, ranks, order, observer));
+        }
+    }
+    let Some(size) = found.iter().max_by_key(|(_, _, order, _)| *order).map(|(_, ranks, _, _)| *ranks) else {
+        return Ok(None);
+    };
+    if let Some((_, error)) = failures.into_iter().find(|(rank, _)| *rank < size) {
+        return Err(error);
+    }
+    let mut members = vec![None; size as usize];
+    for (rank, ranks, _, observer) in found {
+        if ranks == size && rank < size {
+            members[rank as usize] = Some(observer);
+        }
+    }
+    Ok(Some(members))
+}
+
+/// The numbers that name directories below this one, ascending.
+pub(crate) fn ranks_below(dir: &Path) -> Result<Vec<u32>> {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(Error::io("open", dir, error)),
+    };
+    let rank = |entry: std::fs::DirEntry| {
+        let name = entry.file_name();
+        let rank = name.to_str()?.parse::<u32>().ok()?;
+        (rank < head::RANKS_MAX && name == *rank.to_string()).then_some(rank)
+    };
+    let mut ranks: Vec<u32> = entries.flatten().filter_map(rank).collect();
+    ranks.sort_unstable();
+    Ok(ranks)
+}
+
+/// Versions of a group as they come; see [`Group::snapshots`].
+#[derive(Debug)]
+pub struct GroupSnapshots {
+    group: Group,
+    every: bool,
+    timeout: Option<Duration>,
+    last: Option<u64>,
+    is_over: bool,
+}
+
+impl GroupSnapshots {
+    fn wait(&self) -> Result<GroupSnapshot> {
+        match self.every {
+            true => self.group.next_after(self.last, self.timeout),
+            false => self.group.newest_after(self.last, self.timeout),
+        }
+    }
+
+    /// Whether all ranks are gone, or about to go: at the end of a program the first goes before the last.
+    fn ends(&self) -> Result<bool> {
+        let begin = Instant::now();
+        loop {
+            let members = self.group.members()?;
+            if members.iter().flatten().all(|observer| !observer.producer_alive()) {
+                return Ok(true);
+            }
+            if begin.elapsed() >= GRACE {
+                return Ok(false);
+            }
+            std::thread::sleep(POLL_MAX);
+        }
+    }
+}
+
+impl Iterator for GroupSnapshots {
+    type Item = Result<GroupSnapshot>;
+
+    fn next(&mut self) -> Option<Result<GroupSnapshot>> {
+        if self.is_over {
+            return None;
+        }
+        let next = match self.wait() {
+            Err(error @ Error::RankGone { .. }) => match self.ends() {
+                Ok(true) => return None,
+                // A rank that was started again may have caught up meanwhile.
+                Ok(false) => self.wait().map_err(|later| if matches!(later, Error::RankGone { .. }) { error } else { later }),
+                Err(error) => Err(error),
+            },
+            other => other,
+        };
+        match next {
+            Ok(snapshot) => {
+                self.last = Some(snapshot.version());
+                Some(Ok(snapshot))
+            }
+            Err(Error::SlowRank { .. }) => None,
+            Err(error) => {
+                self.is_over = true;
+                Some(Err(error))
+            }
+        }
+    }
+}
