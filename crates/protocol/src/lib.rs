@@ -25,6 +25,8 @@
 //! an acquire fence follows the answer that nobody has one. The locks themselves are not relied on to order memory.
 #![forbid(unsafe_code)]
 
+pub mod retention;
+
 #[cfg(loom)]
 use loom::sync::atomic::{Ordering, fence};
 #[cfg(not(loom))]

@@ -154,6 +154,20 @@ impl Head {
         Descriptor::decode(std::array::from_fn(|word| self.map.word64(at + 8 * word).load(Ordering::Relaxed)))
     }
 
+    /// The number of the version in a slot.
+    pub(crate) fn number_at(&self, slot: usize) -> u64 {
+        self.map.word64(head::descriptor_at(slot) + head::descriptor::VERSION_AT).load(Ordering::Relaxed)
+    }
+
+    /// Sequence number of the version that the producer doubts, or 0.
+    pub(crate) fn doubt(&self) -> u64 {
+        self.map.word64(head::DOUBT_AT).load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_doubt(&self, sequence: u64) {
+        self.map.word64(head::DOUBT_AT).store(sequence, Ordering::Release);
+    }
+
     pub(crate) fn set_descriptor(&self, slot: usize, descriptor: &Descriptor) {
         let at = head::descriptor_at(slot) + 8;
         for (word, value) in descriptor.encode().into_iter().enumerate() {

@@ -617,7 +617,9 @@ impl Iterator for GroupSnapshots {
             Err(error @ Error::RankGone { .. }) => match self.ends() {
                 Ok(true) => return None,
                 // A rank that was started again may have caught up meanwhile.
-                Ok(false) => self.wait().map_err(|later| if matches!(later, Error::RankGone { .. }) { error } else { later }),
+                Ok(false) => {
+                    self.wait().map_err(|later| if matches!(later, Error::RankGone { .. }) { error } else { later })
+                }
                 Err(error) => Err(error),
             },
             other => other,

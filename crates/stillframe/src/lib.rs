@@ -9,6 +9,7 @@
 #![deny(unsafe_code)]
 
 mod attachment;
+mod companions;
 mod diagnose;
 mod directory;
 mod element;

@@ -183,9 +183,6 @@ impl RegionOptions {
         {
             options.tracker = Some(name.parse()?);
         }
-        match options.rank {
-            Some((rank, _)) => Region::open(options, &files::rank_name(name, rank)),
-            None => Region::open(options, name),
-        }
+        Region::open(options, name)
     }
 }

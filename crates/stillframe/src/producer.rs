@@ -1,5 +1,6 @@
 //! The state of a producer: how it begins, its variables, and the places they have.
 
+use crate::companions::{self, Companions};
 use crate::directory::{self, Directory};
 use crate::files::{self, Head, LeaseFile, schema_file};
 use crate::loan::{LoanMap, OpenLoan};
@@ -70,6 +71,8 @@ pub(crate) struct Producer {
     pub(crate) space: Space,
     pub(crate) tracker: Tracker,
     pub(crate) copier: Copier,
+    /// The other ranks, if the region is of a group.
+    pub(crate) companions: Option<Companions>,
     pub(crate) variables: BTreeMap<u32, VariableState>,
     pub(crate) dormant: Vec<Dormant>,
     /// Windows of sources that are no more, which go with the next version that does not show them.
@@ -97,11 +100,15 @@ fn open(path: &Path, mode: u32) -> Result<File> {
 }
 
 impl Producer {
-    pub(crate) fn open(options: RegionOptions, name: &str) -> Result<Producer> {
+    /// Begins as the producer of a region, or of that of a rank of the group that has this name.
+    pub(crate) fn open(options: RegionOptions, given: &str) -> Result<Producer> {
         files::check_pages()?;
+        let name = &options.rank.map_or(given.into(), |(rank, _)| files::rank_name(given, rank));
         let dir = files::region_dir(&options.dir, name)?;
         directory::check_neighbours(&options.dir, &dir, name)?;
         let tracker = Tracker::open(options.tracker)?;
+        let rank = options.rank;
+        let companions = rank.map(|(rank, ranks)| Companions::open(&options.dir, given, rank, ranks)).transpose()?;
         directory::make(&dir, options.mode)?;
         points::hit("create.dir");
         let leases = directory::lock(&dir, name, options.mode)?;
@@ -132,6 +139,7 @@ impl Producer {
         let head = Head::map(&head_file, &head_path, true)?;
         let mut producer = Producer {
             name: name.to_string(),
+            companions,
             planes: Planes::new(&dir, directory.clone(), options.mode),
             directory,
             copier: Copier::new(options.threads),
@@ -158,6 +166,7 @@ impl Producer {
             bytes: Vec::new(),
             dir,
         };
+        producer.head.set_doubt(0);
         if finished {
             points::hit("recover.begin");
             producer.recover()?;
@@ -174,6 +183,10 @@ impl Producer {
         if !finished {
             points::hit("create.tables");
             producer.head.set_number64(head::MAGIC_AT, head::MAGIC);
+        }
+        if let Some((rank, ranks)) = producer.options.rank {
+            // One that began at the same time has seen this one, or is seen by it.
+            companions::check_living(&producer.options.dir, given, rank, ranks)?;
         }
         producer.head.ring();
         points::hit("create.done");
@@ -363,9 +376,15 @@ impl Producer {
         }
     }
 
-    /// Versions held by observers although they are not wanted any more.
+    /// Versions held by observers although they are not wanted any more, or no more than anything else when there is no
+    /// room.
     pub(crate) fn held(&self) -> usize {
-        self.versions.iter().filter(|version| version.state == State::Retiring).count()
+        let older = self.versions.len().saturating_sub(1);
+        let is_held = |index: &usize| match self.versions[*index].state {
+            State::Retiring => true,
+            _ => self.companions.is_some() && self.is_held(*index).unwrap_or(false),
+        };
+        (0..older).filter(is_held).count()
     }
 
     /// Writes the schema file for the variables as they are now.

@@ -342,11 +342,11 @@ impl Producer {
                 continue;
             }
             let before = self.versions.len();
-            if self.retire_oldest()? || self.versions.len() < before {
+            if self.retire_for_room()? || self.versions.len() < before {
                 cooled = false;
                 continue;
             }
-            self.retire_old(1)?;
+            self.retire_retiring()?;
             if self.versions.len() < before {
                 cooled = false;
                 continue;
@@ -386,7 +386,7 @@ impl Producer {
         self.planes.allocate(plan)
     }
 
-    fn free_slot(&self) -> Option<usize> {
+    pub(crate) fn free_slot(&self) -> Option<usize> {
         (0..self.head.slots()).find(|slot| self.versions.iter().all(|version| version.leased.slot != *slot))
     }
 
@@ -639,7 +639,7 @@ impl Producer {
     /// After the commit: lets old versions go, shares cold windows, gives idle memory back. The version is published, so
     /// nothing here is an error of its publish: what could not be done is tried again at the next.
     fn settle(&mut self, jobs: &[Job]) {
-        let _ = self.retire_old(self.options.keep);
+        let _ = self.retire_unwanted();
         for job in jobs {
             let _ = self.share_cold(job);
         }

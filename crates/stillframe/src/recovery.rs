@@ -55,7 +55,8 @@ impl Producer {
         self.planes.settle()?;
         points::hit("recover.planes");
         // Versions that were being retired may be free by now, and older ones than are kept may go.
-        self.retire_old(self.options.keep)?;
+        self.return_to_earlier()?;
+        self.retire_unwanted()?;
         if let Some(newest) = self.versions.last().cloned() {
             let manifest = self.read_manifest(&newest)?;
             let schema = read_schema(&self.dir, newest.schema)?;
@@ -74,6 +75,44 @@ impl Producer {
         } else {
             self.head.set_newest(protocol::Newest(0));
             self.sequence = 0;
+        }
+        Ok(())
+    }
+
+    /// Makes the version that the options name the newest, if there are newer ones: commits it once more, so that what is
+    /// the newest and what was ever given out in a slot stay as they are told everywhere else, and lets go of those.
+    fn return_to_earlier(&mut self) -> Result<()> {
+        if let Some(number) = self.options.rollback
+            && self.newest_number().is_some_and(|newest| newest > number)
+        {
+            let is_it = |version: &&Version| version.number == number && version.state == State::Live;
+            let Some(version) = self.versions.iter().rfind(is_it).cloned() else {
+                let (oldest, newest) = (self.versions.first().map(|version| version.number), self.newest_number());
+                return Err(Error::VersionGone { region: self.name.clone(), version: number, oldest, newest });
+            };
+            let Some(slot) = self.free_slot() else {
+                let (region, slots) = (self.name.clone(), self.head.slots());
+                return Err(Error::NoSlot { region, slots, held: self.held() });
+            };
+            for word in version.table.iter().filter(|word| **word & table::SUBTABLE != 0) {
+                self.tables.retain(word & !table::SUBTABLE, WINDOW_PAGES);
+            }
+            self.tables.retain(version.table_block, version.table.len() * 4);
+            self.tables.retain(version.manifest.0, version.manifest.1);
+            self.sequence += 1;
+            let leased = Leased { slot, sequence: self.sequence };
+            self.head.set_descriptor(slot, &self.head.descriptor(version.leased.slot));
+            points::hit("rollback.described");
+            protocol::commit(&self.head, slot, self.sequence);
+            points::hit("rollback.committed");
+            self.versions.push(Version { leased, ..version });
+        }
+        // This producer's, or one's that died before it was done.
+        while let Some(index) = self.versions.iter().enumerate().position(|(index, version)| {
+            version.state == State::Live
+                && self.versions[index + 1..].iter().any(|later| later.number <= version.number)
+        }) {
+            self.retire(index)?;
         }
         Ok(())
     }

@@ -4,8 +4,9 @@ use crate::Result;
 use crate::files::schema_file;
 use crate::mask::Mask;
 use crate::producer::{Producer, expand};
+use std::sync::Arc;
 use stillframe_kernel::points;
-use stillframe_protocol::{self as protocol, State};
+use stillframe_protocol::{self as protocol, Leases, State};
 use stillframe_segment::WINDOW_PAGES;
 use stillframe_segment::table::{self, ZERO_PLANE};
 
@@ -31,8 +32,32 @@ impl Producer {
         Ok(())
     }
 
-    /// Retires the oldest live version, if there is another; true if there was one to retire.
-    pub(crate) fn retire_oldest(&mut self) -> Result<bool> {
+    /// Retires the versions that are not wanted any more, and asks again for those that were held.
+    pub(crate) fn retire_unwanted(&mut self) -> Result<()> {
+        match self.companions {
+            None => self.retire_old(self.options.keep),
+            Some(_) => {
+                self.retire_retiring()?;
+                self.retire_spares()
+            }
+        }
+    }
+
+    /// Asks again for the versions that were held.
+    pub(crate) fn retire_retiring(&mut self) -> Result<()> {
+        self.retire_old(usize::MAX)
+    }
+
+    /// Whether an observer holds a version.
+    pub(crate) fn is_held(&self, index: usize) -> Result<bool> {
+        self.leases.is_held(self.versions[index].leased.slot)
+    }
+
+    /// Retires a live version for want of room, if there is another; true if there was one to retire.
+    pub(crate) fn retire_for_room(&mut self) -> Result<bool> {
+        if self.companions.is_some() {
+            return self.retire_least_wanted();
+        }
         let oldest = self.versions.iter().position(|version| version.state == State::Live);
         match oldest {
             Some(index) if index + 1 < self.versions.len() => self.retire(index).map(|_| true),
@@ -41,7 +66,7 @@ impl Producer {
     }
 
     /// Retires one version that is not the newest; true if nobody holds it, and it is gone.
-    fn retire(&mut self, index: usize) -> Result<bool> {
+    pub(crate) fn retire(&mut self, index: usize) -> Result<bool> {
         points::hit("retire.begin");
         let gone = protocol::retire(&self.head, &self.leases, self.versions[index].leased)?;
         points::hit("retire.asked");
@@ -49,10 +74,11 @@ impl Producer {
             self.versions[index].state = State::Retiring;
             return Ok(false);
         }
+        let is_rolled_back = self.versions.windows(2).any(|pair| pair[0].number >= pair[1].number);
         let version = self.versions.remove(index);
-        let before = index.checked_sub(1).map(|before| self.versions[before].table.clone());
-        let after = self.versions.get(index).map(|version| version.table.clone());
-        self.free_slots(&version.table, before.as_deref(), after.as_deref());
+        let neighbours = if is_rolled_back { 0..self.versions.len() } else { index.saturating_sub(1)..index + 1 };
+        let others: Vec<_> = neighbours.filter_map(|other| self.versions.get(other)).map(|v| v.table.clone()).collect();
+        self.free_slots(&version.table, &others);
         for word in version.table.iter().filter(|word| **word & table::SUBTABLE != 0) {
             self.tables.release(word & !table::SUBTABLE, WINDOW_PAGES);
         }
@@ -67,28 +93,28 @@ impl Producer {
     }
 
     /// Frees the slots that only the version with this table used. A page keeps its slot from one version to the next
-    /// until it is written again, so a slot neither neighbour uses is used by no version.
-    fn free_slots(&mut self, gone: &[u32], before: Option<&Vec<u32>>, after: Option<&Vec<u32>>) {
-        let entry = |table: Option<&Vec<u32>>, window: usize| {
-            table.and_then(|table| table.get(window)).copied().unwrap_or(u32::from(ZERO_PLANE))
-        };
+    /// until it is written again, so a slot neither neighbour uses is used by no version. After a rollback pages have slots
+    /// again that versions in between do not use, so then `others` are all versions.
+    fn free_slots(&mut self, gone: &[u32], others: &[Arc<Vec<u32>>]) {
+        let entry = |table: &Arc<Vec<u32>>, window: usize| table.get(window).copied().unwrap_or(u32::from(ZERO_PLANE));
+        let mut kept = Vec::with_capacity(others.len());
         for (window, word) in gone.iter().enumerate() {
-            let (left, right) = (entry(before, window), entry(after, window));
-            if *word == right || *word == left || *word == u32::from(ZERO_PLANE) {
+            if *word == u32::from(ZERO_PLANE) || others.iter().rev().any(|other| entry(other, window) == *word) {
                 continue;
             }
             let pages = expand(&self.tables, *word);
-            let (left, right) = (expand(&self.tables, left), expand(&self.tables, right));
+            kept.clear();
+            kept.extend(others.iter().rev().map(|other| expand(&self.tables, entry(other, window))));
             let mut by_plane: Vec<(u8, Mask)> = Vec::new();
             for first in (0..WINDOW_PAGES).step_by(EIGHT) {
                 let eight = first..first + EIGHT;
                 // Most pages kept their slot; eight of them are compared at once.
-                if pages[eight.clone()] == right[eight.clone()] {
+                if kept.iter().any(|other| pages[eight.clone()] == other[eight.clone()]) {
                     continue;
                 }
                 for page in eight {
                     let plane = pages[page];
-                    if plane == ZERO_PLANE || plane == left[page] || plane == right[page] {
+                    if plane == ZERO_PLANE || kept.iter().any(|other| other[page] == plane) {
                         continue;
                     }
                     match by_plane.iter_mut().find(|(number, _)| *number == plane) {

@@ -1,0 +1,269 @@
+//! The other ranks of a producer's group, as their heads tell, and what the producer retains for them.
+
+use crate::files::{Head, LeaseFile};
+use crate::producer::Producer;
+use crate::{Error, Result, files, group};
+use std::cell::Cell;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use stillframe_kernel::points;
+use stillframe_protocol::retention::{self, Companion, Retention, Spare};
+use stillframe_protocol::{Board, Newest, State};
+use stillframe_segment::{head, lease};
+
+/// How often the other ranks' files are looked at, rather than only the words in their heads: per rank, and at least.
+const ROUND_PER_RANK: Duration = Duration::from_millis(1);
+const ROUND: Duration = Duration::from_millis(10);
+
+/// The other ranks of a group.
+#[derive(Debug)]
+pub(crate) struct Companions {
+    ranks: u32,
+    seats: Vec<Seat>,
+    round: Instant,
+    pub(crate) retention: Retention,
+}
+
+/// The place of another rank, whether it has begun or not.
+#[derive(Debug)]
+struct Seat {
+    name: String,
+    dir: PathBuf,
+    /// When this producer began: a rank that is gone since before that has yet to begin.
+    begun_ns: u64,
+    rank: Option<Rank>,
+}
+
+#[derive(Debug)]
+struct Rank {
+    head: Head,
+    /// Device and inode of the head.
+    identity: (u64, u64),
+    /// The newest word that was seen last, and the number of its version.
+    newest: Cell<(Newest, u64)>,
+    /// Whether its producer lived at the last round.
+    is_alive: bool,
+}
+
+impl Companions {
+    /// The companions of a rank, if those that live say the same number of ranks.
+    pub(crate) fn open(root: &Path, group: &str, rank: u32, ranks: u32) -> Result<Companions> {
+        check_living(root, group, rank, ranks)?;
+        let begun_ns = files::unix_ns();
+        let mut seats = Vec::new();
+        for other in (0..ranks).filter(|other| *other != rank) {
+            let name = files::rank_name(group, other);
+            let dir = files::region_dir(root, &name)?;
+            seats.push(Seat { name, dir, begun_ns, rank: None });
+        }
+        let mut companions = Companions { ranks, seats, round: Instant::now(), retention: Retention::default() };
+        companions.go_round();
+        Ok(companions)
+    }
+
+    /// Opens the ranks that began, and lets go of those whose files are gone.
+    fn go_round(&mut self) {
+        for seat in &mut self.seats {
+            let (ranks, path) = (self.ranks, seat.dir.join(head::FILE));
+            let identity = std::fs::metadata(&path).ok().map(|meta| (meta.dev(), meta.ino()));
+            let is_same = |rank: &Rank| Some(rank.identity) == identity && rank.head.number32(head::RANKS_AT) == ranks;
+            if !seat.rank.as_ref().is_some_and(is_same) {
+                let had = seat.rank.is_some();
+                seat.rank = Rank::open(&path, ranks);
+                if had {
+                    self.retention.forget();
+                }
+            }
+            if let Some(rank) = &mut seat.rank {
+                rank.is_alive = is_alive(&seat.dir, &seat.name);
+            }
+        }
+    }
+
+    /// Looks at the other ranks' files if it is time to.
+    pub(crate) fn look(&mut self) {
+        if self.round.elapsed() >= ROUND.max(ROUND_PER_RANK * self.ranks) {
+            self.go_round();
+            self.round = Instant::now();
+        }
+    }
+}
+
+/// Fails if a living rank of the group says another number of ranks.
+pub(crate) fn check_living(root: &Path, group: &str, rank: u32, ranks: u32) -> Result<()> {
+    let dir = files::region_dir(root, group)?;
+    for other in group::ranks_below(&dir)?.into_iter().filter(|other| *other != rank) {
+        let dir = dir.join(other.to_string());
+        let mut word = [0; 4];
+        let read = File::open(dir.join(head::FILE))
+            .and_then(|file| file.read_exact_at(&mut word, head::RANKS_AT as u64).map(|()| u32::from_le_bytes(word)));
+        if let Ok(others) = read
+            && others != ranks
+            && others != 0
+            && is_alive(&dir, &files::rank_name(group, other))
+        {
+            let why = format!(
+                "{ranks}, but rank {other} of group '{group}' lives and says {others}: end that run, or take another name"
+            );
+            return Err(Error::BadOption { option: "ranks", why });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a producer lives; what cannot be asked counts as living.
+fn is_alive(dir: &Path, name: &str) -> bool {
+    let path = dir.join(lease::FILE);
+    match File::open(&path) {
+        Ok(file) => LeaseFile::new(file, path, name).is_produced().unwrap_or(true),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    }
+}
+
+impl Rank {
+    /// A rank of a group of so many; `None` if it has not begun, or is left over from a run with another number.
+    fn open(path: &Path, ranks: u32) -> Option<Rank> {
+        let file = File::open(path).ok()?;
+        let meta = file.metadata().ok()?;
+        let mut begin = [0; 64];
+        file.read_exact_at(&mut begin, 0).ok()?;
+        // A head that cannot be believed is one that has not begun: its own producer and observers say what is wrong.
+        if head::check_geometry(&begin) != Ok(true) || meta.len() < head::HEAD_BYTES as u64 {
+            return None;
+        }
+        let head = Head::map(&file, path, false).ok()?;
+        let is_of_group = head.number32(head::RANKS_AT) == ranks;
+        let identity = (meta.dev(), meta.ino());
+        is_of_group.then(|| Rank { head, identity, newest: Cell::new((Newest(0), 0)), is_alive: true })
+    }
+
+    fn newest(&self) -> Option<u64> {
+        loop {
+            let newest = self.head.newest();
+            let (seen, number) = self.newest.get();
+            if newest.sequence() == 0 || newest.slot() >= head::SLOTS {
+                return None;
+            }
+            if newest == seen {
+                return Some(number);
+            }
+            let number = self.head.descriptor(newest.slot()).version;
+            std::sync::atomic::fence(Ordering::Acquire);
+            // A slot is reused only after a newer version was committed, so its number holds if this does.
+            if self.head.newest() == newest {
+                self.newest.set((newest, number));
+                return Some(number);
+            }
+        }
+    }
+
+    /// The sequence number of a live version.
+    fn find(&self, version: u64) -> Option<u64> {
+        let (seen, number) = self.newest.get();
+        let near = if number == version { seen.slot() } else { 0 };
+        (near..head::SLOTS).chain(0..near).find_map(|slot| {
+            let stamp = self.head.stamp(slot);
+            if stamp.state() != Some(State::Live) || self.head.number_at(slot) != version {
+                return None;
+            }
+            std::sync::atomic::fence(Ordering::Acquire);
+            (self.head.stamp(slot) == stamp && stamp.sequence() <= self.head.newest().sequence())
+                .then(|| stamp.sequence())
+        })
+    }
+}
+
+impl Companion for Seat {
+    fn newest(&self) -> Option<u64> {
+        self.rank.as_ref()?.newest()
+    }
+
+    fn has(&self, version: u64) -> bool {
+        self.rank.as_ref().is_some_and(|rank| rank.find(version).is_some())
+    }
+
+    fn is_firm(&self, version: u64) -> bool {
+        self.rank.as_ref().is_some_and(|rank| {
+            let doubted = rank.head.doubt();
+            rank.find(version).is_some_and(|sequence| sequence != doubted)
+        })
+    }
+
+    fn may_publish(&self) -> bool {
+        let is_gone = |rank: &Rank| !rank.is_alive && rank.head.number64(head::BEGUN_NS_AT) >= self.begun_ns;
+        !self.rank.as_ref().is_some_and(is_gone)
+    }
+}
+
+impl Producer {
+    /// The numbers of the live versions.
+    fn live(&self) -> Vec<u64> {
+        let live = self.versions.iter().filter(|version| version.state == State::Live);
+        live.map(|version| version.number).collect()
+    }
+
+    fn index_of(&self, number: u64) -> Option<usize> {
+        self.versions.iter().position(|version| version.number == number && version.state == State::Live)
+    }
+
+    /// Retires the versions that neither `keep` nor the group wants.
+    pub(crate) fn retire_spares(&mut self) -> Result<()> {
+        let own = self.live();
+        let (keep, drift) = (self.options.keep, self.options.drift);
+        let Some(companions) = &mut self.companions else { return Ok(()) };
+        companions.look();
+        let Companions { retention, seats, .. } = companions;
+        for spare in retention.spares(&own, keep, drift, seats) {
+            self.retire_spare(spare)?;
+        }
+        Ok(())
+    }
+
+    /// Retires one version that is not the newest, unless it turns out to be everywhere; whether it was retired.
+    fn retire_spare(&mut self, spare: Spare) -> Result<bool> {
+        let Some(index) = self.index_of(spare.version) else { return Ok(false) };
+        if spare.is_past {
+            return self.retire(index).map(|_| true);
+        }
+        self.head.set_doubt(self.versions[index].leased.sequence);
+        points::hit("retire.doubted");
+        let stays = self.companions.as_mut().is_some_and(|companions| {
+            let stays = retention::is_everywhere(spare.version, &companions.seats);
+            if stays {
+                companions.retention.forget();
+            }
+            stays
+        });
+        let result = if stays { Ok(false) } else { self.retire(index).map(|_| true) };
+        self.head.set_doubt(0);
+        result
+    }
+
+    /// Retires the version that the group wants least; true if there was one to retire. What all ranks have goes last, and
+    /// only if nobody holds it, as else nothing would be won.
+    pub(crate) fn retire_least_wanted(&mut self) -> Result<bool> {
+        let mut own = self.live();
+        own.pop();
+        let Some(companions) = &self.companions else { return Ok(false) };
+        let (common, order) = (companions.retention.common(), companions.retention.by_want(&own));
+        for version in order.iter().copied().filter(|version| Some(*version) != common) {
+            if self.retire_spare(Spare { version, is_past: false })? {
+                return Ok(true);
+            }
+        }
+        for version in order {
+            if let Some(index) = self.index_of(version)
+                && !self.is_held(index)?
+            {
+                if let Some(companions) = &mut self.companions {
+                    companions.retention.forget();
+                }
+                return self.retire(index).map(|_| true);
+            }
+        }
+        Ok(false)
+    }
+}
