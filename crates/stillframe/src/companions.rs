@@ -46,6 +46,8 @@ struct Rank {
     newest: Cell<(Newest, u64)>,
     /// Whether its producer lived at the last round.
     is_alive: bool,
+    /// Whether it lived at any.
+    was_alive: bool,
 }
 
 impl Companions {
@@ -79,8 +81,22 @@ impl Companions {
             }
             if let Some(rank) = &mut seat.rank {
                 rank.is_alive = is_alive(&seat.dir, &seat.name);
+                rank.was_alive |= rank.is_alive;
             }
         }
+    }
+
+    /// Whether all others have a version that this rank doubts.
+    fn is_everywhere(&mut self, version: u64) -> bool {
+        // A rank that began since the last round already counts on what it sees.
+        for seat in self.seats.iter_mut().filter(|seat| seat.rank.is_none()) {
+            seat.rank = Rank::open(&seat.dir.join(head::FILE), self.ranks);
+        }
+        let is_everywhere = retention::is_everywhere(version, &self.seats);
+        if is_everywhere {
+            self.retention.forget();
+        }
+        is_everywhere
     }
 
     /// Looks at the other ranks' files if it is time to.
@@ -137,7 +153,13 @@ impl Rank {
         let head = Head::map(&file, path, false).ok()?;
         let is_of_group = head.number32(head::RANKS_AT) == ranks;
         let identity = (meta.dev(), meta.ino());
-        is_of_group.then(|| Rank { head, identity, newest: Cell::new((Newest(0), 0)), is_alive: true })
+        is_of_group.then(|| Rank {
+            head,
+            identity,
+            newest: Cell::new((Newest(0), 0)),
+            is_alive: true,
+            was_alive: false,
+        })
     }
 
     fn newest(&self) -> Option<u64> {
@@ -193,7 +215,8 @@ impl Companion for Seat {
     }
 
     fn may_publish(&self) -> bool {
-        let is_gone = |rank: &Rank| !rank.is_alive && rank.head.number64(head::BEGUN_NS_AT) >= self.begun_ns;
+        let has_begun = |rank: &Rank| rank.was_alive || rank.head.number64(head::BEGUN_NS_AT) >= self.begun_ns;
+        let is_gone = |rank: &Rank| !rank.is_alive && has_begun(rank);
         !self.rank.as_ref().is_some_and(is_gone)
     }
 }
@@ -230,13 +253,7 @@ impl Producer {
         }
         self.head.set_doubt(self.versions[index].leased.sequence);
         points::hit("retire.doubted");
-        let stays = self.companions.as_mut().is_some_and(|companions| {
-            let stays = retention::is_everywhere(spare.version, &companions.seats);
-            if stays {
-                companions.retention.forget();
-            }
-            stays
-        });
+        let stays = self.companions.as_mut().is_some_and(|companions| companions.is_everywhere(spare.version));
         let result = if stays { Ok(false) } else { self.retire(index).map(|_| true) };
         self.head.set_doubt(0);
         result

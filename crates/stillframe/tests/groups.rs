@@ -1,0 +1,487 @@
+//! Groups of ranks: processes that publish each at its own speed, die and begin again, and observers that see them as one.
+
+mod common;
+mod helper;
+
+use common::{Dir, Numbers, watchdog};
+use helper::{Helper, say, start, until};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use stillframe::{
+    Array, Error, Family, Group, GroupSnapshot, Observer, Outcome, RankState, Region, RegionOptions, Rule, Snapshot,
+    inspect,
+};
+
+const PAGES: usize = 16;
+const WORDS: usize = PAGES * 512;
+const BYTES: u64 = (PAGES * 4096) as u64;
+const SECOND: Option<Duration> = Some(Duration::from_secs(1));
+const LONG: Option<Duration> = Some(Duration::from_secs(60));
+
+fn content(rank: usize, version: u64) -> u64 {
+    version << 16 | rank as u64
+}
+
+/// A rank with one array, all of which every version writes.
+struct Rank {
+    region: Region,
+    array: Array<u64>,
+    rank: usize,
+}
+
+impl Rank {
+    fn open(options: RegionOptions, rank: usize, ranks: usize) -> Rank {
+        let mut region = options.rank(rank as u32, ranks as u32).create("g").unwrap();
+        let array = region.array("a", &[WORDS]).unwrap();
+        Rank { region, array, rank }
+    }
+
+    fn publish(&mut self, version: u64) {
+        let rank = self.rank;
+        self.region.slice_mut(&self.array).fill(content(rank, version));
+        let published = self.region.publish(version).commit().unwrap();
+        assert_eq!(published.outcome, Outcome::Published);
+    }
+}
+
+fn open_all(dir: &Dir, ranks: usize) -> Vec<Rank> {
+    (0..ranks).map(|rank| Rank::open(dir.options(), rank, ranks)).collect()
+}
+
+fn group(dir: &Path) -> Group {
+    Group::options().dir(dir).open("g").unwrap()
+}
+
+fn check(snapshot: &GroupSnapshot) {
+    for (rank, part) in snapshot.ranks().iter().enumerate() {
+        assert_eq!((part.version(), part.region()), (snapshot.version(), format!("g/{rank}").as_str()));
+        check_rank(part, rank);
+    }
+}
+
+fn check_rank(snapshot: &Snapshot, rank: usize) {
+    let expected = content(rank, snapshot.version());
+    assert!(snapshot.slice::<u64>("a").unwrap().iter().all(|word| *word == expected));
+}
+
+/// Publishes versions up to `last` with pauses, as its arguments say: directory, rank, ranks, last, most pause in µs.
+fn rank_process(arguments: &[String]) {
+    let [dir, numbers @ ..] = arguments else { panic!("{arguments:?}") };
+    let [rank, ranks, last, pause] = numbers.iter().map(|n| n.parse::<usize>().unwrap()).collect::<Vec<_>>()[..] else {
+        panic!("{arguments:?}")
+    };
+    let mut rank = Rank::open(Region::options().dir(dir), rank, ranks);
+    let first = rank.region.recovered().map_or(1, |version| version + 1);
+    say(&format!("begins {first}"));
+    let mut numbers = Numbers(rank.rank as u64);
+    for version in first..=last as u64 {
+        rank.publish(version);
+        say(&format!("published {version}"));
+        if pause > 0 {
+            std::thread::sleep(Duration::from_micros(numbers.below(pause) as u64));
+        }
+    }
+    helper::wait_for_word();
+}
+
+/// Looks at the group and holds two of its versions, until all ranks are gone.
+fn observer_process(arguments: &[String]) {
+    let group = Group::options().dir(&arguments[0]).wait(Duration::from_secs(60)).open("g").unwrap();
+    let mut held: Vec<GroupSnapshot> = Vec::new();
+    let mut last = 0;
+    for snapshot in group.snapshots(false, LONG) {
+        let snapshot = snapshot.unwrap();
+        assert!(snapshot.version() > last);
+        last = snapshot.version();
+        check(&snapshot);
+        held.push(snapshot);
+        if held.len() > 2 {
+            check(&held.remove(0));
+        }
+    }
+    say(&format!("saw {last}"));
+}
+
+#[test]
+fn helper_process() {
+    helper::enter(&[("rank", rank_process), ("observer", observer_process)]);
+}
+
+fn start_rank(dir: &Dir, rank: usize, ranks: usize, last: u64, pause_us: u64) -> Helper {
+    let numbers = [rank as u64, ranks as u64, last, pause_us].map(|number| number.to_string());
+    start("rank", &[dir.path().to_str().unwrap(), &numbers[0], &numbers[1], &numbers[2], &numbers[3]])
+}
+
+#[test]
+fn observers_see_all_ranks_at_the_same_version_whatever_their_speeds() {
+    watchdog(300);
+    let dir = Dir::new("speeds");
+    let observers: Vec<Helper> = (0..2).map(|_| start("observer", &[dir.path().to_str().unwrap()])).collect();
+    let mut ranks: Vec<Helper> =
+        [400, 500, 600, 900].iter().enumerate().map(|(rank, pause)| start_rank(&dir, rank, 4, 400, *pause)).collect();
+    let group = Group::options().dir(dir.path()).wait(Duration::from_secs(60)).open("g").unwrap();
+    let mut seen = 0;
+    let mut version = None;
+    while version != Some(400) {
+        let snapshot = group.next_after(version, LONG).unwrap();
+        check(&snapshot);
+        version = Some(snapshot.version());
+        seen += 1;
+    }
+    assert!(seen > 40, "only {seen} versions were common");
+    ranks.iter_mut().for_each(Helper::tell);
+    ranks.into_iter().for_each(|rank| drop(rank.finish()));
+    for observer in observers {
+        assert_eq!(observer.finish(), ["saw 400"]);
+    }
+    // What was retained for the slowest is bounded, and what was held is free.
+    assert_eq!(inspect::collect(dir.path()).unwrap().len(), 4);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn the_newest_version_that_all_have_stays_while_one_rank_waits_and_is_drawn_forward_when_it_goes_on() {
+    watchdog(300);
+    let dir = Dir::new("drift");
+    let mut ranks = open_all(&dir, 3);
+    let group = group(dir.path());
+    ranks.iter_mut().for_each(|rank| rank.publish(1));
+    for version in 2..200 {
+        ranks[0].publish(version);
+        ranks[1].publish(version);
+        let snapshot = group.newest().unwrap();
+        assert_eq!(snapshot.version(), 1);
+        check(&snapshot);
+    }
+    let infos = group.ranks().unwrap();
+    assert_eq!((infos[2].newest, infos[0].newest, infos[0].behind), (Some(1), Some(199), 0));
+    assert_eq!(infos[2].behind, 16);
+    let mut versions = vec![1];
+    for version in 2..200 {
+        ranks[2].publish(version);
+        // The others let go of what is past when they publish.
+        let snapshot = group.newest().unwrap();
+        check(&snapshot);
+        if versions.last() != Some(&snapshot.version()) {
+            versions.push(snapshot.version());
+        }
+    }
+    assert_eq!(versions.last(), Some(&199));
+    assert_eq!(versions.len(), 17, "{versions:?}");
+    assert!(versions.windows(2).all(|pair| pair[0] < pair[1]), "{versions:?}");
+    ranks.iter_mut().for_each(|rank| rank.publish(200));
+    ranks.iter_mut().for_each(|rank| rank.publish(201));
+    let versions = |rank: usize| dir.observe(&format!("g/{rank}")).versions().len();
+    assert!((0..3).all(|rank| versions(rank) <= 2));
+}
+
+#[test]
+fn a_rank_that_has_not_begun_is_named() {
+    watchdog(300);
+    let dir = Dir::new("absent");
+    let mut one = Rank::open(dir.options(), 1, 3);
+    let mut two = Rank::open(dir.options(), 2, 3);
+    one.publish(1);
+    let group = group(dir.path());
+    assert_eq!(group.size(), 3);
+    let states: Vec<RankState> = group.ranks().unwrap().iter().map(|info| info.state).collect();
+    assert_eq!(states, [RankState::Absent, RankState::Live, RankState::Live]);
+    let error = group.newest().unwrap_err();
+    assert!(matches!(error, Error::RankMissing { rank: 0, ranks: 3, begun: false, .. }), "{error}");
+    let error = Group::options().dir(dir.path()).wait(Duration::from_millis(30)).open("g").unwrap_err();
+    assert!(matches!(error, Error::SlowRank { rank: 0, begun: false, furthest: 1, .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("rank 0 of 3 has not begun, while rank 1 is at version 1"), "{text}");
+    let mut zero = Rank::open(dir.options(), 0, 3);
+    let error = group.newest().unwrap_err();
+    assert!(matches!(error, Error::RankMissing { rank: 0, begun: true, .. }), "{error}");
+    assert_eq!(error.family(), Family::Environment);
+    (2..=9).for_each(|version| one.publish(version));
+    (1..=3).for_each(|version| two.publish(version));
+    (1..=2).for_each(|version| zero.publish(version));
+    let snapshot = group.newest().unwrap();
+    assert_eq!(snapshot.version(), 2);
+    check(&snapshot);
+    let error = group.newest_after(Some(2), Some(Duration::from_millis(20))).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("ms for a version above 2 of group 'g': rank 0 of 3 is slowest, at version 2"), "{text}");
+    assert!(text.contains("and its producer lives, while rank 1 is at version 9"), "{text}");
+    let error = group.version(3).unwrap_err();
+    assert!(matches!(&error, Error::VersionGone { region, newest: Some(2), .. } if region == "g/0"), "{error}");
+    check(&group.version(2).unwrap());
+}
+
+#[test]
+fn a_rank_that_dies_is_named_and_nobody_waits_for_it() {
+    watchdog(300);
+    let dir = Dir::new("dies");
+    let mut dying = start_rank(&dir, 2, 3, 10, 0);
+    dying.expect("begins 1");
+    (1..=10).for_each(|version| dying.expect(&format!("published {version}")));
+    let mut ranks: Vec<Rank> = (0..2).map(|rank| Rank::open(dir.options(), rank, 3)).collect();
+    let group = group(dir.path());
+    (1..=12).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
+    let held = group.newest().unwrap();
+    assert_eq!(held.version(), 10);
+    let watcher = {
+        let group = group.clone();
+        std::thread::spawn(move || group.newest_after(Some(10), LONG).unwrap_err())
+    };
+    dying.kill();
+    let error = watcher.join().unwrap();
+    assert!(matches!(error, Error::RankGone { rank: 2, ranks: 3, newest: Some(10), .. }), "{error}");
+    assert!(error.to_string().contains("rank 2 of 3 of group 'g' is gone: its last version is version 10"), "{error}");
+    assert_eq!(group.ranks().unwrap()[2].state, RankState::Dead);
+    let mut snapshots = group.snapshots(false, LONG);
+    assert_eq!(snapshots.next().unwrap().unwrap().version(), 10);
+    assert!(matches!(snapshots.next(), Some(Err(Error::RankGone { rank: 2, .. }))));
+    assert!(snapshots.next().is_none());
+    // The others go on. Soon they retain nothing for the dead but what all have.
+    std::thread::sleep(Duration::from_millis(30));
+    (13..=100).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
+    check(&held);
+    check(&group.newest().unwrap());
+    let versions: Vec<u64> = dir.observe("g/0").versions().iter().map(|info| info.version).collect();
+    assert_eq!(versions, [10, 100]);
+    // Its next producer goes on, and so does the group when it has caught up.
+    let mut again = Rank::open(dir.options(), 2, 3);
+    assert_eq!(again.region.recovered(), Some(10));
+    (101..=103).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
+    std::thread::sleep(Duration::from_millis(30));
+    (104..=106).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
+    (11..=106).for_each(|version| again.publish(version));
+    let snapshot = group.newest_after(Some(10), SECOND).unwrap();
+    assert_eq!(snapshot.version(), 106);
+    check(&snapshot);
+}
+
+#[test]
+fn memory_at_its_bound_takes_what_is_retained_before_anybody_waits() {
+    watchdog(300);
+    for rule in [Rule::Fail, Rule::Skip, Rule::Wait { timeout: None }] {
+        let dir = Dir::new("bound");
+        let mut ranks: Vec<Rank> =
+            (0..2).map(|rank| Rank::open(dir.options().bound_bytes(6 * BYTES).rule(rule), rank, 2)).collect();
+        ranks.iter_mut().for_each(|rank| rank.publish(1));
+        (2..=50).for_each(|version| ranks[0].publish(version));
+        let group = group(dir.path());
+        let held = group.newest().unwrap();
+        assert_eq!(held.version(), 1);
+        check(&held);
+        assert!(inspect::region(dir.path(), "g/0").unwrap().versions.len() <= 6);
+        // The slow one finds one that the fast one still has.
+        let mut steps = 0;
+        let mut last = 1;
+        for version in 2..=50 {
+            ranks[1].publish(version);
+            let snapshot = group.newest().unwrap();
+            check(&snapshot);
+            steps += usize::from(snapshot.version() > last);
+            last = snapshot.version();
+        }
+        assert!(last == 50 && steps >= 3, "{steps} steps to {last}");
+        check(&held);
+    }
+}
+
+#[test]
+fn what_all_ranks_have_goes_last_and_not_while_it_is_held() {
+    watchdog(300);
+    let dir = Dir::new("last");
+    let open = |rank| Rank::open(dir.options().bound_bytes(2 * BYTES).rule(Rule::Fail), rank, 2);
+    let mut ranks = [open(0), open(1)];
+    ranks.iter_mut().for_each(|rank| rank.publish(1));
+    let group = group(dir.path());
+    let held = group.newest().unwrap();
+    ranks[0].publish(2);
+    let (region, array) = (&mut ranks[0].region, ranks[0].array);
+    region.slice_mut(&array).fill(content(0, 3));
+    let error = region.publish(3).commit().unwrap_err();
+    assert!(matches!(error, Error::Bound { held: 1, .. }), "{error}");
+    check(&held);
+    assert_eq!(group.newest().unwrap().version(), 1);
+    drop(held);
+    ranks[0].publish(3);
+    let error = group.newest().unwrap_err();
+    assert!(matches!(error, Error::NoCommonVersion { slowest: 1, furthest: 0, .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("rank 1 is slowest, at version 1, and rank 0 is at version 3"), "{text}");
+    (2..=3).for_each(|version| ranks[1].publish(version));
+    check(&group.newest().unwrap());
+}
+
+#[test]
+fn a_group_that_died_at_different_versions_returns_to_one_that_all_have() {
+    watchdog(300);
+    let dir = Dir::new("restart");
+    let mut ranks = open_all(&dir, 3);
+    (1..=20).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
+    (21..=23).for_each(|version| ranks[0].publish(version));
+    (21..=22).for_each(|version| ranks[1].publish(version));
+    let watching = group(dir.path());
+    let newer = dir.observe("g/0").version(22).unwrap();
+    drop(ranks);
+    let common = watching.newest().unwrap();
+    assert_eq!(common.version(), 20);
+    let recovered: Vec<Option<u64>> = {
+        let ranks = open_all(&dir, 3);
+        ranks.iter().map(|rank| rank.region.recovered()).collect()
+    };
+    assert_eq!(recovered, [Some(23), Some(22), Some(20)]);
+    let to = group(dir.path()).newest().unwrap().version();
+    let mut ranks: Vec<Rank> = (0..3).map(|rank| Rank::open(dir.options().rollback(to), rank, 3)).collect();
+    for rank in &mut ranks {
+        assert_eq!((rank.region.recovered(), rank.region.newest()), (Some(20), Some(20)));
+        let expected = content(rank.rank, 20);
+        assert!(rank.region.slice(&rank.array).iter().all(|word| *word == expected));
+    }
+    assert_eq!(watching.newest().unwrap().version(), 20);
+    assert!(watching.newest_after(Some(20), Some(Duration::ZERO)).is_err());
+    for version in 21..=60 {
+        ranks.iter_mut().for_each(|rank| rank.publish(version));
+        check(&watching.newest().unwrap());
+        check(&common);
+        check_rank(&newer, 0);
+    }
+    drop((common, newer));
+    for version in 61..=80 {
+        ranks.iter_mut().for_each(|rank| rank.publish(version));
+    }
+    assert_eq!(watching.newest().unwrap().version(), 80);
+    (0..3).for_each(|rank| assert_eq!(inspect::verify(dir.path(), &format!("g/{rank}")).unwrap(), []));
+    drop(ranks);
+    let error = dir.options().rank(1, 3).rollback(3).create("g").unwrap_err();
+    assert!(matches!(error, Error::VersionGone { version: 3, newest: Some(80), .. }), "{error}");
+    assert_eq!(Rank::open(dir.options().rollback(1000), 1, 3).region.recovered(), Some(80));
+}
+
+#[test]
+fn what_a_run_with_more_ranks_left_is_no_part_of_the_group() {
+    watchdog(300);
+    let dir = Dir::new("stale");
+    let mut eight = open_all(&dir, 8);
+    eight.iter_mut().for_each(|rank| rank.publish(7));
+    let watching = group(dir.path());
+    assert_eq!((watching.size(), watching.newest().unwrap().ranks().len()), (8, 8));
+    let error = dir.options().rank(0, 4).create("g").unwrap_err();
+    assert!(matches!(error, Error::InUse { .. } | Error::BadOption { option: "ranks", .. }), "{error}");
+    eight.remove(0);
+    let error = dir.options().rank(0, 4).create("g").unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("option ranks: 4, but rank 1 of group 'g' lives and says 8"), "{text}");
+    assert_eq!(error.family(), Family::Misuse);
+    drop(eight);
+    // The first of four: what the eight left has not begun.
+    let mut four = vec![Rank::open(dir.options(), 0, 4)];
+    assert_eq!(group(dir.path()).size(), 4);
+    let error = watching.newest().unwrap_err();
+    assert!(matches!(error, Error::RankMissing { rank: 1, ranks: 4, begun: false, .. }), "{error}");
+    (1..4).for_each(|rank| four.push(Rank::open(dir.options(), rank, 4)));
+    assert!(four.iter().all(|rank| rank.region.recovered() == Some(7)));
+    four.iter_mut().for_each(|rank| rank.publish(8));
+    let snapshot = watching.newest().unwrap();
+    assert_eq!((snapshot.version(), snapshot.ranks().len(), watching.size()), (8, 4, 4));
+    check(&snapshot);
+    drop(four);
+    assert_eq!(group(dir.path()).size(), 4, "the run that began last says how many");
+}
+
+#[test]
+fn a_group_and_a_region_say_which_they_are() {
+    watchdog(300);
+    let dir = Dir::new("which");
+    let error = Group::options().dir(dir.path()).open("g").unwrap_err();
+    assert!(matches!(error, Error::NoRegion { .. }), "{error}");
+    let _ranks = open_all(&dir, 2);
+    let error = Observer::options().dir(dir.path()).open("g").unwrap_err();
+    assert!(matches!(error, Error::IsGroup { ranks: 2, .. }), "{error}");
+    assert!(error.to_string().contains("one of its regions 'g/0' to 'g/1'"), "{error}");
+    assert_eq!(error.family(), Family::Misuse);
+    assert!(Observer::options().dir(dir.path()).open("g/1").is_ok());
+    let _alone = dir.options().create("alone").unwrap();
+    let error = Group::options().dir(dir.path()).open("alone").unwrap_err();
+    assert!(matches!(error, Error::NotGroup { .. }), "{error}");
+    let error = Group::options().dir(dir.path()).open("g/1").unwrap_err();
+    assert!(matches!(error, Error::NotGroup { .. }), "{error}");
+    assert!(matches!(dir.options().create("g").unwrap_err(), Error::BadName { .. }));
+    for (rank, ranks, drift, option) in
+        [(2, 2, 16, "rank"), (0, 0, 16, "ranks"), (0, 2, 1, "drift"), (0, 2, 33, "drift")]
+    {
+        let error = dir.options().rank(rank, ranks).drift(drift).create("other").unwrap_err();
+        assert!(matches!(error, Error::BadOption { option: found, .. } if found == option), "{error}");
+    }
+    let error = dir.options().rank(0, 2).keep(32).drift(32).create("other").unwrap_err();
+    assert!(matches!(error, Error::BadOption { option: "drift", .. }), "{error}");
+}
+
+#[test]
+fn numbers_that_a_rank_leaves_out_are_not_waited_for() {
+    watchdog(300);
+    let dir = Dir::new("intervals");
+    let mut ranks = open_all(&dir, 2);
+    let group = group(dir.path());
+    for version in 0..100 {
+        ranks[0].publish(version);
+        if version % 5 == 0 {
+            ranks[1].publish(version);
+            assert_eq!(group.newest().unwrap().version(), version);
+        }
+        assert!(group.newest().unwrap().version() + 5 > version);
+    }
+    assert!(dir.observe("g/0").versions().len() <= 6);
+}
+
+#[test]
+fn a_rank_that_is_removed_by_force_and_made_anew_is_found() {
+    watchdog(300);
+    let dir = Dir::new("anew");
+    let mut ranks = open_all(&dir, 2);
+    let group = group(dir.path());
+    (1..=5).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
+    inspect::remove(dir.path(), "g/1", true).unwrap();
+    let mut anew = Rank::open(dir.options(), 1, 2);
+    std::thread::sleep(Duration::from_millis(30));
+    ranks[0].publish(6);
+    ranks[0].publish(7);
+    (5..=6).for_each(|version| anew.publish(version));
+    let snapshot = group.newest().unwrap();
+    assert_eq!(snapshot.version(), 6);
+    check(&snapshot);
+}
+
+/// Ranks that are stopped and killed at any time, and observers that look: what was seen once never goes back.
+#[test]
+fn observers_always_find_a_version_while_ranks_stop_and_go() {
+    watchdog(300);
+    let dir = Dir::new("stops");
+    let mut ranks: Vec<Helper> = (0..3).map(|rank| start_rank(&dir, rank, 3, 1_000_000, 200)).collect();
+    let group = Group::options().dir(dir.path()).wait(Duration::from_secs(60)).open("g").unwrap();
+    let mut numbers = Numbers(11);
+    let mut last = 0;
+    let begin = Instant::now();
+    let mut stopped: Option<usize> = None;
+    while begin.elapsed() < Duration::from_secs(3) {
+        if numbers.below(20) == 0 {
+            match stopped.take() {
+                Some(rank) => ranks[rank].signal(libc::SIGCONT),
+                None => {
+                    let rank = numbers.below(3);
+                    ranks[rank].stop();
+                    stopped = Some(rank);
+                }
+            }
+        }
+        let snapshot = group.newest().unwrap();
+        check(&snapshot);
+        // A version that another rank let go when the last one published it is held by whoever found it in between.
+        assert!(snapshot.version() >= last || stopped.is_some(), "{} after {last}", snapshot.version());
+        last = last.max(snapshot.version());
+        std::thread::sleep(Duration::from_millis(numbers.below(4) as u64));
+    }
+    if let Some(rank) = stopped {
+        ranks[rank].signal(libc::SIGCONT);
+    }
+    assert!(last > 20, "{last}");
+    until("the group to go on", || group.newest_after(Some(last), LONG).is_ok());
+    ranks.iter_mut().for_each(|rank| drop(rank.kill()));
+}
