@@ -55,6 +55,11 @@ pub enum DTypeError {
     /// The text names no type.
     #[error("'{0}' is no dtype: use int8…int64, uint8…uint64, float32, float64, complex64, complex128, bool or bytesN")]
     Unknown(String),
+    /// A text that begins as a record does, and is none.
+    #[error(
+        r#"the text of a record is no JSON of the form {{"fields":[{{"name":…,"dtype":…,"offset":…}},…],"bytes":…}}: {0}"#
+    )]
+    Json(String),
     /// A record whose fields overlap, repeat, or reach past its end.
     #[error("field '{field}' of a record: {why}")]
     Field {
@@ -91,6 +96,33 @@ impl DType {
         let record = DType::Record { fields, bytes: end };
         record.check()?;
         Ok(record)
+    }
+
+    /// The type as text: a plain type's name, a record as JSON, as in `{"fields":[{"name":"x","dtype":"float64","offset":0}],"bytes":8}`.
+    pub fn to_text(&self) -> String {
+        match self {
+            // Neither names nor numbers can fail to become JSON.
+            DType::Record { .. } => serde_json::to_string(self).unwrap_or_default(),
+            plain => plain.to_string(),
+        }
+    }
+
+    /// Reads what [`to_text`](DType::to_text) writes.
+    ///
+    /// # Errors
+    /// What is wrong with the text or its record.
+    pub fn from_text(text: &str) -> Result<DType, DTypeError> {
+        if !text.trim_start().starts_with('{') {
+            return text.parse();
+        }
+        let json = serde_json::from_str::<DTypeJson>(text);
+        match json.map_err(|error| DTypeError::Json(error.to_string()))? {
+            DTypeJson::Record { fields, bytes } => {
+                let record = DType::Record { fields, bytes };
+                record.check().map(|()| record)
+            }
+            DTypeJson::Name(name) => name.parse(),
+        }
     }
 
     /// Checks what the type system cannot: sizes, and that the fields of a record fit side by side.
@@ -226,11 +258,24 @@ mod tests {
     }
 
     #[test]
+    fn every_type_reads_back_from_its_text() {
+        let inner = DType::packed([("x", DType::Float(4)), ("y", DType::Float(4))]).unwrap();
+        let outer = DType::packed([("at", inner), ("what", DType::Bytes(3))]).unwrap();
+        for dtype in [DType::Int(2), DType::Complex(16), DType::Bool, DType::Bytes(17), outer] {
+            assert_eq!(DType::from_text(&dtype.to_text()).unwrap(), dtype);
+        }
+        assert!(matches!(DType::from_text("float65"), Err(DTypeError::Unknown(_))));
+        let error = DType::from_text("{\"fields\":[]").unwrap_err();
+        assert!(error.to_string().contains("no JSON of the form {\"fields\""), "{error}");
+    }
+
+    #[test]
     fn records_are_checked_and_survive_json() {
         let cell = DType::packed([("rho", DType::Float(8)), ("id", DType::Int(4))]).unwrap();
         assert_eq!(cell.bytes(), 12);
         let text = serde_json::to_string(&cell).unwrap();
         assert_eq!(serde_json::from_str::<DType>(&text).unwrap(), cell);
+        assert_eq!(DType::from_text(&cell.to_text()).unwrap(), cell);
         assert!(DType::packed([("a", DType::Bytes(u32::MAX)), ("b", DType::Bytes(1))]).is_err());
         for bad in [
             r#"{"fields":[],"bytes":4}"#,
@@ -239,6 +284,7 @@ mod tests {
             r#"{"fields":[{"name":"a","dtype":"int32","offset":0},{"name":"b","dtype":"int8","offset":3}],"bytes":4}"#,
         ] {
             assert!(serde_json::from_str::<DType>(bad).is_err(), "{bad}");
+            assert!(matches!(DType::from_text(bad), Err(DTypeError::Field { .. } | DTypeError::Unknown(_))), "{bad}");
         }
     }
 }
