@@ -147,6 +147,19 @@ pub enum Error {
         /// The region.
         region: String,
     },
+    /// A tracked variable was published from memory that is not there.
+    #[error(
+        "variable '{name}': there is no memory at {address:#x} for its {bytes} bytes: if its array was freed, say so \
+         before the publish, or say where it is"
+    )]
+    NotMapped {
+        /// The variable.
+        name: String,
+        /// Where it was said to be.
+        address: usize,
+        /// How long it was said to be.
+        bytes: usize,
+    },
     /// Another producer has the region.
     #[error("region '{region}' has a living producer (its process said it was {pid}): end it, or choose another name")]
     InUse {
@@ -404,22 +417,50 @@ fn slowness(begun: &bool, alive: &bool, newest: &Option<u64>) -> String {
 impl Error {
     /// Which of three things happened.
     pub fn family(&self) -> Family {
+        match self.code() {
+            ..100 => Family::Misuse,
+            100..200 => Family::Environment,
+            _ => Family::Corrupt,
+        }
+    }
+
+    /// The error's number in every language that has numbers for errors; it never changes. Misuse has those below 100,
+    /// the environment those below 200, corruption those below 300.
+    pub fn code(&self) -> i32 {
         match self {
-            Error::BadName { .. }
-            | Error::BadOption { .. }
-            | Error::NotIncreasing { .. }
-            | Error::UnknownVariable { .. }
-            | Error::VariableExists { .. }
-            | Error::WrongDType { .. }
-            | Error::WrongShape { .. }
-            | Error::WrongKind { .. }
-            | Error::OutOfRange { .. }
-            | Error::DifferentRegions { .. }
-            | Error::IsGroup { .. }
-            | Error::NotGroup { .. }
-            | Error::Forked { .. } => Family::Misuse,
-            Error::Corrupt { .. } => Family::Corrupt,
-            _ => Family::Environment,
+            Error::BadName { .. } => 10,
+            Error::BadOption { .. } => 11,
+            Error::NotIncreasing { .. } => 12,
+            Error::UnknownVariable { .. } => 13,
+            Error::VariableExists { .. } => 14,
+            Error::WrongDType { .. } => 15,
+            Error::WrongShape { .. } => 16,
+            Error::WrongKind { .. } => 17,
+            Error::OutOfRange { .. } => 18,
+            Error::DifferentRegions { .. } => 19,
+            Error::Forked { .. } => 20,
+            Error::NotMapped { .. } => 21,
+            Error::IsGroup { .. } => 23,
+            Error::NotGroup { .. } => 24,
+            Error::InUse { .. } => 100,
+            Error::NoRegion { .. } => 101,
+            Error::Denied { .. } => 102,
+            Error::NoVersion { .. } => 103,
+            Error::VersionGone { .. } => 104,
+            Error::Timeout { .. } | Error::SlowRank { .. } => 105,
+            Error::ProducerGone { .. } => 106,
+            Error::NoSpace { .. } => 107,
+            Error::Bound { .. } => 108,
+            Error::NoSlot { .. } => 109,
+            Error::NoMappings { .. } => 110,
+            Error::NoFiles { .. } => 111,
+            Error::ForeignPages { .. } => 112,
+            Error::NoTracker { .. } => 113,
+            Error::System { .. } => 114,
+            Error::RankMissing { .. } => 115,
+            Error::RankGone { .. } => 116,
+            Error::NoCommonVersion { .. } => 117,
+            Error::Corrupt { .. } => 200,
         }
     }
 

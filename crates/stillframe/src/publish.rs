@@ -70,6 +70,9 @@ impl Producer {
             return Err(Error::NotIncreasing { region: self.name.clone(), version: number, newest });
         }
         for input in inputs {
+            self.check_mapped(input)?;
+        }
+        for input in inputs {
             self.take_input(input)?;
         }
         points::hit("publish.begin");
@@ -141,6 +144,16 @@ impl Producer {
     fn total_pages(&self) -> u64 {
         let current = self.variables.values().filter_map(|state| state.sources.get(state.current?));
         current.map(|source| source.memory.pages as u64).sum()
+    }
+
+    /// An array that was freed is an error while nothing has been touched, not a signal while it is copied.
+    fn check_mapped(&mut self, input: &Input) -> Result<()> {
+        let Input { address, bytes, .. } = *input;
+        if stillframe_kernel::map::is_mapped(address, bytes) {
+            return Ok(());
+        }
+        let name = self.variable(input.id)?.meta.name.clone();
+        Err(Error::NotMapped { name, address, bytes })
     }
 
     /// Finds or makes the source for the address a tracked variable has this time.
