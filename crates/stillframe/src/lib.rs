@@ -47,6 +47,7 @@ pub use region::{
     Tracked, VariableId,
 };
 pub use snapshot::{Chunk, Chunks, Snapshot, VariableView, View};
+pub use stillframe_kernel::fork::generation as fork_generation;
 pub use stillframe_segment::dtype::{DTypeError, Field};
 pub use stillframe_segment::{Corrupt, DType, Order, PAGE_BYTES, RANK_MAX, Scalar};
 pub use tracker::{TRACKERS, TrackerKind};

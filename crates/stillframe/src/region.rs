@@ -25,6 +25,13 @@ pub type Attributes = BTreeMap<String, Scalar>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct VariableId(pub(crate) u32);
 
+impl VariableId {
+    /// The variable's number, which no other variable of its region has or had.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
 macro_rules! handle {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
