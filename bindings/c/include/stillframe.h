@@ -1,0 +1,838 @@
+// stillframe.h - look at a running simulation without stopping it
+//
+// Generated from bindings/c by `make header`; changes belong there.
+//
+// A program (the producer) makes a region, says what its variables are, and publishes numbered versions of them. Any number of
+// other programs (observers) open the region at any time and hold snapshots of versions: read-only, consistent, unchanged for as
+// long as they are held. docs/c.md is the short way in; what follows is what must be known before going far.
+//
+// RESULTS. Every function but three returns a stillframe_status: 0, or a number of stillframe_status_code, and then
+// stillframe_error_text() says what happened, where, and what to do. Outputs are written on success only, but for handles and
+// data pointers, which are NULL after an error. No function ends the process, prints, or changes signal handlers.
+//
+// HANDLES are numbers in the shape of pointers. NULL, an ended handle, one of another kind, and most stray pointers are told apart
+// and give STILLFRAME_BAD_HANDLE. What is never closed is the kernel's to clean up when the process ends: the region's files
+// stay, holds end.
+//
+// WHO MAY WRITE WHAT, WHEN. Nobody may write a managed or tracked variable while stillframe_publish runs; that is the only rule
+// for writers, and the program's to keep: a version would show half of what was written. A submitted loan is not written again.
+// Memory of snapshots cannot be written. Everything else may be written at any time, by any means the kernel sees; for writes of
+// devices (RDMA, GPUs) there is stillframe_mark_dirty.
+//
+// WHAT DANGLES. Memory of a managed variable is there until it is resized or removed or its region is closed; memory of a loan
+// until it is submitted or discarded, or its region is closed; whatever came from a snapshot (data, texts) until it is released,
+// not longer. A tracked array that is freed must be given up first (stillframe_track with NULL) or be tracked where it is then.
+// If that is forgotten and its pages are gone, publish finds out and returns STILLFRAME_NO_MEMORY_THERE; if the allocator kept
+// the pages, the next version shows what they hold by then.
+//
+// THREADS. All functions may be called from any thread. Calls with the same region wait for each other, a publish that waits for
+// room included; those with the same observer or snapshot do not. A handle may be ended while other threads are in calls with it:
+// those finish first, later ones get STILLFRAME_BAD_HANDLE. Error texts are per thread.
+//
+// FORK. Handles are the parent's. In a child all of them give STILLFRAME_FORKED, in functions that end them too, and the parent
+// does not notice; memory of managed variables and snapshots is a copy there. A child opens its own.
+//
+// SIGNAL HANDLERS. No function is safe in a signal handler: they allocate. One that comes while its own thread is inside a call
+// with the same handle gets STILLFRAME_BUSY rather than a deadlock; that is all that is promised. Set a flag in the handler and
+// publish in the program. The library lets its waits go on when a signal handler returns.
+//
+// MPI. Each rank is a producer of its own, of the region NAME/rank; no call communicates. Call stillframe_close before
+// MPI_Finalize or not at all. MPI_Abort, like any other end, leaves the last version of each rank whole. Where messages are
+// received by a device straight into a variable, see stillframe_mark_dirty.
+//
+// SIZES are in bytes, times in milliseconds unless the name says otherwise, texts UTF-8. Structures that the program fills are
+// set to 0 first ({0}), so that members to come have their defaults.
+
+
+#ifndef STILLFRAME_H
+#define STILLFRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Most dimensions of a variable.
+#define STILLFRAME_RANK_MAX 8
+
+// All numbers, for ever. 1 to 99: the program asked for something that makes no sense. 100 to 199: the machine, its limits
+// or another process are in the way. 200 to 299: shared files are damaged. 300: a defect of Stillframe.
+typedef enum {
+    // All went well.
+    STILLFRAME_OK = 0,
+    // A handle that is NULL, has ended, is of another kind, or is none at all.
+    STILLFRAME_BAD_HANDLE = 1,
+    // An argument that cannot be: NULL, no UTF-8, a number that has no meaning.
+    STILLFRAME_BAD_ARGUMENT = 2,
+    // The same thread is inside another call with this handle, as in a signal handler.
+    STILLFRAME_BUSY = 3,
+    // A name that cannot be a region's or a variable's.
+    STILLFRAME_BAD_NAME = 10,
+    // An option with a value that makes no sense.
+    STILLFRAME_BAD_OPTION = 11,
+    // The version is not above the newest one.
+    STILLFRAME_NOT_INCREASING = 12,
+    // The region, or the version, has no such variable.
+    STILLFRAME_UNKNOWN_VARIABLE = 13,
+    // The region has a variable of this name.
+    STILLFRAME_VARIABLE_EXISTS = 14,
+    // The elements are of another type.
+    STILLFRAME_WRONG_DTYPE = 15,
+    // A shape that does not fit.
+    STILLFRAME_WRONG_SHAPE = 16,
+    // The call is for another kind of variable.
+    STILLFRAME_WRONG_KIND = 17,
+    // A range that reaches past the end of the variable.
+    STILLFRAME_OUT_OF_RANGE = 18,
+    // The snapshots are of different regions.
+    STILLFRAME_DIFFERENT_REGIONS = 19,
+    // The handle was made before fork(2), by the parent.
+    STILLFRAME_FORKED = 20,
+    // A tracked array is not there any more: its memory is not mapped.
+    STILLFRAME_NO_MEMORY_THERE = 21,
+    // There is no attribute of this name.
+    STILLFRAME_UNKNOWN_ATTRIBUTE = 22,
+    // The name is that of a group: open it as one, or one of its ranks.
+    STILLFRAME_IS_GROUP = 23,
+    // The name is that of a region, not of a group.
+    STILLFRAME_NOT_GROUP = 24,
+    // An array whose elements do not follow each other in memory. For bindings of other languages.
+    STILLFRAME_NOT_CONTIGUOUS = 25,
+    // The region has a living producer.
+    STILLFRAME_IN_USE = 100,
+    // There is no such region.
+    STILLFRAME_NO_REGION = 101,
+    // The region is another user's, who does not share it.
+    STILLFRAME_DENIED = 102,
+    // Nothing was published yet.
+    STILLFRAME_NO_VERSION = 103,
+    // The version is not, or no longer, there.
+    STILLFRAME_VERSION_GONE = 104,
+    // Nothing happened in time.
+    STILLFRAME_TIMEOUT = 105,
+    // The producer ended, so nobody will publish what is waited for.
+    STILLFRAME_PRODUCER_GONE = 106,
+    // The file system is full.
+    STILLFRAME_NO_SPACE = 107,
+    // The region's own bound is reached.
+    STILLFRAME_BOUND = 108,
+    // All versions that a region can have are held by observers.
+    STILLFRAME_NO_SLOT = 109,
+    // The process has no memory mappings left.
+    STILLFRAME_NO_MAPPINGS = 110,
+    // The process or the machine has no file descriptors left.
+    STILLFRAME_NO_FILES = 111,
+    // The system's pages are not of 4 KiB.
+    STILLFRAME_FOREIGN_PAGES = 112,
+    // The tracker asked for does not work here.
+    STILLFRAME_NO_TRACKER = 113,
+    // Any other system call that failed.
+    STILLFRAME_SYSTEM = 114,
+    // A rank of a group has not begun, or has no version.
+    STILLFRAME_RANK_MISSING = 115,
+    // A rank of a group is gone, and what is waited for needs it.
+    STILLFRAME_RANK_GONE = 116,
+    // No version exists on all ranks of a group.
+    STILLFRAME_NO_COMMON_VERSION = 117,
+    // A shared file is damaged.
+    STILLFRAME_CORRUPT = 200,
+    // A defect of Stillframe, caught before it could do more harm. Please report its text.
+    STILLFRAME_INTERNAL = 300,
+} stillframe_status_code;
+
+// Who owns the memory of a variable.
+typedef enum {
+    // The region: it gives memory, which stays where it is until the variable is resized or removed or the region closed.
+    STILLFRAME_MANAGED = 0,
+    // The program: it says where its array is, which may change from publish to publish.
+    STILLFRAME_TRACKED = 1,
+    // The versions: memory is lent for each one, written whole, and shown without a copy.
+    STILLFRAME_LOANED = 2,
+} stillframe_kind_code;
+
+// In which order the elements of an array follow each other in memory.
+typedef enum {
+    // Row-major: the last index runs fastest.
+    STILLFRAME_C = 0,
+    // Column-major: the first index runs fastest.
+    STILLFRAME_FORTRAN = 1,
+} stillframe_order_code;
+
+// What a publish does when there is no room for another version because observers hold old ones.
+typedef enum {
+    // It waits until an observer lets go.
+    STILLFRAME_WAIT = 0,
+    // It leaves the version out: what was written is part of the next one.
+    STILLFRAME_SKIP = 1,
+    // It fails: what was written is part of the next publish.
+    STILLFRAME_FAIL = 2,
+} stillframe_rule_code;
+
+// Bits of the member flags of stillframe_region_options.
+typedef enum {
+    // Managed variables do not ask for large pages.
+    STILLFRAME_NO_LARGE_PAGES = 1,
+    // Managed memory that stays unwritten is not shared with the region's files, and so exists twice.
+    STILLFRAME_NO_DEMOTION = 2,
+} stillframe_flag;
+
+// Types of attributes.
+typedef enum {
+    // In the member integer: 0 or 1.
+    STILLFRAME_BOOL = 0,
+    // In the member integer.
+    STILLFRAME_INT = 1,
+    // In the member real.
+    STILLFRAME_FLOAT = 2,
+    // In the member text.
+    STILLFRAME_TEXT = 3,
+} stillframe_type_code;
+
+// Whether a region has a producer.
+typedef enum {
+    // Its producer lives.
+    STILLFRAME_LIVE = 0,
+    // Its producer is gone; the next one of the name takes it over.
+    STILLFRAME_DEAD = 1,
+    // It was never finished.
+    STILLFRAME_INCOMPLETE = 2,
+    // It cannot be read; the member problem says why.
+    STILLFRAME_UNREADABLE = 3,
+} stillframe_state;
+
+// Memory of a managed variable that is no more.
+typedef struct stillframe_kept stillframe_kept;
+
+// Memory that was lent for the next version of a loaned variable.
+typedef struct stillframe_loan stillframe_loan;
+
+// A look at a region. It holds nothing but what its snapshots hold, and can be used from several threads.
+typedef struct stillframe_observer stillframe_observer;
+
+// A region, by its producer. The files it names are observed by others.
+typedef struct stillframe_region stillframe_region;
+
+// A hold on one version, in which nothing changes. It can be used from several threads.
+typedef struct stillframe_snapshot stillframe_snapshot;
+
+// What a function returns: a number of stillframe_status_code.
+typedef int32_t stillframe_status;
+
+// A number of stillframe_rule_code.
+typedef uint32_t stillframe_rule;
+
+// How a region is made. A member that is 0 or NULL is the default; set all of it to 0 first.
+typedef struct {
+    // Directory of the regions; NULL: $STILLFRAME_DIR, else /dev/shm/stillframe-<uid>.
+    const char *dir;
+    // Most bytes of memory that the versions may take; 0: what the file system has.
+    uint64_t bound_bytes;
+    // Longest wait of the rule STILLFRAME_WAIT in milliseconds; 0: no limit.
+    uint64_t wait_ms;
+    // How written pages are found: "wp_async", "soft_dirty", "private_cow" or "full_copy"; NULL: $STILLFRAME_TRACKER, else
+    // the best that works.
+    const char *tracker;
+    // A number of stillframe_rule_code.
+    stillframe_rule rule;
+    // How many of the newest versions stay although nobody holds them; 0: 1.
+    uint32_t keep;
+    // Threads that copy, the calling one included; 0: as many as there are processors, at most 4.
+    uint32_t threads;
+    // Access mode of the region's directory; 0: 0700.
+    uint32_t mode;
+    // Bits of stillframe_flag.
+    uint32_t flags;
+    // This is rank number rank of a group.
+    uint32_t rank;
+    // Ranks of the group; 0: this is no part of a group.
+    uint32_t ranks;
+    // Most versions kept for slower ranks of the group; 0: the default.
+    uint32_t drift;
+    // 0.
+    uint64_t reserved[6];
+} stillframe_region_options;
+
+// What a region did since this producer made it.
+typedef struct {
+    // Versions published.
+    uint64_t published;
+    // Publishes left out by the rule.
+    uint64_t skipped;
+    // Pages found written, over all publishes.
+    uint64_t dirty_pages;
+    // Pages copied, over all publishes.
+    uint64_t copied_pages;
+    // Pages of all variables at the last publish.
+    uint64_t total_pages;
+    // Bytes of memory behind the versions.
+    uint64_t plane_bytes;
+    // Bytes of memory of managed variables that exist beside the versions, at most.
+    uint64_t working_bytes;
+    // Time spent in publish.
+    double publish_seconds;
+    // 0.
+    uint64_t reserved[4];
+} stillframe_statistics;
+
+// What a publish did.
+typedef struct {
+    // The number of the version.
+    uint64_t version;
+    // Pages of 4 KiB that were written since the last publish.
+    uint64_t dirty_pages;
+    // Pages that were copied.
+    uint64_t copied_pages;
+    // Pages of all variables.
+    uint64_t total_pages;
+    // Time it took.
+    double seconds;
+    // 1 if the version was left out by the rule STILLFRAME_SKIP, else 0.
+    uint32_t skipped;
+    // 0.
+    uint32_t reserved;
+} stillframe_published;
+
+// A number of stillframe_kind_code.
+typedef uint32_t stillframe_kind;
+
+// A number of stillframe_order_code.
+typedef uint32_t stillframe_order;
+
+// A number of stillframe_type_code.
+typedef uint32_t stillframe_type;
+
+// An attribute. The member that holds the value is that of its type; the others are 0 or NULL.
+typedef struct {
+    const char *name;
+    stillframe_type type;
+    // 0.
+    uint32_t reserved;
+    int64_t integer;
+    double real;
+    const char *text;
+} stillframe_attribute;
+
+// A variable to be declared. A member that is 0 or NULL is the default; set all of it to 0 first.
+typedef struct {
+    // Unique in the region.
+    const char *name;
+    // Type of the elements: "int8", "int16", "int32", "int64", "uint8" to "uint64", "float32", "float64", "complex64",
+    // "complex128" (two floats, real part first), "bool" (one byte), "bytesN" (N bytes without meaning), or a record as
+    // JSON: {"fields":[{"name":"rho","dtype":"float64","offset":0}],"bytes":8}.
+    const char *dtype;
+    // Unit of measurement; NULL: none.
+    const char *units;
+    // A number of stillframe_kind_code.
+    stillframe_kind kind;
+    // A number of stillframe_order_code.
+    stillframe_order order;
+    // Dimensions, at most STILLFRAME_RANK_MAX. 0 is a single element; for a tracked variable it is of no matter.
+    uint32_t rank;
+    uint32_t attribute_count;
+    // rank numbers; NULL for a tracked variable, which has a shape with each place.
+    const size_t *shape;
+    // attribute_count attributes of the variable.
+    const stillframe_attribute *attributes;
+    // 0.
+    uint64_t reserved[4];
+} stillframe_declaration;
+
+// How an observer is opened. A member that is 0 or NULL is the default; set all of it to 0 first.
+typedef struct {
+    // Directory of the regions; NULL: $STILLFRAME_DIR, else /dev/shm/stillframe-<uid>.
+    const char *dir;
+    // How long to wait for the region to appear and to have a version, in milliseconds; 0: not at all.
+    uint64_t wait_ms;
+    // 0.
+    uint64_t reserved[4];
+} stillframe_observer_options;
+
+// A version that exists.
+typedef struct {
+    // The producer's number.
+    uint64_t version;
+    // Time of publishing in nanoseconds since 1970.
+    uint64_t published_ns;
+    // Pages of 4 KiB that had been written.
+    uint64_t dirty_pages;
+    // Pages of all variables.
+    uint64_t total_pages;
+    // 1 if it is on its way out: those who hold it keep it, but nobody else can get it.
+    uint32_t retiring;
+    // 0.
+    uint32_t reserved;
+} stillframe_version_info;
+
+// What a snapshot is of. Texts live as long as the snapshot.
+typedef struct {
+    // Name of the region.
+    const char *region;
+    // The producer's number of the version.
+    uint64_t version;
+    // Time of publishing in nanoseconds since 1970.
+    uint64_t published_ns;
+    // Pages of 4 KiB that had been written.
+    uint64_t dirty_pages;
+    // Pages of all variables.
+    uint64_t total_pages;
+    size_t variable_count;
+    // Of the version.
+    size_t attribute_count;
+    // 0.
+    uint64_t reserved[4];
+} stillframe_snapshot_info;
+
+// A variable as it is in one version. Texts live as long as the snapshot.
+typedef struct {
+    const char *name;
+    // Type of the elements, as in stillframe_declaration.
+    const char *dtype;
+    // "" if there is none.
+    const char *units;
+    // A number of stillframe_order_code.
+    stillframe_order order;
+    // Dimensions in use of shape and strides; the others are 0.
+    uint32_t rank;
+    size_t shape[STILLFRAME_RANK_MAX];
+    // Bytes between neighbours along each dimension.
+    ptrdiff_t strides[STILLFRAME_RANK_MAX];
+    size_t bytes;
+    // Bytes of one element.
+    size_t item_bytes;
+    size_t attribute_count;
+    // 0.
+    uint64_t reserved[4];
+} stillframe_variable;
+
+// Gets a piece of a variable; false ends the walk. It may call functions of this library, but must neither throw nor
+// longjmp.
+typedef bool (*stillframe_chunk_visitor)(void *context,
+                                         size_t offset,
+                                         const void *data,
+                                         size_t bytes);
+
+// Gets a range of bytes of a variable; false ends the walk. As stillframe_chunk_visitor.
+typedef bool (*stillframe_range_visitor)(void *context, size_t offset, size_t bytes);
+
+// What can be said of a region from outside. Texts live until the visitor returns.
+typedef struct {
+    const char *name;
+    // A number of stillframe_state.
+    uint32_t state;
+    // What the last producer wrote as its process number.
+    uint32_t pid;
+    // 1 if there is a version, else 0.
+    uint32_t has_version;
+    // Versions kept though nobody holds them.
+    uint32_t keep;
+    // The newest version.
+    uint64_t newest;
+    // Bytes of memory behind all files of the region.
+    uint64_t allocated_bytes;
+    // Most bytes that versions may take; 0: no bound.
+    uint64_t bound_bytes;
+    // Versions published.
+    uint64_t published;
+    // Publishes left out.
+    uint64_t skipped;
+    // Of an unreadable region, else "".
+    const char *problem;
+    // 0.
+    uint64_t reserved[4];
+} stillframe_region_info;
+
+// Gets a region; false ends the walk. It may call functions of this library, but must neither throw nor longjmp.
+typedef bool (*stillframe_region_visitor)(void *context, const stillframe_region_info *info);
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// What this thread's last failed call had to say: what happened, where, and what to do next. "" if none failed.
+//
+// It stays as it is until the next call of this thread that fails; texts are cut at 2 KiB.
+const char *stillframe_error_text(void);
+
+// The name of a status without its prefix, such as "NOT_INCREASING"; "?" if it has none.
+const char *stillframe_status_name(stillframe_status status);
+
+// The version of this library, such as "0.1.0".
+const char *stillframe_library_version(void);
+
+// Makes a region, or takes over what a dead producer left under this name: managed and loaned variables that are declared
+// with the same name, type, order and shape then have the content of its last version.
+//
+// name: as a file's name, or several with / between them. options: NULL for all defaults. region: the handle; NULL on errors.
+//
+// Errors: IN_USE if a producer of this name lives; BAD_NAME; BAD_OPTION; NO_TRACKER; CORRUPT if what was left cannot be
+// taken over; those of the environment.
+stillframe_status stillframe_create(const char *name,
+                                    const stillframe_region_options *options,
+                                    stillframe_region **region);
+
+// Ends the producer. The region's files stay: observers keep what they hold, and the next producer of the name goes on from
+// the last version. Memory of managed variables and open loans goes, so pointers into it dangle; tracked arrays are the
+// program's own and stay. NULL is nothing to do. A program that ends without this leaves the same behind.
+//
+// Errors: BAD_HANDLE; BUSY inside another call with it; FORKED in a child of fork, where nothing happens: the region goes on
+// in the parent.
+stillframe_status stillframe_close(stillframe_region *region);
+
+// Ends the producer as stillframe_close does, and removes the region's files. Observers keep what they hold. NULL is nothing
+// to do.
+//
+// Errors: as stillframe_close; those of the environment if a file cannot be removed, with the handle ended all the same.
+stillframe_status stillframe_unlink(stillframe_region *region);
+
+// The version that was taken over from a dead producer. found: whether there was one. version: its number, else 0; may be
+// NULL.
+//
+// Errors: BAD_HANDLE.
+stillframe_status stillframe_recovered(stillframe_region *region,
+                                       bool *found,
+                                       uint64_t *version);
+
+// The newest version, a recovered one included. found: whether there is one. version: its number, else 0; may be NULL.
+//
+// Errors: BAD_HANDLE.
+stillframe_status stillframe_newest_published(stillframe_region *region,
+                                              bool *found,
+                                              uint64_t *version);
+
+// The name of the tracker in use. It stays for ever.
+//
+// Errors: BAD_HANDLE.
+stillframe_status stillframe_tracker(stillframe_region *region, const char **name);
+
+// What the region did since it was made.
+//
+// Errors: BAD_HANDLE.
+stillframe_status stillframe_statistics_of(stillframe_region *region,
+                                           stillframe_statistics *statistics);
+
+// Sets an attribute of the next version, and of that one only.
+//
+// Errors: BAD_HANDLE; BAD_ARGUMENT.
+stillframe_status stillframe_set_bool(stillframe_region *region, const char *name, bool value);
+
+// Sets an attribute of the next version, and of that one only.
+//
+// Errors: as stillframe_set_bool.
+stillframe_status stillframe_set_int(stillframe_region *region, const char *name, int64_t value);
+
+// Sets an attribute of the next version, and of that one only.
+//
+// Errors: as stillframe_set_bool.
+stillframe_status stillframe_set_float(stillframe_region *region, const char *name, double value);
+
+// Sets an attribute of the next version, and of that one only. The text is copied.
+//
+// Errors: as stillframe_set_bool.
+stillframe_status stillframe_set_text(stillframe_region *region,
+                                      const char *name,
+                                      const char *value);
+
+// Publishes a version: observers see all variables as they are now. Pages that were not written since the last publish are
+// not copied. On return all variables may be written again.
+//
+// version: above that of the last publish. published: what was done; may be NULL.
+//
+// Errors, after which nothing was published, what was written is part of the next publish, and attributes that were set
+// are kept for it: NOT_INCREASING; NO_MEMORY_THERE if a tracked array was freed; BOUND, NO_SPACE or NO_SLOT if there is no
+// room by the region's rule; FORKED; BUSY.
+stillframe_status stillframe_publish(stillframe_region *region,
+                                     uint64_t version,
+                                     stillframe_published *published);
+
+// Adds a variable of any kind. variable: its number, which no other variable of the region has or had; may be NULL.
+//
+// Errors: BAD_NAME; VARIABLE_EXISTS; BAD_ARGUMENT if the type is none; WRONG_SHAPE; NO_SPACE and others of the environment.
+stillframe_status stillframe_declare(stillframe_region *region,
+                                     const stillframe_declaration *declaration,
+                                     uint32_t *variable);
+
+// Says where a tracked, row-major array is from now on; the first call of a name declares the variable. Each later publish
+// shows what is there then. Call it again whenever the array has moved or changed its shape, and with NULL for data before
+// it is freed: later versions then keep its last content.
+//
+// Errors: as stillframe_declare; WRONG_DTYPE if the type is not the variable's; WRONG_KIND.
+stillframe_status stillframe_track(stillframe_region *region,
+                                   const char *name,
+                                   const char *dtype,
+                                   uint32_t rank,
+                                   const size_t *shape,
+                                   const void *data);
+
+// Says where the array of a declared tracked variable is from now on, as stillframe_track does, in any order.
+//
+// Errors: UNKNOWN_VARIABLE; WRONG_KIND; WRONG_SHAPE; BAD_ARGUMENT.
+stillframe_status stillframe_track_at(stillframe_region *region,
+                                      uint32_t variable,
+                                      uint32_t rank,
+                                      const size_t *shape,
+                                      stillframe_order order,
+                                      const void *data);
+
+// Adds a managed, row-major variable. data: its memory, on a page boundary, zero or as recovered; it stays until the
+// variable is resized or removed or the region closed.
+//
+// Errors: as stillframe_declare.
+stillframe_status stillframe_array(stillframe_region *region,
+                                   const char *name,
+                                   const char *dtype,
+                                   uint32_t rank,
+                                   const size_t *shape,
+                                   void **data);
+
+// The memory of a managed variable. bytes: its length; may be NULL.
+//
+// Errors: UNKNOWN_VARIABLE; WRONG_KIND.
+stillframe_status stillframe_data(stillframe_region *region,
+                                  uint32_t variable,
+                                  void **data,
+                                  size_t *bytes);
+
+// The number of the variable of this name.
+//
+// Errors: UNKNOWN_VARIABLE.
+stillframe_status stillframe_find(stillframe_region *region, const char *name, uint32_t *variable);
+
+// Gives a managed or loaned variable another shape. A managed one keeps its leading bytes and may move: pointers to its
+// memory dangle. data: where a managed variable is then, NULL for a loaned one; may be NULL.
+//
+// Errors: UNKNOWN_VARIABLE; WRONG_KIND if it is tracked; WRONG_SHAPE; those of the environment.
+stillframe_status stillframe_resize(stillframe_region *region,
+                                    uint32_t variable,
+                                    uint32_t rank,
+                                    const size_t *shape,
+                                    void **data);
+
+// Removes a variable from the versions to come; those that exist keep it. Pointers to the memory of a managed one dangle.
+//
+// Errors: UNKNOWN_VARIABLE.
+stillframe_status stillframe_remove(stillframe_region *region,
+                                    const char *name);
+
+// Removes a managed variable as stillframe_remove does, but leaves its memory to the program, beyond the region's end too,
+// until stillframe_kept_free. For allocators, which may not move what they gave out.
+//
+// Errors: UNKNOWN_VARIABLE; WRONG_KIND; those of the environment.
+stillframe_status stillframe_remove_keeping(stillframe_region *region,
+                                            uint32_t variable,
+                                            stillframe_kept **kept);
+
+// Gives up memory that stillframe_remove_keeping left. NULL is nothing to do.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_kept_free(stillframe_kept *kept);
+
+// Declares bytes of a variable written that were written where the kernel does not see it, as by a network card or a GPU.
+// For a tracked variable the range is in the memory of its last publish.
+//
+// Errors: UNKNOWN_VARIABLE; OUT_OF_RANGE.
+stillframe_status stillframe_mark_dirty(stillframe_region *region,
+                                        uint32_t variable,
+                                        size_t offset,
+                                        size_t bytes);
+
+// Lends memory for the next version of a loaned variable, so that nothing has to be copied. What it holds at first is
+// unspecified: write all of it.
+//
+// loan: the handle, to be ended by stillframe_loan_submit or stillframe_loan_discard. data, bytes: the memory, on a page
+// boundary.
+//
+// Errors: BAD_HANDLE; UNKNOWN_VARIABLE; WRONG_KIND; BOUND, NO_SPACE or NO_SLOT if there is no room by the region's rule.
+stillframe_status stillframe_loan_begin(stillframe_region *region,
+                                        uint32_t variable,
+                                        stillframe_loan **loan,
+                                        void **data,
+                                        size_t *bytes);
+
+// Hands the memory to the next publish and ends the handle. The memory must not be written from then on: versions show it.
+//
+// Errors: BAD_HANDLE, also if the region was closed meanwhile, which ends the handle too; FORKED.
+stillframe_status stillframe_loan_submit(stillframe_loan *loan);
+
+// Gives the memory back, so that the next version shows what the last one did, and ends the handle. NULL is nothing to do.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_loan_discard(stillframe_loan *loan);
+
+// Opens an observer on a region.
+//
+// options: NULL for all defaults. observer: the handle; NULL on errors.
+//
+// Errors: NO_REGION, or with a wait TIMEOUT; DENIED if it is another user's; CORRUPT.
+stillframe_status stillframe_open(const char *name,
+                                  const stillframe_observer_options *options,
+                                  stillframe_observer **observer);
+
+// Ends an observer. Its snapshots stay. NULL is nothing to do.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_observer_close(stillframe_observer *observer);
+
+// Whether the region has a living producer.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_producer_alive(stillframe_observer *observer, bool *alive);
+
+// Holds the newest version. snapshot: the handle, to be ended by stillframe_release; NULL on errors.
+//
+// Errors: NO_VERSION if nothing was published yet; CORRUPT; those of the environment.
+stillframe_status stillframe_newest(stillframe_observer *observer,
+                                    stillframe_snapshot **snapshot);
+
+// Holds a given version.
+//
+// Errors: VERSION_GONE if it is not, or no longer, there; else as stillframe_newest.
+stillframe_status stillframe_version(stillframe_observer *observer,
+                                     uint64_t version,
+                                     stillframe_snapshot **snapshot);
+
+// Holds the smallest version above after, waiting for it at most timeout_ms milliseconds. after below 0: any version.
+// timeout_ms below 0: for ever, or until the producer ends.
+//
+// Errors: TIMEOUT; PRODUCER_GONE if nobody will publish it; else as stillframe_newest.
+stillframe_status stillframe_next_after(stillframe_observer *observer,
+                                        int64_t after,
+                                        int64_t timeout_ms,
+                                        stillframe_snapshot **snapshot);
+
+// Holds the newest version above after, skipping those in between; waits as stillframe_next_after does.
+//
+// Errors: as stillframe_next_after.
+stillframe_status stillframe_newest_after(stillframe_observer *observer,
+                                          int64_t after,
+                                          int64_t timeout_ms,
+                                          stillframe_snapshot **snapshot);
+
+// Waits, as stillframe_next_after does, until the newest version is above after, without holding it. version: its number.
+//
+// Errors: as stillframe_next_after.
+stillframe_status stillframe_wait_newer(stillframe_observer *observer,
+                                        int64_t after,
+                                        int64_t timeout_ms,
+                                        uint64_t *version);
+
+// The versions that exist, ascending. out: filled with the first capacity of them; NULL if capacity is 0. count: all that
+// there are.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_versions(stillframe_observer *observer,
+                                      stillframe_version_info *out,
+                                      size_t capacity,
+                                      size_t *count);
+
+// Ends a hold. All pointers that came from the snapshot dangle. NULL is nothing to do.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_release(stillframe_snapshot *snapshot);
+
+// What a snapshot is of.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_describe(stillframe_snapshot *snapshot,
+                                      stillframe_snapshot_info *info);
+
+// The variable of this index, in the order of their declaration.
+//
+// Errors: BAD_ARGUMENT if there are not so many; BAD_HANDLE; FORKED.
+stillframe_status stillframe_variable_at(stillframe_snapshot *snapshot,
+                                         size_t index,
+                                         stillframe_variable *variable);
+
+// The variable of this name.
+//
+// Errors: UNKNOWN_VARIABLE; BAD_HANDLE; FORKED.
+stillframe_status stillframe_variable_named(stillframe_snapshot *snapshot,
+                                            const char *name,
+                                            stillframe_variable *variable);
+
+// The attribute of this index, in the order of their names. variable: whose it is; NULL: the version's. Texts live as long
+// as the snapshot.
+//
+// Errors: BAD_ARGUMENT if there are not so many; UNKNOWN_VARIABLE; BAD_HANDLE; FORKED.
+stillframe_status stillframe_attribute_at(stillframe_snapshot *snapshot,
+                                          const char *variable,
+                                          size_t index,
+                                          stillframe_attribute *attribute);
+
+// The attribute of this name, else as stillframe_attribute_at.
+//
+// Errors: UNKNOWN_ATTRIBUTE; UNKNOWN_VARIABLE; BAD_HANDLE; FORKED.
+stillframe_status stillframe_attribute_named(stillframe_snapshot *snapshot,
+                                             const char *variable,
+                                             const char *name,
+                                             stillframe_attribute *attribute);
+
+// All bytes of a variable at neighbouring addresses, read-only: writing there is a signal. They stay until the snapshot is
+// released. The first call for a variable maps it if its pages lie in several pieces; nothing is copied unless there are
+// very many.
+//
+// data: never NULL, also if there are no bytes. bytes: may be NULL.
+//
+// Errors: UNKNOWN_VARIABLE; NO_MAPPINGS if it cannot be mapped; CORRUPT; BAD_HANDLE; FORKED.
+stillframe_status stillframe_view(stillframe_snapshot *snapshot,
+                                  const char *variable,
+                                  const void **data,
+                                  size_t *bytes);
+
+// Copies bytes of a variable, from offset on.
+//
+// Errors: UNKNOWN_VARIABLE; OUT_OF_RANGE; CORRUPT; BAD_HANDLE; FORKED.
+stillframe_status stillframe_read(stillframe_snapshot *snapshot,
+                                  const char *variable,
+                                  size_t offset,
+                                  void *out,
+                                  size_t bytes);
+
+// Walks over a range of a variable's bytes in pieces as they lie in memory, ascending, without mapping anything for this
+// version. Pieces stay where they are until the snapshot is released.
+//
+// visitor: called with context for each piece, with its offset in the variable.
+//
+// Errors: UNKNOWN_VARIABLE; OUT_OF_RANGE; CORRUPT; BAD_HANDLE; FORKED.
+stillframe_status stillframe_chunks(stillframe_snapshot *snapshot,
+                                    const char *variable,
+                                    size_t offset,
+                                    size_t bytes,
+                                    stillframe_chunk_visitor visitor,
+                                    void *context);
+
+// Walks over the ranges of a variable's bytes, ascending and apart, that may differ from an older snapshot of the same
+// region. It is everything if the variable moved, was resized, or was not there.
+//
+// Errors: UNKNOWN_VARIABLE; DIFFERENT_REGIONS; BAD_HANDLE; FORKED.
+stillframe_status stillframe_changed(stillframe_snapshot *snapshot,
+                                     stillframe_snapshot *older,
+                                     const char *variable,
+                                     stillframe_range_visitor visitor,
+                                     void *context);
+
+// Walks over the regions of a directory, by name. dir: NULL for the default. A directory that is not there has no regions.
+//
+// Errors: those of the environment if the directory cannot be read.
+stillframe_status stillframe_list(const char *dir,
+                                  stillframe_region_visitor visitor,
+                                  void *context);
+
+// Removes the files of a region. Observers keep what they hold. force: also if its producer lives, who then goes on into
+// files that nobody can open. freed_bytes: memory given back, less what observers still hold; may be NULL.
+//
+// Errors: NO_REGION; IN_USE while the producer lives, without force; those of the environment.
+stillframe_status stillframe_remove_region(const char *dir,
+                                           const char *name,
+                                           bool force,
+                                           uint64_t *freed_bytes);
+
+// Removes the regions of a directory whose producers are gone and that nobody holds. removed: how many; may be NULL.
+//
+// Errors: those of the environment if the directory cannot be read. Regions that cannot be removed stay and are not counted.
+stillframe_status stillframe_collect(const char *dir,
+                                     uint32_t *removed);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* STILLFRAME_H */

@@ -1,0 +1,263 @@
+//! Handles: numbers in the shape of pointers, looked up in a table each time.
+//!
+//! A handle is never an address, so one that is NULL, has ended, or never was one is told apart without touching memory. A
+//! look-up takes no lock but that of what the handle stands for, so that a thread that dies or forks inside another call
+//! keeps nobody else from theirs. From the highest bit down: 1, which no address of a program has; 3 bits of kind; 32 of
+//! generation, odd while the handle lives; 28 of index.
+
+use crate::call::Failure;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+const MARK: u64 = 1 << 63;
+const KIND_SHIFT: u32 = 60;
+const GENERATION_SHIFT: u32 = 28;
+const INDEX_MASK: u64 = (1 << GENERATION_SHIFT) - 1;
+
+const _: () = assert!(usize::BITS == 64, "a handle needs the bits of a pointer of 64");
+
+/// What a handle stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Region = 1,
+    Loan,
+    Kept,
+    Observer,
+    Snapshot,
+    Group,
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Kind::Region => "region",
+            Kind::Loan => "loan",
+            Kind::Kept => "kept memory",
+            Kind::Observer => "observer",
+            Kind::Snapshot => "snapshot",
+            Kind::Group => "group",
+        })
+    }
+}
+
+/// What was given for a handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Got {
+    Null,
+    /// It was a handle of the right kind.
+    Ended,
+    /// A handle of another kind, that may have ended.
+    Other(Kind),
+    /// Something else.
+    Foreign(u64),
+}
+
+/// Something that C programs have handles of.
+pub trait Handled: Send + Sized + 'static {
+    /// The type that a handle pretends to point to.
+    type Opaque;
+    const KIND: Kind;
+    fn table() -> &'static Table<Self>;
+}
+
+struct Slot<T> {
+    generation: AtomicU32,
+    /// The number of the process, counted in forks, that made the handle.
+    birth: AtomicU32,
+    /// Index of the next free slot plus 1.
+    next_free: AtomicU32,
+    value: Mutex<Option<T>>,
+}
+
+impl<T> Slot<T> {
+    fn new() -> Slot<T> {
+        Slot {
+            generation: AtomicU32::new(0),
+            birth: AtomicU32::new(0),
+            next_free: AtomicU32::new(0),
+            value: Mutex::new(None),
+        }
+    }
+}
+
+/// Slots of the first chunk; each further one has twice as many.
+const FIRST: usize = 64;
+const CHUNKS: usize = 22;
+
+/// All handles of a kind.
+pub struct Table<T> {
+    /// Chunks stay for ever, so that a look-up needs no protection.
+    chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
+    /// Slots that were ever in use.
+    used: AtomicU32,
+    /// Index of the first free slot plus 1, below a count of changes that keeps a late exchange from succeeding.
+    free: AtomicU64,
+}
+
+impl<T> Table<T> {
+    pub const fn new() -> Table<T> {
+        Table { chunks: [const { OnceLock::new() }; CHUNKS], used: AtomicU32::new(0), free: AtomicU64::new(0) }
+    }
+
+    fn place(index: usize) -> (usize, usize) {
+        let chunk = ((index + FIRST) / FIRST).ilog2() as usize;
+        (chunk, index + FIRST - (FIRST << chunk))
+    }
+
+    fn slot(&self, index: usize) -> Option<&Slot<T>> {
+        let (chunk, offset) = Self::place(index);
+        self.chunks.get(chunk)?.get()?.get(offset)
+    }
+
+    fn take_free(&self) -> Option<usize> {
+        loop {
+            let free = self.free.load(Ordering::Acquire);
+            let index = (free as u32).checked_sub(1)? as usize;
+            let next = self.slot(index)?.next_free.load(Ordering::Relaxed);
+            let new = (free >> 32).wrapping_add(1) << 32 | u64::from(next);
+            if self.free.compare_exchange(free, new, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return Some(index);
+            }
+        }
+    }
+
+    fn give_free(&self, index: usize, slot: &Slot<T>) {
+        loop {
+            let free = self.free.load(Ordering::Acquire);
+            slot.next_free.store(free as u32, Ordering::Relaxed);
+            let new = (free >> 32).wrapping_add(1) << 32 | (index as u64 + 1);
+            if self.free.compare_exchange(free, new, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return;
+            }
+        }
+    }
+
+    fn take_fresh(&self) -> usize {
+        let index = self.used.fetch_add(1, Ordering::Relaxed) as usize;
+        let (chunk, _) = Self::place(index);
+        self.chunks[chunk].get_or_init(|| (0..FIRST << chunk).map(|_| Slot::new()).collect());
+        index
+    }
+}
+
+thread_local! {
+    /// The handles that this thread is using right now, one within the other: a signal handler that gets at one of them
+    /// must not wait for what it interrupted.
+    static ENTERED: [Cell<u64>; 8] = const { [const { Cell::new(0) }; 8] };
+}
+
+/// A handle in use by this thread.
+struct Entered(usize);
+
+impl Entered {
+    fn enter(handle: u64) -> Option<Entered> {
+        ENTERED.with(|entered| {
+            if entered.iter().any(|other| other.get() == handle) {
+                return None;
+            }
+            let free = entered.iter().position(|place| place.get() == 0)?;
+            entered[free].set(handle);
+            Some(Entered(free))
+        })
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        ENTERED.with(|entered| entered[self.0].set(0));
+    }
+}
+
+/// Makes a handle of a value.
+pub fn insert<T: Handled>(value: T) -> *mut T::Opaque {
+    let table = T::table();
+    let index = table.take_free().unwrap_or_else(|| table.take_fresh());
+    let Some(slot) = table.slot(index) else { unreachable!("a slot that was taken exists") };
+    let mut place = slot.value.lock().unwrap_or_else(|poison| {
+        slot.value.clear_poison();
+        poison.into_inner()
+    });
+    *place = Some(value);
+    slot.birth.store(engine::fork_generation(), Ordering::Relaxed);
+    let generation = slot.generation.fetch_add(1, Ordering::Release).wrapping_add(1);
+    let bits = MARK | (T::KIND as u64) << KIND_SHIFT | u64::from(generation) << GENERATION_SHIFT | index as u64;
+    bits as usize as *mut T::Opaque
+}
+
+/// Finds the slot of a handle and has it to itself.
+fn enter<T: Handled, R>(
+    handle: *mut T::Opaque,
+    work: impl FnOnce(usize, &Slot<T>, MutexGuard<'_, Option<T>>) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    let kind = T::KIND;
+    let fail = |got| Err(Failure::Handle { kind, got });
+    let bits = handle as usize as u64;
+    if bits == 0 {
+        return fail(Got::Null);
+    }
+    let kinds = [Kind::Region, Kind::Loan, Kind::Kept, Kind::Observer, Kind::Snapshot, Kind::Group];
+    let found = kinds.into_iter().find(|kind| bits >> KIND_SHIFT == (MARK >> KIND_SHIFT | *kind as u64));
+    match found {
+        Some(found) if found == kind => {}
+        Some(other) => return fail(Got::Other(other)),
+        None => return fail(Got::Foreign(bits)),
+    }
+    let index = (bits & INDEX_MASK) as usize;
+    let generation = (bits >> GENERATION_SHIFT) as u32;
+    let Some(slot) = T::table().slot(index) else { return fail(Got::Foreign(bits)) };
+    if slot.generation.load(Ordering::Acquire) != generation {
+        return fail(Got::Ended);
+    }
+    if slot.birth.load(Ordering::Relaxed) != engine::fork_generation() {
+        return Err(Failure::Forked { kind });
+    }
+    // Before the lock, so that there is no instant in which a signal handler would wait for this very thread.
+    let Some(_entered) = Entered::enter(bits) else { return Err(Failure::Busy { kind }) };
+    let value = slot.value.lock().unwrap_or_else(|poison| poison.into_inner());
+    // It may have ended while this call waited for another thread's.
+    if slot.generation.load(Ordering::Acquire) != generation {
+        return fail(Got::Ended);
+    }
+    work(index, slot, value)
+}
+
+/// Works with what a handle stands for. Other threads wait meanwhile.
+pub fn with<T: Handled, R>(
+    handle: *mut T::Opaque,
+    work: impl FnOnce(&mut T) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    enter::<T, R>(handle, |_, slot, mut value| {
+        if slot.value.is_poisoned() {
+            let text = format!("an earlier call with this {} failed that way; it can only be given up", T::KIND);
+            return Err(Failure::Panic(text));
+        }
+        match value.as_mut() {
+            Some(value) => work(value),
+            None => Err(Failure::Handle { kind: T::KIND, got: Got::Ended }),
+        }
+    })
+}
+
+/// Ends a handle, and hands out what it stood for.
+pub fn remove<T: Handled>(handle: *mut T::Opaque) -> Result<T, Failure> {
+    enter::<T, T>(handle, |index, slot, mut guard| {
+        let value = guard.take().ok_or(Failure::Handle { kind: T::KIND, got: Got::Ended })?;
+        slot.generation.fetch_add(1, Ordering::Release);
+        drop(guard);
+        T::table().give_free(index, slot);
+        Ok(value)
+    })
+}
+
+/// As [`remove`], for functions to whom NULL is nothing to do.
+pub fn remove_or_null<T: Handled>(handle: *mut T::Opaque) -> Result<Option<T>, Failure> {
+    if handle.is_null() { Ok(None) } else { remove(handle).map(Some) }
+}
+
+/// Whether a handle is that of something that has not ended.
+pub fn is_living<T: Handled>(handle: *mut T::Opaque) -> bool {
+    let bits = handle as usize as u64;
+    let slot = T::table().slot((bits & INDEX_MASK) as usize);
+    slot.is_some_and(|slot| slot.generation.load(Ordering::Acquire) == (bits >> GENERATION_SHIFT) as u32)
+}

@@ -1,0 +1,138 @@
+//! Looking after regions.
+//!
+//! # Safety
+//! Nothing here touches memory; the names of exported functions are this library's own.
+#![allow(unsafe_code)]
+
+use crate::attribute::c_text;
+use crate::call::{Call, Failure, run};
+use crate::status::stillframe_status;
+use engine::inspect::{self, RegionInfo, State};
+use std::ffi::{c_char, c_void};
+use std::path::PathBuf;
+
+/// Whether a region has a producer.
+#[repr(C)]
+pub enum stillframe_state {
+    /// Its producer lives.
+    STILLFRAME_LIVE = 0,
+    /// Its producer is gone; the next one of the name takes it over.
+    STILLFRAME_DEAD = 1,
+    /// It was never finished.
+    STILLFRAME_INCOMPLETE = 2,
+    /// It cannot be read; the member problem says why.
+    STILLFRAME_UNREADABLE = 3,
+}
+use stillframe_state::*;
+
+/// What can be said of a region from outside. Texts live until the visitor returns.
+#[repr(C)]
+pub struct stillframe_region_info {
+    pub name: *const c_char,
+    /// A number of stillframe_state.
+    pub state: u32,
+    /// What the last producer wrote as its process number.
+    pub pid: u32,
+    /// 1 if there is a version, else 0.
+    pub has_version: u32,
+    /// Versions kept though nobody holds them.
+    pub keep: u32,
+    /// The newest version.
+    pub newest: u64,
+    /// Bytes of memory behind all files of the region.
+    pub allocated_bytes: u64,
+    /// Most bytes that versions may take; 0: no bound.
+    pub bound_bytes: u64,
+    /// Versions published.
+    pub published: u64,
+    /// Publishes left out.
+    pub skipped: u64,
+    /// Of an unreadable region, else "".
+    pub problem: *const c_char,
+    /// 0.
+    pub reserved: [u64; 4],
+}
+
+/// Gets a region; false ends the walk. It may call functions of this library, but must neither throw nor longjmp.
+pub type stillframe_region_visitor =
+    Option<extern "C" fn(context: *mut c_void, info: *const stillframe_region_info) -> bool>;
+
+fn directory(call: &Call, dir: *const c_char) -> Result<PathBuf, Failure> {
+    Ok(call.text_or_null("dir", dir)?.map_or_else(inspect::root, PathBuf::from))
+}
+
+fn visit(info: &RegionInfo, see: impl FnOnce(*const stillframe_region_info) -> bool) -> bool {
+    let name = c_text(&info.name);
+    let (state, problem) = match &info.state {
+        State::Live => (STILLFRAME_LIVE, ""),
+        State::Dead => (STILLFRAME_DEAD, ""),
+        State::Incomplete => (STILLFRAME_INCOMPLETE, ""),
+        State::Unreadable(why) => (STILLFRAME_UNREADABLE, why.as_str()),
+    };
+    let problem = c_text(problem);
+    see(&stillframe_region_info {
+        name: name.as_ptr(),
+        state: state as u32,
+        pid: info.producer_pid,
+        has_version: u32::from(info.newest.is_some()),
+        keep: info.keep,
+        newest: info.newest.unwrap_or(0),
+        allocated_bytes: info.allocated_bytes,
+        bound_bytes: info.bound_bytes.unwrap_or(0),
+        published: info.published,
+        skipped: info.skipped,
+        problem: problem.as_ptr(),
+        reserved: [0; 4],
+    })
+}
+
+/// Walks over the regions of a directory, by name. dir: NULL for the default. A directory that is not there has no regions.
+///
+/// Errors: those of the environment if the directory cannot be read.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_list(
+    dir: *const c_char,
+    visitor: stillframe_region_visitor,
+    context: *mut c_void,
+) -> stillframe_status {
+    run("stillframe_list", |call| {
+        let see = visitor.ok_or_else(|| Failure::argument("visitor", "it is NULL"))?;
+        for info in inspect::regions(&directory(call, dir)?)? {
+            if !visit(&info, |info| see(context, info)) {
+                break;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Removes the files of a region. Observers keep what they hold. force: also if its producer lives, who then goes on into
+/// files that nobody can open. freed_bytes: memory given back, less what observers still hold; may be NULL.
+///
+/// Errors: NO_REGION; IN_USE while the producer lives, without force; those of the environment.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_remove_region(
+    dir: *const c_char,
+    name: *const c_char,
+    force: bool,
+    freed_bytes: *mut u64,
+) -> stillframe_status {
+    run("stillframe_remove_region", |call| {
+        let out = call.out_or_null("freed_bytes", freed_bytes)?;
+        out.put(inspect::remove(&directory(call, dir)?, call.text("name", name)?, force)?.bytes);
+        Ok(())
+    })
+}
+
+/// Removes the regions of a directory whose producers are gone and that nobody holds. removed: how many; may be NULL.
+///
+/// Errors: those of the environment if the directory cannot be read. Regions that cannot be removed stay and are not counted.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_collect(dir: *const c_char, removed: *mut u32) -> stillframe_status {
+    run("stillframe_collect", |call| {
+        let out = call.out_or_null("removed", removed)?;
+        let done = inspect::collect(&directory(call, dir)?)?;
+        out.put(done.iter().filter(|(_, result)| result.is_ok()).count() as u32);
+        Ok(())
+    })
+}

@@ -1,0 +1,25 @@
+//! Stillframe's C interface.
+//!
+//! The header `include/stillframe.h` is generated from this crate, with what stands here before each type and function:
+//! that text is written for C programmers. Rust programs use the crate `stillframe` itself.
+#![allow(non_camel_case_types)]
+
+mod call;
+mod handle;
+
+// In the order in which a reader of the header should meet them.
+mod status;
+
+mod region;
+
+mod variable;
+
+mod loan;
+
+mod observer;
+
+mod snapshot;
+
+mod attribute;
+
+mod inspect;

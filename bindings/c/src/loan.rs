@@ -1,0 +1,83 @@
+//! Loans: memory of the next version, written in place.
+//!
+//! # Safety
+//! Nothing here touches memory; the names of exported functions are this library's own.
+#![allow(unsafe_code)]
+
+use crate::call::{Failure, run};
+use crate::handle::{self, Got, Handled, Kind, Table};
+use crate::region::{Producer, stillframe_region};
+use crate::status::stillframe_status;
+use engine::LoanBytes;
+use std::ffi::c_void;
+
+/// Memory that was lent for the next version of a loaned variable.
+pub struct stillframe_loan(());
+
+struct Lent {
+    loan: LoanBytes,
+    /// The handle of its region, as a number.
+    region: usize,
+}
+
+impl Handled for Lent {
+    type Opaque = stillframe_loan;
+    const KIND: Kind = Kind::Loan;
+    fn table() -> &'static Table<Lent> {
+        static TABLE: Table<Lent> = Table::new();
+        &TABLE
+    }
+}
+
+/// Lends memory for the next version of a loaned variable, so that nothing has to be copied. What it holds at first is
+/// unspecified: write all of it.
+///
+/// loan: the handle, to be ended by stillframe_loan_submit or stillframe_loan_discard. data, bytes: the memory, on a page
+/// boundary.
+///
+/// Errors: BAD_HANDLE; UNKNOWN_VARIABLE; WRONG_KIND; BOUND, NO_SPACE or NO_SLOT if there is no room by the region's rule.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_loan_begin(
+    region: *mut stillframe_region,
+    variable: u32,
+    loan: *mut *mut stillframe_loan,
+    data: *mut *mut c_void,
+    bytes: *mut usize,
+) -> stillframe_status {
+    run("stillframe_loan_begin", |call| {
+        let out = call.out_handle("loan", loan)?;
+        let data = call.out("data", data)?;
+        let length = call.out_or_null("bytes", bytes)?;
+        let lent = handle::with(region, |producer: &mut Producer| {
+            let id = producer.variables.id(&producer.region, variable)?;
+            Ok(producer.region.loan_bytes(id)?)
+        })?;
+        data.put(lent.ptr().cast());
+        length.put(lent.len());
+        out.put(handle::insert(Lent { loan: lent, region: region as usize }));
+        Ok(())
+    })
+}
+
+/// Hands the memory to the next publish and ends the handle. The memory must not be written from then on: versions show it.
+///
+/// Errors: BAD_HANDLE, also if the region was closed meanwhile, which ends the handle too; FORKED.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_loan_submit(loan: *mut stillframe_loan) -> stillframe_status {
+    run("stillframe_loan_submit", |_| {
+        let Lent { loan, region } = handle::remove::<Lent>(loan)?;
+        if !handle::is_living::<Producer>(region as *mut stillframe_region) {
+            return Err(Failure::Handle { kind: Kind::Region, got: Got::Ended });
+        }
+        loan.submit();
+        Ok(())
+    })
+}
+
+/// Gives the memory back, so that the next version shows what the last one did, and ends the handle. NULL is nothing to do.
+///
+/// Errors: BAD_HANDLE; FORKED.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_loan_discard(loan: *mut stillframe_loan) -> stillframe_status {
+    run("stillframe_loan_discard", |_| handle::remove_or_null::<Lent>(loan).map(drop))
+}

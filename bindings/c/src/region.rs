@@ -1,0 +1,417 @@
+//! Regions: the producer's side.
+//!
+//! # Safety
+//! The engine is told where tracked arrays are. That they are readable and that nobody writes them while a publish runs, the
+//! header asks of its reader. The names of exported functions are this library's own.
+#![allow(unsafe_code)]
+
+use crate::call::{Call, Failure, run};
+use crate::handle::{self, Handled, Kind, Table};
+use crate::status::stillframe_status;
+use crate::variable::{Known, Variables};
+use engine::{Attributes, Outcome, Region, RegionOptions, Rule, Scalar, TrackerKind};
+use std::ffi::{CStr, c_char};
+use std::time::Duration;
+
+/// A region, by its producer. The files it names are observed by others.
+pub struct stillframe_region(());
+
+/// A number of stillframe_rule_code.
+pub type stillframe_rule = u32;
+
+/// What a publish does when there is no room for another version because observers hold old ones.
+#[repr(C)]
+pub enum stillframe_rule_code {
+    /// It waits until an observer lets go.
+    STILLFRAME_WAIT = 0,
+    /// It leaves the version out: what was written is part of the next one.
+    STILLFRAME_SKIP = 1,
+    /// It fails: what was written is part of the next publish.
+    STILLFRAME_FAIL = 2,
+}
+use stillframe_rule_code::*;
+
+/// Bits of the member flags of stillframe_region_options.
+#[repr(C)]
+pub enum stillframe_flag {
+    /// Managed variables do not ask for large pages.
+    STILLFRAME_NO_LARGE_PAGES = 1,
+    /// Managed memory that stays unwritten is not shared with the region's files, and so exists twice.
+    STILLFRAME_NO_DEMOTION = 2,
+}
+use stillframe_flag::*;
+
+/// How a region is made. A member that is 0 or NULL is the default; set all of it to 0 first.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct stillframe_region_options {
+    /// Directory of the regions; NULL: $STILLFRAME_DIR, else /dev/shm/stillframe-<uid>.
+    pub dir: *const c_char,
+    /// Most bytes of memory that the versions may take; 0: what the file system has.
+    pub bound_bytes: u64,
+    /// Longest wait of the rule STILLFRAME_WAIT in milliseconds; 0: no limit.
+    pub wait_ms: u64,
+    /// How written pages are found: "wp_async", "soft_dirty", "private_cow" or "full_copy"; NULL: $STILLFRAME_TRACKER, else
+    /// the best that works.
+    pub tracker: *const c_char,
+    /// A number of stillframe_rule_code.
+    pub rule: stillframe_rule,
+    /// How many of the newest versions stay although nobody holds them; 0: 1.
+    pub keep: u32,
+    /// Threads that copy, the calling one included; 0: as many as there are processors, at most 4.
+    pub threads: u32,
+    /// Access mode of the region's directory; 0: 0700.
+    pub mode: u32,
+    /// Bits of stillframe_flag.
+    pub flags: u32,
+    /// This is rank number rank of a group.
+    pub rank: u32,
+    /// Ranks of the group; 0: this is no part of a group.
+    pub ranks: u32,
+    /// Most versions kept for slower ranks of the group; 0: the default.
+    pub drift: u32,
+    /// 0.
+    pub reserved: [u64; 6],
+}
+
+/// What a publish did.
+#[repr(C)]
+pub struct stillframe_published {
+    /// The number of the version.
+    pub version: u64,
+    /// Pages of 4 KiB that were written since the last publish.
+    pub dirty_pages: u64,
+    /// Pages that were copied.
+    pub copied_pages: u64,
+    /// Pages of all variables.
+    pub total_pages: u64,
+    /// Time it took.
+    pub seconds: f64,
+    /// 1 if the version was left out by the rule STILLFRAME_SKIP, else 0.
+    pub skipped: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// What a region did since this producer made it.
+#[repr(C)]
+pub struct stillframe_statistics {
+    /// Versions published.
+    pub published: u64,
+    /// Publishes left out by the rule.
+    pub skipped: u64,
+    /// Pages found written, over all publishes.
+    pub dirty_pages: u64,
+    /// Pages copied, over all publishes.
+    pub copied_pages: u64,
+    /// Pages of all variables at the last publish.
+    pub total_pages: u64,
+    /// Bytes of memory behind the versions.
+    pub plane_bytes: u64,
+    /// Bytes of memory of managed variables that exist beside the versions, at most.
+    pub working_bytes: u64,
+    /// Time spent in publish.
+    pub publish_seconds: f64,
+    /// 0.
+    pub reserved: [u64; 4],
+}
+
+/// What a handle of a region stands for.
+pub struct Producer {
+    pub region: Region,
+    pub variables: Variables,
+    /// Of the next version.
+    attributes: Attributes,
+}
+
+impl Handled for Producer {
+    type Opaque = stillframe_region;
+    const KIND: Kind = Kind::Region;
+    fn table() -> &'static Table<Producer> {
+        static TABLE: Table<Producer> = Table::new();
+        &TABLE
+    }
+}
+
+fn tracker_name(kind: TrackerKind) -> &'static CStr {
+    match kind {
+        TrackerKind::WpAsync => c"wp_async",
+        TrackerKind::SoftDirty => c"soft_dirty",
+        TrackerKind::PrivateCow => c"private_cow",
+        TrackerKind::FullCopy => c"full_copy",
+    }
+}
+
+fn options(call: &Call, given: *const stillframe_region_options) -> Result<RegionOptions, Failure> {
+    let mut options = Region::options();
+    let Some(given) = call.read("options", given)? else { return Ok(options) };
+    if given.reserved != [0; 6] {
+        return Err(Failure::argument("options.reserved", "it is not 0: set the whole structure to 0 first"));
+    }
+    let known = STILLFRAME_NO_LARGE_PAGES as u32 | STILLFRAME_NO_DEMOTION as u32;
+    if given.flags & !known != 0 {
+        return Err(Failure::argument("options.flags", format!("bits {:#x} have no meaning", given.flags & !known)));
+    }
+    if given.ranks != 0 || given.rank != 0 || given.drift != 0 {
+        return Err(Failure::argument("options.ranks", "this build has no groups"));
+    }
+    if let Some(dir) = call.text_or_null("options.dir", given.dir)? {
+        options = options.dir(dir);
+    }
+    if let Some(tracker) = call.text_or_null("options.tracker", given.tracker)? {
+        options = options.tracker(tracker.parse()?);
+    }
+    let timeout = (given.wait_ms != 0).then(|| Duration::from_millis(given.wait_ms));
+    options = options.rule(match given.rule {
+        rule if rule == STILLFRAME_WAIT as u32 => Rule::Wait { timeout },
+        rule if rule == STILLFRAME_SKIP as u32 => Rule::Skip,
+        rule if rule == STILLFRAME_FAIL as u32 => Rule::Fail,
+        other => return Err(Failure::argument("options.rule", format!("there is no rule {other}"))),
+    });
+    if given.bound_bytes != 0 {
+        options = options.bound_bytes(given.bound_bytes);
+    }
+    if given.keep != 0 {
+        options = options.keep(given.keep as usize);
+    }
+    if given.threads != 0 {
+        options = options.threads(given.threads as usize);
+    }
+    if given.mode != 0 {
+        options = options.mode(given.mode);
+    }
+    let has = |flag: stillframe_flag| given.flags & flag as u32 != 0;
+    Ok(options.large_pages(!has(STILLFRAME_NO_LARGE_PAGES)).demote(!has(STILLFRAME_NO_DEMOTION)))
+}
+
+/// Makes a region, or takes over what a dead producer left under this name: managed and loaned variables that are declared
+/// with the same name, type, order and shape then have the content of its last version.
+///
+/// name: as a file's name, or several with / between them. options: NULL for all defaults. region: the handle; NULL on errors.
+///
+/// Errors: IN_USE if a producer of this name lives; BAD_NAME; BAD_OPTION; NO_TRACKER; CORRUPT if what was left cannot be
+/// taken over; those of the environment.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_create(
+    name: *const c_char,
+    options: *const stillframe_region_options,
+    region: *mut *mut stillframe_region,
+) -> stillframe_status {
+    run("stillframe_create", |call| {
+        let out = call.out_handle("region", region)?;
+        let name = call.text("name", name)?;
+        let region = self::options(call, options)?.create(name)?;
+        let producer = Producer { region, variables: Variables::default(), attributes: Attributes::new() };
+        out.put(handle::insert(producer));
+        Ok(())
+    })
+}
+
+/// Ends the producer. The region's files stay: observers keep what they hold, and the next producer of the name goes on from
+/// the last version. Memory of managed variables and open loans goes, so pointers into it dangle; tracked arrays are the
+/// program's own and stay. NULL is nothing to do. A program that ends without this leaves the same behind.
+///
+/// Errors: BAD_HANDLE; BUSY inside another call with it; FORKED in a child of fork, where nothing happens: the region goes on
+/// in the parent.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_close(region: *mut stillframe_region) -> stillframe_status {
+    run("stillframe_close", |_| match handle::remove_or_null::<Producer>(region)? {
+        Some(producer) => Ok(producer.region.close()?),
+        None => Ok(()),
+    })
+}
+
+/// Ends the producer as stillframe_close does, and removes the region's files. Observers keep what they hold. NULL is nothing
+/// to do.
+///
+/// Errors: as stillframe_close; those of the environment if a file cannot be removed, with the handle ended all the same.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_unlink(region: *mut stillframe_region) -> stillframe_status {
+    run("stillframe_unlink", |_| match handle::remove_or_null::<Producer>(region)? {
+        Some(producer) => Ok(producer.region.unlink()?),
+        None => Ok(()),
+    })
+}
+
+fn put_version(call: &Call, number: Option<u64>, found: *mut bool, version: *mut u64) -> Result<(), Failure> {
+    let version = call.out_or_null("version", version)?;
+    call.out("found", found)?.put(number.is_some());
+    version.put(number.unwrap_or(0));
+    Ok(())
+}
+
+/// The version that was taken over from a dead producer. found: whether there was one. version: its number, else 0; may be
+/// NULL.
+///
+/// Errors: BAD_HANDLE.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_recovered(
+    region: *mut stillframe_region,
+    found: *mut bool,
+    version: *mut u64,
+) -> stillframe_status {
+    run("stillframe_recovered", |call| {
+        let number = handle::with(region, |producer: &mut Producer| Ok(producer.region.recovered()))?;
+        put_version(call, number, found, version)
+    })
+}
+
+/// The newest version, a recovered one included. found: whether there is one. version: its number, else 0; may be NULL.
+///
+/// Errors: BAD_HANDLE.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_newest_published(
+    region: *mut stillframe_region,
+    found: *mut bool,
+    version: *mut u64,
+) -> stillframe_status {
+    run("stillframe_newest_published", |call| {
+        let number = handle::with(region, |producer: &mut Producer| Ok(producer.region.newest()))?;
+        put_version(call, number, found, version)
+    })
+}
+
+/// The name of the tracker in use. It stays for ever.
+///
+/// Errors: BAD_HANDLE.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_tracker(region: *mut stillframe_region, name: *mut *const c_char) -> stillframe_status {
+    run("stillframe_tracker", |call| {
+        let out = call.out("name", name)?;
+        out.put(handle::with(region, |producer: &mut Producer| Ok(tracker_name(producer.region.tracker())))?.as_ptr());
+        Ok(())
+    })
+}
+
+/// What the region did since it was made.
+///
+/// Errors: BAD_HANDLE.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_statistics_of(
+    region: *mut stillframe_region,
+    statistics: *mut stillframe_statistics,
+) -> stillframe_status {
+    run("stillframe_statistics_of", |call| {
+        let out = call.out("statistics", statistics)?;
+        let found = handle::with(region, |producer: &mut Producer| Ok(producer.region.statistics()))?;
+        out.put(stillframe_statistics {
+            published: found.published,
+            skipped: found.skipped,
+            dirty_pages: found.dirty_pages,
+            copied_pages: found.copied_pages,
+            total_pages: found.total_pages,
+            plane_bytes: found.plane_bytes,
+            working_bytes: found.working_bytes,
+            publish_seconds: found.publish_time.as_secs_f64(),
+            reserved: [0; 4],
+        });
+        Ok(())
+    })
+}
+
+fn set(region: *mut stillframe_region, name: &str, value: Scalar) -> Result<(), Failure> {
+    handle::with(region, |producer: &mut Producer| {
+        match producer.attributes.get_mut(name) {
+            Some(known) => *known = value,
+            None => drop(producer.attributes.insert(name.to_string(), value)),
+        }
+        Ok(())
+    })
+}
+
+/// Sets an attribute of the next version, and of that one only.
+///
+/// Errors: BAD_HANDLE; BAD_ARGUMENT.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_set_bool(
+    region: *mut stillframe_region,
+    name: *const c_char,
+    value: bool,
+) -> stillframe_status {
+    run("stillframe_set_bool", |call| set(region, call.text("name", name)?, Scalar::Bool(value)))
+}
+
+/// Sets an attribute of the next version, and of that one only.
+///
+/// Errors: as stillframe_set_bool.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_set_int(
+    region: *mut stillframe_region,
+    name: *const c_char,
+    value: i64,
+) -> stillframe_status {
+    run("stillframe_set_int", |call| set(region, call.text("name", name)?, Scalar::Int(value)))
+}
+
+/// Sets an attribute of the next version, and of that one only.
+///
+/// Errors: as stillframe_set_bool.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_set_float(
+    region: *mut stillframe_region,
+    name: *const c_char,
+    value: f64,
+) -> stillframe_status {
+    run("stillframe_set_float", |call| set(region, call.text("name", name)?, Scalar::Float(value)))
+}
+
+/// Sets an attribute of the next version, and of that one only. The text is copied.
+///
+/// Errors: as stillframe_set_bool.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_set_text(
+    region: *mut stillframe_region,
+    name: *const c_char,
+    value: *const c_char,
+) -> stillframe_status {
+    run("stillframe_set_text", |call| {
+        set(region, call.text("name", name)?, Scalar::Text(call.text("value", value)?.to_string()))
+    })
+}
+
+/// Publishes a version: observers see all variables as they are now. Pages that were not written since the last publish are
+/// not copied. On return all variables may be written again.
+///
+/// version: above that of the last publish. published: what was done; may be NULL.
+///
+/// Errors, after which nothing was published, what was written is part of the next publish, and attributes that were set
+/// are kept for it: NOT_INCREASING; NO_MEMORY_THERE if a tracked array was freed; BOUND, NO_SPACE or NO_SLOT if there is no
+/// room by the region's rule; FORKED; BUSY.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_publish(
+    region: *mut stillframe_region,
+    version: u64,
+    published: *mut stillframe_published,
+) -> stillframe_status {
+    run("stillframe_publish", |call| {
+        let out = call.out_or_null("published", published)?;
+        let done = handle::with(region, |Producer { region, variables, attributes }| {
+            let mut publication = region.publish(version);
+            for Known { id, place, .. } in variables.tracked() {
+                if let Some(place) = place {
+                    // SAFETY: the header asks that the array is where it was said to be, and that nobody writes it now.
+                    publication = unsafe {
+                        let address = place.address as *const u8;
+                        publication.tracked_raw(*id, address, place.bytes, &place.shape, place.order)
+                    };
+                }
+            }
+            for (name, value) in &*attributes {
+                publication = publication.attr(name, value.clone());
+            }
+            let done = publication.commit()?;
+            attributes.clear();
+            Ok(done)
+        })?;
+        out.put(stillframe_published {
+            version: done.version,
+            dirty_pages: done.dirty_pages,
+            copied_pages: done.copied_pages,
+            total_pages: done.total_pages,
+            seconds: done.duration.as_secs_f64(),
+            skipped: u32::from(done.outcome == Outcome::Skipped),
+            reserved: 0,
+        });
+        Ok(())
+    })
+}

@@ -1,0 +1,171 @@
+//! The numbers that functions return.
+//!
+//! # Safety
+//! Nothing here touches memory; the names of exported functions are this library's own.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char};
+
+/// What a function returns: a number of stillframe_status_code.
+pub type stillframe_status = i32;
+
+/// All numbers, for ever. 1 to 99: the program asked for something that makes no sense. 100 to 199: the machine, its limits
+/// or another process are in the way. 200 to 299: shared files are damaged. 300: a defect of Stillframe.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum stillframe_status_code {
+    /// All went well.
+    STILLFRAME_OK = 0,
+    /// A handle that is NULL, has ended, is of another kind, or is none at all.
+    STILLFRAME_BAD_HANDLE = 1,
+    /// An argument that cannot be: NULL, no UTF-8, a number that has no meaning.
+    STILLFRAME_BAD_ARGUMENT = 2,
+    /// The same thread is inside another call with this handle, as in a signal handler.
+    STILLFRAME_BUSY = 3,
+    /// A name that cannot be a region's or a variable's.
+    STILLFRAME_BAD_NAME = 10,
+    /// An option with a value that makes no sense.
+    STILLFRAME_BAD_OPTION = 11,
+    /// The version is not above the newest one.
+    STILLFRAME_NOT_INCREASING = 12,
+    /// The region, or the version, has no such variable.
+    STILLFRAME_UNKNOWN_VARIABLE = 13,
+    /// The region has a variable of this name.
+    STILLFRAME_VARIABLE_EXISTS = 14,
+    /// The elements are of another type.
+    STILLFRAME_WRONG_DTYPE = 15,
+    /// A shape that does not fit.
+    STILLFRAME_WRONG_SHAPE = 16,
+    /// The call is for another kind of variable.
+    STILLFRAME_WRONG_KIND = 17,
+    /// A range that reaches past the end of the variable.
+    STILLFRAME_OUT_OF_RANGE = 18,
+    /// The snapshots are of different regions.
+    STILLFRAME_DIFFERENT_REGIONS = 19,
+    /// The handle was made before fork(2), by the parent.
+    STILLFRAME_FORKED = 20,
+    /// A tracked array is not there any more: its memory is not mapped.
+    STILLFRAME_NO_MEMORY_THERE = 21,
+    /// There is no attribute of this name.
+    STILLFRAME_UNKNOWN_ATTRIBUTE = 22,
+    /// The name is that of a group: open it as one, or one of its ranks.
+    STILLFRAME_IS_GROUP = 23,
+    /// The name is that of a region, not of a group.
+    STILLFRAME_NOT_GROUP = 24,
+    /// An array whose elements do not follow each other in memory. For bindings of other languages.
+    STILLFRAME_NOT_CONTIGUOUS = 25,
+    /// The region has a living producer.
+    STILLFRAME_IN_USE = 100,
+    /// There is no such region.
+    STILLFRAME_NO_REGION = 101,
+    /// The region is another user's, who does not share it.
+    STILLFRAME_DENIED = 102,
+    /// Nothing was published yet.
+    STILLFRAME_NO_VERSION = 103,
+    /// The version is not, or no longer, there.
+    STILLFRAME_VERSION_GONE = 104,
+    /// Nothing happened in time.
+    STILLFRAME_TIMEOUT = 105,
+    /// The producer ended, so nobody will publish what is waited for.
+    STILLFRAME_PRODUCER_GONE = 106,
+    /// The file system is full.
+    STILLFRAME_NO_SPACE = 107,
+    /// The region's own bound is reached.
+    STILLFRAME_BOUND = 108,
+    /// All versions that a region can have are held by observers.
+    STILLFRAME_NO_SLOT = 109,
+    /// The process has no memory mappings left.
+    STILLFRAME_NO_MAPPINGS = 110,
+    /// The process or the machine has no file descriptors left.
+    STILLFRAME_NO_FILES = 111,
+    /// The system's pages are not of 4 KiB.
+    STILLFRAME_FOREIGN_PAGES = 112,
+    /// The tracker asked for does not work here.
+    STILLFRAME_NO_TRACKER = 113,
+    /// Any other system call that failed.
+    STILLFRAME_SYSTEM = 114,
+    /// A rank of a group has not begun, or has no version.
+    STILLFRAME_RANK_MISSING = 115,
+    /// A rank of a group is gone, and what is waited for needs it.
+    STILLFRAME_RANK_GONE = 116,
+    /// No version exists on all ranks of a group.
+    STILLFRAME_NO_COMMON_VERSION = 117,
+    /// A shared file is damaged.
+    STILLFRAME_CORRUPT = 200,
+    /// A defect of Stillframe, caught before it could do more harm. Please report its text.
+    STILLFRAME_INTERNAL = 300,
+}
+
+pub use stillframe_status_code::*;
+
+macro_rules! names {
+    ($($name:literal => $code:ident),* $(,)?) => {
+        fn name(status: stillframe_status) -> &'static CStr {
+            $(if status == $code as stillframe_status { return $name; })*
+            c"?"
+        }
+    };
+}
+names! {
+    c"OK" => STILLFRAME_OK,
+    c"BAD_HANDLE" => STILLFRAME_BAD_HANDLE,
+    c"BAD_ARGUMENT" => STILLFRAME_BAD_ARGUMENT,
+    c"BUSY" => STILLFRAME_BUSY,
+    c"BAD_NAME" => STILLFRAME_BAD_NAME,
+    c"BAD_OPTION" => STILLFRAME_BAD_OPTION,
+    c"NOT_INCREASING" => STILLFRAME_NOT_INCREASING,
+    c"UNKNOWN_VARIABLE" => STILLFRAME_UNKNOWN_VARIABLE,
+    c"VARIABLE_EXISTS" => STILLFRAME_VARIABLE_EXISTS,
+    c"WRONG_DTYPE" => STILLFRAME_WRONG_DTYPE,
+    c"WRONG_SHAPE" => STILLFRAME_WRONG_SHAPE,
+    c"WRONG_KIND" => STILLFRAME_WRONG_KIND,
+    c"OUT_OF_RANGE" => STILLFRAME_OUT_OF_RANGE,
+    c"DIFFERENT_REGIONS" => STILLFRAME_DIFFERENT_REGIONS,
+    c"FORKED" => STILLFRAME_FORKED,
+    c"NO_MEMORY_THERE" => STILLFRAME_NO_MEMORY_THERE,
+    c"UNKNOWN_ATTRIBUTE" => STILLFRAME_UNKNOWN_ATTRIBUTE,
+    c"IS_GROUP" => STILLFRAME_IS_GROUP,
+    c"NOT_GROUP" => STILLFRAME_NOT_GROUP,
+    c"NOT_CONTIGUOUS" => STILLFRAME_NOT_CONTIGUOUS,
+    c"IN_USE" => STILLFRAME_IN_USE,
+    c"NO_REGION" => STILLFRAME_NO_REGION,
+    c"DENIED" => STILLFRAME_DENIED,
+    c"NO_VERSION" => STILLFRAME_NO_VERSION,
+    c"VERSION_GONE" => STILLFRAME_VERSION_GONE,
+    c"TIMEOUT" => STILLFRAME_TIMEOUT,
+    c"PRODUCER_GONE" => STILLFRAME_PRODUCER_GONE,
+    c"NO_SPACE" => STILLFRAME_NO_SPACE,
+    c"BOUND" => STILLFRAME_BOUND,
+    c"NO_SLOT" => STILLFRAME_NO_SLOT,
+    c"NO_MAPPINGS" => STILLFRAME_NO_MAPPINGS,
+    c"NO_FILES" => STILLFRAME_NO_FILES,
+    c"FOREIGN_PAGES" => STILLFRAME_FOREIGN_PAGES,
+    c"NO_TRACKER" => STILLFRAME_NO_TRACKER,
+    c"SYSTEM" => STILLFRAME_SYSTEM,
+    c"RANK_MISSING" => STILLFRAME_RANK_MISSING,
+    c"RANK_GONE" => STILLFRAME_RANK_GONE,
+    c"NO_COMMON_VERSION" => STILLFRAME_NO_COMMON_VERSION,
+    c"CORRUPT" => STILLFRAME_CORRUPT,
+    c"INTERNAL" => STILLFRAME_INTERNAL,
+}
+
+/// What this thread's last failed call had to say: what happened, where, and what to do next. "" if none failed.
+///
+/// It stays as it is until the next call of this thread that fails; texts are cut at 2 KiB.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_error_text() -> *const c_char {
+    crate::call::error_text()
+}
+
+/// The name of a status without its prefix, such as "NOT_INCREASING"; "?" if it has none.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_status_name(status: stillframe_status) -> *const c_char {
+    name(status).as_ptr()
+}
+
+/// The version of this library, such as "0.1.0".
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_library_version() -> *const c_char {
+    const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
+    VERSION.as_ptr().cast()
+}

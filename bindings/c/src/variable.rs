@@ -1,0 +1,453 @@
+//! Variables of a region.
+//!
+//! # Safety
+//! Nothing here touches memory; the names of exported functions are this library's own.
+#![allow(unsafe_code)]
+
+use crate::attribute::{self, stillframe_attribute};
+use crate::call::{Call, Failure, Out, run};
+use crate::handle::{self, Handled, Kind, Table};
+use crate::region::{Producer, stillframe_region};
+use crate::status::stillframe_status;
+use engine::{DType, Declaration, Error, KeptMemory, Order, Region, VariableId};
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_void};
+
+/// A number of stillframe_kind_code.
+pub type stillframe_kind = u32;
+
+/// Who owns the memory of a variable.
+#[repr(C)]
+pub enum stillframe_kind_code {
+    /// The region: it gives memory, which stays where it is until the variable is resized or removed or the region closed.
+    STILLFRAME_MANAGED = 0,
+    /// The program: it says where its array is, which may change from publish to publish.
+    STILLFRAME_TRACKED = 1,
+    /// The versions: memory is lent for each one, written whole, and shown without a copy.
+    STILLFRAME_LOANED = 2,
+}
+use stillframe_kind_code::*;
+
+/// A number of stillframe_order_code.
+pub type stillframe_order = u32;
+
+/// In which order the elements of an array follow each other in memory.
+#[repr(C)]
+pub enum stillframe_order_code {
+    /// Row-major: the last index runs fastest.
+    STILLFRAME_C = 0,
+    /// Column-major: the first index runs fastest.
+    STILLFRAME_FORTRAN = 1,
+}
+use stillframe_order_code::*;
+
+/// A variable to be declared. A member that is 0 or NULL is the default; set all of it to 0 first.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct stillframe_declaration {
+    /// Unique in the region.
+    pub name: *const c_char,
+    /// Type of the elements: "int8", "int16", "int32", "int64", "uint8" to "uint64", "float32", "float64", "complex64",
+    /// "complex128" (two floats, real part first), "bool" (one byte), "bytesN" (N bytes without meaning), or a record as
+    /// JSON: {"fields":[{"name":"rho","dtype":"float64","offset":0}],"bytes":8}.
+    pub dtype: *const c_char,
+    /// Unit of measurement; NULL: none.
+    pub units: *const c_char,
+    /// A number of stillframe_kind_code.
+    pub kind: stillframe_kind,
+    /// A number of stillframe_order_code.
+    pub order: stillframe_order,
+    /// Dimensions, at most STILLFRAME_RANK_MAX. 0 is a single element; for a tracked variable it is of no matter.
+    pub rank: u32,
+    pub attribute_count: u32,
+    /// rank numbers; NULL for a tracked variable, which has a shape with each place.
+    pub shape: *const usize,
+    /// attribute_count attributes of the variable.
+    pub attributes: *const stillframe_attribute,
+    /// 0.
+    pub reserved: [u64; 4],
+}
+
+/// Memory of a managed variable that is no more.
+pub struct stillframe_kept(());
+
+impl Handled for KeptMemory {
+    type Opaque = stillframe_kept;
+    const KIND: Kind = Kind::Kept;
+    fn table() -> &'static Table<KeptMemory> {
+        static TABLE: Table<KeptMemory> = Table::new();
+        &TABLE
+    }
+}
+
+/// Where a tracked array is.
+pub struct Place {
+    pub address: usize,
+    pub bytes: usize,
+    pub shape: Vec<usize>,
+    pub order: Order,
+}
+
+/// What has to be remembered of a variable.
+pub struct Known {
+    pub id: VariableId,
+    name: String,
+    dtype: DType,
+    dtype_text: String,
+    is_tracked: bool,
+    /// Of a tracked variable, unless its array is gone.
+    pub place: Option<Place>,
+}
+
+/// The variables of a region.
+#[derive(Default)]
+pub struct Variables {
+    known: BTreeMap<u32, Known>,
+}
+
+impl Variables {
+    /// Those that the program has the memory of.
+    pub fn tracked(&self) -> impl Iterator<Item = &Known> {
+        self.known.values().filter(|known| known.is_tracked)
+    }
+
+    pub fn id(&self, region: &Region, number: u32) -> Result<VariableId, Failure> {
+        match self.known.get(&number) {
+            Some(known) => Ok(known.id),
+            None => Err(self.unknown(region, &format!("number {number}"))),
+        }
+    }
+
+    fn unknown(&self, region: &Region, name: &str) -> Failure {
+        let known = self.known.values().map(|known| known.name.clone()).collect();
+        Failure::Engine(Error::UnknownVariable { region: region.name().into(), name: name.into(), known })
+    }
+
+    fn number(&self, name: &str) -> Option<u32> {
+        self.known.iter().find(|(_, known)| known.name == name).map(|(number, _)| *number)
+    }
+
+    fn declare(&mut self, region: &mut Region, declaration: Declaration, dtype_text: &str) -> Result<u32, Failure> {
+        let Declaration { name, dtype, kind, .. } = &declaration;
+        let (name, dtype, is_tracked) = (name.clone(), dtype.clone(), matches!(kind, engine::Kind::Tracked));
+        let id = region.declare(declaration)?;
+        let known = Known { id, name, dtype, dtype_text: dtype_text.into(), is_tracked, place: None };
+        self.known.insert(id.number(), known);
+        Ok(id.number())
+    }
+
+    /// Says where a tracked variable's array is.
+    fn place(
+        &mut self,
+        region: &Region,
+        number: u32,
+        address: usize,
+        shape: &[usize],
+        order: Order,
+    ) -> Result<(), Failure> {
+        let Some(known) = self.known.get_mut(&number) else {
+            return Err(self.unknown(region, &format!("number {number}")));
+        };
+        if !known.is_tracked {
+            // The engine knows which kind it is.
+            let found = if region.managed_bytes(known.id).is_ok() { "managed" } else { "loaned" };
+            return Err(Error::WrongKind { name: known.name.clone(), expected: "tracked", found }.into());
+        }
+        if address == 0 {
+            known.place = None;
+            return Ok(());
+        }
+        let bytes = shape.iter().try_fold(known.dtype.bytes(), |bytes, count| bytes.checked_mul(*count));
+        let Some(bytes) = bytes else {
+            let why = format!("{shape:?} elements of {} are too many", known.dtype);
+            return Err(Error::WrongShape { name: known.name.clone(), why }.into());
+        };
+        match &mut known.place {
+            Some(place) if place.shape == shape => {
+                (place.address, place.order) = (address, order);
+            }
+            place => *place = Some(Place { address, bytes, shape: shape.to_vec(), order }),
+        }
+        Ok(())
+    }
+}
+
+fn dtype_of(text: &str) -> Result<DType, Failure> {
+    DType::from_text(text).map_err(|error| Failure::argument("dtype", error.to_string()))
+}
+
+fn order_of(order: stillframe_order) -> Result<Order, Failure> {
+    match order {
+        order if order == STILLFRAME_C as u32 => Ok(Order::C),
+        order if order == STILLFRAME_FORTRAN as u32 => Ok(Order::Fortran),
+        other => Err(Failure::argument("order", format!("there is no order {other}"))),
+    }
+}
+
+fn with<R>(
+    region: *mut stillframe_region,
+    work: impl FnOnce(&mut Region, &mut Variables) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    handle::with(region, |Producer { region, variables, .. }| work(region, variables))
+}
+
+/// Where the memory of a managed variable goes.
+struct Memory<'a> {
+    data: Out<'a, *mut c_void>,
+    bytes: Out<'a, usize>,
+}
+
+impl Memory<'_> {
+    fn put(&self, region: &Region, id: VariableId) -> Result<(), Failure> {
+        let (address, length) = region.managed_bytes(id)?;
+        self.data.put(address.cast());
+        self.bytes.put(length);
+        Ok(())
+    }
+}
+
+/// Adds a variable of any kind. variable: its number, which no other variable of the region has or had; may be NULL.
+///
+/// Errors: BAD_NAME; VARIABLE_EXISTS; BAD_ARGUMENT if the type is none; WRONG_SHAPE; NO_SPACE and others of the environment.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_declare(
+    region: *mut stillframe_region,
+    declaration: *const stillframe_declaration,
+    variable: *mut u32,
+) -> stillframe_status {
+    run("stillframe_declare", |call| {
+        let out = call.out_or_null("variable", variable)?;
+        let Some(given) = call.read("declaration", declaration)? else {
+            return Err(Failure::argument("declaration", "it is NULL"));
+        };
+        if given.reserved != [0; 4] {
+            return Err(Failure::argument("declaration.reserved", "it is not 0: set the whole structure to 0 first"));
+        }
+        let shape = || call.shape(given.rank, given.shape).map(<[usize]>::to_vec);
+        let kind = match given.kind {
+            kind if kind == STILLFRAME_MANAGED as u32 => engine::Kind::Managed { shape: shape()? },
+            kind if kind == STILLFRAME_TRACKED as u32 => engine::Kind::Tracked,
+            kind if kind == STILLFRAME_LOANED as u32 => engine::Kind::Loaned { shape: shape()? },
+            other => return Err(Failure::argument("declaration.kind", format!("there is no kind {other}"))),
+        };
+        let dtype_text = call.text("declaration.dtype", given.dtype)?;
+        let attributes = call.slice("declaration.attributes", given.attributes, given.attribute_count as usize)?;
+        let declaration = Declaration {
+            name: call.text("declaration.name", given.name)?.to_string(),
+            dtype: dtype_of(dtype_text)?,
+            order: order_of(given.order)?,
+            units: call.text_or_null("declaration.units", given.units)?.unwrap_or_default().to_string(),
+            attributes: attribute::take(call, attributes)?,
+            kind,
+        };
+        out.put(with(region, |region, variables| variables.declare(region, declaration, dtype_text))?);
+        Ok(())
+    })
+}
+
+/// Says where a tracked, row-major array is from now on; the first call of a name declares the variable. Each later publish
+/// shows what is there then. Call it again whenever the array has moved or changed its shape, and with NULL for data before
+/// it is freed: later versions then keep its last content.
+///
+/// Errors: as stillframe_declare; WRONG_DTYPE if the type is not the variable's; WRONG_KIND.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_track(
+    region: *mut stillframe_region,
+    name: *const c_char,
+    dtype: *const c_char,
+    rank: u32,
+    shape: *const usize,
+    data: *const c_void,
+) -> stillframe_status {
+    run("stillframe_track", |call| {
+        let (name, dtype_text) = (call.text("name", name)?, call.text("dtype", dtype)?);
+        let shape = if data.is_null() { &[] } else { call.shape(rank, shape)? };
+        with(region, |region, variables| {
+            let number = match variables.number(name) {
+                Some(number) => number,
+                None => {
+                    let declaration = Declaration::new(name, dtype_of(dtype_text)?, engine::Kind::Tracked);
+                    variables.declare(region, declaration, dtype_text)?
+                }
+            };
+            if let Some(known) = variables.known.get(&number)
+                && known.dtype_text != dtype_text
+            {
+                let expected = dtype_of(dtype_text)?;
+                if known.dtype != expected {
+                    let (name, found) = (name.to_string(), known.dtype.clone());
+                    return Err(Error::WrongDType { name, expected, found }.into());
+                }
+            }
+            variables.place(region, number, data as usize, shape, Order::C)
+        })
+    })
+}
+
+/// Says where the array of a declared tracked variable is from now on, as stillframe_track does, in any order.
+///
+/// Errors: UNKNOWN_VARIABLE; WRONG_KIND; WRONG_SHAPE; BAD_ARGUMENT.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_track_at(
+    region: *mut stillframe_region,
+    variable: u32,
+    rank: u32,
+    shape: *const usize,
+    order: stillframe_order,
+    data: *const c_void,
+) -> stillframe_status {
+    run("stillframe_track_at", |call| {
+        let order = order_of(order)?;
+        let shape = if data.is_null() { &[] } else { call.shape(rank, shape)? };
+        with(region, |region, variables| variables.place(region, variable, data as usize, shape, order))
+    })
+}
+
+/// Adds a managed, row-major variable. data: its memory, on a page boundary, zero or as recovered; it stays until the
+/// variable is resized or removed or the region closed.
+///
+/// Errors: as stillframe_declare.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_array(
+    region: *mut stillframe_region,
+    name: *const c_char,
+    dtype: *const c_char,
+    rank: u32,
+    shape: *const usize,
+    data: *mut *mut c_void,
+) -> stillframe_status {
+    run("stillframe_array", |call| {
+        let memory = Memory { data: call.out("data", data)?, bytes: Out::nowhere() };
+        memory.data.put(std::ptr::null_mut());
+        let (name, dtype_text) = (call.text("name", name)?, call.text("dtype", dtype)?);
+        let kind = engine::Kind::Managed { shape: call.shape(rank, shape)?.to_vec() };
+        let declaration = Declaration::new(name, dtype_of(dtype_text)?, kind);
+        with(region, |region, variables| {
+            let number = variables.declare(region, declaration, dtype_text)?;
+            memory.put(region, variables.id(region, number)?)
+        })
+    })
+}
+
+/// The memory of a managed variable. bytes: its length; may be NULL.
+///
+/// Errors: UNKNOWN_VARIABLE; WRONG_KIND.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_data(
+    region: *mut stillframe_region,
+    variable: u32,
+    data: *mut *mut c_void,
+    bytes: *mut usize,
+) -> stillframe_status {
+    run("stillframe_data", |call| {
+        let memory = Memory { data: call.out("data", data)?, bytes: call.out_or_null("bytes", bytes)? };
+        with(region, |region, variables| memory.put(region, variables.id(region, variable)?))
+    })
+}
+
+/// The number of the variable of this name.
+///
+/// Errors: UNKNOWN_VARIABLE.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_find(
+    region: *mut stillframe_region,
+    name: *const c_char,
+    variable: *mut u32,
+) -> stillframe_status {
+    run("stillframe_find", |call| {
+        let out = call.out("variable", variable)?;
+        let name = call.text("name", name)?;
+        out.put(with(region, |region, variables| {
+            variables.number(name).ok_or_else(|| variables.unknown(region, name))
+        })?);
+        Ok(())
+    })
+}
+
+/// Gives a managed or loaned variable another shape. A managed one keeps its leading bytes and may move: pointers to its
+/// memory dangle. data: where a managed variable is then, NULL for a loaned one; may be NULL.
+///
+/// Errors: UNKNOWN_VARIABLE; WRONG_KIND if it is tracked; WRONG_SHAPE; those of the environment.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_resize(
+    region: *mut stillframe_region,
+    variable: u32,
+    rank: u32,
+    shape: *const usize,
+    data: *mut *mut c_void,
+) -> stillframe_status {
+    run("stillframe_resize", |call| {
+        let out = call.out_or_null("data", data)?;
+        let shape = call.shape(rank, shape)?;
+        with(region, |region, variables| {
+            let id = variables.id(region, variable)?;
+            region.resize(id, shape)?;
+            out.put(region.managed_bytes(id).map_or(std::ptr::null_mut(), |(address, _)| address.cast()));
+            Ok(())
+        })
+    })
+}
+
+/// Removes a variable from the versions to come; those that exist keep it. Pointers to the memory of a managed one dangle.
+///
+/// Errors: UNKNOWN_VARIABLE.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_remove(region: *mut stillframe_region, name: *const c_char) -> stillframe_status {
+    run("stillframe_remove", |call| {
+        let name = call.text("name", name)?;
+        with(region, |region, variables| {
+            region.remove(name)?;
+            variables.known.retain(|_, known| known.name != name);
+            Ok(())
+        })
+    })
+}
+
+/// Removes a managed variable as stillframe_remove does, but leaves its memory to the program, beyond the region's end too,
+/// until stillframe_kept_free. For allocators, which may not move what they gave out.
+///
+/// Errors: UNKNOWN_VARIABLE; WRONG_KIND; those of the environment.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_remove_keeping(
+    region: *mut stillframe_region,
+    variable: u32,
+    kept: *mut *mut stillframe_kept,
+) -> stillframe_status {
+    run("stillframe_remove_keeping", |call| {
+        let out = call.out_handle("kept", kept)?;
+        let memory = with(region, |region, variables| {
+            let memory = region.remove_keeping(variables.id(region, variable)?)?;
+            variables.known.remove(&variable);
+            Ok(memory)
+        })?;
+        out.put(handle::insert(memory));
+        Ok(())
+    })
+}
+
+/// Gives up memory that stillframe_remove_keeping left. NULL is nothing to do.
+///
+/// Errors: BAD_HANDLE; FORKED.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_kept_free(kept: *mut stillframe_kept) -> stillframe_status {
+    run("stillframe_kept_free", |_| handle::remove_or_null::<KeptMemory>(kept).map(drop))
+}
+
+/// Declares bytes of a variable written that were written where the kernel does not see it, as by a network card or a GPU.
+/// For a tracked variable the range is in the memory of its last publish.
+///
+/// Errors: UNKNOWN_VARIABLE; OUT_OF_RANGE.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_mark_dirty(
+    region: *mut stillframe_region,
+    variable: u32,
+    offset: usize,
+    bytes: usize,
+) -> stillframe_status {
+    run("stillframe_mark_dirty", |_: &Call| {
+        with(region, |region, variables| {
+            let id = variables.id(region, variable)?;
+            Ok(region.mark_dirty(id, offset..offset.saturating_add(bytes))?)
+        })
+    })
+}

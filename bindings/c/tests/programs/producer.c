@@ -1,0 +1,353 @@
+// The producer's side: variables of each kind, publishing, what is counted and recovered.
+#include "check.h"
+
+static void a_tracked_array_is_shown_as_it_was_at_each_publish(void) {
+    stillframe_region *region = make("tracked");
+    double *u = calloc(10000, sizeof *u);
+    OK(stillframe_track(region, "u", "float64", 2, SHAPE(100, 100), u));
+    for (uint64_t version = 1; version <= 5; version++) {
+        u[version * 1000] = (double)version;
+        stillframe_published published;
+        OK(stillframe_publish(region, version, &published));
+        CHECK(published.version == version && !published.skipped && published.total_pages >= 20);
+        CHECK(shows("tracked", "u", u, 10000 * sizeof *u));
+    }
+    free(u);
+    OK(stillframe_unlink(region));
+}
+
+static void a_tracked_array_may_move_and_change_its_shape(void) {
+    stillframe_region *region = make("moving");
+    size_t lengths[] = {10, 5000, 3, 100000, 0, 77};
+    for (uint64_t version = 0; version < 6; version++) {
+        size_t length = lengths[version];
+        int32_t *data = malloc(length * sizeof *data + 1);
+        for (size_t i = 0; i < length; i++)
+            data[i] = (int32_t)(i * (version + 1));
+        OK(stillframe_track(region, "data", "int32", 1, &length, data));
+        OK(stillframe_publish(region, version, NULL));
+        CHECK(shows("moving", "data", data, length * sizeof *data));
+        free(data);
+    }
+    OK(stillframe_unlink(region));
+}
+
+static void a_tracked_array_that_was_given_up_keeps_its_last_content(void) {
+    stillframe_region *region = make("given-up");
+    float *data = malloc(4000 * sizeof *data), *copy = malloc(4000 * sizeof *data);
+    for (int i = 0; i < 4000; i++)
+        copy[i] = data[i] = (float)i;
+    OK(stillframe_track(region, "data", "float32", 1, SHAPE(4000), data));
+    OK(stillframe_publish(region, 1, NULL));
+    OK(stillframe_track(region, "data", "float32", 0, NULL, NULL));
+    free(data);
+    OK(stillframe_publish(region, 2, NULL));
+    CHECK(shows("given-up", "data", copy, 4000 * sizeof *copy));
+    free(copy);
+    OK(stillframe_unlink(region));
+}
+
+static void a_managed_array_is_memory_of_the_region(void) {
+    stillframe_region *region = make("managed");
+    int64_t *data;
+    OK(stillframe_array(region, "data", "int64", 1, SHAPE(3000), (void **)&data));
+    CHECK((uintptr_t)data % 4096 == 0 && data[0] == 0 && data[2999] == 0);
+    for (int i = 0; i < 3000; i++)
+        data[i] = i;
+    OK(stillframe_publish(region, 1, NULL));
+    CHECK(shows("managed", "data", data, 3000 * sizeof *data));
+    uint32_t number;
+    OK(stillframe_find(region, "data", &number));
+    void *again;
+    size_t bytes;
+    OK(stillframe_data(region, number, &again, &bytes));
+    CHECK(again == data && bytes == 3000 * sizeof *data);
+    OK(stillframe_resize(region, number, 2, SHAPE(400, 1000), &again));
+    data = again;
+    CHECK(data[2999] == 2999 && data[3000] == 0 && data[399999] == 0);
+    OK(stillframe_publish(region, 2, NULL));
+    CHECK(shows("managed", "data", data, 400000 * sizeof *data));
+    OK(stillframe_remove(region, "data"));
+    OK(stillframe_publish(region, 3, NULL));
+    FAILS(STILLFRAME_UNKNOWN_VARIABLE, "data", stillframe_find(region, "data", &number));
+    OK(stillframe_unlink(region));
+}
+
+static void removed_memory_can_be_kept_beyond_the_region(void) {
+    stillframe_region *region = make("kept");
+    char *data;
+    OK(stillframe_array(region, "data", "bytes1", 1, SHAPE(100000), (void **)&data));
+    memset(data, 7, 100000);
+    OK(stillframe_publish(region, 1, NULL));
+    uint32_t number;
+    OK(stillframe_find(region, "data", &number));
+    stillframe_kept *kept;
+    OK(stillframe_remove_keeping(region, number, &kept));
+    data[5] = 8;
+    OK(stillframe_publish(region, 2, NULL));
+    OK(stillframe_unlink(region));
+    CHECK(data[4] == 7 && data[5] == 8 && data[99999] == 7);
+    data[99999] = 9;
+    OK(stillframe_kept_free(kept));
+}
+
+static void a_loan_is_shown_by_the_publish_after_its_submit(void) {
+    stillframe_region *region = make("loaned");
+    stillframe_declaration declaration = {
+        .name = "frame", .dtype = "uint16", .kind = STILLFRAME_LOANED, .rank = 1, .shape = SHAPE(5000)};
+    uint32_t number;
+    OK(stillframe_declare(region, &declaration, &number));
+    for (uint64_t version = 1; version < 20; version++) {
+        stillframe_loan *loan;
+        uint16_t *data, wanted[5000];
+        size_t bytes;
+        OK(stillframe_loan_begin(region, number, &loan, (void **)&data, &bytes));
+        CHECK(bytes == sizeof wanted);
+        for (int i = 0; i < 5000; i++)
+            wanted[i] = data[i] = (uint16_t)(i + version);
+        if (version % 4 == 3) {
+            data[0] = 9999;
+            OK(stillframe_loan_discard(loan));
+            for (int i = 0; i < 5000; i++)
+                wanted[i]--;
+        } else {
+            OK(stillframe_loan_submit(loan));
+        }
+        OK(stillframe_publish(region, version, NULL));
+        CHECK(shows("loaned", "frame", wanted, sizeof wanted));
+    }
+    OK(stillframe_unlink(region));
+}
+
+static void a_declaration_says_everything_of_a_variable(void) {
+    stillframe_region *region = make("declared");
+    stillframe_attribute attributes[] = {
+        {.name = "long_name", .type = STILLFRAME_TEXT, .text = "velocity"},
+        {.name = "level", .type = STILLFRAME_INT, .integer = -3},
+        {.name = "scale", .type = STILLFRAME_FLOAT, .real = 0.25},
+        {.name = "checked", .type = STILLFRAME_BOOL, .integer = 1},
+    };
+    const char *record = "{\"fields\":[{\"name\":\"x\",\"dtype\":\"float32\",\"offset\":0},"
+                         "{\"name\":\"id\",\"dtype\":\"int32\",\"offset\":4}],\"bytes\":8}";
+    stillframe_declaration declaration = {
+        .name = "cells",
+        .dtype = record,
+        .units = "m/s",
+        .kind = STILLFRAME_TRACKED,
+        .order = STILLFRAME_FORTRAN,
+        .attribute_count = 4,
+        .attributes = attributes,
+    };
+    uint32_t number;
+    OK(stillframe_declare(region, &declaration, &number));
+    struct {
+        float x;
+        int32_t id;
+    } cells[6] = {{1, 2}, {3, 4}, {5, 6}, {0, 0}, {0, 0}, {7, 8}};
+    OK(stillframe_track_at(region, number, 2, SHAPE(2, 3), STILLFRAME_FORTRAN, cells));
+    OK(stillframe_publish(region, 1, NULL));
+    stillframe_observer *observer = look("declared");
+    stillframe_snapshot *snapshot = newest(observer);
+    stillframe_variable variable;
+    OK(stillframe_variable_named(snapshot, "cells", &variable));
+    CHECK(strcmp(variable.name, "cells") == 0 && strcmp(variable.dtype, record) == 0);
+    CHECK(strcmp(variable.units, "m/s") == 0 && variable.order == STILLFRAME_FORTRAN);
+    CHECK(variable.rank == 2 && variable.shape[0] == 2 && variable.shape[1] == 3 && variable.shape[2] == 0);
+    CHECK(variable.strides[0] == 8 && variable.strides[1] == 16);
+    CHECK(variable.bytes == sizeof cells && variable.item_bytes == 8 && variable.attribute_count == 4);
+    stillframe_attribute found;
+    OK(stillframe_attribute_named(snapshot, "cells", "long_name", &found));
+    CHECK(found.type == STILLFRAME_TEXT && strcmp(found.text, "velocity") == 0);
+    OK(stillframe_attribute_named(snapshot, "cells", "level", &found));
+    CHECK(found.type == STILLFRAME_INT && found.integer == -3 && found.text == NULL);
+    OK(stillframe_attribute_named(snapshot, "cells", "scale", &found));
+    CHECK(found.type == STILLFRAME_FLOAT && found.real == 0.25);
+    OK(stillframe_attribute_at(snapshot, "cells", 0, &found));
+    CHECK(found.type == STILLFRAME_BOOL && found.integer == 1 && strcmp(found.name, "checked") == 0);
+    CHECK(shows("declared", "cells", cells, sizeof cells));
+    OK(stillframe_release(snapshot));
+    OK(stillframe_observer_close(observer));
+    OK(stillframe_unlink(region));
+}
+
+static void every_dtype_and_rank_arrives(void) {
+    const struct {
+        const char *name;
+        size_t bytes;
+    } dtypes[] = {{"int8", 1},    {"int16", 2},   {"int32", 4},     {"int64", 8},       {"uint8", 1},
+                  {"uint16", 2},  {"uint32", 4},  {"uint64", 8},    {"float32", 4},     {"float64", 8},
+                  {"complex64", 8}, {"complex128", 16}, {"bool", 1}, {"bytes7", 7}};
+    stillframe_region *region = make("dtypes");
+    unsigned char data[16 * 256];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (unsigned char)(i * 7);
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        OK(stillframe_track(region, dtypes[i].name, dtypes[i].name, 8, SHAPE(2, 1, 2, 2, 1, 2, 2, 1), data));
+    OK(stillframe_track(region, "scalar", "float64", 0, NULL, data));
+    OK(stillframe_publish(region, 1, NULL));
+    stillframe_observer *observer = look("dtypes");
+    stillframe_snapshot *snapshot = newest(observer);
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        stillframe_variable variable;
+        OK(stillframe_variable_at(snapshot, i, &variable));
+        CHECK(strcmp(variable.dtype, dtypes[i].name) == 0 && variable.rank == 8 && variable.shape[6] == 2);
+        CHECK(variable.item_bytes == dtypes[i].bytes && variable.bytes == 32 * dtypes[i].bytes);
+        CHECK(shows("dtypes", dtypes[i].name, data, 32 * dtypes[i].bytes));
+    }
+    CHECK(shows("dtypes", "scalar", data, 8));
+    OK(stillframe_release(snapshot));
+    OK(stillframe_observer_close(observer));
+    OK(stillframe_unlink(region));
+}
+
+static void attributes_are_those_of_one_version(void) {
+    stillframe_region *region = make("attributes");
+    OK(stillframe_set_float(region, "time", 0.5));
+    OK(stillframe_set_int(region, "step", -9));
+    OK(stillframe_set_bool(region, "last", true));
+    OK(stillframe_set_text(region, "phase", "früh"));
+    OK(stillframe_set_float(region, "time", 0.75));
+    OK(stillframe_publish(region, 1, NULL));
+    OK(stillframe_set_int(region, "kept", 1));
+    FAILS(STILLFRAME_NOT_INCREASING, "version 1 does not follow version 1", stillframe_publish(region, 1, NULL));
+    stillframe_observer *observer = look("attributes");
+    stillframe_snapshot *snapshot = newest(observer);
+    stillframe_snapshot_info info;
+    OK(stillframe_describe(snapshot, &info));
+    CHECK(strcmp(info.region, "attributes") == 0 && info.version == 1 && info.attribute_count == 4);
+    stillframe_attribute found;
+    OK(stillframe_attribute_named(snapshot, NULL, "time", &found));
+    CHECK(found.real == 0.75);
+    OK(stillframe_attribute_named(snapshot, NULL, "phase", &found));
+    CHECK(strcmp(found.text, "früh") == 0);
+    FAILS(STILLFRAME_UNKNOWN_ATTRIBUTE, "last, phase, step, time",
+          stillframe_attribute_named(snapshot, NULL, "kept", &found));
+    OK(stillframe_release(snapshot));
+    // A failed publish keeps them for the next.
+    OK(stillframe_publish(region, 2, NULL));
+    snapshot = newest(observer);
+    OK(stillframe_describe(snapshot, &info));
+    OK(stillframe_attribute_at(snapshot, NULL, 0, &found));
+    CHECK(info.attribute_count == 1 && strcmp(found.name, "kept") == 0);
+    OK(stillframe_release(snapshot));
+    OK(stillframe_observer_close(observer));
+    OK(stillframe_unlink(region));
+}
+
+static void the_next_producer_goes_on_from_the_last_version(void) {
+    stillframe_region *region = make("recovered");
+    bool found = true;
+    uint64_t version = 5;
+    OK(stillframe_recovered(region, &found, &version));
+    CHECK(!found && version == 0);
+    OK(stillframe_newest_published(region, &found, NULL));
+    CHECK(!found);
+    double *data;
+    OK(stillframe_array(region, "data", "float64", 1, SHAPE(1000), (void **)&data));
+    data[10] = 1.5;
+    OK(stillframe_publish(region, 41, NULL));
+    stillframe_region *second;
+    FAILS(STILLFRAME_IN_USE, "recovered", stillframe_create("recovered", NULL, &second));
+    CHECK(second == NULL);
+    OK(stillframe_close(region));
+    region = make("recovered");
+    OK(stillframe_recovered(region, &found, &version));
+    CHECK(found && version == 41);
+    OK(stillframe_newest_published(region, &found, &version));
+    CHECK(found && version == 41);
+    OK(stillframe_array(region, "data", "float64", 1, SHAPE(1000), (void **)&data));
+    CHECK(data[10] == 1.5);
+    OK(stillframe_unlink(region));
+}
+
+static void statistics_and_tracker_are_told(void) {
+    stillframe_region_options options = {.tracker = "full_copy", .threads = 1};
+    stillframe_region *region;
+    OK(stillframe_create("statistics", &options, &region));
+    const char *tracker;
+    OK(stillframe_tracker(region, &tracker));
+    CHECK(strcmp(tracker, "full_copy") == 0);
+    char *data;
+    OK(stillframe_array(region, "data", "uint8", 1, SHAPE(40960), (void **)&data));
+    for (uint64_t version = 0; version < 3; version++) {
+        data[version * 4096]++;
+        OK(stillframe_publish(region, version, NULL));
+    }
+    stillframe_statistics statistics;
+    OK(stillframe_statistics_of(region, &statistics));
+    CHECK(statistics.published == 3 && statistics.skipped == 0 && statistics.total_pages == 10);
+    CHECK(statistics.copied_pages >= 3 && statistics.plane_bytes > 0 && statistics.publish_seconds > 0);
+    OK(stillframe_unlink(region));
+}
+
+static void options_reach_the_engine(void) {
+    stillframe_region_options options = {.bound_bytes = 1 << 20, .rule = STILLFRAME_SKIP, .keep = 2};
+    options.flags = STILLFRAME_NO_LARGE_PAGES | STILLFRAME_NO_DEMOTION;
+    stillframe_region *region;
+    OK(stillframe_create("options", &options, &region));
+    char *data;
+    OK(stillframe_array(region, "data", "uint8", 1, SHAPE(400 * 1024), (void **)&data));
+    stillframe_published published;
+    memset(data, 1, 400 * 1024);
+    OK(stillframe_publish(region, 1, &published));
+    CHECK(!published.skipped);
+    // Held, it cannot make way for the second after this one.
+    stillframe_observer *observer = look("options");
+    stillframe_snapshot *first = newest(observer), *second;
+    memset(data, 2, 400 * 1024);
+    OK(stillframe_publish(region, 2, &published));
+    CHECK(!published.skipped);
+    second = newest(observer);
+    memset(data, 3, 400 * 1024);
+    OK(stillframe_publish(region, 3, &published));
+    CHECK(published.skipped && published.version == 3 && published.copied_pages == 0);
+    OK(stillframe_release(first));
+    OK(stillframe_publish(region, 4, &published));
+    CHECK(!published.skipped);
+    CHECK(shows("options", "data", data, 400 * 1024));
+    OK(stillframe_release(second));
+    OK(stillframe_observer_close(observer));
+    OK(stillframe_unlink(region));
+    options.rule = STILLFRAME_FAIL;
+    OK(stillframe_create("options", &options, &region));
+    OK(stillframe_array(region, "data", "uint8", 1, SHAPE(2 << 20), (void **)&data));
+    memset(data, 1, 2 << 20);
+    FAILS(STILLFRAME_BOUND, "its bound of 1048576 bytes", stillframe_publish(region, 1, NULL));
+    OK(stillframe_unlink(region));
+}
+
+static void bytes_written_by_a_device_can_be_marked(void) {
+    stillframe_region *region = make("marked");
+    char *data;
+    OK(stillframe_array(region, "data", "uint8", 1, SHAPE(8 * 4096), (void **)&data));
+    stillframe_published published;
+    for (uint64_t version = 1; version <= 20; version++)
+        OK(stillframe_publish(region, version, &published));
+    uint32_t number;
+    OK(stillframe_find(region, "data", &number));
+    OK(stillframe_mark_dirty(region, number, 4096, 4097));
+    OK(stillframe_publish(region, 21, &published));
+    CHECK(published.copied_pages >= 2);
+    FAILS(STILLFRAME_OUT_OF_RANGE, "32768", stillframe_mark_dirty(region, number, 32768, 1));
+    FAILS(STILLFRAME_OUT_OF_RANGE, "32768", stillframe_mark_dirty(region, number, 1, SIZE_MAX));
+    OK(stillframe_unlink(region));
+}
+
+int main(int argc, char **argv) {
+    const test tests[] = {
+        TEST(a_tracked_array_is_shown_as_it_was_at_each_publish),
+        TEST(a_tracked_array_may_move_and_change_its_shape),
+        TEST(a_tracked_array_that_was_given_up_keeps_its_last_content),
+        TEST(a_managed_array_is_memory_of_the_region),
+        TEST(removed_memory_can_be_kept_beyond_the_region),
+        TEST(a_loan_is_shown_by_the_publish_after_its_submit),
+        TEST(a_declaration_says_everything_of_a_variable),
+        TEST(every_dtype_and_rank_arrives),
+        TEST(attributes_are_those_of_one_version),
+        TEST(the_next_producer_goes_on_from_the_last_version),
+        TEST(statistics_and_tracker_are_told),
+        TEST(options_reach_the_engine),
+        TEST(bytes_written_by_a_device_can_be_marked),
+    };
+    return RUN_TESTS(tests);
+}
