@@ -35,6 +35,7 @@ pub struct RegionOptions {
     pub(crate) rank: Option<(u32, u32)>,
     pub(crate) drift: usize,
     pub(crate) rollback: Option<u64>,
+    pub(crate) fresh: bool,
 }
 
 /// Versions that a rank retains for slower ones, unless told otherwise.
@@ -59,6 +60,7 @@ impl Default for RegionOptions {
             rank: None,
             drift: DRIFT_DEFAULT,
             rollback: None,
+            fresh: false,
         }
     }
 }
@@ -139,6 +141,14 @@ impl RegionOptions {
     /// it, stays as it is.
     pub fn rollback(mut self, version: u64) -> Self {
         self.rollback = Some(version);
+        self
+    }
+
+    /// Whether to begin with nothing: what a dead producer left under this name is removed instead of recovered, so that
+    /// version numbers may begin again. Observers keep what they hold, and open the name again to see the new run. False by
+    /// default.
+    pub fn fresh(mut self, fresh: bool) -> Self {
+        self.fresh = fresh;
         self
     }
 

@@ -109,6 +109,12 @@ impl Producer {
         let tracker = Tracker::open(options.tracker)?;
         let rank = options.rank;
         let companions = rank.map(|(rank, ranks)| Companions::open(&options.dir, given, rank, ranks)).transpose()?;
+        if options.fresh {
+            match crate::inspect::remove(&options.dir, name, false) {
+                Ok(_) | Err(Error::NoRegion { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
         directory::make(&dir, options.mode)?;
         points::hit("create.dir");
         let leases = directory::lock(&dir, name, options.mode)?;

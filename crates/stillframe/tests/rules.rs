@@ -345,6 +345,29 @@ fn a_failed_publish_does_not_give_up_what_was_recovered() {
 }
 
 #[test]
+fn a_fresh_region_begins_with_nothing_but_never_takes_a_living_one() {
+    watchdog(60);
+    let dir = Dir::new("fresh");
+    let begin = |version| {
+        let mut region = dir.options().fresh(true).create("run")?;
+        let array = region.array::<u64>("a", &[1000])?;
+        assert_eq!((region.recovered(), region.slice(&array)[0]), (None, 0));
+        region.slice_mut(&array).fill(version);
+        region.publish(version).commit()?;
+        Ok::<Region, Error>(region)
+    };
+    let first = begin(5).unwrap();
+    assert!(matches!(begin(1), Err(Error::InUse { .. })), "the producer lives");
+    let held = dir.observe("run").newest().unwrap();
+    drop(first);
+    let second = begin(1).unwrap();
+    let seen = dir.observe("run").newest().unwrap();
+    assert_eq!((seen.version(), held.version()), (1, 5));
+    assert!(is_all(&seen, 1) && held.slice::<u64>("a").unwrap().iter().all(|value| *value == 5));
+    drop(second);
+}
+
+#[test]
 fn a_variable_that_takes_the_place_of_a_recovered_one_begins_with_zeros() {
     watchdog(300);
     let dir = Dir::new("recovered");
