@@ -173,6 +173,10 @@ typedef enum {
     STILLFRAME_NO_LARGE_PAGES = 1,
     // Managed memory that stays unwritten is not shared with the region's files, and so exists twice.
     STILLFRAME_NO_DEMOTION = 2,
+    // What a dead producer left under this name is removed rather than taken over, so that version numbers may begin again.
+    STILLFRAME_FRESH = 4,
+    // The member rollback counts.
+    STILLFRAME_ROLLBACK = 8,
 } stillframe_flag;
 
 // Types of attributes.
@@ -198,6 +202,19 @@ typedef enum {
     // It cannot be read; the member problem says why.
     STILLFRAME_UNREADABLE = 3,
 } stillframe_state;
+
+// Whether a rank of a group has a producer.
+typedef enum {
+    // Its producer lives.
+    STILLFRAME_RANK_LIVE = 0,
+    // Its producer is gone; the next one takes it over.
+    STILLFRAME_RANK_DEAD = 1,
+    // It has not begun.
+    STILLFRAME_RANK_ABSENT = 2,
+} stillframe_rank_state;
+
+// A look at all ranks of a group. It holds nothing but what its snapshots hold, and can be used from several threads.
+typedef struct stillframe_group stillframe_group;
 
 // Memory of a managed variable that is no more.
 typedef struct stillframe_kept stillframe_kept;
@@ -243,12 +260,16 @@ typedef struct {
     uint32_t flags;
     // This is rank number rank of a group.
     uint32_t rank;
-    // Ranks of the group; 0: this is no part of a group.
+    // Ranks of the group; 0: this is no part of a group. Else the region is NAME/rank, and its versions stay until all
+    // ranks have published them.
     uint32_t ranks;
-    // Most versions kept for slower ranks of the group; 0: the default.
+    // Most versions beyond keep that stay for slower ranks of the group, from 2 to 32; 0: 16.
     uint32_t drift;
+    // With STILLFRAME_ROLLBACK: versions above this one are dropped when a region is taken over, so that they can be
+    // published again. For the ranks of a group, which may have died at different versions.
+    uint64_t rollback;
     // 0.
-    uint64_t reserved[6];
+    uint64_t reserved[5];
 } stillframe_region_options;
 
 // What a region did since this producer made it.
@@ -413,6 +434,23 @@ typedef bool (*stillframe_chunk_visitor)(void *context,
 // Gets a range of bytes of a variable; false ends the walk. As stillframe_chunk_visitor.
 typedef bool (*stillframe_range_visitor)(void *context, size_t offset, size_t bytes);
 
+// How a rank of a group is doing.
+typedef struct {
+    uint32_t rank;
+    // A number of stillframe_rank_state.
+    uint32_t state;
+    // What its last producer wrote as its process number; 0 if it has not begun.
+    uint32_t pid;
+    // 1 if it has a version, else 0.
+    uint32_t has_version;
+    // Its newest version.
+    uint64_t newest;
+    // Versions above its newest that the furthest rank has.
+    uint64_t behind;
+    // 0.
+    uint64_t reserved[2];
+} stillframe_rank;
+
 // What can be said of a region from outside. Texts live until the visitor returns.
 typedef struct {
     const char *name;
@@ -443,6 +481,29 @@ typedef struct {
 // Gets a region; false ends the walk. It may call functions of this library, but must neither throw nor longjmp.
 typedef bool (*stillframe_region_visitor)(void *context, const stillframe_region_info *info);
 
+// A process, or as much as can be known of it, that holds a version. Texts live until the visitor returns.
+typedef struct {
+    // Process number; 0 if it belongs to another user.
+    int32_t pid;
+    // 1 if it is known which version it holds, else 0.
+    uint32_t has_version;
+    uint64_t version;
+    // For how long, in milliseconds.
+    uint64_t age_ms;
+    // Name of its program; "" if it belongs to another user.
+    const char *command;
+    // Its state as the kernel's letter: 'T' is stopped, '?' unknown.
+    char state;
+    // 0.
+    uint64_t reserved[2];
+} stillframe_holder;
+
+// Gets a holder; false ends the walk. As stillframe_region_visitor.
+typedef bool (*stillframe_holder_visitor)(void *context, const stillframe_holder *holder);
+
+// Gets a line of text; false ends the walk. The text lives until the visitor returns. As stillframe_region_visitor.
+typedef bool (*stillframe_line_visitor)(void *context, const char *line);
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -468,6 +529,14 @@ const char *stillframe_library_version(void);
 stillframe_status stillframe_create(const char *name,
                                     const stillframe_region_options *options,
                                     stillframe_region **region);
+
+// Makes a region with two options only: rank and ranks, as in stillframe_region_options, and that it begins anew
+// (STILLFRAME_FRESH). For programs that want to say as little as possible.
+//
+// Returns the handle, or NULL, and then stillframe_error_text says why; calls with that NULL say it again.
+stillframe_region *stillframe_begin(const char *name,
+                                    uint32_t rank,
+                                    uint32_t ranks);
 
 // Ends the producer. The region's files stay: observers keep what they hold, and the next producer of the name goes on from
 // the last version. Memory of managed variables and open loans goes, so pointers into it dangle; tracked arrays are the
@@ -661,7 +730,7 @@ stillframe_status stillframe_loan_discard(stillframe_loan *loan);
 //
 // options: NULL for all defaults. observer: the handle; NULL on errors.
 //
-// Errors: NO_REGION, or with a wait TIMEOUT; DENIED if it is another user's; CORRUPT.
+// Errors: NO_REGION, or with a wait TIMEOUT; IS_GROUP if the name is a group's; DENIED if it is another user's; CORRUPT.
 stillframe_status stillframe_open(const char *name,
                                   const stillframe_observer_options *options,
                                   stillframe_observer **observer);
@@ -809,6 +878,83 @@ stillframe_status stillframe_changed(stillframe_snapshot *snapshot,
                                      stillframe_range_visitor visitor,
                                      void *context);
 
+// Opens a group, the regions that ranks made with the members rank and ranks of stillframe_region_options.
+//
+// options: NULL for all defaults; wait_ms is how long to wait for all ranks to begin and to have a version in common. group:
+// the handle; NULL on errors.
+//
+// Errors: NO_REGION if no rank has begun, or with a wait TIMEOUT; NOT_GROUP if the name is a region's; DENIED; CORRUPT.
+stillframe_status stillframe_group_open(const char *name,
+                                        const stillframe_observer_options *options,
+                                        stillframe_group **group);
+
+// Ends a look at a group. Its snapshots stay. NULL is nothing to do.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_group_close(stillframe_group *group);
+
+// Number of ranks.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_group_size(stillframe_group *group, uint32_t *ranks);
+
+// Holds the newest version that all ranks have, on all of them.
+//
+// snapshots: one for each rank, in order, to be released each on its own; NULL on errors. capacity: room there, at least
+// the number of ranks.
+//
+// Errors: RANK_MISSING if a rank has not begun or has no version yet; NO_COMMON_VERSION; BAD_ARGUMENT if there is no room;
+// CORRUPT; those of the environment.
+stillframe_status stillframe_group_newest(stillframe_group *group,
+                                          stillframe_snapshot **snapshots,
+                                          uint32_t capacity);
+
+// Holds a given version of all ranks.
+//
+// Errors: VERSION_GONE, naming a rank that does not, or no longer, have it; else as stillframe_group_newest.
+stillframe_status stillframe_group_version(stillframe_group *group,
+                                           uint64_t version,
+                                           stillframe_snapshot **snapshots,
+                                           uint32_t capacity);
+
+// Holds the smallest version above after that all ranks have, waiting for it at most timeout_ms milliseconds. after below 0:
+// any version. timeout_ms below 0: for ever, or until it cannot come.
+//
+// Errors: TIMEOUT, naming the slowest rank; RANK_GONE if a rank that is gone would have to publish it; PRODUCER_GONE if
+// all ranks ended with the same version; else as stillframe_group_newest.
+stillframe_status stillframe_group_next_after(stillframe_group *group,
+                                              int64_t after,
+                                              int64_t timeout_ms,
+                                              stillframe_snapshot **snapshots,
+                                              uint32_t capacity);
+
+// Holds the newest version above after that all ranks have, skipping those in between; waits as
+// stillframe_group_next_after does.
+//
+// Errors: as stillframe_group_next_after.
+stillframe_status stillframe_group_newest_after(stillframe_group *group,
+                                                int64_t after,
+                                                int64_t timeout_ms,
+                                                stillframe_snapshot **snapshots,
+                                                uint32_t capacity);
+
+// Waits, as stillframe_group_next_after does, until all ranks have a version above after, without holding it. version: the
+// newest such; may be NULL.
+//
+// Errors: as stillframe_group_next_after.
+stillframe_status stillframe_group_wait_newer(stillframe_group *group,
+                                              int64_t after,
+                                              int64_t timeout_ms,
+                                              uint64_t *version);
+
+// How each rank is doing. out: filled with the first capacity of them; NULL if capacity is 0. count: the number of ranks.
+//
+// Errors: BAD_HANDLE; FORKED; CORRUPT; DENIED.
+stillframe_status stillframe_group_ranks(stillframe_group *group,
+                                         stillframe_rank *out,
+                                         uint32_t capacity,
+                                         uint32_t *count);
+
 // Walks over the regions of a directory, by name. dir: NULL for the default. A directory that is not there has no regions.
 //
 // Errors: those of the environment if the directory cannot be read.
@@ -830,6 +976,31 @@ stillframe_status stillframe_remove_region(const char *dir,
 // Errors: those of the environment if the directory cannot be read. Regions that cannot be removed stay and are not counted.
 stillframe_status stillframe_collect(const char *dir,
                                      uint32_t *removed);
+
+// Walks over those who hold versions of a region, longest first. dir: NULL for the default.
+//
+// Errors: NO_REGION; DENIED; CORRUPT; others of the environment.
+stillframe_status stillframe_holders(const char *dir,
+                                     const char *name,
+                                     stillframe_holder_visitor visitor,
+                                     void *context);
+
+// Looks for damage: reads all that describes the versions of a region, and walks over what it finds, each as a line that
+// names file, offset, what was expected and what was found. No line means that all is sound. dir: NULL for the default.
+//
+// Errors: NO_REGION; DENIED; others of the environment.
+stillframe_status stillframe_verify(const char *dir,
+                                    const char *name,
+                                    stillframe_line_visitor visitor,
+                                    void *context);
+
+// Walks over what this machine and its limits allow, a line each: which trackers work and why others do not, and whatever
+// else matters, with what to change. dir: where regions are to be; NULL for the default.
+//
+// Errors: BAD_ARGUMENT.
+stillframe_status stillframe_diagnose(const char *dir,
+                                      stillframe_line_visitor visitor,
+                                      void *context);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -72,9 +72,13 @@ impl std::fmt::Display for Failure {
         match self {
             Failure::Engine(error) => write!(f, "{error}"),
             Failure::Handle { kind, got } => match got {
+                Got::Null if *kind == Kind::Region => {
+                    write!(f, "the region is NULL: was it made, and did that succeed?")?;
+                    BEGIN.with(|begin| read(begin, |text| if text.is_empty() { Ok(()) } else { write!(f, " {text}") }))
+                }
                 Got::Null => write!(f, "the {kind} is NULL: was it made, and did that succeed?"),
                 Got::Ended => write!(f, "this {kind} has ended: its handle was given up earlier"),
-                Got::Other(other) => write!(f, "a {kind} is asked for, and this handle is a {other}'s"),
+                Got::Other(other) => write!(f, "this is the handle of a {other}, and the call is for: {kind}"),
                 Got::Foreign(address) => {
                     write!(f, "{address:#x} is no handle of a {kind}, but an address or memory without a value")
                 }
@@ -110,9 +114,28 @@ pub fn run(function: &'static str, body: impl FnOnce(&Call) -> Result<(), Failur
 
 const TEXT_BYTES: usize = 2048;
 
+// Without destructor and allocation, so that they are there in signal handlers and at a thread's end.
 thread_local! {
-    /// Without destructor and allocation, so that it is there in signal handlers and at a thread's end.
+    /// What the last failed call had to say.
     static TEXT: [Cell<u8>; TEXT_BYTES] = const { [const { Cell::new(0) }; TEXT_BYTES] };
+    /// Why stillframe_begin returned NULL last.
+    static BEGIN: [Cell<u8>; TEXT_BYTES / 2] = const { [const { Cell::new(0) }; TEXT_BYTES / 2] };
+}
+
+/// The text in a buffer.
+fn read<R>(buffer: &[Cell<u8>], work: impl FnOnce(&str) -> R) -> R {
+    let mut bytes = [0; TEXT_BYTES];
+    bytes.iter_mut().zip(buffer).for_each(|(to, from)| *to = from.get());
+    let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(0);
+    work(std::str::from_utf8(&bytes[..length]).unwrap_or_default())
+}
+
+/// Puts a text into a buffer, as much of it as there is room for.
+fn write_text(buffer: &[Cell<u8>], text: impl std::fmt::Display) {
+    let mut cut = Cut { to: buffer, used: 0 };
+    // An error here only says that the text is cut.
+    let _ = write!(cut, "{text}");
+    buffer[cut.used].set(0);
 }
 
 /// Text cut at the end of a buffer, between two characters, and ended by a zero.
@@ -137,11 +160,14 @@ impl Write for Cut<'_> {
 }
 
 fn set_error_text(function: &str, failure: &Failure) {
-    TEXT.with(|text| {
-        let mut cut = Cut { to: text, used: 0 };
-        // An error here only says that the text is cut.
-        let _ = write!(cut, "{function}: {failure}");
-        text[cut.used].set(0);
+    TEXT.with(|text| write_text(text, format_args!("{function}: {failure}")));
+}
+
+/// Keeps what stillframe_begin had to say, because its NULL says nothing.
+pub fn note_begin(status: stillframe_status) {
+    BEGIN.with(|begin| match status == STILLFRAME_OK as stillframe_status {
+        true => begin[0].set(0),
+        false => TEXT.with(|text| read(text, |text| write_text(begin, text))),
     });
 }
 

@@ -136,3 +136,116 @@ pub extern "C" fn stillframe_collect(dir: *const c_char, removed: *mut u32) -> s
         Ok(())
     })
 }
+
+/// A process, or as much as can be known of it, that holds a version. Texts live until the visitor returns.
+#[repr(C)]
+pub struct stillframe_holder {
+    /// Process number; 0 if it belongs to another user.
+    pub pid: i32,
+    /// 1 if it is known which version it holds, else 0.
+    pub has_version: u32,
+    pub version: u64,
+    /// For how long, in milliseconds.
+    pub age_ms: u64,
+    /// Name of its program; "" if it belongs to another user.
+    pub command: *const c_char,
+    /// Its state as the kernel's letter: 'T' is stopped, '?' unknown.
+    pub state: c_char,
+    /// 0.
+    pub reserved: [u64; 2],
+}
+
+/// Gets a holder; false ends the walk. As stillframe_region_visitor.
+pub type stillframe_holder_visitor =
+    Option<extern "C" fn(context: *mut c_void, holder: *const stillframe_holder) -> bool>;
+
+/// Gets a line of text; false ends the walk. The text lives until the visitor returns. As stillframe_region_visitor.
+pub type stillframe_line_visitor = Option<extern "C" fn(context: *mut c_void, line: *const c_char) -> bool>;
+
+/// Walks over those who hold versions of a region, longest first. dir: NULL for the default.
+///
+/// Errors: NO_REGION; DENIED; CORRUPT; others of the environment.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_holders(
+    dir: *const c_char,
+    name: *const c_char,
+    visitor: stillframe_holder_visitor,
+    context: *mut c_void,
+) -> stillframe_status {
+    run("stillframe_holders", |call| {
+        let see = visitor.ok_or_else(|| Failure::argument("visitor", "it is NULL"))?;
+        for holder in inspect::holders(&directory(call, dir)?, call.text("name", name)?)? {
+            let command = c_text(holder.command.as_deref().unwrap_or_default());
+            let holder = stillframe_holder {
+                pid: holder.pid.unwrap_or(0),
+                has_version: u32::from(holder.version.is_some()),
+                version: holder.version.unwrap_or(0),
+                age_ms: holder.age_ms,
+                command: command.as_ptr(),
+                state: u8::try_from(holder.state).unwrap_or(b'?') as c_char,
+                reserved: [0; 2],
+            };
+            if !see(context, &holder) {
+                break;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn visit_lines(
+    visitor: stillframe_line_visitor,
+    context: *mut c_void,
+    lines: impl IntoIterator<Item = String>,
+) -> Result<(), Failure> {
+    let see = visitor.ok_or_else(|| Failure::argument("visitor", "it is NULL"))?;
+    for line in lines {
+        if !see(context, c_text(&line).as_ptr()) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Looks for damage: reads all that describes the versions of a region, and walks over what it finds, each as a line that
+/// names file, offset, what was expected and what was found. No line means that all is sound. dir: NULL for the default.
+///
+/// Errors: NO_REGION; DENIED; others of the environment.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_verify(
+    dir: *const c_char,
+    name: *const c_char,
+    visitor: stillframe_line_visitor,
+    context: *mut c_void,
+) -> stillframe_status {
+    run("stillframe_verify", |call| {
+        let found = inspect::verify(&directory(call, dir)?, call.text("name", name)?)?;
+        visit_lines(visitor, context, found.iter().map(ToString::to_string))
+    })
+}
+
+/// Walks over what this machine and its limits allow, a line each: which trackers work and why others do not, and whatever
+/// else matters, with what to change. dir: where regions are to be; NULL for the default.
+///
+/// Errors: BAD_ARGUMENT.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_diagnose(
+    dir: *const c_char,
+    visitor: stillframe_line_visitor,
+    context: *mut c_void,
+) -> stillframe_status {
+    run("stillframe_diagnose", |call| {
+        let found = inspect::diagnose(&directory(call, dir)?);
+        let word = |ok: bool| if ok { "yes" } else { "no" };
+        let trackers = found.trackers.iter().map(|probe| {
+            let chosen = if probe.kind == found.chosen { ", chosen" } else { "" };
+            format!("tracker {}: {}{chosen}: {}", probe.kind, word(probe.usable), probe.why)
+        });
+        let facts = found.facts.iter().map(|fact| match fact.ok {
+            true => format!("{}: {}", fact.name, fact.value),
+            false => format!("{}: {}: {}", fact.name, fact.value, fact.advice),
+        });
+        let kernel = std::iter::once(format!("kernel: Linux {}", found.kernel));
+        visit_lines(visitor, context, kernel.chain(trackers).chain(facts))
+    })
+}

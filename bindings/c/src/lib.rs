@@ -20,6 +20,8 @@ mod observer;
 
 mod snapshot;
 
+mod group;
+
 mod attribute;
 
 mod inspect;

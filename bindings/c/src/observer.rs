@@ -8,8 +8,9 @@ use crate::call::{Call, Failure, run};
 use crate::handle::{self, Handled, Kind, Table};
 use crate::snapshot::{self, stillframe_snapshot};
 use crate::status::stillframe_status;
-use engine::{Observer, ObserverOptions, Snapshot};
+use engine::{Observer, Snapshot};
 use std::ffi::c_char;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A look at a region. It holds nothing but what its snapshots hold, and can be used from several threads.
@@ -58,16 +59,14 @@ fn get(observer: *mut stillframe_observer) -> Result<Observer, Failure> {
     handle::with(observer, |observer: &mut Observer| Ok(observer.clone()))
 }
 
-pub fn options(call: &Call, given: *const stillframe_observer_options) -> Result<ObserverOptions, Failure> {
-    let mut options = Observer::options();
-    let Some(given) = call.read("options", given)? else { return Ok(options) };
+/// The directory, unless it is the default, and the wait.
+pub fn options(call: &Call, given: *const stillframe_observer_options) -> Result<(Option<PathBuf>, Duration), Failure> {
+    let Some(given) = call.read("options", given)? else { return Ok((None, Duration::ZERO)) };
     if given.reserved != [0; 4] {
         return Err(Failure::argument("options.reserved", "it is not 0: set the whole structure to 0 first"));
     }
-    if let Some(dir) = call.text_or_null("options.dir", given.dir)? {
-        options = options.dir(dir);
-    }
-    Ok(options.wait(Duration::from_millis(given.wait_ms)))
+    let dir = call.text_or_null("options.dir", given.dir)?.map(PathBuf::from);
+    Ok((dir, Duration::from_millis(given.wait_ms)))
 }
 
 /// A version, of which negative numbers mean none.
@@ -84,7 +83,7 @@ pub fn timeout_of(timeout_ms: i64) -> Option<Duration> {
 ///
 /// options: NULL for all defaults. observer: the handle; NULL on errors.
 ///
-/// Errors: NO_REGION, or with a wait TIMEOUT; DENIED if it is another user's; CORRUPT.
+/// Errors: NO_REGION, or with a wait TIMEOUT; IS_GROUP if the name is a group's; DENIED if it is another user's; CORRUPT.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_open(
     name: *const c_char,
@@ -94,7 +93,12 @@ pub extern "C" fn stillframe_open(
     run("stillframe_open", |call| {
         let out = call.out_handle("observer", observer)?;
         let name = call.text("name", name)?;
-        out.put(handle::insert(self::options(call, options)?.open(name)?));
+        let (dir, wait) = self::options(call, options)?;
+        let mut options = Observer::options().wait(wait);
+        if let Some(dir) = dir {
+            options = options.dir(dir);
+        }
+        out.put(handle::insert(options.open(name)?));
         Ok(())
     })
 }

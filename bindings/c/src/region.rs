@@ -5,7 +5,7 @@
 //! header asks of its reader. The names of exported functions are this library's own.
 #![allow(unsafe_code)]
 
-use crate::call::{Call, Failure, run};
+use crate::call::{Call, Failure, note_begin, run};
 use crate::handle::{self, Handled, Kind, Table};
 use crate::status::stillframe_status;
 use crate::variable::{Known, Variables};
@@ -38,6 +38,10 @@ pub enum stillframe_flag {
     STILLFRAME_NO_LARGE_PAGES = 1,
     /// Managed memory that stays unwritten is not shared with the region's files, and so exists twice.
     STILLFRAME_NO_DEMOTION = 2,
+    /// What a dead producer left under this name is removed rather than taken over, so that version numbers may begin again.
+    STILLFRAME_FRESH = 4,
+    /// The member rollback counts.
+    STILLFRAME_ROLLBACK = 8,
 }
 use stillframe_flag::*;
 
@@ -66,12 +70,16 @@ pub struct stillframe_region_options {
     pub flags: u32,
     /// This is rank number rank of a group.
     pub rank: u32,
-    /// Ranks of the group; 0: this is no part of a group.
+    /// Ranks of the group; 0: this is no part of a group. Else the region is NAME/rank, and its versions stay until all
+    /// ranks have published them.
     pub ranks: u32,
-    /// Most versions kept for slower ranks of the group; 0: the default.
+    /// Most versions beyond keep that stay for slower ranks of the group, from 2 to 32; 0: 16.
     pub drift: u32,
+    /// With STILLFRAME_ROLLBACK: versions above this one are dropped when a region is taken over, so that they can be
+    /// published again. For the ranks of a group, which may have died at different versions.
+    pub rollback: u64,
     /// 0.
-    pub reserved: [u64; 6],
+    pub reserved: [u64; 5],
 }
 
 /// What a publish did.
@@ -133,6 +141,10 @@ impl Handled for Producer {
     }
 }
 
+fn insert(region: Region) -> *mut stillframe_region {
+    handle::insert(Producer { region, variables: Variables::default(), attributes: Attributes::new() })
+}
+
 fn tracker_name(kind: TrackerKind) -> &'static CStr {
     match kind {
         TrackerKind::WpAsync => c"wp_async",
@@ -145,15 +157,28 @@ fn tracker_name(kind: TrackerKind) -> &'static CStr {
 fn options(call: &Call, given: *const stillframe_region_options) -> Result<RegionOptions, Failure> {
     let mut options = Region::options();
     let Some(given) = call.read("options", given)? else { return Ok(options) };
-    if given.reserved != [0; 6] {
+    if given.reserved != [0; 5] {
         return Err(Failure::argument("options.reserved", "it is not 0: set the whole structure to 0 first"));
     }
-    let known = STILLFRAME_NO_LARGE_PAGES as u32 | STILLFRAME_NO_DEMOTION as u32;
-    if given.flags & !known != 0 {
-        return Err(Failure::argument("options.flags", format!("bits {:#x} have no meaning", given.flags & !known)));
+    let flags = [STILLFRAME_NO_LARGE_PAGES, STILLFRAME_NO_DEMOTION, STILLFRAME_FRESH, STILLFRAME_ROLLBACK];
+    let unknown = flags.into_iter().fold(given.flags, |left, flag| left & !(flag as u32));
+    if unknown != 0 {
+        return Err(Failure::argument("options.flags", format!("bits {unknown:#x} have no meaning")));
     }
-    if given.ranks != 0 || given.rank != 0 || given.drift != 0 {
-        return Err(Failure::argument("options.ranks", "this build has no groups"));
+    let has = |flag: stillframe_flag| given.flags & flag as u32 != 0;
+    if given.ranks == 0 && (given.rank, given.drift) != (0, 0) {
+        return Err(Failure::argument("options.ranks", "it is 0, so rank and drift have no meaning"));
+    }
+    if given.ranks != 0 {
+        options = options.rank(given.rank, given.ranks);
+    }
+    if given.drift != 0 {
+        options = options.drift(given.drift as usize);
+    }
+    if has(STILLFRAME_ROLLBACK) {
+        options = options.rollback(given.rollback);
+    } else if given.rollback != 0 {
+        return Err(Failure::argument("options.rollback", "it has no meaning without the flag STILLFRAME_ROLLBACK"));
     }
     if let Some(dir) = call.text_or_null("options.dir", given.dir)? {
         options = options.dir(dir);
@@ -180,8 +205,8 @@ fn options(call: &Call, given: *const stillframe_region_options) -> Result<Regio
     if given.mode != 0 {
         options = options.mode(given.mode);
     }
-    let has = |flag: stillframe_flag| given.flags & flag as u32 != 0;
-    Ok(options.large_pages(!has(STILLFRAME_NO_LARGE_PAGES)).demote(!has(STILLFRAME_NO_DEMOTION)))
+    options = options.large_pages(!has(STILLFRAME_NO_LARGE_PAGES)).demote(!has(STILLFRAME_NO_DEMOTION));
+    Ok(options.fresh(has(STILLFRAME_FRESH)))
 }
 
 /// Makes a region, or takes over what a dead producer left under this name: managed and loaned variables that are declared
@@ -200,11 +225,28 @@ pub extern "C" fn stillframe_create(
     run("stillframe_create", |call| {
         let out = call.out_handle("region", region)?;
         let name = call.text("name", name)?;
-        let region = self::options(call, options)?.create(name)?;
-        let producer = Producer { region, variables: Variables::default(), attributes: Attributes::new() };
-        out.put(handle::insert(producer));
+        out.put(insert(self::options(call, options)?.create(name)?));
         Ok(())
     })
+}
+
+/// Makes a region with two options only: rank and ranks, as in stillframe_region_options, and that it begins anew
+/// (STILLFRAME_FRESH). For programs that want to say as little as possible.
+///
+/// Returns the handle, or NULL, and then stillframe_error_text says why; calls with that NULL say it again.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_begin(name: *const c_char, rank: u32, ranks: u32) -> *mut stillframe_region {
+    let mut region = std::ptr::null_mut();
+    let status = run("stillframe_begin", |call| {
+        let mut options = Region::options().fresh(true);
+        if ranks != 0 {
+            options = options.rank(rank, ranks);
+        }
+        region = insert(options.create(call.text("name", name)?)?);
+        Ok(())
+    });
+    note_begin(status);
+    region
 }
 
 /// Ends the producer. The region's files stay: observers keep what they hold, and the next producer of the name goes on from
