@@ -4,7 +4,7 @@ SHELL := bash
 PYTHON := target/venv/bin/python
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
-.PHONY: help build demo test check rust crash model python kernels readme quick rivals bench soak clean
+.PHONY: help build demo test check rust crash model c header python kernels readme quick rivals bench soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -17,7 +17,7 @@ demo: ## a real LAMMPS run, published every step, with two observers; pictures i
 	scripts/setup.sh demo
 	$(PYTHON) examples/lammps/demo.py $(ARGS)
 
-test: check rust crash model python kernels readme quick ## everything, as CI runs it
+test: check rust crash model c python kernels readme quick ## everything, as CI runs it
 
 check: ## formatter, linter, and nothing left generated
 	scripts/setup.sh
@@ -27,7 +27,7 @@ check: ## formatter, linter, and nothing left generated
 
 rust: ## unit, property, documentation and command-line tests
 	scripts/setup.sh
-	cargo test --workspace --exclude stillframe-python
+	cargo test --workspace --exclude stillframe-python --exclude stillframe-c
 
 crash: ## producers and observers killed at every named point
 	scripts/setup.sh
@@ -36,6 +36,13 @@ crash: ## producers and observers killed at every named point
 model: ## the publish, lease and retire protocol under a model checker
 	scripts/setup.sh
 	$(LOOM) cargo test -p stillframe-protocol --release --test model
+
+c: ## the C interface, from C programs; also under valgrind and the compiler's sanitizers
+	scripts/setup.sh c
+	cargo test -p stillframe-c
+
+header: ## make bindings/c/include/stillframe.h anew from the sources
+	STILLFRAME_WRITE_HEADER=1 cargo test -q -p stillframe-c --test header the_committed_header
 
 python: ## the Python package: its tests and its types
 	scripts/setup.sh test

@@ -17,6 +17,7 @@ pub mod fork;
 pub mod futex;
 pub mod lock;
 pub mod map;
+pub mod maps;
 pub mod pagemap;
 pub mod points;
 pub mod space;

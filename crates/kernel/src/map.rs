@@ -232,16 +232,6 @@ impl Mapping {
     }
 }
 
-/// Whether there is memory at all of these addresses. The kernel looks at its list of mappings and at no page, so this takes
-/// a fraction of a microsecond whatever the size.
-pub fn is_mapped(address: usize, bytes: usize) -> bool {
-    let start = address / PAGE_BYTES * PAGE_BYTES;
-    let Some(end) = address.checked_add(bytes) else { return false };
-    // The system call itself, because programs may have put their own msync before libc's.
-    // SAFETY: with MS_ASYNC the call neither reads nor writes memory.
-    bytes == 0 || unsafe { libc::syscall(libc::SYS_msync, start, end - start, libc::MS_ASYNC) } == 0
-}
-
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range is owned and no borrow of it can outlive `self`.

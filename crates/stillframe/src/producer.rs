@@ -16,6 +16,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stillframe_kernel::copy::{Copier, PageCopy};
+use stillframe_kernel::maps::Maps;
 use stillframe_kernel::points;
 use stillframe_protocol::{Leased, State};
 use stillframe_segment::head::{self, Counter};
@@ -70,6 +71,7 @@ pub(crate) struct Producer {
     pub(crate) planes: Planes,
     pub(crate) space: Space,
     pub(crate) tracker: Tracker,
+    pub(crate) maps: Maps,
     pub(crate) copier: Copier,
     /// The other ranks, if the region is of a group.
     pub(crate) companions: Option<Companions>,
@@ -155,6 +157,7 @@ impl Producer {
             tables,
             space: Space::default(),
             tracker,
+            maps: Maps::default(),
             variables: BTreeMap::new(),
             dormant: Vec::new(),
             leaving: Vec::new(),

@@ -149,7 +149,7 @@ impl Producer {
     /// An array that was freed is an error while nothing has been touched, not a signal while it is copied.
     fn check_mapped(&mut self, input: &Input) -> Result<()> {
         let Input { address, bytes, .. } = *input;
-        if stillframe_kernel::map::is_mapped(address, bytes) {
+        if self.maps.is_readable(address, bytes) {
             return Ok(());
         }
         let name = self.variable(input.id)?.meta.name.clone();

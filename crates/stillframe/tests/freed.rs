@@ -270,3 +270,48 @@ fn arrays_of_one_address_may_belong_to_several_variables_in_turn() {
         }
     }
 }
+
+/// Far from where the kernel puts what other threads ask for, so that what is freed here stays free.
+const LONELY: usize = 0x2a00_0000_0000;
+
+#[test]
+fn memory_that_was_freed_is_an_error_that_names_it_and_loses_nothing() {
+    watchdog(300);
+    for tracker in trackers() {
+        let dir = Dir::new("gone");
+        let mut region = dir.options().tracker(tracker).create("r").unwrap();
+        let (stays, gone) = (region.track::<u64>("stays").unwrap(), region.track::<u64>("gone").unwrap());
+        let observer = dir.observe("r");
+        let mut version = 0;
+        let mut words = vec![1u64; 100 * 512];
+        for (first, pages) in [(0, 60), (20, 1), (59, 1), (0, 1)] {
+            // What is freed in it is freed again with all of it, which does no harm.
+            let map = Map { address: mmap(LONELY, 60 * PAGE, libc::MAP_FIXED_NOREPLACE), bytes: 60 * PAGE };
+            map.words().fill(7);
+            // Not on page boundaries, so that its first and last page are copied in another way.
+            let shown = &map.words()[3..60 * 512 - 3];
+            for _ in 0..3 {
+                version += 1;
+                let publication = region.publish(version).tracked(&stays, &words, &[words.len()]);
+                publication.tracked(&gone, shown, &[shown.len()]).commit().unwrap();
+            }
+            words[version as usize * 577] = version;
+            unmap(map.address + first * PAGE, pages * PAGE);
+            for _ in 0..2 {
+                let publication = region.publish(version + 1).tracked(&stays, &words, &[words.len()]);
+                let error = publication.tracked(&gone, shown, &[shown.len()]).commit().unwrap_err();
+                assert!(
+                    matches!(&error, stillframe::Error::NotMapped { name, address, bytes }
+                        if name == "gone" && *address == shown.as_ptr() as usize && *bytes == std::mem::size_of_val(shown)),
+                    "{tracker}: {error}"
+                );
+                assert_eq!(observer.newest().unwrap().version(), version);
+            }
+            version += 1;
+            region.publish(version).tracked(&stays, &words, &[words.len()]).commit().unwrap();
+            let snapshot = observer.newest().unwrap();
+            assert!(snapshot.slice::<u64>("stays").unwrap() == words, "{tracker}: what was written before the error");
+            assert!(snapshot.slice::<u64>("gone").unwrap().iter().all(|word| *word == 7), "{tracker}");
+        }
+    }
+}

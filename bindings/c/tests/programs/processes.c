@@ -9,7 +9,8 @@
 
 static stillframe_region *region;
 
-// What the child of a fork does ends with its status.
+// Runs work in a child. One that is done kills itself: at an orderly end leak checkers miss what belonged to threads that a
+// child does not have.
 static void in_child(void (*work)(void)) {
     fflush(NULL);
     pid_t child = fork();
@@ -18,11 +19,11 @@ static void in_child(void (*work)(void)) {
         alarm(60);
         work();
         fflush(NULL);
-        _exit(0);
+        raise(SIGKILL);
     }
     int status;
     CHECK(waitpid(child, &status, 0) == child);
-    if (!WIFEXITED(status) || WEXITSTATUS(status))
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
         FAIL("the child ended with %#x", status);
 }
 

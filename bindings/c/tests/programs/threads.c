@@ -32,7 +32,7 @@ static void *observe(void *observer) {
     int64_t seen = 0;
     for (int i = 0; i < ROUNDS; i++) {
         stillframe_status status = stillframe_newest_after(observer, seen, 1000, &snapshot);
-        if (status == STILLFRAME_TIMEOUT)
+        if (status == STILLFRAME_TIMEOUT || status == STILLFRAME_PRODUCER_GONE)
             break;
         CHECK(status == STILLFRAME_OK);
         stillframe_snapshot_info info;

@@ -1,0 +1,196 @@
+//! The C programs in `programs/`, compiled against the header and the libraries and run: as they are, under valgrind, with the
+//! sanitizers of the compiler, and linked to the static library.
+//!
+//! A program prints the name of each of its tests; with names as arguments it runs those only.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const PROGRAMS: [&str; 7] = ["producer", "observer", "misuse", "threads", "processes", "groups", "looking_after"];
+/// Seconds after which a program hangs.
+const TIMEOUT: &str = "240";
+const SONAME: &str = "libstillframe.so.0";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A directory with the libraries under the names that linker and loader look for.
+fn libraries() -> &'static Path {
+    static LIBRARIES: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let made = LIBRARIES.get_or_init(|| {
+        // Tests of a library of this kind are built without it.
+        let profile = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().to_path_buf();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--package", "stillframe-c", "--target-dir"]).arg(profile.parent().unwrap());
+        if profile.ends_with("release") {
+            cargo.arg("--release");
+        }
+        assert!(cargo.current_dir(root()).status().unwrap().success(), "the library does not build");
+        let dir = tempfile::tempdir().unwrap();
+        for (library, name) in [("libstillframe.so", SONAME), ("libstillframe.a", "libstillframe.a")] {
+            std::os::unix::fs::symlink(profile.join(library), dir.path().join(name)).unwrap();
+        }
+        dir
+    });
+    made.path()
+}
+
+fn run(command: &mut Command) -> Output {
+    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// Compiles a program, with these options and this library, into the directory.
+fn compile(program: &str, into: &Path, options: &[&str], library: &str) -> PathBuf {
+    let binary = into.join(program);
+    let mut cc = Command::new("cc");
+    cc.args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g", "-pthread"]);
+    cc.args(options).arg("-I").arg(root().join("include"));
+    cc.arg(root().join("tests/programs").join(program).with_extension("c")).arg("-o").arg(&binary);
+    cc.arg(libraries().join(library)).args(["-ldl", "-lm"]).arg(format!("-Wl,-rpath,{}", libraries().display()));
+    let out = run(&mut cc);
+    assert!(out.status.success(), "{program}.c: {}", String::from_utf8_lossy(&out.stderr));
+    binary
+}
+
+/// A directory for regions, which lie in memory.
+fn regions() -> tempfile::TempDir {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let prefix = format!("stillframe-c-{}-{count}-", std::process::id());
+    tempfile::Builder::new().prefix(&prefix).tempdir_in("/dev/shm").unwrap()
+}
+
+/// Runs a program behind `before`, and expects it to end well and leave nothing.
+fn check(binary: &Path, before: &[&str], tracker: Option<&str>) {
+    let regions = regions();
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", TIMEOUT]).args(before).arg(binary);
+    command.env("STILLFRAME_DIR", regions.path()).env_remove("STILLFRAME_TRACKER");
+    if let Some(tracker) = tracker {
+        command.env("STILLFRAME_TRACKER", tracker);
+    }
+    let out = run(&mut command);
+    let printed = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{} {}: {printed}", binary.display(), out.status);
+    let left: Vec<_> = std::fs::read_dir(regions.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert!(left.is_empty(), "{} leaves {left:?}", binary.display());
+}
+
+fn is_installed(program: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    let found = found.is_ok_and(|out| out.status.success());
+    if !found {
+        eprintln!("{program} is not installed: left out");
+    }
+    found
+}
+
+#[test]
+fn c_programs_see_what_the_header_says() {
+    let into = tempfile::tempdir().unwrap();
+    for program in PROGRAMS {
+        check(&compile(program, into.path(), &[], SONAME), &[], None);
+    }
+}
+
+#[test]
+fn c_programs_see_the_same_with_other_trackers() {
+    let into = tempfile::tempdir().unwrap();
+    for program in ["producer", "observer", "misuse"] {
+        let binary = compile(program, into.path(), &[], SONAME);
+        for tracker in ["private_cow", "full_copy"] {
+            check(&binary, &[], Some(tracker));
+        }
+    }
+}
+
+#[test]
+fn the_static_library_serves_as_well() {
+    let into = tempfile::tempdir().unwrap();
+    check(&compile("producer", into.path(), &[], "libstillframe.a"), &[], None);
+}
+
+#[test]
+fn valgrind_finds_no_error_and_no_leak() {
+    if !is_installed("valgrind") {
+        return;
+    }
+    let into = tempfile::tempdir().unwrap();
+    let kinds = "definite,indirect,possible";
+    let (show, errors) = (format!("--show-leak-kinds={kinds}"), format!("--errors-for-leak-kinds={kinds}"));
+    let valgrind = ["valgrind", "-q", "--error-exitcode=99", "--leak-check=full", &show, &errors];
+    for program in PROGRAMS {
+        // The kernel's tracker does not see what a program that is emulated writes.
+        check(&compile(program, into.path(), &[], SONAME), &valgrind, Some("full_copy"));
+    }
+}
+
+#[test]
+fn the_sanitizers_find_no_error_and_no_leak() {
+    let into = tempfile::tempdir().unwrap();
+    let options = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    for program in PROGRAMS {
+        check(&compile(program, into.path(), &options, SONAME), &[], None);
+    }
+}
+
+#[test]
+fn only_the_interface_is_exported() {
+    let header = std::fs::read_to_string(root().join("include/stillframe.h")).unwrap();
+    let out = run(Command::new("nm").args(["-D", "--defined-only"]).arg(libraries().join(SONAME)));
+    let listed = String::from_utf8(out.stdout).unwrap();
+    let exported: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    assert!(exported.len() > 50, "{listed}");
+    for name in &exported {
+        assert!(header.contains(&format!("{name}(")), "{name} is exported and not in the header");
+    }
+    let declared = header.match_indices(" stillframe_").chain(header.match_indices("*stillframe_"));
+    for (at, _) in declared {
+        let name = header[at + 1..].split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap();
+        let is_function = header[at + 1 + name.len()..].starts_with('(');
+        assert!(!is_function || exported.contains(&name), "{name} is in the header and not exported");
+    }
+    let out = run(Command::new("readelf").arg("-d").arg(libraries().join(SONAME)));
+    assert!(String::from_utf8_lossy(&out.stdout).contains(&format!("soname: [{SONAME}]")));
+}
+
+#[test]
+fn statuses_have_the_numbers_and_families_of_the_engine() {
+    let header = std::fs::read_to_string(root().join("include/stillframe.h")).unwrap();
+    let begin = header.find("STILLFRAME_OK = 0").unwrap();
+    let constants: Vec<(&str, i32)> = header[begin..header[begin..].find('}').unwrap() + begin]
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("STILLFRAME_")?.strip_suffix(',')?.split_once(" = "))
+        .map(|(name, number)| (name, number.parse().unwrap()))
+        .collect();
+    assert!(constants.len() > 35);
+    let engine = std::fs::read_to_string(root().join("../../crates/stillframe/src/error.rs")).unwrap();
+    let codes: Vec<(&str, i32)> = engine
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Error::")?.strip_suffix(',')?.split_once(" { .. } => "))
+        .filter_map(|(names, number)| Some((names.split(' ').next()?, number.parse().ok()?)))
+        .collect();
+    assert!(codes.len() > 25, "{codes:?}");
+    for (variant, code) in codes {
+        let found = constants.iter().find(|(_, number)| *number == code);
+        let (constant, _) = found.unwrap_or_else(|| panic!("{variant} gives {code}, which has no constant"));
+        let same = constant.replace('_', "").to_lowercase() == variant.to_lowercase();
+        assert!(same || variant == "NotMapped", "{variant} gives {code}, which is {constant}");
+    }
+    let mut program = String::from("#include <stillframe.h>\n#include <stdio.h>\nint main(void) {\n");
+    for (name, _) in &constants {
+        program += &format!("    puts(stillframe_status_name(STILLFRAME_{name}));\n");
+    }
+    program += "    return 0;\n}\n";
+    let dir = tempfile::tempdir().unwrap();
+    let (source, binary) = (dir.path().join("names.c"), dir.path().join("names"));
+    std::fs::write(&source, program).unwrap();
+    let mut cc = Command::new("cc");
+    cc.arg("-I").arg(root().join("include")).arg(&source).arg("-o").arg(&binary).arg(libraries().join(SONAME));
+    assert!(run(cc.arg(format!("-Wl,-rpath,{}", libraries().display()))).status.success());
+    let printed = String::from_utf8(run(&mut Command::new(&binary)).stdout).unwrap();
+    assert!(printed.lines().eq(constants.iter().map(|(name, _)| *name)), "{printed}");
+}
