@@ -101,7 +101,7 @@ impl GroupOptions {
         if !self.wait.is_zero() {
             match group.wait_newer(None, Some(self.wait.saturating_sub(begin.elapsed()))) {
                 // A group that will never have a version in common can still be looked at.
-                Ok(_) | Err(Error::RankGone { .. }) => {}
+                Ok(_) | Err(Error::RankGone { .. } | Error::ProducerGone { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -277,7 +277,8 @@ impl Group {
     /// (for ever, for `None`).
     ///
     /// # Errors
-    /// [`Error::SlowRank`] when the time is over; [`Error::RankGone`] if a rank that is gone would have to publish it.
+    /// [`Error::SlowRank`] when the time is over; [`Error::ProducerGone`] if all ranks ended at the same version, as at the
+    /// end of a run; [`Error::RankGone`] if a rank that is gone would have to publish it.
     pub fn next_after(&self, version: Option<u64>, timeout: Option<Duration>) -> Result<GroupSnapshot> {
         self.wait_for(version, timeout, |group, members| group.take(members, Pick::Oldest, version))
     }
@@ -303,8 +304,8 @@ impl Group {
     }
 
     /// Goes through versions that all ranks have as they come. With `every` each that still exists comes in turn, else
-    /// always the newest. Ends when all producers are gone, or nothing came for `timeout`; when only some ranks are gone,
-    /// the last item is an [`Error::RankGone`].
+    /// always the newest. Ends when all ranks ended at the same version, or nothing came for `timeout`; when a rank is gone
+    /// and others went or go on, the last item is an [`Error::RankGone`].
     pub fn snapshots(&self, every: bool, timeout: Option<Duration>) -> GroupSnapshots {
         GroupSnapshots { group: self.clone(), every, timeout, last: None, is_over: false }
     }
@@ -383,6 +384,7 @@ impl Group {
         mut look: impl FnMut(&Group, &Members) -> Result<Option<T>>,
     ) -> Result<T> {
         let begin = Instant::now();
+        let mut stopped_since = None;
         loop {
             let members = self.members()?;
             let bell = |observer: &Observer| observer.shared.head.bell().load(Ordering::Acquire);
@@ -394,20 +396,31 @@ impl Group {
             {
                 return Ok(found);
             }
-            if let Some(rank) = stopped(&members, after) {
+            let accident = stopped(&members, after);
+            if let Some(rank) = accident {
                 // It may have published and ended since the look.
                 if let Some(found) = look(self, &members)? {
                     return Ok(found);
                 }
                 let standing = self.standing(&members);
-                return Err(Error::RankGone {
-                    group: self.name().into(),
-                    rank: rank as u32,
-                    ranks: members.len() as u32,
-                    newest: standing.newest[rank],
-                    furthest: standing.furthest as u32,
-                    furthest_newest: standing.newest[standing.furthest],
-                });
+                let lives = members.iter().flatten().any(Observer::producer_alive);
+                let is_level = standing.newest[rank] == standing.newest[standing.furthest];
+                if is_level && !lives {
+                    return Err(Error::ProducerGone { region: self.name().into() });
+                }
+                let since = *stopped_since.get_or_insert_with(Instant::now);
+                if !is_level || since.elapsed() >= GRACE {
+                    return Err(Error::RankGone {
+                        group: self.name().into(),
+                        rank: rank as u32,
+                        ranks: members.len() as u32,
+                        newest: standing.newest[rank],
+                        furthest: standing.furthest as u32,
+                        furthest_newest: standing.newest[standing.furthest],
+                    });
+                }
+            } else {
+                stopped_since = None;
             }
             let standing = self.standing(&members);
             let mut sleep = WAIT_SLICE;
@@ -419,6 +432,8 @@ impl Group {
                 sleep = sleep.min(timeout - waited);
             }
             match (&members[standing.slowest], seen[standing.slowest]) {
+                // Nobody rings when a rank ends without a word.
+                _ if accident.is_some() => std::thread::sleep(sleep.min(POLL_MAX)),
                 (Some(observer), Some(seen)) => futex::wait(observer.shared.head.bell(), seen, Some(sleep)),
                 _ => std::thread::sleep(sleep.min(POLL_MAX)),
             }
@@ -589,21 +604,6 @@ impl GroupSnapshots {
             false => self.group.newest_after(self.last, self.timeout),
         }
     }
-
-    /// Whether all ranks are gone, or about to go: at the end of a program the first goes before the last.
-    fn ends(&self) -> Result<bool> {
-        let begin = Instant::now();
-        loop {
-            let members = self.group.members()?;
-            if members.iter().flatten().all(|observer| !observer.producer_alive()) {
-                return Ok(true);
-            }
-            if begin.elapsed() >= GRACE {
-                return Ok(false);
-            }
-            std::thread::sleep(POLL_MAX);
-        }
-    }
 }
 
 impl Iterator for GroupSnapshots {
@@ -613,23 +613,12 @@ impl Iterator for GroupSnapshots {
         if self.is_over {
             return None;
         }
-        let next = match self.wait() {
-            Err(error @ Error::RankGone { .. }) => match self.ends() {
-                Ok(true) => return None,
-                // A rank that was started again may have caught up meanwhile.
-                Ok(false) => {
-                    self.wait().map_err(|later| if matches!(later, Error::RankGone { .. }) { error } else { later })
-                }
-                Err(error) => Err(error),
-            },
-            other => other,
-        };
-        match next {
+        match self.wait() {
             Ok(snapshot) => {
                 self.last = Some(snapshot.version());
                 Some(Ok(snapshot))
             }
-            Err(Error::SlowRank { .. }) => None,
+            Err(Error::ProducerGone { .. } | Error::SlowRank { .. }) => None,
             Err(error) => {
                 self.is_over = true;
                 Some(Err(error))
