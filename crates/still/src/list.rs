@@ -2,6 +2,7 @@
 
 use crate::context::{Context, Verdict};
 use crate::failure::FINE;
+use crate::group::{self, GroupSummary};
 use crate::region::Summary;
 use crate::table::{Align, Table, sanitize};
 use crate::units;
@@ -24,12 +25,22 @@ States:
 MEMORY is what stands behind the region's files. RATE is measured over the versions that are
 there, so it needs a producer that keeps more than one. AGE is the time since the last publish.
 
+A group, the ranks of a parallel program, is one line: NEWEST is the newest version that all ranks
+have, RATE that of the slowest, MEMORY that of all. Ranks that are dead, slow or missing are named
+below; --ranks lists them all.
+
 With --json: {\"dir\", \"regions\": [{\"name\", \"path\", \"state\", \"reason\", \"newest\", \"versions\",
 \"published_ns\", \"created_ns\", \"rate_hz\", \"memory_bytes\", \"plane_bytes\", \"working_bytes\",
-\"bound_bytes\", \"producer_pid\", \"tracker\", \"keep\", \"published\", \"skipped\"}]}; what is not known is null.
+\"bound_bytes\", \"producer_pid\", \"tracker\", \"keep\", \"published\", \"skipped\", \"rank\", \"ranks\"}], \"groups\":
+[{\"name\", \"state\", \"newest\", \"versions\", \"published_ns\", \"rate_hz\", \"memory_bytes\", \"ranks\": [{\"rank\",
+\"state\", \"producer_pid\", \"newest\", \"behind\"}]}]}; what is not known is null. The ranks of groups are
+among the regions too; the state of a group is \"partial\" when some ranks live and some do not.
 
 Exit codes: 0 also when there are no regions, 1 when the directory cannot be read.")]
 pub struct Args {
+    /// List the ranks of groups
+    #[arg(long)]
+    ranks: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -39,11 +50,21 @@ pub struct Args {
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let now_ns = units::now_ns();
     let mut regions = Vec::new();
+    let mut groups: Vec<GroupSummary> = Vec::new();
     for info in inspect::regions(&context.dir)? {
+        let group = info.name.rsplit_once('/').map(|(group, _)| group).filter(|_| info.rank.is_some());
+        if let Some(name) = group
+            && groups.iter().all(|known| known.name != name)
+            // A group with a rank that cannot be read is listed as its regions, which say why.
+            && let Ok(Some(group)) = group::find(context, name, now_ns)
+        {
+            groups.push(group);
+        }
         regions.push(Summary::new(info, now_ns));
     }
     if args.json {
-        context.write_json(&serde_json::json!({ "dir": context.dir, "regions": regions }))?;
+        let report = serde_json::json!({ "dir": context.dir, "regions": regions, "groups": groups });
+        context.write_json(&report)?;
         return Ok(FINE);
     }
     if regions.is_empty() {
@@ -60,24 +81,41 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         ("PRODUCER", Align::Right),
         ("AGE", Align::Right),
     ]);
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
-    for region in &regions {
-        table.push(vec![
-            sanitize(&region.name),
-            region.state.into(),
-            or_dash(region.newest.map(|version| version.to_string())),
-            region.versions.to_string(),
-            units::format_bytes(region.memory_bytes),
-            or_dash(region.rate_hz.map(units::format_rate)),
-            or_dash(region.producer_pid.map(|pid| pid.to_string())),
-            or_dash(region.age_ms(now_ns).map(|age_ms| units::format_ms(age_ms as f64))),
-        ]);
-    }
+    let is_of_group =
+        |region: &&Summary| groups.iter().any(|group| group.regions.iter().any(|rank| rank.name == region.name));
+    let single = regions.iter().filter(|region| !is_of_group(region)).map(|region| row(region, now_ns));
+    let mut rows: Vec<Vec<String>> = groups.iter().map(|group| group.row(now_ns)).chain(single).collect();
+    rows.sort();
+    rows.into_iter().for_each(|row| table.push(row));
     table.write(context.out)?;
+    for group in &groups {
+        let name = sanitize(&group.name);
+        if args.ranks {
+            writeln!(context.out, "\n{name}")?;
+            group.write_ranks(now_ns, context.out)?;
+        }
+        for note in group.notes() {
+            writeln!(context.out, "{name}: {note}")?;
+        }
+    }
     for region in &regions {
         if let Some(reason) = &region.reason {
             writeln!(context.out, "{}: {}", sanitize(&region.name), sanitize(reason))?;
         }
     }
     Ok(FINE)
+}
+
+fn row(region: &Summary, now_ns: u64) -> Vec<String> {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+    vec![
+        sanitize(&region.name),
+        region.state.into(),
+        or_dash(region.newest.map(|version| version.to_string())),
+        region.versions.to_string(),
+        units::format_bytes(region.memory_bytes),
+        or_dash(region.rate_hz.map(units::format_rate)),
+        or_dash(region.producer_pid.map(|pid| pid.to_string())),
+        or_dash(region.age_ms(now_ns).map(|age_ms| units::format_ms(age_ms as f64))),
+    ]
 }

@@ -13,6 +13,7 @@ mod doctor;
 mod failure;
 mod gather;
 mod get;
+mod group;
 mod list;
 mod npy;
 mod picture;

@@ -17,6 +17,9 @@ pub struct Summary {
     pub state: &'static str,
     /// Why it is unreadable.
     pub reason: Option<String>,
+    /// Rank in its group, and number of ranks, if it is of one.
+    pub rank: Option<u32>,
+    pub ranks: Option<u32>,
     /// The newest version, none before the first publish.
     pub newest: Option<u64>,
     /// How many versions there are.
@@ -58,6 +61,8 @@ impl Summary {
             path: info.path.clone(),
             state,
             reason,
+            rank: info.rank.map(|(rank, _)| rank),
+            ranks: info.rank.map(|(_, ranks)| ranks),
             newest: info.newest,
             versions: versions.len(),
             published_ns: newest.map(|version| version.published_ns),

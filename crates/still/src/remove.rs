@@ -7,7 +7,7 @@ use crate::units;
 use serde_json::json;
 use stillframe::inspect;
 
-/// Remove a region whose producer is gone
+/// Remove a region whose producer is gone, or all ranks of a group
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -22,7 +22,7 @@ With --json: {\"region\", \"freed_bytes\"}.
 
 Exit codes: 0 well, 1 when the region does not exist, its producer lives or it could not be removed.")]
 pub struct RemoveArgs {
-    /// The region
+    /// The region or group
     region: String,
     /// Also while its producer lives
     #[arg(long)]
@@ -33,6 +33,8 @@ pub struct RemoveArgs {
 }
 
 /// Remove every region whose producer is gone and that nobody holds
+///
+/// Ranks of a group stay until that is so of all of them.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

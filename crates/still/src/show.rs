@@ -1,7 +1,8 @@
-//! `still show`: one region in detail.
+//! `still show`: one region, or one group, in detail.
 
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
+use crate::group::{self, GroupSummary};
 use crate::region::Summary;
 use crate::slice::format_shape;
 use crate::table::{Align, Table, sanitize};
@@ -10,14 +11,15 @@ use crate::watch::HolderSample;
 use serde::Serialize;
 use std::io::Write;
 use stillframe::inspect::{self, State};
-use stillframe::{Attributes, DType, Observer, Order, Snapshot, VersionInfo};
+use stillframe::{Attributes, DType, Group, Observer, Order, Snapshot, VersionInfo};
 
-/// Show one region: its variables and versions, its memory, and who holds what
+/// Show one region or group: its variables and versions, its memory, and who holds what
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   still show heat
   still show heat --version 120
+  still show heat/2               a rank of a group
   still show heat --json | jq -r '.variables[].name'
 
 With --json: {\"region\": as in `still ls`, \"version\": {\"version\", \"published_ns\", \"attributes\"} or null,
@@ -25,11 +27,12 @@ With --json: {\"region\": as in `still ls`, \"version\": {\"version\", \"publish
 \"versions\": [{\"version\", \"published_ns\", \"dirty_pages\", \"total_pages\", \"retiring\"}],
 \"planes\": [{\"index\", \"allocated_bytes\"}],
 \"holders\": [{\"pid\", \"command\", \"state\", \"stopped\", \"version\", \"age_ms\"}]}.
+Of a group: {\"group\": as in `still ls`, \"version\", \"variables\": [[of rank 0], [of rank 1], ...]}.
 A dtype is a name such as \"float64\", or for records {\"fields\": [{\"name\", \"dtype\", \"offset\"}], \"bytes\"}.
 
 Exit codes: 0 well, 1 when the region or version does not exist or is unreadable.")]
 pub struct Args {
-    /// The region
+    /// The region or group
     region: String,
     /// Show this version instead of the newest
     #[arg(long, value_name = "V")]
@@ -85,6 +88,9 @@ struct PlaneEntry {
 /// Shows the region.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let now_ns = units::now_ns();
+    if let Some(group) = group::find(context, &args.region, now_ns)? {
+        return run_group(context, args, group, now_ns);
+    }
     let info = inspect::region(&context.dir, &args.region)?;
     if let State::Unreadable(why) = &info.state {
         return Err(Failure::Problem(format!("region '{}' is unreadable: {why}", info.name)));
@@ -119,6 +125,43 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     match args.json {
         true => context.write_json(&report)?,
         false => write_text(&report, now_ns, context.out)?,
+    }
+    Ok(FINE)
+}
+
+/// Shows a group: its ranks, and the variables of a version that all of them have.
+fn run_group(context: &mut Context, args: &Args, summary: GroupSummary, now_ns: u64) -> Verdict {
+    let group = Group::options().dir(&context.dir).open(&args.region)?;
+    let snapshot = match args.version {
+        Some(version) => Some(group.version(version)?),
+        None if summary.newest.is_some() => Some(group.newest()?),
+        None => None,
+    };
+    let ranks = snapshot.as_ref().map(|snapshot| snapshot.ranks()).unwrap_or_default();
+    if args.json {
+        let variables: Vec<_> = ranks.iter().map(report_variables).collect();
+        let version = ranks.first().map(report_version);
+        context.write_json(&serde_json::json!({ "group": summary, "version": version, "variables": variables }))?;
+        return Ok(FINE);
+    }
+    let out = &mut *context.out;
+    let name = sanitize(&summary.name);
+    let (ranks_text, path) = (units::count(summary.ranks.len(), "rank"), context.dir.join(&summary.name));
+    writeln!(out, "{name}: group of {ranks_text}, {}, in {}", summary.describe_state(), path.display())?;
+    let versions: Vec<String> = summary.versions.iter().map(u64::to_string).collect();
+    let versions = if versions.is_empty() { "none".into() } else { versions.join(", ") };
+    writeln!(out, "memory {}; versions that all ranks have: {versions}", units::format_bytes(summary.memory_bytes))?;
+    for note in summary.notes() {
+        writeln!(out, "{note}")?;
+    }
+    writeln!(out, "\nranks")?;
+    summary.write_ranks(now_ns, out)?;
+    match ranks.first() {
+        None => writeln!(out, "\nno version has been published by all ranks")?,
+        Some(first) => {
+            write_version(&report_version(first), &report_variables(first), now_ns, out)?;
+            writeln!(out, "\nThese are rank 0's; `still show {name}/1` shows those of rank 1, and so on.")?;
+        }
     }
     Ok(FINE)
 }

@@ -1,7 +1,7 @@
 //! `still verify`: whether a region's files are what they should be.
 
 use crate::context::{Context, Verdict};
-use crate::failure::{FINE, PROBLEM};
+use crate::failure::{FINE, Failure, PROBLEM};
 use crate::table::sanitize;
 use crate::units;
 use serde_json::json;
@@ -21,16 +21,33 @@ With --json: {\"region\", \"findings\": [{\"file\", \"offset\", \"expected\", \"
 
 Exit codes: 0 when the region is healthy, 1 when something was found.")]
 pub struct Args {
-    /// The region
+    /// The region or group
     region: String,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
+/// Checks all ranks of a group; findings name files by their rank.
+fn verify_ranks(context: &Context, group: &str) -> Result<Vec<stillframe::Corrupt>, Failure> {
+    let mut findings = Vec::new();
+    for rank in inspect::group(&context.dir, group)?.map(|group| group.regions).unwrap_or_default() {
+        let number = rank.rank.map_or(0, |(rank, _)| rank);
+        let found = inspect::verify(&context.dir, &rank.name)?.into_iter();
+        findings.extend(found.map(|corrupt| {
+            let file = format!("{number}/{}", corrupt.file);
+            stillframe::Corrupt { file, ..corrupt }
+        }));
+    }
+    Ok(findings)
+}
+
 /// Checks the region.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
-    let findings = inspect::verify(&context.dir, &args.region)?;
+    let findings = match inspect::verify(&context.dir, &args.region) {
+        Err(stillframe::Error::IsGroup { .. }) => verify_ranks(context, &args.region)?,
+        other => other?,
+    };
     let verdict = if findings.is_empty() { FINE } else { PROBLEM };
     if args.json {
         let findings: Vec<_> = findings

@@ -5,7 +5,7 @@ mod support;
 use bytemuck::{Pod, Zeroable};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
-use stillframe::{Attributes, DType, Declaration, Element, Kind, Observer, Order, Region, VariableId};
+use stillframe::{Array, Attributes, DType, Declaration, Element, Kind, Observer, Order, Region, VariableId};
 use support::{Guard, Scene, files, until, wait};
 
 #[repr(C)]
@@ -464,4 +464,105 @@ fn the_last_version_outlives_its_producer() {
     assert_eq!(scene.ok(&["get", "one", "u[999]"]), "1.5\n");
     scene.ok(&["verify", "one"]);
     scene.ok(&["rm", "one"]);
+}
+
+fn rank(scene: &Scene, rank: u32, ranks: u32) -> (Region, Array<f64>) {
+    let mut region = Region::options().dir(scene.dir()).rank(rank, ranks).create("heat").unwrap();
+    let array = region.array::<f64>("u", &[20, 10]).unwrap();
+    (region, array)
+}
+
+#[test]
+fn a_group_is_one_line_and_names_who_is_dead_slow_or_missing() {
+    let scene = Scene::new();
+    let (mut alone, _) = scene.region("alone", &[10]);
+    alone.publish(1).commit().unwrap();
+    let mut ranks: Vec<Region> = (0..3).map(|number| rank(&scene, number, 4).0).collect();
+    for (number, last) in [(0, 9), (1, 5), (2, 6)] {
+        (1..=last).for_each(|version| drop(ranks[number].publish(version).commit().unwrap()));
+    }
+    let table = scene.ok(&["ls"]);
+    assert_eq!(table.lines().count(), 5, "{table}");
+    let line = table.lines().nth(2).unwrap();
+    for part in ["heat ", "3/4 live", " - ", "4 ranks"] {
+        assert!(line.contains(part), "{part} is missing in {line}");
+    }
+    assert!(table.contains("heat: rank 3 has not begun"), "{table}");
+    assert!(table.contains("heat: rank 1 is slowest, at 5 while rank 0 is at 9"), "{table}");
+
+    let mut last = rank(&scene, 3, 4).0;
+    (1..=4).for_each(|version| drop(last.publish(version).commit().unwrap()));
+    drop(last);
+    let table = scene.ok(&["ls", "--ranks"]);
+    assert!(table.contains("heat: rank 3 is dead, at 4 while rank 0 is at 9"), "{table}");
+    assert_eq!(table.lines().filter(|line| line.contains(" live ")).count(), 5, "{table}");
+    let listed = scene.json(&["ls", "--json"]);
+    let group = &listed["groups"][0];
+    assert_eq!((&group["name"], &group["state"], &group["newest"]), (&"heat".into(), &"partial".into(), &4.into()));
+    assert_eq!(group["ranks"][3]["state"], "dead");
+    assert_eq!((&group["ranks"][1]["behind"], &group["ranks"][1]["newest"]), (&4.into(), &5.into()));
+    assert_eq!(listed["regions"].as_array().unwrap().len(), 5);
+    assert_eq!((&listed["regions"][1]["rank"], &listed["regions"][1]["ranks"]), (&0.into(), &4.into()));
+    assert_eq!(listed["regions"][0]["ranks"], serde_json::json!(null));
+}
+
+#[test]
+fn commands_know_groups() {
+    let scene = Scene::new();
+    let mut ranks: Vec<_> = (0..3).map(|number| rank(&scene, number, 3)).collect();
+    for version in 1u32..=4 {
+        for (number, (region, array)) in ranks.iter_mut().enumerate() {
+            region.slice_mut(array).fill(f64::from(version) + number as f64 / 10.0);
+            region.publish(version.into()).attr("time", f64::from(version)).commit().unwrap();
+        }
+    }
+    ranks[0].0.publish(5).commit().unwrap();
+    let shown = scene.ok(&["show", "heat"]);
+    for part in ["heat: group of 3 ranks, live", "all ranks have: 4", "version 4", "(20, 10)", "RANK", "time = 4"] {
+        assert!(shown.contains(part), "{part} is missing in\n{shown}");
+    }
+    let shown = scene.json(&["show", "heat", "--json"]);
+    assert_eq!(shown["version"]["version"], 4);
+    assert_eq!(shown["variables"].as_array().unwrap().len(), 3);
+    assert_eq!(shown["variables"][2][0]["name"], "u");
+    assert_eq!(shown["group"]["ranks"][0]["behind"], 0);
+    let complaint = scene.complaint(1, &["show", "heat", "--version", "5"]);
+    assert!(complaint.contains("'heat/1' does not have version 5"), "{complaint}");
+    assert!(scene.ok(&["show", "heat/2"]).starts_with("heat/2: live"));
+
+    assert_eq!(scene.ok(&["get", "heat/2", "u[3, 4]"]).trim(), "4.2");
+    let complaint = scene.complaint(2, &["get", "heat", "u[3, 4]"]);
+    assert!(complaint.contains("group of 3 ranks") && complaint.contains("'heat/0' to 'heat/2'"), "{complaint}");
+    let watched: serde_json::Value =
+        serde_json::from_str(&scene.ok(&["watch", "heat", "--once", "--json", "--interval", "0.05"])).unwrap();
+    let names: Vec<_> = watched["regions"].as_array().unwrap().iter().map(|region| region["name"].clone()).collect();
+    assert_eq!(names, ["heat/0", "heat/1", "heat/2"]);
+    assert_eq!(scene.ok(&["verify", "heat"]), "heat is healthy\n");
+
+    // A rank that is gone stays while others of its group live: its last version is part of the group's.
+    drop(ranks.pop());
+    assert!(scene.ok(&["gc"]).starts_with("nothing to remove"));
+    assert!(scene.complaint(1, &["rm", "heat"]).contains("'heat/0' has a living producer"));
+    assert_eq!(scene.json(&["ls", "--json"])["groups"][0]["newest"], 4);
+    drop(ranks);
+    let swept = scene.json(&["gc", "--dry-run", "--json"]);
+    assert_eq!(swept["regions"].as_array().unwrap().len(), 3);
+    assert!(scene.ok(&["rm", "heat"]).starts_with("removed heat, "));
+    assert_eq!(files(&scene.dir()), Vec::<std::path::PathBuf>::new());
+    scene.complaint(1, &["rm", "heat"]);
+}
+
+#[test]
+fn verify_names_the_rank_whose_files_are_damaged() {
+    let scene = Scene::new();
+    for number in 0..2 {
+        rank(&scene, number, 2).0.publish(1).commit().unwrap();
+    }
+    assert_eq!(scene.ok(&["verify", "heat"]), "heat is healthy\n");
+    let tables = scene.dir().join("heat/1/tables");
+    let bytes = std::fs::read(&tables).unwrap();
+    std::fs::write(&tables, vec![0x5a; bytes.len()]).unwrap();
+    let told = scene.still(&["verify", "heat"]);
+    assert_eq!(told.code, 1);
+    assert!(told.out.contains("heat/1/tables, offset "), "{}{}", told.out, told.err);
 }

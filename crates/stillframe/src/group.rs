@@ -303,6 +303,18 @@ impl Group {
         })
     }
 
+    /// The versions that all ranks have, ascending.
+    ///
+    /// # Errors
+    /// As [`ranks`](Group::ranks).
+    pub fn versions(&self) -> Result<Vec<u64>> {
+        let members = self.members()?;
+        let lists: Option<Vec<List>> = members.iter().map(|member| member.as_ref().map(list)).collect();
+        let Some((first, others)) = lists.as_ref().and_then(|lists| lists.split_first()) else { return Ok(Vec::new()) };
+        let numbers = first.iter().map(|(_, number)| *number);
+        Ok(numbers.filter(|number| others.iter().all(|list| find(list, *number).is_some())).collect())
+    }
+
     /// Goes through versions that all ranks have as they come. With `every` each that still exists comes in turn, else
     /// always the newest. Ends when all ranks ended at the same version, or nothing came for `timeout`; when a rank is gone
     /// and others went or go on, the last item is an [`Error::RankGone`].

@@ -2,6 +2,7 @@
 
 use crate::directory;
 use crate::files::{self, LeaseFile, plane_file};
+use crate::group::{self, Group, RankInfo, RankState};
 use crate::observer::{Observer, VersionInfo};
 use crate::tracker::TrackerKind;
 use crate::{Corrupt, Error, Result};
@@ -46,6 +47,8 @@ pub struct RegionInfo {
     pub path: PathBuf,
     /// Whether it has a producer.
     pub state: State,
+    /// Its rank, and the number of ranks, if it is of a group.
+    pub rank: Option<(u32, u32)>,
     /// The newest version.
     pub newest: Option<u64>,
     /// The versions that exist, ascending.
@@ -91,6 +94,19 @@ pub struct Holder {
     pub version: Option<u64>,
     /// For how long, in milliseconds.
     pub age_ms: u64,
+}
+
+/// What can be said of a group from outside.
+#[derive(Debug, Clone)]
+pub struct GroupInfo {
+    /// Name.
+    pub name: String,
+    /// How its ranks are doing.
+    pub ranks: Vec<RankInfo>,
+    /// The versions that all ranks have, ascending.
+    pub versions: Vec<u64>,
+    /// The regions of the ranks that have begun, by rank.
+    pub regions: Vec<RegionInfo>,
 }
 
 /// What a removal gave back.
@@ -145,10 +161,34 @@ fn find(dir: &Path, prefix: String, depth: usize, names: &mut Vec<String>) -> Re
     Ok(())
 }
 
+/// What can be said of one group; `None` if there is none of this name.
+///
+/// # Errors
+/// As [`Group::open`](crate::Group::open).
+pub fn group(dir: &Path, name: &str) -> Result<Option<GroupInfo>> {
+    let group = match Group::options().dir(dir).open(name) {
+        Ok(group) => group,
+        Err(Error::NoRegion { .. } | Error::NotGroup { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let ranks = group.ranks()?;
+    let mut regions = Vec::with_capacity(ranks.len());
+    for rank in ranks.iter().filter(|rank| rank.state != RankState::Absent) {
+        regions.push(region(dir, &files::rank_name(name, rank.rank))?);
+    }
+    Ok(Some(GroupInfo { name: name.into(), ranks, versions: group.versions()?, regions }))
+}
+
+/// The group that a region of this name would be a rank of.
+fn group_of(info: &RegionInfo) -> Option<&str> {
+    info.rank?;
+    info.name.rsplit_once('/').map(|(group, _)| group)
+}
+
 /// What can be said of one region. One that is damaged or another user's is described as far as possible.
 ///
 /// # Errors
-/// [`Error::NoRegion`] if there is none of this name.
+/// [`Error::NoRegion`] if there is none of this name, [`Error::IsGroup`] if it is a group's.
 pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
     let path = files::region_dir(dir, name)?;
     if !path.is_dir() {
@@ -158,6 +198,7 @@ pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
     let mut info = RegionInfo {
         name: name.into(),
         state: State::Incomplete,
+        rank: None,
         newest: None,
         versions: Vec::new(),
         created_ns: 0,
@@ -178,6 +219,7 @@ pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
     let observer = match Observer::options().dir(dir).open(name) {
         Ok(observer) => observer,
         Err(Error::NoRegion { .. }) if info.path.read_dir().is_ok() => return Ok(info),
+        Err(error @ Error::IsGroup { .. }) => return Err(error),
         Err(error) => {
             info.state = State::Unreadable(error.to_string());
             return Ok(info);
@@ -185,6 +227,7 @@ pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
     };
     let shared = &observer.shared.head;
     info.state = if observer.producer_alive() { State::Live } else { State::Dead };
+    info.rank = Some((shared.number32(head::RANK_AT), shared.number32(head::RANKS_AT))).filter(|(_, ranks)| *ranks > 0);
     info.versions = observer.versions();
     info.newest = info.versions.iter().rev().find(|version| !version.retiring).map(|version| version.version);
     info.created_ns = shared.number64(head::CREATED_NS_AT);
@@ -303,12 +346,47 @@ fn process(pid: i32) -> (Option<String>, char) {
     }
 }
 
-/// Removes a region. Observers keep what they hold. With `force`, a living producer loses its files too: it goes on into
-/// files that nobody can open any more.
+/// Removes a region, or all ranks of a group. Observers keep what they hold. With `force`, a living producer loses its
+/// files too: it goes on into files that nobody can open any more.
 ///
 /// # Errors
-/// [`Error::InUse`] while the producer lives, without `force`.
+/// [`Error::InUse`] while a producer lives, without `force`; of a group nothing is removed then.
 pub fn remove(dir: &Path, name: &str, force: bool) -> Result<Removed> {
+    let ranks = ranks(dir, name)?;
+    if ranks.iter().all(|info| info.rank.is_none()) {
+        return remove_region(dir, name, force);
+    }
+    if let Some(info) = ranks.iter().find(|info| info.state == State::Live && !force) {
+        return Err(Error::InUse { region: info.name.clone(), pid: info.producer_pid });
+    }
+    let mut bytes = 0;
+    for info in ranks {
+        match remove_region(dir, &info.name, force) {
+            Ok(removed) => bytes += removed.bytes,
+            // Somebody else removed it meanwhile.
+            Err(Error::NoRegion { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Removed { bytes })
+}
+
+/// The regions that are ranks of a group of this name, those left over from other runs too.
+fn ranks(dir: &Path, name: &str) -> Result<Vec<RegionInfo>> {
+    let path = files::region_dir(dir, name)?;
+    let mut found = Vec::new();
+    for rank in group::ranks_below(&path)? {
+        match region(dir, &files::rank_name(name, rank)) {
+            // One that cannot be read, or was never finished, goes with the others.
+            Ok(info) if info.rank.is_some() || !matches!(info.state, State::Live | State::Dead) => found.push(info),
+            Ok(_) | Err(Error::NoRegion { .. } | Error::IsGroup { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+fn remove_region(dir: &Path, name: &str, force: bool) -> Result<Removed> {
     let path = files::region_dir(dir, name)?;
     if !path.is_dir() {
         return Err(Error::NoRegion { region: name.into(), dir: dir.to_path_buf() });
@@ -332,14 +410,15 @@ pub fn remove(dir: &Path, name: &str, force: bool) -> Result<Removed> {
     Ok(Removed { bytes })
 }
 
-/// Removes every region whose producer is gone and that nobody holds. Returns each with what came of it.
+/// Removes every region whose producer is gone and that nobody holds; ranks of a group only when that is so of all of
+/// them. Returns each with what came of it.
 ///
 /// # Errors
 /// As [`regions`].
 pub fn collect(dir: &Path) -> Result<Vec<(String, Result<Removed>)>> {
     let mut done = Vec::new();
     for info in collectable(dir)? {
-        match remove(dir, &info.name, false) {
+        match remove_region(dir, &info.name, false) {
             // Somebody else removed it meanwhile.
             Err(Error::NoRegion { .. }) => {}
             result => done.push((info.name, result)),
@@ -354,14 +433,23 @@ pub fn collect(dir: &Path) -> Result<Vec<(String, Result<Removed>)>> {
 /// As [`regions`].
 pub fn collectable(dir: &Path) -> Result<Vec<RegionInfo>> {
     let all = regions(dir)?;
-    Ok(all
-        .into_iter()
-        .filter(|info| match info.state {
-            State::Dead => !is_held(dir, &info.name),
-            State::Incomplete => !is_produced(dir, &info.name),
-            _ => false,
-        })
-        .collect())
+    let is_free = |info: &RegionInfo| match info.state {
+        State::Dead => !is_held(dir, &info.name),
+        State::Incomplete => !is_produced(dir, &info.name),
+        _ => false,
+    };
+    let free: Vec<bool> = all.iter().map(is_free).collect();
+    // The last version of a rank that died is part of what its group can still show.
+    let wanted: Vec<(String, u32)> = std::iter::zip(&all, &free)
+        .filter(|(_, free)| !**free)
+        .filter_map(|(info, _)| Some((group_of(info)?.to_string(), info.rank?.1)))
+        .collect();
+    let is_wanted = |info: &RegionInfo| {
+        wanted
+            .iter()
+            .any(|(group, ranks)| group_of(info) == Some(group) && info.rank.is_some_and(|rank| rank.1 == *ranks))
+    };
+    Ok(std::iter::zip(all, free).filter(|(info, free)| *free && !is_wanted(info)).map(|(info, _)| info).collect())
 }
 
 fn is_held(dir: &Path, name: &str) -> bool {
@@ -374,7 +462,7 @@ fn is_produced(dir: &Path, name: &str) -> bool {
     File::open(&path).is_ok_and(|file| LeaseFile::new(file, path, name).is_produced().unwrap_or(true))
 }
 
-/// Looks for damage: reads all that describes the versions of a region. No finding means that all of it is sound.
+/// Looks for damage in a region: reads all that describes the versions of a region. No finding means that all of it is sound.
 ///
 /// # Errors
 /// Environment if the region cannot be opened for another reason than damage.

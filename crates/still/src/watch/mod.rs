@@ -37,7 +37,7 @@ and a region that was removed is no longer in the list.
 Exit codes: 0 well, 1 when the region does not exist, 2 when the output is no terminal and neither
 --once nor --json was given.")]
 pub struct Args {
-    /// Only this region
+    /// Only this region, or the ranks of this group
     region: Option<String>,
     /// Seconds between two looks
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]

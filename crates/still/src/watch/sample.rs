@@ -136,6 +136,9 @@ impl Sampler {
             None => inspect::regions(&self.dir)?,
             Some(name) => match inspect::region(&self.dir, name) {
                 Ok(info) => vec![info],
+                Err(stillframe::Error::IsGroup { .. }) => {
+                    inspect::group(&self.dir, name)?.map(|group| group.regions).unwrap_or_default()
+                }
                 // A region that was there may go: that is something to show, not an error.
                 Err(stillframe::Error::NoRegion { .. }) if self.before_ns.is_some() => Vec::new(),
                 Err(error) => return Err(error.into()),
