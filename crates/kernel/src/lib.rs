@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 pub mod copy;
+pub mod exit;
 pub mod fork;
 pub mod futex;
 pub mod lock;

@@ -51,6 +51,9 @@ pub const BELL_AT: usize = 128;
 pub const COUNTERS_AT: usize = 192;
 /// Offset of the time in nanoseconds since 1970 at which the last producer began, 8 bytes.
 pub const BEGUN_NS_AT: usize = 256;
+/// Offset of the time in nanoseconds since 1970 at which the last producer ended by itself, 8 bytes; 0 if it lives or was
+/// killed.
+pub const ENDED_NS_AT: usize = 264;
 /// Offset of the first descriptor.
 pub const RING: usize = 4096;
 /// Distance from one descriptor to the next.

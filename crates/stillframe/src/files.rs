@@ -80,15 +80,15 @@ pub(crate) fn schema_file(number: u32) -> String {
 }
 
 /// The shared head of a region.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Head {
-    map: Mapping,
+    map: std::sync::Arc<Mapping>,
 }
 
 impl Head {
     pub(crate) fn map(file: &File, path: &Path, writable: bool) -> Result<Head> {
         let map = Mapping::shared(file, 0, head::HEAD_BYTES, writable).map_err(|f| Error::system(path, f))?;
-        Ok(Head { map })
+        Ok(Head { map: map.into() })
     }
 
     pub(crate) fn bell(&self) -> &std::sync::atomic::AtomicU32 {
@@ -128,6 +128,15 @@ impl Head {
 
     pub(crate) fn set_number64(&self, at: usize, value: u64) {
         self.map.word64(at).store(value, Ordering::Relaxed);
+    }
+
+    /// Whether the last producer ended by itself, rather than being killed.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.number64(head::ENDED_NS_AT) != 0
+    }
+
+    pub(crate) fn set_ended(&self, ended: bool) {
+        self.set_number64(head::ENDED_NS_AT, if ended { unix_ns() } else { 0 });
     }
 
     /// Whether the newest word names a version that can be leased.

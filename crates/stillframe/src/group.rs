@@ -277,8 +277,8 @@ impl Group {
     /// (for ever, for `None`).
     ///
     /// # Errors
-    /// [`Error::SlowRank`] when the time is over; [`Error::ProducerGone`] if all ranks ended at the same version, as at the
-    /// end of a run; [`Error::RankGone`] if a rank that is gone would have to publish it.
+    /// [`Error::SlowRank`] when the time is over; [`Error::ProducerGone`] if all ranks ended by themselves at the same
+    /// version; [`Error::RankGone`] if a rank that is gone would have to publish it.
     pub fn next_after(&self, version: Option<u64>, timeout: Option<Duration>) -> Result<GroupSnapshot> {
         self.wait_for(version, timeout, |group, members| group.take(members, Pick::Oldest, version))
     }
@@ -417,11 +417,12 @@ impl Group {
                 let standing = self.standing(&members);
                 let lives = members.iter().flatten().any(Observer::producer_alive);
                 let is_level = standing.newest[rank] == standing.newest[standing.furthest];
-                if is_level && !lives {
+                let has_ended = members[rank].as_ref().is_none_or(|observer| observer.shared.head.has_ended());
+                if is_level && has_ended && !lives {
                     return Err(Error::ProducerGone { region: self.name().into() });
                 }
                 let since = *stopped_since.get_or_insert_with(Instant::now);
-                if !is_level || since.elapsed() >= GRACE {
+                if !is_level || !has_ended || since.elapsed() >= GRACE {
                     return Err(Error::RankGone {
                         group: self.name().into(),
                         rank: rank as u32,
@@ -513,7 +514,8 @@ fn hold(members: &Members, leases: &[Leased], version: u64) -> Result<Option<Arc
 }
 
 /// The rank for whose sake no version above `after` will ever be everywhere: it is gone, and none of the versions it has
-/// can still be published by all others. Of several the one that is furthest behind.
+/// can still be published by all others. Of several the one that is furthest behind, and
+/// rather one that was killed than one that ended.
 fn stopped(members: &Members, after: Option<u64>) -> Option<usize> {
     let lives: Vec<bool> =
         members.iter().map(|member| member.as_ref().is_none_or(|observer| observer.producer_alive())).collect();
@@ -529,7 +531,8 @@ fn stopped(members: &Members, after: Option<u64>) -> Option<usize> {
     let is_stopped = |rank: &usize| {
         !lives[*rank] && !lists[*rank].iter().any(|(_, number)| Some(*number) > after && may_come(*number))
     };
-    (0..members.len()).filter(is_stopped).min_by_key(|rank| newest(*rank))
+    let has_ended = |rank: usize| members[rank].as_ref().is_some_and(|observer| observer.shared.head.has_ended());
+    (0..members.len()).filter(is_stopped).min_by_key(|rank| (newest(*rank), has_ended(*rank)))
 }
 
 /// The ranks of a group, as far as they have begun; `None` if there is no group of this name. Observers that are `known`

@@ -16,6 +16,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stillframe_kernel::copy::{Copier, PageCopy};
+use stillframe_kernel::exit::LastWords;
 use stillframe_kernel::maps::Maps;
 use stillframe_kernel::points;
 use stillframe_protocol::{Leased, State};
@@ -66,6 +67,8 @@ pub(crate) struct Producer {
     pub(crate) directory: Directory,
     pub(crate) options: RegionOptions,
     pub(crate) head: Head,
+    /// Says at the process's end that the producer was not killed.
+    _last_words: LastWords,
     pub(crate) leases: LeaseFile,
     pub(crate) tables: Tables,
     pub(crate) planes: Planes,
@@ -152,6 +155,10 @@ impl Producer {
             directory,
             copier: Copier::new(options.threads),
             options,
+            _last_words: {
+                let head = head.clone();
+                LastWords::new(move || head.set_ended(true))
+            },
             head,
             leases,
             tables,
@@ -189,6 +196,7 @@ impl Producer {
         producer.head.set_number32(head::RANK_AT, rank);
         producer.head.set_number32(head::RANKS_AT, ranks);
         producer.head.set_number64(head::BEGUN_NS_AT, files::unix_ns());
+        producer.head.set_ended(false);
         if !finished {
             points::hit("create.tables");
             producer.head.set_number64(head::MAGIC_AT, head::MAGIC);

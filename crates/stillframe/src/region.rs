@@ -491,6 +491,8 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         if self.check_process().is_ok() {
+            // A panic is an accident, though it unwinds.
+            self.producer.head.set_ended(!std::thread::panicking());
             // Whoever waits for the next version learns at once that none will come.
             self.producer.leases.end_producing();
             self.producer.head.ring();
