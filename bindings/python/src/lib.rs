@@ -6,6 +6,7 @@
 
 mod convert;
 mod errors;
+mod group;
 mod inspect;
 mod memory;
 mod observer;
@@ -17,6 +18,8 @@ use pyo3::prelude::*;
 /// The extension module `stillframe._native`.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::group::Group;
     #[pymodule_export]
     use super::inspect::{regions, remove};
     #[pymodule_export]

@@ -102,7 +102,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    fn new(snapshot: stillframe::Snapshot) -> Self {
+    pub fn new(snapshot: stillframe::Snapshot) -> Self {
         let (version, published_ns) = (snapshot.version(), snapshot.published_ns());
         Self { version, published_ns, snapshot: Mutex::new(Some(snapshot)) }
     }

@@ -194,7 +194,7 @@ type Published = (u64, bool, u64, u64, u64, f64);
 #[pymethods]
 impl Region {
     #[new]
-    #[pyo3(signature = (name, *, keep, bound, rule, timeout, threads, tracker, dir, large_pages))]
+    #[pyo3(signature = (name, *, keep, bound, rule, timeout, threads, tracker, dir, large_pages, rank, ranks, drift, rollback))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -207,6 +207,10 @@ impl Region {
         tracker: Option<&str>,
         dir: Option<PathBuf>,
         large_pages: bool,
+        rank: Option<u32>,
+        ranks: Option<u32>,
+        drift: Option<usize>,
+        rollback: Option<u64>,
     ) -> PyResult<Self> {
         let timeout = convert::seconds(py, "timeout", timeout)?;
         // The engine is told to wait a little only, and asked again: so Ctrl-C gets through.
@@ -231,11 +235,22 @@ impl Region {
         if let Some(dir) = dir {
             options = options.dir(dir);
         }
+        match (rank, ranks) {
+            (Some(rank), Some(ranks)) => options = options.rank(rank, ranks),
+            (None, None) => {}
+            _ => return Err(errors::misuse(py, "a rank of a group needs both rank and ranks")),
+        }
+        if let Some(versions) = drift {
+            options = options.drift(versions);
+        }
+        if let Some(version) = rollback {
+            options = options.rollback(version);
+        }
         let region = py.detach(|| options.create(&name)).map_err(|error| errors::raise(py, error))?;
         Ok(Self {
             recovered: region.recovered(),
             tracker: region.tracker().to_string(),
-            name,
+            name: region.name().to_string(),
             patience,
             shared: Arc::new(Shared {
                 pid: std::process::id(),

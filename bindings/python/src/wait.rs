@@ -30,7 +30,9 @@ pub fn in_slices<T: Send>(
             }
             Err(mut error) => {
                 // The engine knows of the last slice only.
-                if let stillframe::Error::Timeout { waited, .. } = &mut error {
+                if let stillframe::Error::Timeout { waited, .. } | stillframe::Error::SlowRank { waited, .. } =
+                    &mut error
+                {
                     *waited = start.elapsed();
                 }
                 return Err(errors::raise(py, error));

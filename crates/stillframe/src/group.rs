@@ -215,6 +215,11 @@ impl Group {
         self.known().len()
     }
 
+    /// Whether any rank has a living producer.
+    pub fn is_alive(&self) -> bool {
+        self.known().iter().flatten().any(Observer::producer_alive)
+    }
+
     /// How each rank is doing.
     ///
     /// # Errors

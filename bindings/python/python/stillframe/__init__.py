@@ -1,7 +1,8 @@
 """Look at a running simulation without stopping it.
 
 A running program publishes consistent versions of its arrays through shared memory (:func:`create`), and other programs
-attach, read immutable snapshots and leave (:func:`open`).
+attach, read immutable snapshots and leave (:func:`open`). The ranks of a parallel program are seen together
+(:func:`open_group`).
 """
 
 from ._errors import (
@@ -14,11 +15,14 @@ from ._errors import (
     NoVersion,
     OutOfSpace,
     ProducerGone,
+    RankGone,
+    RankMissing,
     ResourceError,
     Timeout,
     UnknownVariable,
     VersionGone,
 )
+from ._group import Group, GroupSnapshot, RankInfo, open_group
 from ._inspect import RegionInfo
 from ._inspect import list_regions as list
 from ._inspect import remove_region as remove
@@ -32,6 +36,8 @@ __all__ = [
     "CorruptError",
     "Error",
     "ForkError",
+    "Group",
+    "GroupSnapshot",
     "InUse",
     "Loan",
     "MisuseError",
@@ -41,6 +47,9 @@ __all__ = [
     "OutOfSpace",
     "ProducerGone",
     "Published",
+    "RankGone",
+    "RankInfo",
+    "RankMissing",
     "Region",
     "RegionInfo",
     "ResourceError",
@@ -54,5 +63,6 @@ __all__ = [
     "create",
     "list",
     "open",
+    "open_group",
     "remove",
 ]

@@ -39,7 +39,11 @@ class NoRegion(ResourceError, LookupError):
 
 
 class NoVersion(ResourceError, LookupError):
-    """Nothing was published yet."""
+    """Nothing was published yet, or no version that all ranks of the group have."""
+
+
+class RankMissing(NoVersion):
+    """A rank of the group has not begun, or has no version yet."""
 
 
 class VersionGone(ResourceError, LookupError):
@@ -55,6 +59,10 @@ class VersionGone(ResourceError, LookupError):
 
 class ProducerGone(ResourceError):
     """Nobody will publish what is waited for. The last version can still be read."""
+
+
+class RankGone(ProducerGone):
+    """A rank of the group died, and what is waited for needs it. What all ranks have can still be read."""
 
 
 class Timeout(ResourceError, TimeoutError):

@@ -303,8 +303,14 @@ def create(
     tracker: Literal["wp_async", "soft_dirty", "private_cow", "full_copy"] | None = None,
     dir: str | os.PathLike[str] | None = None,
     large_pages: bool = True,
+    rank: int | None = None,
+    ranks: int | None = None,
+    drift: int | None = None,
+    rollback: int | None = None,
 ) -> Region:
     """Creates a region, or takes over what a producer that is gone left of it.
+
+    With ``rank`` and ``ranks`` the region is one of a group of that name, see :func:`stillframe.open_group`.
 
     :param keep: how many versions stay even if nobody holds them.
     :param bound: most bytes the region's published pages may take.
@@ -315,6 +321,10 @@ def create(
     :param tracker: how dirty pages are found; the best one that works here if None.
     :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
     :param large_pages: ask for large pages for variables in memory of the region.
+    :param rank: this rank's number, below ``ranks``; the region is ``name/rank``.
+    :param ranks: how many ranks the group has.
+    :param drift: how many versions stay for slower ranks, from 2 to 32; 16 if None.
+    :param rollback: when a region is taken over, drop its versions above this one, so that they can be published again.
     """
     native = _native.Region(
         name,
@@ -326,5 +336,9 @@ def create(
         tracker=tracker,
         dir=dir,
         large_pages=large_pages,
+        rank=rank,
+        ranks=ranks,
+        drift=drift,
+        rollback=rollback,
     )
     return Region(native)

@@ -1,0 +1,157 @@
+"""The ranks of a parallel program, seen together."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple, overload
+
+from . import _native
+from ._closing import Closing
+from ._errors import RankGone, Timeout
+from ._observer import Snapshot
+
+#: Seconds that the last ranks of a program may outlive the first before that is taken for an accident.
+_GRACE = 1.0
+
+
+class RankInfo(NamedTuple):
+    """How a rank is doing."""
+
+    rank: int
+    #: "live", "dead" (its producer is gone), or "absent" (it has not begun).
+    state: Literal["live", "dead", "absent"]
+    #: What its last producer said its process number was; 0 if it has not begun.
+    pid: int
+    #: Its newest version.
+    newest: int | None
+    #: Versions above its newest that the furthest rank has.
+    behind: int
+
+
+class GroupSnapshot(Closing, Sequence[Snapshot]):
+    """The same version of all ranks, held on all of them: a sequence of their snapshots."""
+
+    def __init__(self, ranks: Sequence[_native.Snapshot]) -> None:
+        self._ranks = [Snapshot(native) for native in ranks]
+
+    @property
+    def version(self) -> int:
+        """The version's number."""
+        return self._ranks[0].version
+
+    @overload
+    def __getitem__(self, rank: int) -> Snapshot: ...
+    @overload
+    def __getitem__(self, rank: slice) -> Sequence[Snapshot]: ...
+    def __getitem__(self, rank: int | slice) -> Snapshot | Sequence[Snapshot]:
+        return self._ranks[rank]
+
+    def __len__(self) -> int:
+        return len(self._ranks)
+
+    def close(self) -> None:
+        """Lets go of all ranks. Arrays taken from them stay valid, and keep the version of their rank."""
+        for snapshot in self._ranks:
+            snapshot.close()
+
+    def __repr__(self) -> str:
+        return f"<stillframe.GroupSnapshot of version {self.version}, {len(self)} ranks>"
+
+
+class Group(Closing):
+    """A look at all ranks of a group. See :func:`stillframe.open_group`."""
+
+    def __init__(self, native: _native.Group) -> None:
+        self._native = native
+
+    @property
+    def name(self) -> str:
+        """The group's name."""
+        return self._native.name
+
+    @property
+    def size(self) -> int:
+        """How many ranks it has."""
+        return self._native.size
+
+    @property
+    def alive(self) -> bool:
+        """Whether the producer of any rank is there."""
+        return self._native.alive
+
+    def ranks(self) -> list[RankInfo]:
+        """How each rank is doing."""
+        return [RankInfo(*row) for row in self._native.ranks()]
+
+    def newest(self) -> GroupSnapshot:
+        """The newest version that all ranks have."""
+        return GroupSnapshot(self._native.newest())
+
+    def version(self, version: int) -> GroupSnapshot:
+        """A certain version."""
+        return GroupSnapshot(self._native.version(version))
+
+    def next(self, after: int | None = None, timeout: float | None = None) -> GroupSnapshot:
+        """The first version after that one that all ranks have, waiting for it if need be."""
+        return GroupSnapshot(self._native.after(after, timeout, False))
+
+    def newest_after(self, after: int | None = None, timeout: float | None = None) -> GroupSnapshot:
+        """The newest version that all ranks have if it comes after that one, waiting for it if need be."""
+        return GroupSnapshot(self._native.after(after, timeout, True))
+
+    def iterate(
+        self,
+        timeout: float | None = None,
+        *,
+        every: bool = False,
+        after: int | None = None,
+    ) -> Iterator[GroupSnapshot]:
+        """Snapshots as they come, until all producers are gone or nothing came for ``timeout`` seconds.
+
+        Raises :class:`RankGone` when some rank died and others live on. Otherwise as
+        :meth:`stillframe.Observer.iterate`.
+        """
+        while True:
+            try:
+                held = [self._after(after, timeout, not every)]
+            except Timeout:
+                return
+            except RankGone:
+                if not self.alive:
+                    return
+                raise
+            after = held[0].version
+            # Popped, so that the generator itself holds nothing while the loop's body runs and lets go.
+            yield held.pop()
+
+    def versions(self) -> list[int]:
+        """The versions that all ranks have, oldest first."""
+        return self._native.versions()
+
+    def close(self) -> None:
+        """Ends the look. Snapshots stay what they are."""
+        self._native.close()
+
+    def _after(self, after: int | None, timeout: float | None, newest: bool) -> GroupSnapshot:
+        """As :meth:`newest_after` or :meth:`next`, with some time for ranks that end one after the other."""
+        try:
+            return GroupSnapshot(self._native.after(after, timeout, newest))
+        except RankGone:
+            end = time.monotonic() + _GRACE
+            while self.alive and time.monotonic() < end:
+                time.sleep(0.005)
+        return GroupSnapshot(self._native.after(after, timeout, newest))
+
+    def __repr__(self) -> str:
+        return f"<stillframe.Group {self.name!r}>"
+
+
+def open_group(name: str, *, wait: float | None = 0.0, dir: str | os.PathLike[str] | None = None) -> Group:
+    """Opens a group, the ranks of a parallel program that publish each by itself, to look at all of them at once.
+
+    :param wait: most seconds to wait for all ranks and the first version that all have; for ever if None.
+    :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
+    """
+    return Group(_native.Group(name, wait=wait, dir=dir))
