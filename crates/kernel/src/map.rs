@@ -2,6 +2,7 @@
 
 use crate::{Failure, PAGE_BYTES};
 use std::fs::File;
+use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -45,6 +46,14 @@ impl Mapping {
         let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
         let address = map(0, bytes, protection, libc::MAP_SHARED | libc::MAP_NORESERVE, Some((file, offset)))?;
         Ok(Mapping { address, bytes, writable })
+    }
+
+    /// A range that belongs to somebody else, and stays mapped when this value is dropped.
+    ///
+    /// # Safety
+    /// The owner lets the range be replaced through this value, and relies on nothing that is mapped there.
+    pub unsafe fn lent(address: usize, bytes: usize) -> ManuallyDrop<Mapping> {
+        ManuallyDrop::new(Mapping { address, bytes, writable: false })
     }
 
     /// Reserves addresses, aligned to a large page, that cannot be used until something is [laid](Mapping::lay) over them.
@@ -96,10 +105,11 @@ impl Mapping {
         assert!(end.is_some_and(|end| end <= self.bytes), "{bytes} bytes at {offset} of a mapping of {}", self.bytes);
     }
 
-    /// Lays part of a file over part of this range, shared and read-only.
+    /// Lays part of a file over part of this range, read-only.
     pub fn lay(&self, offset: usize, file: &File, file_offset: u64, bytes: usize) -> Result<(), Failure> {
         self.check(offset, bytes);
-        let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        // Private, so that whoever allows writing later, as the owner of a lent range may, writes a copy.
+        let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
         map(self.address + offset, bytes, libc::PROT_READ, flags, Some((file, file_offset))).map(drop)
     }
 

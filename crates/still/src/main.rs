@@ -19,6 +19,7 @@ mod npy;
 mod picture;
 mod region;
 mod remove;
+mod run;
 mod selection;
 mod show;
 mod slice;
@@ -73,6 +74,7 @@ enum Command {
     Remove(remove::RemoveArgs),
     #[command(name = "gc")]
     Collect(remove::CollectArgs),
+    Run(run::Args),
     Verify(verify::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
@@ -114,6 +116,7 @@ fn run(command: Command, context: &mut Context) -> Verdict {
         Command::Watch(args) => watch::run(context, &args),
         Command::Remove(args) => remove::run(context, &args),
         Command::Collect(args) => remove::collect(context, &args),
+        Command::Run(args) => run::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Bench(args) => finish(bench::run(args)),

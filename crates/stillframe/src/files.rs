@@ -2,6 +2,7 @@
 
 use crate::{Corrupt, Error, Result};
 use std::fs::{File, Permissions};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -240,6 +241,28 @@ impl LeaseFile {
         }
     }
 
+    /// A lease of its own on a slot that somebody holds already: it ends when the last copy of the file is closed.
+    pub(crate) fn keep(&self, slot: usize) -> Result<File> {
+        // Not by its name, which may be that of a later region's lease file.
+        let own = PathBuf::from(format!("/proc/self/fd/{}", self.file()?.as_raw_fd()));
+        let file = File::open(own).map_err(|error| Error::io("open", &self.path, error))?;
+        self.lock_slot(&file, slot)?;
+        Ok(file)
+    }
+
+    fn lock_slot(&self, file: &File, slot: usize) -> Result<()> {
+        let at = lease::slot_at(slot);
+        let locked = lock::try_lock(file, Kind::Read, at, lease::lock_bytes(monotonic_ms()))
+            .map_err(|f| Error::system(&self.path, f))?;
+        if !locked {
+            // What is not locked must not be read, and nobody who means well locks a slot for writing.
+            let dir = self.path.parent().unwrap_or(&self.path).to_path_buf();
+            let corrupt = Corrupt::new(lease::FILE, at as usize, "read locks only", "a write lock");
+            return Err(Error::Corrupt { dir, corrupt });
+        }
+        Ok(())
+    }
+
     /// Whether a producer lives.
     pub(crate) fn is_produced(&self) -> Result<bool> {
         lock::is_held(self.file()?, Kind::Read, lease::LIVENESS_AT, 1).map_err(|f| Error::system(&self.path, f))
@@ -253,15 +276,7 @@ impl Leases for LeaseFile {
         let file = self.file()?;
         let mut holds = self.holds.lock().unwrap_or_else(|poison| poison.into_inner());
         if holds[slot] == 0 {
-            let at = lease::slot_at(slot);
-            let locked = lock::try_lock(file, Kind::Read, at, lease::lock_bytes(monotonic_ms()))
-                .map_err(|f| Error::system(&self.path, f))?;
-            if !locked {
-                // What is not locked must not be read, and nobody who means well locks a slot for writing.
-                let dir = self.path.parent().unwrap_or(&self.path).to_path_buf();
-                let corrupt = Corrupt::new(lease::FILE, at as usize, "read locks only", "a write lock");
-                return Err(Error::Corrupt { dir, corrupt });
-            }
+            self.lock_slot(file, slot)?;
         }
         holds[slot] += 1;
         Ok(())

@@ -41,6 +41,25 @@ pub(crate) struct Input {
     pub(crate) bytes: usize,
     pub(crate) shape: Vec<usize>,
     pub(crate) order: Order,
+    pub(crate) part: Option<Part>,
+}
+
+/// The pages of a tracked variable that are published, when not all are.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) pages: std::ops::Range<usize>,
+    /// Address of the variable's content as it was, for pages outside that no version shows.
+    pub(crate) before: Option<usize>,
+}
+
+impl Part {
+    /// The pages of a window that are published.
+    fn mask(&self, window: usize) -> Mask {
+        let page = |page: usize| page.saturating_sub(window * WINDOW_PAGES).min(WINDOW_PAGES);
+        let mut mask = Mask::EMPTY;
+        mask.insert_run(page(self.pages.start), page(self.pages.end).max(page(self.pages.start)));
+        mask
+    }
 }
 
 /// The part of a plan that belongs to one source.
@@ -50,6 +69,20 @@ struct Job {
     source: usize,
     dirty: usize,
     assignments: std::ops::Range<usize>,
+    before: Option<Before>,
+}
+
+/// The pages of a source that a version shows as they were before it was written, window by window.
+#[derive(Debug)]
+struct Before {
+    address: usize,
+    pages: Vec<Mask>,
+}
+
+impl Before {
+    fn has(&self, page: usize) -> bool {
+        self.pages[page / WINDOW_PAGES].has(page % WINDOW_PAGES)
+    }
 }
 
 /// The submitted loans of a variable, as indices, and the one that the next version shows.
@@ -222,21 +255,26 @@ impl Producer {
         let ids: Vec<u32> = variables.keys().copied().collect();
         for id in ids {
             let Some(state) = variables.get_mut(&id) else { continue };
-            let given = !state.kind.is_tracked() || inputs.iter().any(|input| input.id == id);
+            let input = inputs.iter().find(|input| input.id == id);
+            let given = !state.kind.is_tracked() || input.is_some();
             let Some(index) = state.current.filter(|_| given) else { continue };
             let source = &mut state.sources[index];
             if matches!(source.working, Working::Loaned) {
                 continue;
             }
             let found = collect_source(tracker, source);
-            jobs.push(Job { id, source: index, dirty: 0, assignments: 0..0 });
+            jobs.push(Job { id, source: index, dirty: 0, assignments: 0..0, before: None });
             if overlapping {
                 let dirty: Vec<usize> = source.dirty_addresses().collect();
                 tell_others(variables, (id, index), &dirty);
             }
             found?;
             let Some(state) = variables.get_mut(&id) else { continue };
-            let source = &mut state.sources[index];
+            let part = input.and_then(|input| input.part.as_ref());
+            let VariableState { sources, shown, meta, .. } = state;
+            let source = &mut sources[index];
+            let mut before = Vec::new();
+            let is_shown = shown.as_ref().is_some_and(|shown| shown.place == source.place.serial) && !source.stale;
             if source.stale {
                 source.stale = false;
                 crate::mask::insert_pages(&mut source.pending, 0, source.memory.pages);
@@ -257,6 +295,18 @@ impl Producer {
                 }
                 source.pending[window] = Mask::EMPTY;
                 source.sticky.learn(window, dirty, source.collected.armed[window]);
+                if let Some(part) = part {
+                    let outside = valid.without(part.mask(window));
+                    let unseen = if is_shown {
+                        let planes_of = expand_window(tables, table, source.place.window as usize + window);
+                        outside.filter(|page| planes_of[page] == ZERO_PLANE)
+                    } else {
+                        outside
+                    };
+                    before.push(unseen);
+                    source.pending[window] = dirty.and(outside).or(unseen);
+                    dirty = dirty.without(outside).or(unseen);
+                }
                 if let Working::Managed(managed) = &mut source.working {
                     managed.own_pages(window, dirty);
                 }
@@ -264,8 +314,18 @@ impl Producer {
                 source.collected.dirty[window] = dirty;
             }
             source.written_percent = written_pages * 100 / source.memory.pages.max(1);
+            let name = meta.name.clone();
+            let before = match part.map(|part| part.before) {
+                Some(Some(address)) => Some(Before { address, pages: before }),
+                Some(None) if before.iter().any(|pages| !pages.is_empty()) => {
+                    let why = "no version shows the rest of it, which a publish of a part needs to be told".into();
+                    return Err(Error::WrongShape { name, why });
+                }
+                _ => None,
+            };
             if let Some(job) = jobs.last_mut() {
                 job.dirty = dirty_pages;
+                job.before = before;
             }
         }
         if tracker.kind() == TrackerKind::SoftDirty {
@@ -459,14 +519,20 @@ impl Producer {
                     source.place.map_for_writing(assignment.plane, window, assignment.pages, &self.planes)?.address();
                 for page in assignment.pages.pages() {
                     let page = window * WINDOW_PAGES + page;
-                    let from = source.memory.address + page * PAGE_BYTES;
-                    if source.memory.whole.contains(&page) {
+                    let base = match &job.before {
+                        Some(before) if before.has(page) => before.address.wrapping_sub(source.page_offset),
+                        _ => source.memory.address,
+                    };
+                    let from = base.wrapping_add(page * PAGE_BYTES);
+                    if source.memory.whole.contains(&page) && from.is_multiple_of(PAGE_BYTES) {
                         copies.push(PageCopy { from, to: to + page * PAGE_BYTES });
                     } else {
                         let part = source.part(page);
                         // SAFETY: the part lies inside the memory the caller vouches for; the slot was chosen because
                         // no version uses it, and has space behind it.
-                        unsafe { copy_bytes(from + part.start, to + page * PAGE_BYTES + part.start, part.len()) };
+                        unsafe {
+                            copy_bytes(from.wrapping_add(part.start), to + page * PAGE_BYTES + part.start, part.len())
+                        };
                         edges += 1;
                     }
                 }

@@ -10,7 +10,7 @@
 use crate::loan::{Loan, LoanBytes};
 use crate::place::{Source, Working};
 use crate::producer::{Producer, VariableState};
-use crate::publish::Input;
+use crate::publish::{Input, Part};
 use crate::{DType, Element, Error, Order, RegionOptions, Result, Scalar, TrackerKind, element};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -590,8 +590,9 @@ impl<'a> Publication<'a> {
     /// Where a tracked variable is this time, and its shape. Tracked variables left out keep their last content.
     pub fn tracked<T: Element>(mut self, tracked: &Tracked<T>, elements: &'a [T], shape: &[usize]) -> Self {
         let bytes = std::mem::size_of_val(elements);
+        let memory = std::ptr::slice_from_raw_parts(elements.as_ptr().cast(), bytes);
         // SAFETY: the slice is borrowed until the commit, so it is readable and nobody writes it.
-        unsafe { self.push(tracked.id, elements.as_ptr().cast(), bytes, shape, Order::C) };
+        unsafe { self.push(tracked.id, memory, shape, Order::C, None) };
         self
     }
 
@@ -608,13 +609,45 @@ impl<'a> Publication<'a> {
         order: Order,
     ) -> Self {
         // SAFETY: as the caller vouches.
-        unsafe { self.push(id.0, address, bytes, shape, order) };
+        unsafe { self.push(id.0, std::ptr::slice_from_raw_parts(address, bytes), shape, order, None) };
+        self
+    }
+
+    /// As [`tracked_raw`](Publication::tracked_raw), but publishes only the pages that `range`, in bytes of the variable,
+    /// touches. The others keep what the newest version shows of them, and what was written there is part of the first
+    /// later publish that includes it.
+    ///
+    /// Where the newest version shows nothing, as before the first publish, after the variable grew, or when it was
+    /// published from another address, the content at `before` is published instead: as many bytes as the variable has.
+    /// `None` says that this does not happen, and is misuse if it does.
+    ///
+    /// # Safety
+    /// As [`tracked_raw`](Publication::tracked_raw), for both memories.
+    pub unsafe fn tracked_part(
+        mut self,
+        id: VariableId,
+        memory: *const [u8],
+        shape: &[usize],
+        order: Order,
+        range: Range<usize>,
+        before: Option<*const u8>,
+    ) -> Self {
+        // SAFETY: as the caller vouches.
+        unsafe { self.push(id.0, memory, shape, order, Some((range, before))) };
         self
     }
 
     /// # Safety
-    /// As [`tracked_raw`](Publication::tracked_raw).
-    unsafe fn push(&mut self, id: u32, address: *const u8, bytes: usize, shape: &[usize], order: Order) {
+    /// As [`tracked_part`](Publication::tracked_part).
+    unsafe fn push(
+        &mut self,
+        id: u32,
+        memory: *const [u8],
+        shape: &[usize],
+        order: Order,
+        part: Option<(Range<usize>, Option<*const u8>)>,
+    ) {
+        let (address, bytes) = (memory.cast::<u8>() as usize, memory.len());
         let check = self.region.state(id).and_then(|state| {
             let name = || state.meta.name.clone();
             let expected = element::array_bytes(&state.meta.dtype, shape)
@@ -627,10 +660,21 @@ impl<'a> Publication<'a> {
             if self.inputs.iter().any(|input| input.id == id) {
                 return Err(Error::WrongShape { name: name(), why: "it was given twice for one version".into() });
             }
-            Ok(())
+            match &part {
+                Some((range, _)) if range.start > range.end || range.end > bytes => {
+                    Err(Error::OutOfRange { name: name(), start: range.start, end: range.end, bytes })
+                }
+                _ => Ok(()),
+            }
+        });
+        let part = part.map(|(range, before)| {
+            let page_offset = address % PAGE_BYTES;
+            let first = (page_offset + range.start) / PAGE_BYTES;
+            let end = if range.is_empty() { first } else { (page_offset + range.end).div_ceil(PAGE_BYTES) };
+            Part { pages: first..end, before: before.map(|before| before as usize) }
         });
         match check {
-            Ok(()) => self.inputs.push(Input { id, address: address as usize, bytes, shape: shape.to_vec(), order }),
+            Ok(()) => self.inputs.push(Input { id, address, bytes, shape: shape.to_vec(), order, part }),
             Err(error) => self.error = self.error.take().or(Some(error)),
         }
     }

@@ -12,6 +12,7 @@ use crate::region::Attributes;
 use crate::schemas::find_meta;
 use crate::{DType, Element, Error, Order, Result, element};
 use std::collections::HashMap;
+use std::fs::File;
 use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex, OnceLock};
 use stillframe_kernel::map::Mapping;
@@ -290,6 +291,41 @@ impl Snapshot {
         Ok(())
     }
 
+    /// A file that holds the version for as long as it is open anywhere: here, or in children that inherit it by `fork`,
+    /// whatever becomes of the snapshot. It has no other use.
+    ///
+    /// # Errors
+    /// Environment if the file cannot be opened.
+    pub fn keep(&self) -> Result<File> {
+        self.inner.hold.shared.leases.keep(self.inner.hold.leased.slot)
+    }
+
+    /// Puts pages of a variable, as they lie in the planes, in the place of what is mapped at `address`. Pages that lie in
+    /// more pieces than the process has mappings to spare are copied. The last page shows unspecified bytes behind the
+    /// variable's end.
+    ///
+    /// The pages show the version as long as the snapshot or a file of [`keep`](Snapshot::keep) holds it.
+    ///
+    /// # Errors
+    /// Misuse if the variable is unknown, does not have the pages, or does not begin at a page; [`Error::NoMappings`],
+    /// with the pages before it already in place.
+    ///
+    /// # Safety
+    /// The addresses are the caller's, aligned to a page, and nobody relies on what is mapped there.
+    pub unsafe fn lay(&self, name: &str, pages: Range<usize>, address: *mut u8) -> Result<()> {
+        let (_, variable) = self.inner.variable(name)?;
+        let extent = &variable.extent;
+        if extent.page_offset != 0 || pages.start > pages.end || pages.end > extent.pages() as usize {
+            let (start, end) = (pages.start.saturating_mul(PAGE_BYTES), pages.end.saturating_mul(PAGE_BYTES));
+            return Err(Error::OutOfRange { name: name.into(), start, end, bytes: variable.bytes });
+        }
+        let base = extent.window as usize * WINDOW_BYTES;
+        let runs = self.inner.runs(variable, pages.clone())?;
+        // SAFETY: the range is the caller's to replace.
+        let map = unsafe { Mapping::lent(address as usize, pages.len() * PAGE_BYTES) };
+        self.inner.lay_all(&map, &runs, base, pages.start)
+    }
+
     /// Ranges of a variable's bytes, ascending and apart, that may differ from an older snapshot of the same region. It is
     /// everything if the variable moved, was resized, or was not there. The work is proportional to what changed.
     ///
@@ -442,31 +478,38 @@ impl Inner {
         }
         let fail = |failure| Error::system(&shared.dir, failure);
         let map = Mapping::reserve(pages * PAGE_BYTES).map_err(fail)?;
-        let few = runs.len() <= runs_easy();
-        let mut rest = &runs[..];
-        while let Some(first) = rest.first() {
-            let window_end = (first.page / WINDOW_PAGES + 1) * WINDOW_PAGES;
-            let in_window = rest.iter().take_while(|run| run.page + run.pages <= window_end).count();
-            let (now, later) = rest.split_at(in_window.max(1));
-            if few || in_window <= WINDOW_RUNS_MAX {
-                self.lay_runs(&map, now, base)?;
-            } else {
-                self.copy_runs(&map, now, base)?;
-            }
-            rest = later;
-        }
+        self.lay_all(&map, &runs, base, 0)?;
         Ok(Contiguous { map: Arc::new(map), offset: extent.page_offset as usize })
     }
 
-    fn lay_runs(&self, map: &Mapping, runs: &[Run], base: usize) -> Result<()> {
+    /// Fills a map, which begins with page `first` of a variable, with these pieces of it.
+    fn lay_all(&self, map: &Mapping, runs: &[Run], base: usize, first: usize) -> Result<()> {
+        let few = runs.len() <= runs_easy();
+        let mut rest = runs;
+        while let Some(run) = rest.first() {
+            let window_end = (run.page / WINDOW_PAGES + 1) * WINDOW_PAGES;
+            let in_window = rest.iter().take_while(|run| run.page + run.pages <= window_end).count();
+            let (now, later) = rest.split_at(in_window.max(1));
+            if few || in_window <= WINDOW_RUNS_MAX {
+                self.lay_runs(map, now, base, first)?;
+            } else {
+                self.copy_runs(map, now, base, first)?;
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn lay_runs(&self, map: &Mapping, runs: &[Run], base: usize, first: usize) -> Result<()> {
         let shared = &self.hold.shared;
         for run in runs {
             let (offset, bytes) = (run.page * PAGE_BYTES, run.pages * PAGE_BYTES);
+            let at = offset - first * PAGE_BYTES;
             let laid = if run.plane == ZERO_PLANE {
-                map.lay_zeros(offset, bytes)
+                map.lay_zeros(at, bytes)
             } else {
                 let (_, file) = shared.plane(run.plane, (base + offset + bytes) as u64)?;
-                map.lay(offset, &file, (base + offset) as u64, bytes)
+                map.lay(at, &file, (base + offset) as u64, bytes)
             };
             laid.map_err(|failure| Error::system(&shared.dir, failure))?;
         }
@@ -474,7 +517,7 @@ impl Inner {
     }
 
     /// Fills part of a window with copies, where mapping each piece would use up the process's mappings.
-    fn copy_runs(&self, map: &Mapping, runs: &[Run], base: usize) -> Result<()> {
+    fn copy_runs(&self, map: &Mapping, runs: &[Run], base: usize, first_page: usize) -> Result<()> {
         let shared = &self.hold.shared;
         let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(()) };
         let start = first.page * PAGE_BYTES;
@@ -486,7 +529,8 @@ impl Inner {
             let (plane, _) = shared.plane(run.plane, (base + offset + bytes) as u64)?;
             copy.copy_from(offset - start, &plane, base + offset, bytes);
         }
-        copy.make_read_only().and_then(|()| map.replace(start, copy)).map_err(|f| Error::system(&shared.dir, f))
+        let at = start - first_page * PAGE_BYTES;
+        copy.make_read_only().and_then(|()| map.replace(at, copy)).map_err(|f| Error::system(&shared.dir, f))
     }
 }
 

@@ -1,0 +1,170 @@
+//! `still run`: a program with a library of Stillframe's preloaded.
+
+use crate::context::{Context, Verdict};
+use crate::failure::Failure;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+
+/// Run a program that was written for TCASM
+///
+/// TCASM lets a program publish a private mapping of a file below /dev/shm with `msync(address, length, MS_SYNC | 8)`, and
+/// read the newest publication through a read-only mapping of the file, on a kernel changed for it. With --tcasm the
+/// program runs so on any kernel: a library is loaded before it that turns publications into versions of the region
+/// tcasm/FILE. The program is neither changed nor built anew, and ends with its own exit code.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  still run --tcasm -- ./simulation input.txt     it publishes /dev/shm/snap_0.shm
+  still run --tcasm -- ./observer snap_0.shm      it maps that, beside it, whenever it likes
+  still ls                                        both see the region tcasm/snap_0.shm
+  still get tcasm/snap_0.shm data[:16]
+  mpiexec -n 4 still run --tcasm -- ./simulation
+
+Whatever the program starts runs so too. STILLFRAME_VERBOSE=1 says on standard error what is published.")]
+pub struct Args {
+    /// Load the library that publishes and observes through TCASM's calls
+    #[arg(long)]
+    tcasm: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+const LIBRARY: &str = "libstillframe_tcasm.so";
+
+pub fn run(context: &mut Context, args: &Args) -> Verdict {
+    if !args.tcasm {
+        let text = "say how the program is to be run: `still run --tcasm -- PROGRAM`".into();
+        return Err(Failure::Misuse(text));
+    }
+    let Some((program, rest)) = args.command.split_first() else {
+        return Err(Failure::Misuse("there is no program to run".into()));
+    };
+    let program = find_program(program)?;
+    check(&program)?;
+    let dir = std::path::absolute(&context.dir).map_err(|error| Failure::file(&context.dir, error))?;
+    let mut command = std::process::Command::new(&program);
+    command.args(rest).env("STILLFRAME_DIR", dir).env("LD_PRELOAD", preloaded(&find_library()?));
+    let error = command.exec();
+    Err(Failure::Problem(format!("{} cannot be run: {error}", program.display())))
+}
+
+/// The library, which lies beside this program or in the `lib` folder of the same installation.
+fn find_library() -> Result<PathBuf, Failure> {
+    let own = std::env::current_exe().map_err(|error| Failure::Problem(format!("/proc/self/exe: {error}")))?;
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let places = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY), folder.join("../lib64").join(LIBRARY)];
+    let found = places.iter().find_map(|place| place.canonicalize().ok());
+    found.ok_or_else(|| {
+        let folder = folder.display();
+        Failure::Problem(format!("{LIBRARY} is neither in {folder} nor in {folder}/../lib: build or install it"))
+    })
+}
+
+/// The library before those that are to be loaded anyway.
+fn preloaded(library: &Path) -> OsString {
+    let mut list = library.as_os_str().to_os_string();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    list
+}
+
+fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
+    let path = Path::new(name);
+    if path.components().count() > 1 || name.as_encoded_bytes().contains(&b'/') {
+        return Ok(path.into());
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|place| is_executable(place));
+    found.ok_or_else(|| Failure::Misuse(format!("there is no program '{}' in $PATH", path.display())))
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.mode() & 0o111 != 0)
+}
+
+/// Refuses programs into which nothing can be loaded, which would run as if nothing had been asked for.
+fn check(program: &Path) -> Result<(), Failure> {
+    let meta = program.metadata().map_err(|error| Failure::Misuse(format!("{}: {error}", program.display())))?;
+    let (user, group) = (effective_user(), effective_group());
+    let changes_user = meta.mode() & 0o4000 != 0 && Some(meta.uid()) != user;
+    let changes_group = meta.mode() & 0o2010 == 0o2010 && Some(meta.gid()) != group;
+    if changes_user || changes_group {
+        let text =
+            "runs with the rights of another user or group (setuid), so that the system preloads nothing into it";
+        return Err(Failure::Problem(format!("{} {text}: run a copy without that bit", program.display())));
+    }
+    let mut begin = Vec::new();
+    // Whether the program can be read at all is the system's to say when it is run.
+    let Ok(file) = File::open(program) else { return Ok(()) };
+    if file.take(1 << 16).read_to_end(&mut begin).is_err() {
+        return Ok(());
+    }
+    if is_dynamic(&begin) == Some(false) {
+        let text = "is linked statically, so that nothing can be loaded into it";
+        return Err(Failure::Problem(format!("{} {text}: link it without -static", program.display())));
+    }
+    Ok(())
+}
+
+fn id_of(line: &str) -> Option<u32> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let found = status.lines().find_map(|found| found.strip_prefix(line))?;
+    found.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn effective_user() -> Option<u32> {
+    id_of("Uid:")
+}
+
+fn effective_group() -> Option<u32> {
+    id_of("Gid:")
+}
+
+/// Whether an executable of 64 bits asks for a dynamic linker; `None` if it is none, as scripts are not.
+fn is_dynamic(begin: &[u8]) -> Option<bool> {
+    const CLASS_64: u8 = 2;
+    const INTERPRETER: u32 = 3;
+    let number = |at: usize, bytes: usize| {
+        let found = begin.get(at..at + bytes)?;
+        Some(found.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte)))
+    };
+    if begin.get(..4)? != b"\x7fELF" || *begin.get(4)? != CLASS_64 {
+        return None;
+    }
+    let (first, bytes, count) = (number(32, 8)? as usize, number(54, 2)? as usize, number(56, 2)? as usize);
+    let kinds: Option<Vec<u64>> =
+        (0..count).map(|index| number(first.checked_add(index.checked_mul(bytes)?)?, 4)).collect();
+    Some(kinds?.contains(&u64::from(INTERPRETER)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dynamic_program_is_told_from_other_files() {
+        let own = std::fs::read("/proc/self/exe").unwrap();
+        assert_eq!(is_dynamic(&own), Some(true));
+        assert_eq!(is_dynamic(b"#!/bin/sh\n"), None);
+        assert_eq!(is_dynamic(b"\x7fELF"), None);
+        // The same program without its wish for a linker.
+        let mut without = own.clone();
+        let first = u64::from_le_bytes(own[32..40].try_into().unwrap()) as usize;
+        let bytes = u16::from_le_bytes(own[54..56].try_into().unwrap()) as usize;
+        let count = u16::from_le_bytes(own[56..58].try_into().unwrap()) as usize;
+        for index in 0..count {
+            let at = first + index * bytes;
+            if own[at..at + 4] == [3, 0, 0, 0] {
+                without[at] = 0;
+            }
+        }
+        assert_eq!(is_dynamic(&without), Some(false));
+    }
+}

@@ -1,0 +1,511 @@
+//! The functions that stand in for the C library's.
+//!
+//! Each decides first, by what costs next to nothing, whether the call is of any concern, and otherwise does what the C
+//! library's does.
+
+use crate::kernel::{self, Inside, PAGE_BYTES, errno, is_address, set_errno, whole_pages};
+use crate::names;
+use crate::observer::{self, Fresh, root};
+use crate::producer::{self, Working};
+use crate::report::{Problem, complain};
+use crate::state::{SharedFile, Use, file_of, lock, may_concern, state};
+use libc::{c_char, c_int, c_void, off_t, size_t};
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The C library's function behind one of these, looked up once.
+macro_rules! next {
+    ($name:literal, fn($($argument:ty),*) -> $result:ty) => {{
+        static FOUND: AtomicUsize = AtomicUsize::new(0);
+        let mut found = FOUND.load(Ordering::Relaxed);
+        if found == 0 {
+            // SAFETY: the name is a string that ends.
+            found = unsafe { libc::dlsym(libc::RTLD_NEXT, $name.as_ptr()) } as usize;
+            FOUND.store(found, Ordering::Relaxed);
+        }
+        if found == 0 {
+            set_errno(libc::ENOSYS);
+            return -1;
+        }
+        // SAFETY: the C library's function of that name has these arguments.
+        unsafe { std::mem::transmute::<usize, unsafe extern "C" fn($($argument),*) -> $result>(found) }
+    }};
+}
+
+/// Runs `work` inside, or `otherwise` if this thread is inside already or something went very wrong. `errno` is as the
+/// work leaves it.
+fn inside<T>(work: impl FnOnce() -> Option<T>, otherwise: impl FnOnce() -> T) -> T {
+    let result = Inside::enter().and_then(|_inside| catch_unwind(AssertUnwindSafe(work)).ok().flatten());
+    result.unwrap_or_else(otherwise)
+}
+
+/// Runs `work` without a trace in `errno`.
+fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    let before = errno();
+    let result = work();
+    set_errno(before);
+    result
+}
+
+/// See mmap(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(
+    address: *mut c_void,
+    bytes: size_t,
+    protection: c_int,
+    flags: c_int,
+    descriptor: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    map(address as usize, bytes, protection, flags, descriptor, offset) as *mut c_void
+}
+
+/// See mmap(2); the same as [`mmap`].
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap64(
+    address: *mut c_void,
+    bytes: size_t,
+    protection: c_int,
+    flags: c_int,
+    descriptor: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    map(address as usize, bytes, protection, flags, descriptor, offset) as *mut c_void
+}
+
+/// What a mapping is for.
+enum Purpose {
+    Observe,
+    Produce,
+}
+
+/// What a mapping may be for, by its flags alone.
+fn purpose(protection: c_int, flags: c_int) -> Option<Purpose> {
+    let kind = flags & libc::MAP_TYPE;
+    let is_private = kind == libc::MAP_PRIVATE;
+    let is_shared = kind == libc::MAP_SHARED || kind == libc::MAP_SHARED_VALIDATE;
+    match (protection & libc::PROT_WRITE != 0, protection & libc::PROT_READ != 0) {
+        (true, _) if is_private => Some(Purpose::Produce),
+        (false, true) if is_private || is_shared => Some(Purpose::Observe),
+        _ => None,
+    }
+}
+
+fn map(address: usize, bytes: usize, protection: c_int, flags: c_int, descriptor: c_int, offset: off_t) -> usize {
+    let real = || kernel::mmap(address, bytes, protection, flags, descriptor, offset);
+    let replaces = flags & libc::MAP_FIXED != 0 && may_concern(address, bytes);
+    let purpose = purpose(protection, flags).filter(|_| descriptor >= 0 && flags & libc::MAP_ANONYMOUS == 0);
+    if purpose.is_none() && !replaces {
+        return real();
+    }
+    inside(
+        || {
+            let file = quietly(|| purpose.and_then(|purpose| Some((purpose, file_of(descriptor)?))));
+            Some(match file {
+                Some((Purpose::Observe, (file, _))) => {
+                    // Pages of the file that the version's are laid over need not be read first.
+                    let is_shown = quietly(|| observer::has_region(file));
+                    let dropped = if is_shown { libc::MAP_POPULATE } else { 0 };
+                    let real = || kernel::mmap(address, bytes, protection, flags & !dropped, descriptor, offset);
+                    let at = mapped(address, bytes, replaces, real);
+                    if is_address(at) && is_shown { observe(file, at, bytes, protection, flags, offset) } else { at }
+                }
+                Some((Purpose::Produce, (file, stat))) => {
+                    let at = mapped(address, bytes, replaces, real);
+                    if is_address(at) {
+                        quietly(|| {
+                            let working = Working::new(file, at, bytes, offset as u64);
+                            let readable = protection & libc::PROT_READ != 0;
+                            if let Err(problem) = producer::restore(&working, stat.bytes, readable) {
+                                complain(&file.path.to_string_lossy(), &problem);
+                            }
+                            state().insert(at, at + whole_pages(bytes), Use::Working(working));
+                        });
+                    }
+                    at
+                }
+                None => mapped(address, bytes, replaces, real),
+            })
+        },
+        real,
+    )
+}
+
+/// Maps by `real`, and forgets what was at the address if that was of concern.
+fn mapped(address: usize, bytes: usize, replaces: bool, real: impl FnOnce() -> usize) -> usize {
+    if !replaces {
+        return real();
+    }
+    let bytes = whole_pages(bytes);
+    quiesced(address, bytes, || {
+        let at = real();
+        (at, is_address(at))
+    })
+}
+
+/// Runs a call that takes addresses away from those that had them, if it says that it did. Whoever publishes from them
+/// ends first.
+fn quiesced<T>(address: usize, bytes: usize, real: impl FnOnce() -> (T, bool)) -> T {
+    let end = address.saturating_add(bytes);
+    let mut state = state();
+    let concerned = state.ranges.overlapping(address, end);
+    let files: Vec<&'static SharedFile> = {
+        let mut files: Vec<&'static SharedFile> = concerned
+            .iter()
+            .filter_map(|(_, _, value)| match value {
+                Use::Working(working) => Some(working.file),
+                Use::View(_) => None,
+            })
+            .collect();
+        files.sort_by_key(|file| file.key);
+        files.dedup_by_key(|file| file.key);
+        files
+    };
+    let guards: Vec<_> = files.iter().map(|file| lock(&file.producer)).collect();
+    let (result, done) = real();
+    drop(guards);
+    quietly(|| {
+        drop(concerned);
+        if done {
+            drop(state.remove(address, end));
+        }
+    });
+    result
+}
+
+fn observe(
+    file: &'static SharedFile,
+    at: usize,
+    bytes: usize,
+    protection: c_int,
+    flags: c_int,
+    offset: off_t,
+) -> usize {
+    let before = errno();
+    let fresh = Fresh { address: at, bytes, offset: offset as u64, protection };
+    match observer::show(file, &fresh) {
+        Ok(Some(view)) => {
+            if flags & libc::MAP_POPULATE != 0 {
+                // SAFETY: the range was just mapped; the advice reads it in, and is as welcome to fail as the flag is.
+                unsafe { libc::madvise(at as *mut c_void, bytes, libc::MADV_POPULATE_READ) };
+            }
+            state().insert(at, at + whole_pages(bytes), Use::View(Arc::new(view)));
+            set_errno(before);
+            at
+        }
+        Ok(None) => {
+            set_errno(before);
+            at
+        }
+        Err(problem) => {
+            kernel::munmap(at, bytes);
+            complain(&file.path.to_string_lossy(), &problem);
+            set_errno(problem.errno);
+            libc::MAP_FAILED as usize
+        }
+    }
+}
+
+/// See munmap(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn munmap(address: *mut c_void, bytes: size_t) -> c_int {
+    let real = || kernel::munmap(address as usize, bytes);
+    if !may_concern(address as usize, bytes) {
+        return real();
+    }
+    inside(
+        || {
+            Some(quiesced(address as usize, whole_pages(bytes), || {
+                let result = real();
+                (result, result == 0)
+            }))
+        },
+        real,
+    )
+}
+
+/// See mremap(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mremap(
+    address: *mut c_void,
+    bytes: size_t,
+    new_bytes: size_t,
+    flags: c_int,
+    new_address: *mut c_void,
+) -> *mut c_void {
+    let (address, new_address) = (address as usize, new_address as usize);
+    let real = || kernel::mremap(address, bytes, new_bytes, flags, new_address);
+    let replaces = flags & libc::MREMAP_FIXED != 0 && may_concern(new_address, new_bytes);
+    if !may_concern(address, bytes.max(1)) && !replaces {
+        return real() as *mut c_void;
+    }
+    inside(|| Some(remap(address, bytes, new_bytes, replaces.then_some(new_address), real)), real) as *mut c_void
+}
+
+fn remap(
+    address: usize,
+    bytes: usize,
+    new_bytes: usize,
+    replaced: Option<usize>,
+    real: impl FnOnce() -> usize,
+) -> usize {
+    let (bytes, new_bytes) = (whole_pages(bytes), whole_pages(new_bytes));
+    let moved = state().ranges.overlapping(address, address.saturating_add(1)).pop();
+    if let Some((_, _, Use::View(_))) = &moved
+        && new_bytes > bytes
+    {
+        // What lies behind a version's pages in their planes is not the file's.
+        set_errno(libc::ENOMEM);
+        return libc::MAP_FAILED as usize;
+    }
+    let real = || match replaced {
+        Some(target) => quiesced(target, new_bytes, || {
+            let at = real();
+            (at, is_address(at))
+        }),
+        None => real(),
+    };
+    // The lock of the state is not held twice, so the two ranges are let go of one after the other.
+    let at = real();
+    if !is_address(at) {
+        return at;
+    }
+    quietly(|| {
+        let mut state = state();
+        if bytes > 0 {
+            drop(state.remove(address, address.saturating_add(bytes.max(1))));
+        }
+        let value = match moved {
+            Some((_, _, Use::View(view))) => Some(Use::View(view)),
+            Some((_, _, Use::Working(old))) => {
+                let offset = old.offset + (address - old.address) as u64;
+                Some(Use::Working(Working::new(old.file, at, new_bytes, offset)))
+            }
+            None => None,
+        };
+        if let Some(value) = value {
+            state.insert(at, at + new_bytes, value);
+        }
+    });
+    at
+}
+
+/// See mprotect(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mprotect(address: *mut c_void, bytes: size_t, protection: c_int) -> c_int {
+    let result = kernel::mprotect(address as usize, bytes, protection);
+    if result == 0 && may_concern(address as usize, bytes) {
+        inside(
+            || {
+                quietly(|| {
+                    let end = (address as usize).saturating_add(whole_pages(bytes));
+                    for (_, _, value) in state().ranges.overlapping(address as usize, end) {
+                        if let Use::Working(working) = value {
+                            working.set_readable(protection & (libc::PROT_READ | libc::PROT_WRITE) != 0);
+                        }
+                    }
+                });
+                Some(())
+            },
+            || (),
+        );
+    }
+    result
+}
+
+/// See msync(2). With `MS_UPDATE` (8) in the flags, the pages of a writable private mapping of a file below `/dev/shm` that
+/// the range touches are published.
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn msync(address: *mut c_void, bytes: size_t, flags: c_int) -> c_int {
+    let real = || kernel::msync(address as usize, bytes, flags);
+    if !producer::is_publish(flags) || !may_concern(address as usize, bytes.max(1)) {
+        return real();
+    }
+    inside(|| publish(address as usize, bytes, flags), real)
+}
+
+/// Publishes what the range touches. `None`: nothing of it is a producer's, and the kernel has the word.
+fn publish(address: usize, bytes: usize, flags: c_int) -> Option<c_int> {
+    let fail = |number| {
+        set_errno(number);
+        Some(-1)
+    };
+    let others = flags & !producer::FLAGS;
+    if others != 0 || flags & (libc::MS_SYNC | libc::MS_ASYNC) == libc::MS_SYNC | libc::MS_ASYNC {
+        return fail(libc::EINVAL);
+    }
+    let start = address / PAGE_BYTES * PAGE_BYTES;
+    let Some(end) = address.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(PAGE_BYTES)) else {
+        return fail(libc::ENOMEM);
+    };
+    let before = errno();
+    let found = state().ranges.overlapping(start, end.max(start + 1));
+    let workings = found.into_iter().filter_map(|(from, to, value)| match value {
+        Use::Working(working) => Some((from, to, working)),
+        Use::View(_) => None,
+    });
+    let (mut at, mut is_any) = (start, false);
+    for (from, to, working) in workings {
+        is_any = true;
+        let range = from.max(start)..to.min(end);
+        if range.is_empty() {
+            continue;
+        }
+        if range.start == at {
+            at = range.end;
+        }
+        if let Err(problem) = producer::publish(&working, range) {
+            complain(&working.file.path.to_string_lossy(), &problem);
+            return fail(problem.errno);
+        }
+    }
+    set_errno(before);
+    match is_any {
+        false => None,
+        true if at < end => fail(libc::ENOMEM),
+        true => Some(0),
+    }
+}
+
+/// See shm_unlink(3).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shm_unlink(name: *const c_char) -> c_int {
+    let real = next!(c"shm_unlink", fn(*const c_char) -> c_int);
+    // SAFETY: the name is a string by the caller's word.
+    let path = || {
+        unsafe { bytes_of(name) }.map(|name| {
+            let name: &[u8] = &name[name.iter().take_while(|byte| **byte == b'/').count()..];
+            Path::new("/dev/shm").join(OsStr::from_bytes(name))
+        })
+    };
+    // SAFETY: the caller's argument.
+    removing(path, || unsafe { real(name) })
+}
+
+/// See unlink(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
+    let real = next!(c"unlink", fn(*const c_char) -> c_int);
+    // SAFETY: the path is a string by the caller's word.
+    let path_of = || unsafe { bytes_of(path) }.map(|path| PathBuf::from(OsStr::from_bytes(path)));
+    // SAFETY: the caller's argument.
+    removing(path_of, || unsafe { real(path) })
+}
+
+/// See remove(3).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn remove(path: *const c_char) -> c_int {
+    let real = next!(c"remove", fn(*const c_char) -> c_int);
+    // SAFETY: the path is a string by the caller's word.
+    let path_of = || unsafe { bytes_of(path) }.map(|path| PathBuf::from(OsStr::from_bytes(path)));
+    // SAFETY: the caller's argument.
+    removing(path_of, || unsafe { real(path) })
+}
+
+/// See unlinkat(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+    let real = next!(c"unlinkat", fn(c_int, *const c_char, c_int) -> c_int);
+    let path_of = || {
+        // SAFETY: the path is a string by the caller's word.
+        let path = Path::new(OsStr::from_bytes(unsafe { bytes_of(path) }?));
+        match path.is_absolute() || directory == libc::AT_FDCWD {
+            true => Some(path.to_path_buf()),
+            false => Some(std::fs::read_link(format!("/proc/self/fd/{directory}")).ok()?.join(path)),
+        }
+    };
+    // SAFETY: the caller's arguments.
+    removing(path_of, || unsafe { real(directory, path, flags) })
+}
+
+/// # Safety
+/// The pointer is null or a string that lives as long as it is used.
+unsafe fn bytes_of<'a>(text: *const c_char) -> Option<&'a [u8]> {
+    // SAFETY: as the caller vouches.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
+}
+
+/// Removes a name by `real`, and the region of the file that had it.
+fn removing(path: impl FnOnce() -> Option<PathBuf>, real: impl Fn() -> c_int) -> c_int {
+    let mut called = None;
+    let result = inside(
+        || {
+            let file = quietly(|| {
+                let path = path()?;
+                let meta = std::fs::symlink_metadata(&path).ok().filter(|meta| meta.is_file())?;
+                let parent = match path.parent() {
+                    Some(parent) if !parent.as_os_str().is_empty() => parent,
+                    _ => Path::new("."),
+                };
+                let path = std::fs::canonicalize(parent).ok()?.join(path.file_name()?);
+                (meta.nlink() == 1 && names::is_ours(&path)).then_some((path, (meta.dev(), meta.ino())))
+            });
+            let result = real();
+            called = Some(result);
+            if let (0, Some((path, key))) = (result, file) {
+                quietly(|| forget(&path, key));
+            }
+            Some(result)
+        },
+        || 0,
+    );
+    match called {
+        Some(_) => result,
+        None => real(),
+    }
+}
+
+/// Removes the region of a file that is no more.
+fn forget(path: &Path, key: (u64, u64)) {
+    let known = state().known(key);
+    let removed = match known.and_then(|file| lock(&file.producer).take()) {
+        Some(publishing) => publishing.unlink(),
+        None => names::region_name(path).map_or(Ok(()), |name| {
+            let file = SharedFile::new(key, path.to_path_buf(), name);
+            // A region that is not of this file is not this call's to remove.
+            match observer::newest(&file, &mut None)? {
+                Some(_) => stillframe::inspect::remove(root(), &file.name, true).map(drop),
+                None => Ok(()),
+            }
+        }),
+    };
+    match removed {
+        Ok(()) | Err(stillframe::Error::NoRegion { .. }) => {}
+        Err(error) => complain(&path.to_string_lossy(), &Problem::from(error)),
+    }
+}

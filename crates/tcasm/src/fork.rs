@@ -1,0 +1,55 @@
+//! What a forked child keeps: its mappings and what holds them, but nothing of the producer.
+//!
+//! The locks are held across `fork`, so that the child finds everything whole. Handles of regions are the parent's; the
+//! child lets go of them without touching what they stand for, and opens its own when it needs one.
+
+use crate::kernel::Inside;
+use crate::observer::Attached;
+use crate::producer::Publishing;
+use crate::state::{self, State, lock};
+use std::cell::RefCell;
+use std::sync::{MutexGuard, Once};
+
+struct Held {
+    producers: Vec<MutexGuard<'static, Option<Publishing>>>,
+    observers: Vec<MutexGuard<'static, Option<Attached>>>,
+    _state: MutexGuard<'static, State>,
+    _inside: Inside,
+}
+
+thread_local! {
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+/// Makes sure that `fork` calls the functions below.
+pub fn prepare_for_forks() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the three functions live as long as the process, because a preloaded library is never unloaded.
+        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    });
+}
+
+extern "C" fn before() {
+    // A fork from inside, as by a signal handler, finds the locks as they are.
+    let Some(inside) = Inside::enter() else { return };
+    let state = state::state();
+    let producers = state.files().map(|file| lock(&file.producer)).collect();
+    let observers = state.files().map(|file| lock(&file.observer)).collect();
+    let held = Held { producers, observers, _state: state, _inside: inside };
+    let _ = HELD.try_with(|place| place.replace(Some(held)));
+}
+
+extern "C" fn in_parent() {
+    drop(HELD.try_with(RefCell::take));
+}
+
+extern "C" fn in_child() {
+    let Ok(Some(mut held)) = HELD.try_with(RefCell::take) else { return };
+    for producer in &mut held.producers {
+        std::mem::forget(producer.take());
+    }
+    for observer in &mut held.observers {
+        std::mem::forget(observer.take());
+    }
+}

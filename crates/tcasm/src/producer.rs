@@ -1,0 +1,291 @@
+//! Producers: writable private mappings of a file, published by `msync`.
+
+use crate::kernel::{self, MS_UPDATE, Own, PAGE_BYTES, whole_pages};
+use crate::observer::{self, Fresh, View, root};
+use crate::report::{Problem, remark};
+use crate::state::{SharedFile, lock};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use stillframe::{
+    Attributes, Declaration, Element, Error, Kind, Order, Outcome, Region, Rule, Scalar, Snapshot, VariableId,
+};
+
+/// A writable private mapping of a file.
+#[derive(Debug)]
+pub struct Working {
+    pub file: &'static SharedFile,
+    pub address: usize,
+    pub bytes: usize,
+    pub offset: u64,
+    /// Whether a part of it was unmapped, or something else was mapped over it.
+    torn: AtomicBool,
+    /// Whether the program took its own right to read from some of it.
+    unreadable: AtomicBool,
+}
+
+impl Working {
+    pub fn new(file: &'static SharedFile, address: usize, bytes: usize, offset: u64) -> Arc<Working> {
+        file.workings.fetch_add(1, Ordering::AcqRel);
+        let (torn, unreadable) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Working { file, address, bytes, offset, torn, unreadable })
+    }
+
+    pub fn tear(&self) {
+        self.torn.store(true, Ordering::Release);
+    }
+
+    pub fn set_readable(&self, readable: bool) {
+        self.unreadable.store(!readable, Ordering::Release);
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        if self.file.workings.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // Another process may go on with the file from here.
+            drop(lock(&self.file.producer).take());
+        }
+    }
+}
+
+/// A region being published from mappings of a file.
+#[derive(Debug)]
+pub struct Publishing {
+    region: Region,
+    /// By offset in the file.
+    variables: BTreeMap<u64, Variable>,
+    /// What an earlier producer published of other parts of the file, until it is published again.
+    carried: Vec<(VariableId, stillframe::View)>,
+}
+
+#[derive(Debug)]
+struct Variable {
+    id: VariableId,
+    bytes: usize,
+    /// The mapping it is published from.
+    working: Weak<Working>,
+    /// Whether the newest version shows this mapping's content.
+    is_shown: bool,
+}
+
+/// Gives a new writable mapping the content that was published last, which on TCASM's kernel would be the file's.
+pub fn restore(working: &Working, file_bytes: u64, readable: bool) -> Result<(), Problem> {
+    let file = working.file;
+    if !readable || !observer::has_region(file) {
+        return Ok(());
+    }
+    let Some(snapshot) = observer::newest(file, &mut lock(&file.observer))? else { return Ok(()) };
+    for (name, at, start, end) in observer::overlap(&snapshot, working.offset, working.bytes) {
+        // Behind the end of the file there is nothing that could be touched.
+        let end = end.min(whole_pages(file_bytes as usize) as u64).min(at + snapshot.variable(&name)?.bytes as u64);
+        if start >= end {
+            continue;
+        }
+        for chunk in snapshot.chunks_in(&name, (start - at) as usize..(end - at) as usize)? {
+            let begin = working.address + (at + chunk.offset as u64 - working.offset) as usize;
+            let mut done = 0;
+            // Page by page, so that pages that are as in the file need no memory of their own.
+            while done < chunk.bytes.len() {
+                let count = (PAGE_BYTES - (begin + done) % PAGE_BYTES).min(chunk.bytes.len() - done);
+                // SAFETY: the mapping is readable, writable and has the file behind it there; nobody was told of it yet.
+                let page = unsafe { std::slice::from_raw_parts_mut((begin + done) as *mut u8, count) };
+                let published = &chunk.bytes[done..done + count];
+                if page != published {
+                    page.copy_from_slice(published);
+                }
+                done += count;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Publishes the pages of a mapping that a range of addresses touches.
+pub fn publish(working: &Arc<Working>, addresses: Range<usize>) -> Result<(), Problem> {
+    let file = working.file;
+    if working.torn.load(Ordering::Acquire) {
+        let text = "a part of this mapping was unmapped or replaced: map the file anew to publish it";
+        return Err(Problem::new(libc::EINVAL, text));
+    }
+    if working.unreadable.load(Ordering::Acquire) {
+        return Err(Problem::new(libc::EACCES, "this mapping may not be read: publish before mprotect forbids it"));
+    }
+    let there = std::fs::metadata(&file.path).ok().filter(|meta| (meta.dev(), meta.ino()) == file.key);
+    let Some(there) = there else {
+        return Err(Problem::new(libc::ENOENT, "the file was removed, so nobody could map what is published"));
+    };
+    let bytes = (working.bytes as u64).min(there.len().saturating_sub(working.offset)) as usize;
+    let range = addresses.start - working.address..(addresses.end - working.address).min(bytes);
+    if range.start >= bytes {
+        let text = format!("the file has {} bytes, none of them here: give it a length by ftruncate", there.len());
+        return Err(Problem::new(libc::EINVAL, text));
+    }
+    let mut place = lock(&file.producer);
+    let publishing = match &mut *place {
+        Some(publishing) => publishing,
+        None => place.insert(Publishing::open(working)?),
+    };
+    publishing.publish(working, bytes, range)
+}
+
+fn offset_of(attributes: &Attributes) -> Option<u64> {
+    match attributes.get("offset") {
+        Some(Scalar::Int(offset)) => Some(*offset as u64),
+        _ => None,
+    }
+}
+
+fn name_of(offset: u64) -> String {
+    if offset == 0 { "data".into() } else { format!("data_{offset}") }
+}
+
+/// Lets the threads that copy be none of the program's: its signals go to its own.
+fn without_signals<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: the sets are plain data, filled before they are used.
+    unsafe {
+        let (mut all, mut old) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
+        let result = work();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &old, std::ptr::null_mut());
+        result
+    }
+}
+
+impl Publishing {
+    fn open(working: &Working) -> Result<Publishing, Problem> {
+        let file = working.file;
+        let mut attached = None;
+        let last: Option<Snapshot> = observer::newest(file, &mut attached)?;
+        if last.is_none() && observer::newest_of_name(file, &mut attached)?.is_some() {
+            // It was published from a file that is no more.
+            match stillframe::inspect::remove(root(), &file.name, false) {
+                Ok(_) | Err(Error::NoRegion { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // A program that publishes must not wait for those that look, so a lack of room is its error.
+        let options = Region::options().dir(root()).rule(Rule::Fail);
+        let region = without_signals(|| options.create(&file.name))?;
+        let mut publishing = Publishing { region, variables: BTreeMap::new(), carried: Vec::new() };
+        if let Some(last) = last {
+            for variable in last.variables() {
+                let Some(offset) = offset_of(&variable.attributes).filter(|offset| *offset != working.offset) else {
+                    continue;
+                };
+                let id = publishing.declare(offset)?;
+                let known = Variable { id, bytes: variable.bytes, working: Weak::new(), is_shown: false };
+                publishing.variables.insert(offset, known);
+                publishing.carried.push((id, last.view(&variable.name)?));
+            }
+        }
+        remark(|| format!("{} is published as region {}", file.path.display(), file.name));
+        Ok(publishing)
+    }
+
+    /// Ends it, and removes the region.
+    pub fn unlink(self) -> Result<(), Error> {
+        self.region.unlink()
+    }
+
+    fn declare(&mut self, offset: u64) -> Result<VariableId, Error> {
+        let mut declaration = Declaration::new(&name_of(offset), u8::dtype(), Kind::Tracked);
+        declaration.attributes.insert("offset".into(), Scalar::Int(offset as i64));
+        self.region.declare(declaration)
+    }
+
+    fn publish(&mut self, working: &Arc<Working>, bytes: usize, range: Range<usize>) -> Result<(), Problem> {
+        let (file, offset) = (working.file, working.offset);
+        self.check_neighbours(working, bytes)?;
+        if !self.variables.contains_key(&offset) {
+            let id = self.declare(offset)?;
+            self.variables.insert(offset, Variable { id, bytes: 0, working: Weak::new(), is_shown: false });
+        }
+        let Some(variable) = self.variables.get_mut(&offset) else { return Ok(()) };
+        let is_same = variable.bytes == bytes && std::ptr::eq(variable.working.as_ptr(), Arc::as_ptr(working));
+        let is_shown = variable.is_shown && is_same;
+        let is_whole = range.start < PAGE_BYTES && range.end == bytes;
+        let before = if is_shown || is_whole { None } else { Some(Pristine::open(working, bytes)?) };
+        // What was said of this variable by an earlier producer ends here.
+        self.carried.retain(|(id, _)| *id != variable.id);
+        let number = self.region.newest().map_or(1, |newest| newest + 1);
+        let mut publication = self.region.publish(number);
+        publication = publication.attr("device", file.key.0 as i64).attr("inode", file.key.1 as i64);
+        for (id, view) in &self.carried {
+            // SAFETY: a version's pages, which the view holds.
+            publication = unsafe { publication.tracked_raw(*id, view.as_ptr(), view.len(), &[view.len()], Order::C) };
+        }
+        let memory = std::ptr::slice_from_raw_parts(working.address as *const u8, bytes);
+        let before = before.as_ref().map(|pristine| pristine.own.address as *const u8);
+        // SAFETY: the mapping is readable and has the file behind it; whoever unmaps it waits for the lock that the caller
+        // has, and the program, which is in msync, does not write what it publishes.
+        publication = unsafe { publication.tracked_part(variable.id, memory, &[bytes], Order::C, range, before) };
+        let published = publication.commit()?;
+        if published.outcome == Outcome::Skipped {
+            return Err(Problem::new(libc::ENOSPC, "there is no room for another version"));
+        }
+        self.carried.clear();
+        (variable.bytes, variable.working, variable.is_shown) = (bytes, Arc::downgrade(working), true);
+        remark(|| {
+            let (copied, total) = (published.copied_pages, published.total_pages);
+            format!("{}: version {} with {copied} of {total} pages copied", file.path.display(), published.version)
+        });
+        Ok(())
+    }
+
+    /// Refuses what would make two memories answer for the same bytes of the file.
+    fn check_neighbours(&self, working: &Arc<Working>, bytes: usize) -> Result<(), Problem> {
+        let end = working.offset + whole_pages(bytes) as u64;
+        for (offset, variable) in &self.variables {
+            let other = *offset..offset + whole_pages(variable.bytes) as u64;
+            if *offset == working.offset {
+                if variable.working.upgrade().is_some_and(|other| !Arc::ptr_eq(&other, working)) {
+                    let text = "another mapping of the same bytes publishes them: unmap it, or publish that one";
+                    return Err(Problem::new(libc::EBUSY, text));
+                }
+            } else if other.start < end && working.offset < other.end {
+                let text = format!(
+                    "bytes {} to {} were published from a mapping with another offset: map the file with offset {}",
+                    other.start, other.end, offset
+                );
+                return Err(Problem::new(libc::EBUSY, text));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The content of a mapping's part of the file before the program wrote into it, as an observer would see it.
+struct Pristine {
+    own: Own,
+    _view: Option<View>,
+}
+
+impl Pristine {
+    fn open(working: &Working, bytes: usize) -> Result<Pristine, Problem> {
+        let file = working.file;
+        let open = File::open(&file.path);
+        let open = open.map_err(|error| Problem::new(error.raw_os_error().unwrap_or(libc::EIO), error.to_string()))?;
+        let (flags, offset) = (libc::MAP_PRIVATE | libc::MAP_NORESERVE, working.offset);
+        let address = kernel::mmap(0, bytes, libc::PROT_READ, flags, open.as_raw_fd(), offset as libc::off_t);
+        if !kernel::is_address(address) {
+            return Err(Problem::new(kernel::errno(), format!("no mapping of {bytes} bytes")));
+        }
+        let own = Own { address, bytes };
+        let view = observer::show(file, &Fresh { address, bytes, offset, protection: libc::PROT_READ })?;
+        Ok(Pristine { own, _view: view })
+    }
+}
+
+/// The flags of msync that can go together with [`MS_UPDATE`].
+pub const FLAGS: libc::c_int = MS_UPDATE | libc::MS_SYNC | libc::MS_ASYNC | libc::MS_INVALIDATE;
+
+/// Whether a call of msync asks to publish.
+pub fn is_publish(flags: libc::c_int) -> bool {
+    flags & MS_UPDATE != 0
+}

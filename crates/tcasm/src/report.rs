@@ -1,0 +1,64 @@
+//! What a program learns when something fails: `errno`, and a line on standard error for each cause.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::sync::Mutex;
+use stillframe::Error;
+
+/// Why a call fails: the number that goes into `errno`, and a text that says what to do.
+#[derive(Debug)]
+pub struct Problem {
+    pub errno: i32,
+    pub text: String,
+}
+
+impl Problem {
+    pub fn new(errno: i32, text: impl Into<String>) -> Problem {
+        Problem { errno, text: text.into() }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Problem {
+        let errno = match &error {
+            Error::InUse { .. } => libc::EBUSY,
+            Error::NoSpace { .. } | Error::Bound { .. } | Error::NoSlot { .. } => libc::ENOSPC,
+            Error::Denied { .. } => libc::EACCES,
+            Error::NoFiles { .. } => libc::EMFILE,
+            Error::NoMappings { .. } => libc::ENOMEM,
+            Error::BadName { .. } => libc::ENAMETOOLONG,
+            Error::System { failure, .. } => failure.source.raw_os_error().unwrap_or(libc::EIO),
+            Error::Corrupt { .. } => libc::EIO,
+            _ => libc::EINVAL,
+        };
+        Problem { errno, text: error.to_string() }
+    }
+}
+
+/// Whether `STILLFRAME_VERBOSE` asks for everything to be said.
+fn is_verbose() -> bool {
+    std::env::var_os("STILLFRAME_VERBOSE").is_some_and(|value| !value.is_empty() && value != "0")
+}
+
+/// Says what went wrong with a file, each cause once, unless asked to say it always.
+pub fn complain(file: &str, problem: &Problem) {
+    static TOLD: Mutex<Option<HashSet<(String, i32)>>> = Mutex::new(None);
+    // A thread that is in the middle of complaining says what there is to say.
+    let Ok(mut told) = TOLD.try_lock() else { return };
+    let is_new = told.get_or_insert_with(HashSet::new).insert((file.to_string(), problem.errno));
+    if is_new || is_verbose() {
+        say(&format!("{file}: {}", problem.text));
+    }
+}
+
+/// Says what was done, if that was asked for.
+pub fn remark(text: impl FnOnce() -> String) {
+    if is_verbose() {
+        say(&text());
+    }
+}
+
+fn say(text: &str) {
+    // One write, so that lines of several processes do not mix; nobody is left to tell when it fails.
+    let _ = std::io::stderr().write_all(format!("stillframe: {}\n", text.replace('\n', " ")).as_bytes());
+}

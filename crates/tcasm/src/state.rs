@@ -1,0 +1,120 @@
+//! What the library knows of the process it lives in.
+//!
+//! Locks are taken in this order: the state, a file's producer, a file's observer.
+
+use crate::kernel::{Stat, fstat};
+use crate::names;
+use crate::observer::{Attached, View};
+use crate::producer::{Publishing, Working};
+use crate::ranges::Ranges;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// A file below `/dev/shm` that this process mapped. There is one for each, for as long as the process lives.
+#[derive(Debug)]
+pub struct SharedFile {
+    pub key: (u64, u64),
+    pub path: PathBuf,
+    /// The region that stands for it.
+    pub name: String,
+    pub producer: Mutex<Option<Publishing>>,
+    pub observer: Mutex<Option<Attached>>,
+    /// Mappings that may be published.
+    pub workings: AtomicUsize,
+}
+
+impl SharedFile {
+    pub fn new(key: (u64, u64), path: PathBuf, name: String) -> SharedFile {
+        let (producer, observer, workings) = (Mutex::new(None), Mutex::new(None), AtomicUsize::new(0));
+        SharedFile { key, path, name, producer, observer, workings }
+    }
+}
+
+/// What a range of addresses is used for.
+#[derive(Debug, Clone)]
+pub enum Use {
+    /// An observer's view of a version.
+    View(Arc<View>),
+    /// A producer's working memory.
+    Working(Arc<Working>),
+}
+
+#[derive(Debug)]
+pub struct State {
+    pub ranges: Ranges<Use>,
+    /// By device and inode; `None` for those that are none of this library's concern.
+    files: Option<HashMap<(u64, u64), Option<&'static SharedFile>>>,
+}
+
+static STATE: Mutex<State> = Mutex::new(State { ranges: Ranges::new(), files: None });
+
+/// All ranges lie between these addresses, so that calls for others need not look further.
+static LOW: AtomicUsize = AtomicUsize::new(usize::MAX);
+static HIGH: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether a range may be one of this library's concern. The answer `false` costs two loads.
+pub fn may_concern(address: usize, bytes: usize) -> bool {
+    address < HIGH.load(Ordering::Acquire) && address.saturating_add(bytes) > LOW.load(Ordering::Acquire)
+}
+
+/// Nothing that panics leaves the values behind these locks half changed.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poison| poison.into_inner())
+}
+
+pub fn state() -> MutexGuard<'static, State> {
+    lock(&STATE)
+}
+
+impl State {
+    pub fn insert(&mut self, start: usize, end: usize, value: Use) {
+        self.ranges.insert(start, end, value);
+        self.note_bounds();
+    }
+
+    pub fn remove(&mut self, start: usize, end: usize) -> Vec<Use> {
+        let removed = self.ranges.remove(start, end);
+        for value in &removed {
+            if let Use::Working(working) = value {
+                working.tear();
+            }
+        }
+        self.note_bounds();
+        removed
+    }
+
+    fn note_bounds(&self) {
+        let (low, high) = self.ranges.bounds().unwrap_or((usize::MAX, 0));
+        LOW.store(low, Ordering::Release);
+        HIGH.store(high, Ordering::Release);
+    }
+
+    pub fn files(&self) -> impl Iterator<Item = &'static SharedFile> + use<> {
+        let files: Vec<_> = self.files.iter().flat_map(HashMap::values).copied().flatten().collect();
+        files.into_iter()
+    }
+
+    pub fn known(&self, key: (u64, u64)) -> Option<&'static SharedFile> {
+        self.files.as_ref().and_then(|files| files.get(&key).copied().flatten())
+    }
+}
+
+/// The file behind a descriptor, if it lies below `/dev/shm`.
+pub fn file_of(descriptor: i32) -> Option<(&'static SharedFile, Stat)> {
+    let stat = fstat(descriptor)?;
+    if !names::may_be_shared(&stat) {
+        return None;
+    }
+    let mut state = state();
+    let files = state.files.get_or_insert_with(HashMap::new);
+    let known = files.entry(stat.key).or_insert_with(|| {
+        let path = names::path_of(descriptor)?;
+        let name = names::region_name(&path)?;
+        crate::fork::prepare_for_forks();
+        // Kept for good: there are no more of them than files that the program mapped.
+        Some(Box::leak(Box::new(SharedFile::new(stat.key, path, name))))
+    });
+    known.map(|file| (file, stat))
+}
