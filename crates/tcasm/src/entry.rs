@@ -8,7 +8,7 @@ use crate::names;
 use crate::observer::{self, Fresh, root};
 use crate::producer::{self, Working};
 use crate::report::{Problem, complain};
-use crate::state::{SharedFile, Use, file_of, lock, may_concern, state};
+use crate::state::{SharedFile, State, Use, file_of, lock, may_concern, state};
 use libc::{c_char, c_int, c_void, off_t, size_t};
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -147,38 +147,37 @@ fn mapped(address: usize, bytes: usize, replaces: bool, real: impl FnOnce() -> u
     if !replaces {
         return real();
     }
-    let bytes = whole_pages(bytes);
-    quiesced(address, bytes, || {
-        let at = real();
-        (at, is_address(at))
-    })
+    quiesced(&[(address, bytes)], real, |at| is_address(*at), |_, _| ())
 }
 
-/// Runs a call that takes addresses away from those that had them, if it says that it did. Whoever publishes from them
-/// ends first.
-fn quiesced<T>(address: usize, bytes: usize, real: impl FnOnce() -> (T, bool)) -> T {
-    let end = address.saturating_add(bytes);
+/// Runs a call that takes these ranges of addresses, of so many bytes each, away from those that had them, unless it fails;
+/// and then `after` it. Whoever publishes from them ends first.
+fn quiesced<T>(
+    ranges: &[(usize, usize)],
+    real: impl FnOnce() -> T,
+    is_done: impl FnOnce(&T) -> bool,
+    after: impl FnOnce(&mut State, &T),
+) -> T {
+    let ends = |(start, bytes): &(usize, usize)| (*start, start.saturating_add(whole_pages(*bytes)));
     let mut state = state();
-    let concerned = state.ranges.overlapping(address, end);
-    let files: Vec<&'static SharedFile> = {
-        let mut files: Vec<&'static SharedFile> = concerned
-            .iter()
-            .filter_map(|(_, _, value)| match value {
-                Use::Working(working) => Some(working.file),
-                Use::View(_) => None,
-            })
-            .collect();
-        files.sort_by_key(|file| file.key);
-        files.dedup_by_key(|file| file.key);
-        files
-    };
+    let concerned = ranges.iter().map(ends).flat_map(|(start, end)| state.ranges.overlapping(start, end));
+    let mut files: Vec<&'static SharedFile> = concerned
+        .filter_map(|(_, _, value)| match value {
+            Use::Working(working) => Some(working.file),
+            Use::View(_) => None,
+        })
+        .collect();
+    files.sort_by_key(|file| file.key);
+    files.dedup_by_key(|file| file.key);
     let guards: Vec<_> = files.iter().map(|file| lock(&file.producer)).collect();
-    let (result, done) = real();
+    let result = real();
     drop(guards);
     quietly(|| {
-        drop(concerned);
-        if done {
-            drop(state.remove(address, end));
+        if is_done(&result) {
+            for (start, end) in ranges.iter().map(ends) {
+                drop(state.remove(start, end));
+            }
+            after(&mut state, &result);
         }
     });
     result
@@ -227,15 +226,8 @@ pub unsafe extern "C" fn munmap(address: *mut c_void, bytes: size_t) -> c_int {
     if !may_concern(address as usize, bytes) {
         return real();
     }
-    inside(
-        || {
-            Some(quiesced(address as usize, whole_pages(bytes), || {
-                let result = real();
-                (result, result == 0)
-            }))
-        },
-        real,
-    )
+    let unmapped = || quiesced(&[(address as usize, bytes)], real, |result| *result == 0, |_, _| ());
+    inside(|| Some(unmapped()), real)
 }
 
 /// See mremap(2).
@@ -266,45 +258,35 @@ fn remap(
     replaced: Option<usize>,
     real: impl FnOnce() -> usize,
 ) -> usize {
-    let (bytes, new_bytes) = (whole_pages(bytes), whole_pages(new_bytes));
-    let moved = state().ranges.overlapping(address, address.saturating_add(1)).pop();
-    if let Some((_, _, Use::View(_))) = &moved
-        && new_bytes > bytes
-    {
-        // What lies behind a version's pages in their planes is not the file's.
-        set_errno(libc::ENOMEM);
-        return libc::MAP_FAILED as usize;
-    }
-    let real = || match replaced {
-        Some(target) => quiesced(target, new_bytes, || {
-            let at = real();
-            (at, is_address(at))
-        }),
-        None => real(),
-    };
-    // The lock of the state is not held twice, so the two ranges are let go of one after the other.
-    let at = real();
-    if !is_address(at) {
-        return at;
-    }
-    quietly(|| {
-        let mut state = state();
-        if bytes > 0 {
-            drop(state.remove(address, address.saturating_add(bytes.max(1))));
+    let moved = state().ranges.overlapping(address, address.saturating_add(1)).pop().map(|(_, _, value)| value);
+    match &moved {
+        Some(Use::View(_)) if whole_pages(new_bytes) > whole_pages(bytes) => {
+            // What lies behind a version's pages in their planes is not the file's.
+            set_errno(libc::ENOMEM);
+            return libc::MAP_FAILED as usize;
         }
-        let value = match moved {
-            Some((_, _, Use::View(view))) => Some(Use::View(view)),
-            Some((_, _, Use::Working(old))) => {
-                let offset = old.offset + (address - old.address) as u64;
-                Some(Use::Working(Working::new(old.file, at, new_bytes, offset)))
+        // What the region watches is not one piece to the kernel, and only one piece can be moved.
+        Some(Use::Working(working)) => quietly(|| drop(lock(&working.file.producer).take())),
+        _ => {}
+    }
+    let ranges = [(address, bytes), (replaced.unwrap_or(0), if replaced.is_some() { new_bytes } else { 0 })];
+    quiesced(
+        &ranges,
+        real,
+        |at| is_address(*at),
+        |state, at| {
+            let value = match moved {
+                Some(Use::Working(old)) => {
+                    let offset = old.offset + (address - old.address) as u64;
+                    Some(Use::Working(Working::new(old.file, *at, new_bytes, offset)))
+                }
+                other => other,
+            };
+            if let Some(value) = value {
+                state.insert(*at, *at + whole_pages(new_bytes), value);
             }
-            None => None,
-        };
-        if let Some(value) = value {
-            state.insert(at, at + new_bytes, value);
-        }
-    });
-    at
+        },
+    )
 }
 
 /// See mprotect(2).

@@ -76,7 +76,7 @@ pub struct Inside(());
 impl Inside {
     /// `None` if the thread is inside already.
     pub fn enter() -> Option<Inside> {
-        DEPTH.try_with(|depth| (depth.replace(1) == 0).then_some(Inside(()))).ok().flatten()
+        DEPTH.try_with(|depth| (depth.replace(1) == 0).then(|| Inside(()))).ok().flatten()
     }
 }
 

@@ -36,7 +36,7 @@ impl SharedFile {
 #[derive(Debug, Clone)]
 pub enum Use {
     /// An observer's view of a version.
-    View(Arc<View>),
+    View(#[expect(dead_code, reason = "it holds the version")] Arc<View>),
     /// A producer's working memory.
     Working(Arc<Working>),
 }

@@ -1,0 +1,588 @@
+/* Situations of programs that use TCASM's interface, one for each name on the command line. A scene that finds something
+ * other than it should says so and ends with 1. The second argument is the name of the scene's file. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MS_UPDATE 8
+#define PAGE 4096u
+#define PUBLISH (MS_SYNC | MS_UPDATE)
+
+static const char *name;
+
+#define CHECK(what)                                                                                                    \
+    do {                                                                                                               \
+        if (!(what)) {                                                                                                 \
+            printf("line %d: %s is not so (errno %d: %s)\n", __LINE__, #what, errno, strerror(errno));                 \
+            fflush(stdout);                                                                                            \
+            _exit(1);                                                                                                  \
+        }                                                                                                              \
+    } while (0)
+
+static int file_of(const char *path, size_t bytes) {
+    int file = shm_open(path, O_CREAT | O_RDWR, 0600);
+    CHECK(file >= 0);
+    CHECK(ftruncate(file, (off_t)bytes) == 0);
+    return file;
+}
+
+static unsigned char *work_on(int file, size_t bytes) {
+    unsigned char *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    CHECK(data != MAP_FAILED);
+    return data;
+}
+
+static const unsigned char *look(int file, size_t bytes) {
+    const unsigned char *view = mmap(NULL, bytes, PROT_READ, MAP_SHARED, file, 0);
+    CHECK(view != MAP_FAILED);
+    return view;
+}
+
+static void let_go(const void *view, size_t bytes) { CHECK(munmap((void *)view, bytes) == 0); }
+
+/* Whether all bytes from start to end are equal to value. */
+static int is(const unsigned char *bytes, size_t start, size_t end, int value) {
+    for (size_t i = start; i < end; i++)
+        if (bytes[i] != (unsigned char)value) {
+            printf("byte %zu is %d, not %d\n", i, bytes[i], value);
+            return 0;
+        }
+    return 1;
+}
+
+static int shows(int file, size_t bytes, int value) {
+    const unsigned char *view = look(file, bytes);
+    int so = is(view, 0, bytes, value);
+    let_go(view, bytes);
+    return so;
+}
+
+static void ends_well(pid_t child) {
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Runs what follows in a child, to whose end the parent waits. */
+#define IN_A_CHILD(work)                                                                                               \
+    do {                                                                                                               \
+        pid_t child_ = fork();                                                                                         \
+        CHECK(child_ >= 0);                                                                                            \
+        if (child_ == 0) {                                                                                             \
+            work;                                                                                                      \
+            _exit(0);                                                                                                  \
+        }                                                                                                              \
+        ends_well(child_);                                                                                             \
+    } while (0)
+
+/* Open files whose name has this in it. */
+static size_t open_files(const char *part) {
+    size_t count = 0;
+    DIR *all = opendir("/proc/self/fd");
+    struct dirent *entry;
+    while ((entry = readdir(all))) {
+        char path[512] = "";
+        if (readlinkat(dirfd(all), entry->d_name, path, sizeof path - 1) > 0 && strstr(path, part))
+            count++;
+    }
+    closedir(all);
+    return count;
+}
+
+/* Versions that this process holds, and its producer's and observer's own. */
+static size_t holds(void) { return open_files("/lease"); }
+
+static void first_publish(void) {
+    size_t bytes = 100 * PAGE;
+    int file = file_of(name, bytes);
+    CHECK(pwrite(file, "begin", 5, 0) == 5);
+    unsigned char *data = work_on(file, bytes);
+    const unsigned char *early = look(file, bytes);
+    CHECK(memcmp(early, "begin", 5) == 0 && is(early, 5, bytes, 0));
+    memset(data, 1, bytes);
+    CHECK(memcmp(early, "begin", 5) == 0);
+    const unsigned char *unpublished = look(file, bytes);
+    CHECK(memcmp(unpublished, "begin", 5) == 0);
+    CHECK(msync(data, bytes, PUBLISH) == 0);
+    CHECK(memcmp(early, "begin", 5) == 0 && is(early, 5, bytes, 0));
+    CHECK(memcmp(unpublished, "begin", 5) == 0);
+    CHECK(shows(file, bytes, 1));
+    const unsigned char *one = look(file, bytes);
+    memset(data, 2, bytes);
+    CHECK(is(one, 0, bytes, 1));
+    CHECK(msync(data, bytes, PUBLISH) == 0);
+    CHECK(is(one, 0, bytes, 1) && shows(file, bytes, 2));
+    IN_A_CHILD(CHECK(shows(file, bytes, 2)));
+    /* The file itself is as it was. */
+    char begin[5];
+    CHECK(pread(file, begin, 5, 0) == 5 && memcmp(begin, "begin", 5) == 0);
+}
+
+static void never_unmapping(void) {
+    size_t bytes = 30 * PAGE;
+    int file = file_of(name, bytes);
+    unsigned char *data = work_on(file, bytes);
+    enum { VIEWS = 200 };
+    const unsigned char *views[VIEWS];
+    for (int i = 0; i < VIEWS; i++) {
+        memset(data + (i % 30) * PAGE, i, PAGE);
+        CHECK(msync(data, bytes, PUBLISH) == 0);
+        views[i] = look(file, bytes);
+        CHECK(look(file, bytes) != views[i]);
+    }
+    for (int i = 0; i < VIEWS; i++)
+        for (int page = 0; page < 30; page++) {
+            int last = i - ((i - page) % 30 + 30) % 30;
+            CHECK(is(views[i] + page * PAGE, 0, PAGE, last < 0 ? 0 : last));
+        }
+}
+
+static void parts(void) {
+    size_t bytes = 40 * PAGE;
+    int file = file_of(name, bytes);
+    unsigned char *data = work_on(file, bytes);
+    memset(data, 1, bytes);
+    /* The first publish of all is of one page: everything else is as in the file. */
+    CHECK(msync(data + 3 * PAGE, PAGE, PUBLISH) == 0);
+    const unsigned char *view = look(file, bytes);
+    CHECK(is(view, 0, 3 * PAGE, 0) && is(view, 3 * PAGE, 4 * PAGE, 1) && is(view, 4 * PAGE, bytes, 0));
+    let_go(view, bytes);
+    /* Neither begin nor end at a page: rounded outwards. */
+    CHECK(msync(data + 5 * PAGE + 100, PAGE, PUBLISH) == 0);
+    view = look(file, bytes);
+    CHECK(is(view, 4 * PAGE, 5 * PAGE, 0) && is(view, 5 * PAGE, 7 * PAGE, 1) && is(view, 7 * PAGE, bytes, 0));
+    let_go(view, bytes);
+    memset(data + 3 * PAGE, 2, 3 * PAGE);
+    CHECK(msync(data + 5 * PAGE, 1, PUBLISH) == 0);
+    view = look(file, bytes);
+    CHECK(is(view, 3 * PAGE, 4 * PAGE, 1) && is(view, 5 * PAGE, 6 * PAGE, 2) && is(view, 6 * PAGE, 7 * PAGE, 1));
+    let_go(view, bytes);
+    /* Nothing is forgotten. */
+    CHECK(msync(data, bytes, PUBLISH) == 0);
+    view = look(file, bytes);
+    CHECK(is(view, 0, 3 * PAGE, 1) && is(view, 3 * PAGE, 6 * PAGE, 2) && is(view, 6 * PAGE, bytes, 1));
+    let_go(view, bytes);
+    CHECK(msync(data, 0, PUBLISH) == 0);
+    CHECK(msync(data, bytes, MS_ASYNC | MS_UPDATE) == 0);
+    CHECK(msync(data, bytes, MS_UPDATE) == 0);
+}
+
+static void ways_of_mapping(void) {
+    size_t bytes = 20 * PAGE;
+    int file = file_of(name, bytes);
+    unsigned char *data = work_on(file, bytes);
+    for (size_t page = 0; page < 20; page++)
+        memset(data + page * PAGE, (int)page + 1, PAGE);
+    CHECK(msync(data, bytes, PUBLISH) == 0);
+    for (int kind = 0; kind < 2; kind++) {
+        int flags = kind ? MAP_PRIVATE : MAP_SHARED;
+        const unsigned char *middle = mmap(NULL, 3 * PAGE, PROT_READ, flags, file, 7 * PAGE);
+        CHECK(middle != MAP_FAILED && middle[0] == 8 && middle[3 * PAGE - 1] == 10);
+        let_go(middle, 3 * PAGE);
+        const unsigned char *odd = mmap(NULL, 2 * PAGE + 77, PROT_READ, flags, file, PAGE);
+        CHECK(odd != MAP_FAILED && odd[0] == 2 && odd[2 * PAGE + 76] == 4);
+        let_go(odd, 2 * PAGE + 77);
+        unsigned char *place = mmap(NULL, 8 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(place != MAP_FAILED);
+        unsigned char *fixed = mmap(place + PAGE, 4 * PAGE, PROT_READ, flags | MAP_FIXED | MAP_POPULATE, file, 0);
+        CHECK(fixed == place + PAGE && fixed[0] == 1 && fixed[4 * PAGE - 1] == 4);
+        /* Something else over a part of the view. */
+        CHECK(mmap(fixed + PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+              fixed + PAGE);
+        CHECK(fixed[PAGE] == 0 && fixed[0] == 1 && fixed[2 * PAGE] == 3);
+        fixed[PAGE] = 9;
+        let_go(place, 8 * PAGE);
+        unsigned char *hint = mmap(place, 2 * PAGE, PROT_READ, flags, file, 0);
+        CHECK(hint == place && hint[0] == 1);
+        let_go(hint, 2 * PAGE);
+        /* Longer than the file: what lies behind its end is no memory, as the kernel has it. */
+        const unsigned char *longer = mmap(NULL, bytes + 5 * PAGE, PROT_READ, flags, file, 0);
+        CHECK(longer != MAP_FAILED && longer[bytes - 1] == 20);
+        pid_t child = fork();
+        if (child == 0) {
+            volatile unsigned char beyond = longer[bytes + PAGE];
+            _exit(beyond);
+        }
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+        let_go(longer, bytes + 5 * PAGE);
+    }
+    /* Errors are the kernel's. */
+    CHECK(mmap(NULL, 0, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED && errno == EINVAL);
+    CHECK(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, file, 1) == MAP_FAILED && errno == EINVAL);
+    CHECK(mmap(NULL, (size_t)1 << 60, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED && errno == ENOMEM);
+    int blind = shm_open(name, O_RDWR, 0);
+    close(blind);
+    CHECK(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, blind, 0) == MAP_FAILED && errno == EBADF);
+    /* A private view may be made writable, and what is written there is its own. */
+    unsigned char *own = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
+    CHECK(mprotect(own, bytes, PROT_READ | PROT_WRITE) == 0);
+    memset(own, 99, bytes);
+    const unsigned char *after = look(file, bytes);
+    CHECK(after[0] == 1 && data[0] == 1 && own[0] == 99);
+}
+
+static void unmapping_in_pieces(void) {
+    size_t bytes = 30 * PAGE;
+    int file = file_of(name, bytes);
+    unsigned char *data = work_on(file, bytes);
+    memset(data, 1, bytes);
+    CHECK(msync(data, bytes, PUBLISH) == 0);
+    CHECK(shows(file, bytes, 1));
+    size_t before = holds();
+    for (int round = 0; round < 50; round++) {
+        const unsigned char *view = look(file, bytes);
+        CHECK(holds() == before + 1);
+        memset(data, round, bytes);
+        CHECK(msync(data, bytes, PUBLISH) == 0);
+        int shown = round == 0 ? 1 : round - 1;
+        let_go(view + 10 * PAGE, 5 * PAGE);
+        CHECK(is(view, 0, 10 * PAGE, shown) && is(view, 15 * PAGE, bytes, shown));
+        let_go(view, 3 * PAGE);
+        CHECK(is(view, 3 * PAGE, 10 * PAGE, shown) && holds() == before + 1);
+        let_go(view, 20 * PAGE);
+        CHECK(is(view, 20 * PAGE, bytes, shown) && holds() == before + 1);
+        let_go(view + 20 * PAGE, 10 * PAGE);
+        CHECK(holds() == before);
+    }
+}
+
+static void *look_again_and_again(void *argument) {
+    int file = *(int *)argument;
+    for (int round = 0; round < 1500; round++) {
+        const unsigned char *view = look(file, 64 * PAGE);
+        CHECK(is(view, 0, 64 * PAGE, view[0]));
+        let_go(view, 64 * PAGE);
+        /* Unrelated memory comes and goes among the views. */
+        void *other = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        let_go(other, PAGE);
+    }
+    return NULL;
+}
+
+static void many_threads(void) {
+    size_t bytes = 64 * PAGE;
+    int file = file_of(name, bytes);
+    unsigned char *data = work_on(file, bytes);
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&threads[i], NULL, look_again_and_again, &file) == 0);
+    for (int step = 0; step < 1000; step++) {
+        memset(data, step, bytes);
+        CHECK(msync(data, bytes, PUBLISH) == 0);
+        if (step % 100 == 0)
+            IN_A_CHILD(CHECK(shows(file, bytes, step)));
+    }
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static void fork_keeps_views(void) {
+    size_t bytes = 50 * PAGE;
+    int file = file_of(name, bytes), go[2];
+    CHECK(pipe(go) == 0);
+    unsigned char *data = work_on(file, bytes);
+    memset(data, 7, bytes);
+    CHECK(msync(data, bytes, PUBLISH) == 0);
+    const unsigned char *view = look(file, bytes);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        char word;
+        CHECK(read(go[0], &word, 1) == 1);
+        CHECK(is(view, 0, bytes, 7));
+        CHECK(shows(file, bytes, 199));
+        let_go(view, bytes);
+        /* The child's copy of the producer's memory is no producer while its parent is one. */
+        CHECK(msync(data, bytes, PUBLISH) == -1 && errno == EBUSY);
+        _exit(0);
+    }
+    let_go(view, bytes);
+    for (int step = 0; step < 200; step++) {
+        memset(data, step, bytes);
+        CHECK(msync(data, bytes, PUBLISH) == 0);
+    }
+    CHECK(write(go[1], "x", 1) == 1);
+    ends_well(child);
+    memset(data, 201, bytes);
+    CHECK(msync(data, bytes, PUBLISH) == 0 && shows(file, bytes, 201));
+}
+
+static void several_files(void) {
+    size_t bytes = 10 * PAGE;
+    int files[5];
+    unsigned char *data[5];
+    for (int i = 0; i < 5; i++) {
+        char other[256];
+        snprintf(other, sizeof other, "%s.%d", name, i);
+        files[i] = file_of(other, bytes);
+        data[i] = work_on(files[i], bytes);
+    }
+    for (int step = 0; step < 20; step++)
+        for (int i = 0; i < 5; i++) {
+            memset(data[i], step * 5 + i, bytes);
+            CHECK(msync(data[i], bytes, PUBLISH) == 0);
+            for (int j = 0; j < 5; j++)
+                CHECK(shows(files[j], bytes, j <= i ? step * 5 + j : step ? (step - 1) * 5 + j : 0));
+        }
+}
+
+static void pieces_of_a_file(void) {
+    size_t bytes = 20 * PAGE;
+    int file = file_of(name, bytes);
+    unsigned char *head = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    unsigned char *body = mmap(NULL, 10 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 5 * PAGE);
+    CHECK(head != MAP_FAILED && body != MAP_FAILED);
+    memset(head, 1, 2 * PAGE);
+    memset(body, 2, 10 * PAGE);
+    CHECK(msync(body, 10 * PAGE, PUBLISH) == 0);
+    const unsigned char *view = look(file, bytes);
+    CHECK(is(view, 0, 5 * PAGE, 0) && is(view, 5 * PAGE, 15 * PAGE, 2) && is(view, 15 * PAGE, bytes, 0));
+    CHECK(msync(head, 2 * PAGE, PUBLISH) == 0);
+    const unsigned char *both = look(file, bytes);
+    CHECK(is(both, 0, 2 * PAGE, 1) && is(both, 2 * PAGE, 5 * PAGE, 0) && is(both, 5 * PAGE, 15 * PAGE, 2));
+    CHECK(is(view, 0, 5 * PAGE, 0));
+    /* Two memories for the same bytes cannot both be right. */
+    unsigned char *twice = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    CHECK(is(twice, 0, 2 * PAGE, 1));
+    CHECK(msync(twice, 2 * PAGE, PUBLISH) == -1 && errno == EBUSY);
+    unsigned char *across = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, PAGE);
+    CHECK(is(across, 0, PAGE, 1) && is(across, PAGE, 4 * PAGE, 0));
+    CHECK(msync(across, 4 * PAGE, PUBLISH) == -1 && errno == EBUSY);
+    let_go(head, 2 * PAGE);
+    memset(twice, 3, 2 * PAGE);
+    CHECK(msync(twice, 2 * PAGE, PUBLISH) == 0);
+    const unsigned char *again = look(file, bytes);
+    CHECK(is(again, 0, 2 * PAGE, 3) && is(again, 5 * PAGE, 15 * PAGE, 2));
+    let_go(twice, 2 * PAGE);
+    let_go(across, 4 * PAGE);
+    let_go(body, 10 * PAGE);
+    /* Nobody produces any more; a new mapping of one piece takes the others along. */
+    unsigned char *anew = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    CHECK(is(anew, 0, 2 * PAGE, 3));
+    anew[0] = 4;
+    CHECK(msync(anew, 2 * PAGE, PUBLISH) == 0);
+    const unsigned char *last = look(file, bytes);
+    CHECK(last[0] == 4 && is(last, 1, 2 * PAGE, 3) && is(last, 5 * PAGE, 15 * PAGE, 2));
+}
+
+static void the_next_producer(void) {
+    size_t bytes = 64 * PAGE;
+    int file = file_of(name, bytes);
+    IN_A_CHILD({
+        unsigned char *data = work_on(file, bytes);
+        memset(data, 1, bytes);
+        CHECK(msync(data, bytes, PUBLISH) == 0);
+        memset(data, 2, 10 * PAGE);
+        CHECK(msync(data, bytes, PUBLISH) == 0);
+        memset(data, 9, bytes);
+        kill(getpid(), 0);
+    });
+    unsigned char *data = work_on(file, bytes);
+    CHECK(is(data, 0, 10 * PAGE, 2) && is(data, 10 * PAGE, bytes, 1));
+    memset(data + 30 * PAGE, 3, 10 * PAGE);
+    /* The rest of it is what the last producer published. */
+    CHECK(msync(data + 30 * PAGE, PAGE, PUBLISH) == 0);
+    const unsigned char *view = look(file, bytes);
+    CHECK(is(view, 0, 10 * PAGE, 2) && is(view, 10 * PAGE, 30 * PAGE, 1) && is(view, 30 * PAGE, 31 * PAGE, 3));
+    CHECK(is(view, 31 * PAGE, bytes, 1));
+    CHECK(msync(data, bytes, PUBLISH) == 0);
+    const unsigned char *all = look(file, bytes);
+    CHECK(is(all, 10 * PAGE, 30 * PAGE, 1) && is(all, 30 * PAGE, 40 * PAGE, 3) && is(all, 40 * PAGE, bytes, 1));
+    let_go(data, bytes);
+    for (int step = 10; step < 20; step++) {
+        data = work_on(file, bytes);
+        CHECK(data[0] == (step == 10 ? 2 : step - 1));
+        memset(data, step, PAGE);
+        CHECK(msync(data, bytes, PUBLISH) == 0);
+        let_go(data, bytes);
+    }
+}
+
+static void removed_files(void) {
+    size_t bytes = 10 * PAGE;
+    for (int way = 0; way < 4; way++) {
+        int file = file_of(name, bytes);
+        CHECK(shows(file, bytes, 0));
+        unsigned char *data = work_on(file, bytes);
+        memset(data, way + 1, bytes);
+        CHECK(msync(data, bytes, PUBLISH) == 0);
+        const unsigned char *view = look(file, bytes);
+        char path[512];
+        snprintf(path, sizeof path, "/dev/shm%s", name);
+        switch (way) {
+        case 0: CHECK(shm_unlink(name) == 0); break;
+        case 1: CHECK(unlink(path) == 0); break;
+        case 2: CHECK(unlinkat(AT_FDCWD, path, 0) == 0); break;
+        /* As a program would that has nothing preloaded: the next file of the name has another number. */
+        case 3: CHECK(syscall(SYS_unlinkat, AT_FDCWD, path, 0) == 0); break;
+        }
+        CHECK(is(view, 0, bytes, way + 1));
+        CHECK(msync(data, bytes, PUBLISH) == -1 && errno == ENOENT);
+        let_go(data, bytes);
+        let_go(view, bytes);
+        close(file);
+    }
+    int file = file_of(name, bytes);
+    CHECK(shows(file, bytes, 0));
+    unsigned char *data = work_on(file, bytes);
+    CHECK(is(data, 0, bytes, 0));
+    memset(data, 50, bytes);
+    CHECK(msync(data, bytes, PUBLISH) == 0 && shows(file, bytes, 50));
+    CHECK(shm_unlink("/no such file") == -1 && errno == ENOENT);
+    CHECK(unlink("/no such file") == -1 && errno == ENOENT);
+    CHECK(remove("/no such file") == -1 && errno == ENOENT);
+}
+
+static void errors(void) {
+    size_t bytes = 10 * PAGE;
+    int file = file_of(name, bytes);
+    unsigned char *data = work_on(file, bytes);
+    CHECK(msync(data, bytes, PUBLISH) == 0);
+    /* Where nothing can be published the kernel has the word, which does not know the flag. */
+    unsigned char *other = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(msync(other, bytes, PUBLISH) == -1 && errno == EINVAL);
+    CHECK(msync((void *)look(file, bytes), bytes, PUBLISH) == -1 && errno == EINVAL);
+    unsigned char *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    CHECK(msync(shared, bytes, PUBLISH) == -1 && errno == EINVAL);
+    CHECK(msync(shared, bytes, MS_SYNC) == 0);
+    CHECK(msync(data, bytes, MS_SYNC) == 0);
+    CHECK(msync(data, bytes, MS_SYNC | MS_ASYNC | MS_UPDATE) == -1 && errno == EINVAL);
+    CHECK(msync(data, bytes, PUBLISH | 64) == -1 && errno == EINVAL);
+    CHECK(msync(data, SIZE_MAX, PUBLISH) == -1 && errno == ENOMEM);
+    errno = 77;
+    CHECK(msync(data, bytes, PUBLISH) == 0 && errno == 77);
+    let_go(look(file, bytes), bytes);
+    CHECK(errno == 77);
+    /* More than the mapping: what there is gets published. */
+    data[0] = 5;
+    CHECK(munmap(mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), bytes) == 0);
+    CHECK(mprotect(data, bytes, PROT_NONE) == 0);
+    CHECK(msync(data, bytes, PUBLISH) == -1 && errno == EACCES);
+    CHECK(mprotect(data, bytes, PROT_READ | PROT_WRITE) == 0);
+    CHECK(msync(data, bytes, PUBLISH) == 0);
+    const unsigned char *view = look(file, bytes);
+    CHECK(view[0] == 5);
+    /* A mapping that lost a part cannot be published, and the next one can. */
+    let_go(data + 3 * PAGE, PAGE);
+    CHECK(msync(data, PAGE, PUBLISH) == -1 && errno == EINVAL);
+    let_go(data, bytes);
+    data = work_on(file, bytes);
+    CHECK(data[0] == 5 && msync(data, bytes, PUBLISH) == 0);
+    /* A file without length has nothing to publish, and a short one less than the mapping. */
+    char empty[256];
+    snprintf(empty, sizeof empty, "%s.empty", name);
+    int small = file_of(empty, 0);
+    unsigned char *nothing = work_on(small, 4 * PAGE);
+    CHECK(msync(nothing, 4 * PAGE, PUBLISH) == -1 && errno == EINVAL);
+    CHECK(ftruncate(small, PAGE + 10) == 0);
+    memset(nothing, 6, PAGE + 10);
+    CHECK(msync(nothing, 4 * PAGE, PUBLISH) == 0);
+    view = look(small, 4 * PAGE);
+    CHECK(is(view, 0, PAGE + 10, 6) && is(view, PAGE + 10, 2 * PAGE, 0));
+    /* Moved and grown. */
+    CHECK(ftruncate(small, 8 * PAGE) == 0);
+    nothing = mremap(nothing, 4 * PAGE, 8 * PAGE, MREMAP_MAYMOVE);
+    CHECK(nothing != MAP_FAILED);
+    memset(nothing, 8, 8 * PAGE);
+    CHECK(msync(nothing, 8 * PAGE, PUBLISH) == 0 && shows(small, 8 * PAGE, 8));
+    shm_unlink(empty);
+}
+
+/* What a process sees of its own mappings: how many bytes it may use how. */
+static void print_mappings(const char *what) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[1024];
+    while (fgets(line, sizeof line, maps)) {
+        unsigned long start, end, offset;
+        char kind[5], path[1024] = "";
+        sscanf(line, "%lx-%lx %4s %lx %*s %*s %1000s", &start, &end, kind, &offset, path);
+        if (strstr(path, name + 1) || strstr(path, "plain-file"))
+            printf("%s: %lu bytes %s at %lu of %s\n", what, end - start, kind, offset,
+                   strstr(path, "plain-file") ? "a plain file" : "the shared file");
+    }
+    fclose(maps);
+}
+
+/* Everything that must be as without the library: run with and without it, it prints the same. */
+static void plain(void) {
+    size_t bytes = 16 * PAGE;
+    int file = file_of(name, bytes);
+    unsigned char *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    const unsigned char *view = look(file, bytes);
+    unsigned char *private = work_on(file, bytes);
+    memset(shared, 1, bytes);
+    CHECK(is(view, 0, bytes, 1) && is(private, 0, bytes, 1));
+    memset(private, 2, PAGE);
+    memset(shared, 3, bytes);
+    printf("%d %d %d\n", view[0], private[0], private[PAGE]);
+    printf("msync %d %d\n", msync(shared, bytes, MS_SYNC), msync(private, bytes, MS_ASYNC));
+    int result = msync(shared, bytes, PUBLISH);
+    printf("msync with the flag %d %d\n", result, errno);
+    print_mappings("mapped");
+    char path[] = "/tmp/plain-file-XXXXXX";
+    int disk = mkstemp(path);
+    CHECK(ftruncate(disk, 4 * PAGE) == 0);
+    unsigned char *a = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, disk, 0);
+    unsigned char *b = mmap(NULL, 4 * PAGE, PROT_READ, MAP_PRIVATE, disk, PAGE);
+    a[0] = 1;
+    result = msync(a, PAGE, PUBLISH);
+    printf("a file elsewhere %d %d %d\n", b[0], result, errno);
+    print_mappings("elsewhere");
+    a = mremap(a, 4 * PAGE, 2 * PAGE, 0);
+    print_mappings("shrunk");
+    let_go(private + 4 * PAGE, 2 * PAGE);
+    let_go(view, PAGE);
+    print_mappings("in pieces");
+    CHECK(mprotect(shared, PAGE, PROT_READ) == 0);
+    print_mappings("protected");
+    result = munmap((char *)shared + 1, PAGE);
+    printf("munmap %d %d\n", result, errno);
+    void *bad = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, 12345, 0);
+    printf("mmap %d %d\n", bad == MAP_FAILED, errno);
+    printf("files %zu\n", open_files(""));
+    unlink(path);
+    printf("unlink %d\n", shm_unlink(name));
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*play)(void);
+    } scenes[] = {
+        {"first_publish", first_publish},
+        {"never_unmapping", never_unmapping},
+        {"parts", parts},
+        {"ways_of_mapping", ways_of_mapping},
+        {"unmapping_in_pieces", unmapping_in_pieces},
+        {"many_threads", many_threads},
+        {"fork_keeps_views", fork_keeps_views},
+        {"several_files", several_files},
+        {"pieces_of_a_file", pieces_of_a_file},
+        {"the_next_producer", the_next_producer},
+        {"removed_files", removed_files},
+        {"errors", errors},
+        {"plain", plain},
+    };
+    CHECK(argc == 3);
+    name = argv[2];
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
+        if (strcmp(scenes[i].name, argv[1]) == 0) {
+            scenes[i].play();
+            return 0;
+        }
+    printf("there is no scene %s\n", argv[1]);
+    return 2;
+}
