@@ -57,13 +57,6 @@ impl Mask {
         self.0[page / 64] >> (page % 64) & 1 == 1
     }
 
-    /// The pages for which `keep` is true.
-    pub(crate) fn filter(self, keep: impl Fn(usize) -> bool) -> Mask {
-        let mut mask = Mask::EMPTY;
-        self.pages().filter(|page| keep(*page)).for_each(|page| mask.insert(page));
-        mask
-    }
-
     /// The pages, ascending.
     pub(crate) fn pages(self) -> impl Iterator<Item = usize> {
         self.0.into_iter().enumerate().flat_map(|(index, word)| {

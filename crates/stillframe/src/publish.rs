@@ -274,7 +274,14 @@ impl Producer {
             let VariableState { sources, shown, meta, .. } = state;
             let source = &mut sources[index];
             let mut before = Vec::new();
-            let is_shown = shown.as_ref().is_some_and(|shown| shown.place == source.place.serial) && !source.stale;
+            // Pages that the newest version shows from this very place, as whole as they are now.
+            let shown_pages = match shown {
+                Some(shown) if shown.place == source.place.serial && !source.stale => match shown.bytes as usize {
+                    bytes if bytes >= source.bytes => source.memory.pages,
+                    bytes => (source.page_offset + bytes) / PAGE_BYTES,
+                },
+                _ => 0,
+            };
             if source.stale {
                 source.stale = false;
                 crate::mask::insert_pages(&mut source.pending, 0, source.memory.pages);
@@ -297,12 +304,8 @@ impl Producer {
                 source.sticky.learn(window, dirty, source.collected.armed[window]);
                 if let Some(part) = part {
                     let outside = valid.without(part.mask(window));
-                    let unseen = if is_shown {
-                        let planes_of = expand_window(tables, table, source.place.window as usize + window);
-                        outside.filter(|page| planes_of[page] == ZERO_PLANE)
-                    } else {
-                        outside
-                    };
+                    let seen = Mask::first(shown_pages.saturating_sub(window * WINDOW_PAGES).min(WINDOW_PAGES));
+                    let unseen = outside.without(seen);
                     before.push(unseen);
                     source.pending[window] = dirty.and(outside).or(unseen);
                     dirty = dirty.without(outside).or(unseen);

@@ -557,6 +557,27 @@ static void plain(void) {
     printf("unlink %d\n", shm_unlink(name));
 }
 
+/* Publishes until there is no room, then waits for a word, and publishes once more. */
+static void without_room(void) {
+    size_t bytes = 10 * PAGE;
+    int file = file_of(name, bytes);
+    unsigned char *data = work_on(file, bytes);
+    int step = 0, result;
+    do {
+        memset(data, ++step, bytes);
+        result = msync(data, bytes, PUBLISH);
+        usleep(2000);
+    } while (result == 0 && step < 5000);
+    CHECK(result == -1 && errno == ENOSPC);
+    memset(data, 77, 5 * PAGE);
+    CHECK(msync(data, bytes, PUBLISH) == -1 && errno == ENOSPC);
+    puts("full");
+    fflush(stdout);
+    CHECK(getchar() == EOF);
+    memset(data + 5 * PAGE, 77, 5 * PAGE);
+    CHECK(msync(data, bytes, PUBLISH) == 0 && shows(file, bytes, 77));
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
@@ -575,6 +596,7 @@ int main(int argc, char **argv) {
         {"removed_files", removed_files},
         {"errors", errors},
         {"plain", plain},
+        {"without_room", without_room},
     };
     CHECK(argc == 3);
     name = argv[2];
