@@ -1,0 +1,6748 @@
+! stillframe.f90 is made from stillframe.fypp by fypp; change that.
+!
+! Stillframe: look at a running simulation without stopping it. A program publishes consistent versions of its arrays
+! through shared memory, and other programs on the node read them while it runs. docs/fortran.md is the manual.
+!
+!     use stillframe
+!     type(stillframe_region) :: heat
+!     call heat%create('heat')
+!     call heat%publish(step, 'u', u)             ! each step; u is any allocated array
+!
+! What to know before:
+!
+! * Nobody may write an array while publish runs with it.
+! * An array given to publish is looked at during that call only. An array given to track is looked at during every
+!   publish from then on, where it was at the time of track: it needs the attribute target, and track (or untrack) again
+!   after it was allocated, deallocated or moved.
+! * Array sections with gaps are refused. In parentheses, (u(2:n, :)), they are published as a copy.
+! * Pointers from array are valid until resize, remove or close; those from view until the snapshot is released. What
+!   view points to cannot be written: the processor ends a program that tries.
+! * Regions, observers, snapshots, groups and loans are handles. Assignment copies the handle, not the thing. They are
+!   released by their procedures, not when the variable goes out of scope.
+! * Every procedure has stat= and errmsg=. Without stat an error ends the program with its message; with stat it is one of
+!   the statuses below, and 0 after success.
+! * Version numbers and sizes are integers of 32 or 64 bits and cannot be negative.
+module stillframe
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64
+  implicit none
+  private
+
+  public :: stillframe_move, stillframe_status_name, stillframe_library_version
+  public :: stillframe_list, stillframe_remove_region, stillframe_collect
+
+  ! Statuses: 1 to 99 misuse, 100 to 199 environment, 200 a damaged region, 300 a defect of Stillframe.
+  integer, parameter, public :: stillframe_ok = 0, stillframe_bad_handle = 1, stillframe_bad_argument = 2, &
+    stillframe_busy = 3, stillframe_bad_name = 10, stillframe_bad_option = 11, stillframe_not_increasing = 12, &
+    stillframe_unknown_variable = 13, stillframe_variable_exists = 14, stillframe_wrong_dtype = 15, &
+    stillframe_wrong_shape = 16, stillframe_wrong_kind = 17, stillframe_out_of_range = 18, &
+    stillframe_different_regions = 19, stillframe_forked = 20, stillframe_no_memory_there = 21, &
+    stillframe_unknown_attribute = 22, stillframe_is_group = 23, stillframe_not_group = 24, &
+    stillframe_not_contiguous = 25
+  integer, parameter, public :: stillframe_in_use = 100, stillframe_no_region = 101, stillframe_denied = 102, &
+    stillframe_no_version = 103, stillframe_version_gone = 104, stillframe_timeout = 105, &
+    stillframe_producer_gone = 106, stillframe_no_space = 107, stillframe_bound = 108, stillframe_no_slot = 109, &
+    stillframe_no_mappings = 110, stillframe_no_files = 111, stillframe_foreign_pages = 112, &
+    stillframe_no_tracker = 113, stillframe_system = 114, stillframe_rank_missing = 115, stillframe_rank_gone = 116, &
+    stillframe_no_common_version = 117
+  integer, parameter, public :: stillframe_corrupt = 200, stillframe_internal = 300
+
+  ! Rules: what publish does when there is no room.
+  integer, parameter, public :: stillframe_wait = 0, stillframe_skip = 1, stillframe_fail = 2
+  ! Orders of elements, as variables of a snapshot have them.
+  integer, parameter, public :: stillframe_row_major = 0, stillframe_column_major = 1
+  ! Types of attributes.
+  integer, parameter, public :: stillframe_bool = 0, stillframe_int = 1, stillframe_float = 2, stillframe_text = 3
+  ! States of the ranks of a group; of regions, where 2 is incomplete and 3 unreadable.
+  integer, parameter, public :: stillframe_live = 0, stillframe_dead = 1, stillframe_absent = 2
+  integer, parameter, public :: stillframe_incomplete = 2, stillframe_unreadable = 3
+  ! Most dimensions of a variable.
+  integer, parameter, public :: stillframe_rank_max = 8
+
+  ! A named single value of a version or a variable. Made by stillframe_attribute('name', value).
+  type, public :: stillframe_attribute
+    character(:), allocatable :: name
+    integer :: type = stillframe_int
+    integer(int64) :: integer = 0             ! of stillframe_bool too: 0 or 1
+    real(real64) :: real = 0
+    character(:), allocatable :: text
+  end type
+
+  interface stillframe_attribute
+    module procedure attribute_of_logical
+    module procedure attribute_of_int32
+    module procedure attribute_of_int64
+    module procedure attribute_of_real32
+    module procedure attribute_of_real64
+    module procedure attribute_of_text
+  end interface
+
+  ! What a publish did.
+  type, public :: stillframe_published
+    integer(int64) :: version = -1, dirty_pages = 0, copied_pages = 0, total_pages = 0
+    real(real64) :: seconds = 0
+    logical :: skipped = .false.              ! by the rule stillframe_skip; the next version has it all
+  end type
+
+  ! What a region did since it was created by this program.
+  type, public :: stillframe_statistics
+    integer(int64) :: published = 0, skipped = 0, dirty_pages = 0, copied_pages = 0, total_pages = 0, &
+      plane_bytes = 0, working_bytes = 0
+    real(real64) :: publish_seconds = 0
+  end type
+
+  ! A variable of a snapshot. The strides are in bytes.
+  type, public :: stillframe_variable
+    character(:), allocatable :: name, dtype, units
+    integer :: order = stillframe_column_major
+    integer(int64), allocatable :: shape(:), strides(:)
+    integer(int64) :: bytes = 0, item_bytes = 0
+  end type
+
+  ! A version that a region has.
+  type, public :: stillframe_version_info
+    integer(int64) :: version = -1, published_ns = 0, dirty_pages = 0, total_pages = 0
+    logical :: retiring = .false.
+  end type
+
+  ! A rank of a group.
+  type, public :: stillframe_rank
+    integer :: rank = -1, state = stillframe_absent, pid = 0
+    integer(int64) :: newest = -1             ! -1: it has no version
+    integer(int64) :: behind = 0              ! versions that the furthest rank has and this one lacks
+  end type
+
+  ! A region as the directory shows it.
+  type, public :: stillframe_region_info
+    character(:), allocatable :: name, problem
+    integer :: state = stillframe_live, pid = 0, keep = 0
+    integer(int64) :: newest = -1, allocated_bytes = 0, bound_bytes = 0, published = 0, skipped = 0
+  end type
+
+  type :: entry
+    character(:), allocatable :: name, dtype
+    integer(c_int32_t) :: variable = 0, kind = 0
+    integer(c_size_t), allocatable :: shape(:)  ! of a loaned variable
+  end type
+
+  ! The producer's side: the variables of one program, published together.
+  type, public :: stillframe_region
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    type(entry), allocatable :: entries(:)
+  contains
+    procedure :: create => region_create
+    procedure :: close => region_close
+    procedure :: unlink => region_unlink
+    procedure :: recovered => region_recovered
+    procedure :: newest_published => region_newest_published
+    procedure :: tracker => region_tracker
+    procedure :: statistics => region_statistics
+    procedure :: declare => region_declare
+    procedure :: untrack => region_untrack
+    procedure :: remove => region_remove
+    procedure :: mark_dirty => region_mark_dirty
+    procedure, private :: publish_int32
+    generic :: publish => publish_int32
+    procedure, private :: publish_int8_int32
+    generic :: publish => publish_int8_int32
+    procedure, private :: publish_int16_int32
+    generic :: publish => publish_int16_int32
+    procedure, private :: publish_int32_int32
+    generic :: publish => publish_int32_int32
+    procedure, private :: publish_int64_int32
+    generic :: publish => publish_int64_int32
+    procedure, private :: publish_real32_int32
+    generic :: publish => publish_real32_int32
+    procedure, private :: publish_real64_int32
+    generic :: publish => publish_real64_int32
+    procedure, private :: publish_complex32_int32
+    generic :: publish => publish_complex32_int32
+    procedure, private :: publish_complex64_int32
+    generic :: publish => publish_complex64_int32
+    procedure, private :: publish_bool_int32
+    generic :: publish => publish_bool_int32
+    procedure, private :: publish_logical_int32
+    generic :: publish => publish_logical_int32
+    procedure, private :: publish_text_int32
+    generic :: publish => publish_text_int32
+    procedure, private :: track_address_int32
+    generic :: track => track_address_int32
+    procedure, private :: array_address_int32
+    generic :: array => array_address_int32
+    procedure, private :: loan_address_int32
+    generic :: loan => loan_address_int32
+    procedure, private :: resize_address_int32
+    generic :: resize => resize_address_int32
+    procedure, private :: array_int8_int32
+    generic :: array => array_int8_int32
+    procedure, private :: loan_int8_int32
+    generic :: loan => loan_int8_int32
+    procedure, private :: resize_int8_int32
+    generic :: resize => resize_int8_int32
+    procedure, private :: array_int16_int32
+    generic :: array => array_int16_int32
+    procedure, private :: loan_int16_int32
+    generic :: loan => loan_int16_int32
+    procedure, private :: resize_int16_int32
+    generic :: resize => resize_int16_int32
+    procedure, private :: array_int32_int32
+    generic :: array => array_int32_int32
+    procedure, private :: loan_int32_int32
+    generic :: loan => loan_int32_int32
+    procedure, private :: resize_int32_int32
+    generic :: resize => resize_int32_int32
+    procedure, private :: array_int64_int32
+    generic :: array => array_int64_int32
+    procedure, private :: loan_int64_int32
+    generic :: loan => loan_int64_int32
+    procedure, private :: resize_int64_int32
+    generic :: resize => resize_int64_int32
+    procedure, private :: array_real32_int32
+    generic :: array => array_real32_int32
+    procedure, private :: loan_real32_int32
+    generic :: loan => loan_real32_int32
+    procedure, private :: resize_real32_int32
+    generic :: resize => resize_real32_int32
+    procedure, private :: array_real64_int32
+    generic :: array => array_real64_int32
+    procedure, private :: loan_real64_int32
+    generic :: loan => loan_real64_int32
+    procedure, private :: resize_real64_int32
+    generic :: resize => resize_real64_int32
+    procedure, private :: array_complex32_int32
+    generic :: array => array_complex32_int32
+    procedure, private :: loan_complex32_int32
+    generic :: loan => loan_complex32_int32
+    procedure, private :: resize_complex32_int32
+    generic :: resize => resize_complex32_int32
+    procedure, private :: array_complex64_int32
+    generic :: array => array_complex64_int32
+    procedure, private :: loan_complex64_int32
+    generic :: loan => loan_complex64_int32
+    procedure, private :: resize_complex64_int32
+    generic :: resize => resize_complex64_int32
+    procedure, private :: array_bool_int32
+    generic :: array => array_bool_int32
+    procedure, private :: loan_bool_int32
+    generic :: loan => loan_bool_int32
+    procedure, private :: resize_bool_int32
+    generic :: resize => resize_bool_int32
+    procedure, private :: array_logical_int32
+    generic :: array => array_logical_int32
+    procedure, private :: loan_logical_int32
+    generic :: loan => loan_logical_int32
+    procedure, private :: resize_logical_int32
+    generic :: resize => resize_logical_int32
+    procedure, private :: publish_int64
+    generic :: publish => publish_int64
+    procedure, private :: publish_int8_int64
+    generic :: publish => publish_int8_int64
+    procedure, private :: publish_int16_int64
+    generic :: publish => publish_int16_int64
+    procedure, private :: publish_int32_int64
+    generic :: publish => publish_int32_int64
+    procedure, private :: publish_int64_int64
+    generic :: publish => publish_int64_int64
+    procedure, private :: publish_real32_int64
+    generic :: publish => publish_real32_int64
+    procedure, private :: publish_real64_int64
+    generic :: publish => publish_real64_int64
+    procedure, private :: publish_complex32_int64
+    generic :: publish => publish_complex32_int64
+    procedure, private :: publish_complex64_int64
+    generic :: publish => publish_complex64_int64
+    procedure, private :: publish_bool_int64
+    generic :: publish => publish_bool_int64
+    procedure, private :: publish_logical_int64
+    generic :: publish => publish_logical_int64
+    procedure, private :: publish_text_int64
+    generic :: publish => publish_text_int64
+    procedure, private :: track_address_int64
+    generic :: track => track_address_int64
+    procedure, private :: array_address_int64
+    generic :: array => array_address_int64
+    procedure, private :: loan_address_int64
+    generic :: loan => loan_address_int64
+    procedure, private :: resize_address_int64
+    generic :: resize => resize_address_int64
+    procedure, private :: array_int8_int64
+    generic :: array => array_int8_int64
+    procedure, private :: loan_int8_int64
+    generic :: loan => loan_int8_int64
+    procedure, private :: resize_int8_int64
+    generic :: resize => resize_int8_int64
+    procedure, private :: array_int16_int64
+    generic :: array => array_int16_int64
+    procedure, private :: loan_int16_int64
+    generic :: loan => loan_int16_int64
+    procedure, private :: resize_int16_int64
+    generic :: resize => resize_int16_int64
+    procedure, private :: array_int32_int64
+    generic :: array => array_int32_int64
+    procedure, private :: loan_int32_int64
+    generic :: loan => loan_int32_int64
+    procedure, private :: resize_int32_int64
+    generic :: resize => resize_int32_int64
+    procedure, private :: array_int64_int64
+    generic :: array => array_int64_int64
+    procedure, private :: loan_int64_int64
+    generic :: loan => loan_int64_int64
+    procedure, private :: resize_int64_int64
+    generic :: resize => resize_int64_int64
+    procedure, private :: array_real32_int64
+    generic :: array => array_real32_int64
+    procedure, private :: loan_real32_int64
+    generic :: loan => loan_real32_int64
+    procedure, private :: resize_real32_int64
+    generic :: resize => resize_real32_int64
+    procedure, private :: array_real64_int64
+    generic :: array => array_real64_int64
+    procedure, private :: loan_real64_int64
+    generic :: loan => loan_real64_int64
+    procedure, private :: resize_real64_int64
+    generic :: resize => resize_real64_int64
+    procedure, private :: array_complex32_int64
+    generic :: array => array_complex32_int64
+    procedure, private :: loan_complex32_int64
+    generic :: loan => loan_complex32_int64
+    procedure, private :: resize_complex32_int64
+    generic :: resize => resize_complex32_int64
+    procedure, private :: array_complex64_int64
+    generic :: array => array_complex64_int64
+    procedure, private :: loan_complex64_int64
+    generic :: loan => loan_complex64_int64
+    procedure, private :: resize_complex64_int64
+    generic :: resize => resize_complex64_int64
+    procedure, private :: array_bool_int64
+    generic :: array => array_bool_int64
+    procedure, private :: loan_bool_int64
+    generic :: loan => loan_bool_int64
+    procedure, private :: resize_bool_int64
+    generic :: resize => resize_bool_int64
+    procedure, private :: array_logical_int64
+    generic :: array => array_logical_int64
+    procedure, private :: loan_logical_int64
+    generic :: loan => loan_logical_int64
+    procedure, private :: resize_logical_int64
+    generic :: resize => resize_logical_int64
+    procedure, private :: track_int8
+    generic :: track => track_int8
+    procedure, private :: track_int16
+    generic :: track => track_int16
+    procedure, private :: track_int32
+    generic :: track => track_int32
+    procedure, private :: track_int64
+    generic :: track => track_int64
+    procedure, private :: track_real32
+    generic :: track => track_real32
+    procedure, private :: track_real64
+    generic :: track => track_real64
+    procedure, private :: track_complex32
+    generic :: track => track_complex32
+    procedure, private :: track_complex64
+    generic :: track => track_complex64
+    procedure, private :: track_bool
+    generic :: track => track_bool
+    procedure, private :: track_logical
+    generic :: track => track_logical
+    procedure, private :: track_text
+    generic :: track => track_text
+    procedure, private :: set_logical
+    generic :: set => set_logical
+    procedure, private :: set_int32
+    generic :: set => set_int32
+    procedure, private :: set_int64
+    generic :: set => set_int64
+    procedure, private :: set_real32
+    generic :: set => set_real32
+    procedure, private :: set_real64
+    generic :: set => set_real64
+    procedure, private :: set_text
+    generic :: set => set_text
+  end type
+
+  ! Memory for the next version of a loaned variable.
+  type, public :: stillframe_loan
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure :: submit => loan_submit
+    procedure :: discard => loan_discard
+  end type
+
+  ! The observer's side of a region.
+  type, public :: stillframe_observer
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure :: open => observer_open
+    procedure :: close => observer_close
+    procedure :: producer_alive => observer_producer_alive
+    procedure :: versions => observer_versions
+    procedure :: newest => observer_newest
+    procedure :: next_after => observer_next_after
+    procedure :: newest_after => observer_newest_after
+    procedure :: wait_newer => observer_wait_newer
+    procedure, private :: observer_version_int32
+    generic :: version => observer_version_int32
+    procedure, private :: observer_version_int64
+    generic :: version => observer_version_int64
+  end type
+
+  ! A version that is held: nothing in it changes until it is released.
+  type, public :: stillframe_snapshot
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    integer(int64) :: last = -1
+  contains
+    procedure :: version => snapshot_version
+    procedure :: published_ns => snapshot_published_ns
+    procedure :: region => snapshot_region
+    procedure :: release => snapshot_release
+    procedure :: variables => snapshot_variables
+    procedure :: variable => snapshot_variable
+    procedure :: attributes => snapshot_attributes
+    procedure :: changed => snapshot_changed
+    procedure, private :: view_address
+    generic :: view => view_address
+    procedure, private :: view_int8
+    generic :: view => view_int8
+    procedure, private :: view_int16
+    generic :: view => view_int16
+    procedure, private :: view_int32
+    generic :: view => view_int32
+    procedure, private :: view_int64
+    generic :: view => view_int64
+    procedure, private :: view_real32
+    generic :: view => view_real32
+    procedure, private :: view_real64
+    generic :: view => view_real64
+    procedure, private :: view_complex32
+    generic :: view => view_complex32
+    procedure, private :: view_complex64
+    generic :: view => view_complex64
+    procedure, private :: view_bool
+    generic :: view => view_bool
+    procedure, private :: view_logical
+    generic :: view => view_logical
+    procedure, private :: view_text_0
+    generic :: view => view_text_0
+    procedure, private :: view_text_1
+    generic :: view => view_text_1
+    procedure, private :: view_text_2
+    generic :: view => view_text_2
+    procedure, private :: view_text_3
+    generic :: view => view_text_3
+    procedure, private :: view_text_4
+    generic :: view => view_text_4
+    procedure, private :: view_text_5
+    generic :: view => view_text_5
+    procedure, private :: view_text_6
+    generic :: view => view_text_6
+    procedure, private :: view_text_7
+    generic :: view => view_text_7
+    procedure, private :: read_int8
+    generic :: read => read_int8
+    procedure, private :: read_int16
+    generic :: read => read_int16
+    procedure, private :: read_int32
+    generic :: read => read_int32
+    procedure, private :: read_int64
+    generic :: read => read_int64
+    procedure, private :: read_real32
+    generic :: read => read_real32
+    procedure, private :: read_real64
+    generic :: read => read_real64
+    procedure, private :: read_complex32
+    generic :: read => read_complex32
+    procedure, private :: read_complex64
+    generic :: read => read_complex64
+    procedure, private :: read_bool
+    generic :: read => read_bool
+    procedure, private :: read_logical
+    generic :: read => read_logical
+    procedure, private :: read_text
+    generic :: read => read_text
+    procedure, private :: get_logical
+    generic :: get => get_logical
+    procedure, private :: get_int32
+    generic :: get => get_int32
+    procedure, private :: get_int64
+    generic :: get => get_int64
+    procedure, private :: get_real32
+    generic :: get => get_real32
+    procedure, private :: get_real64
+    generic :: get => get_real64
+    procedure, private :: get_text
+    generic :: get => get_text
+  end type
+
+  ! The observer's side of all ranks of a parallel program.
+  type, public :: stillframe_group
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    integer(int64) :: last = -1
+  contains
+    procedure :: open => group_open
+    procedure :: close => group_close
+    procedure :: size => group_size
+    procedure :: ranks => group_ranks
+    procedure :: newest => group_newest
+    procedure :: next_after => group_next_after
+    procedure :: newest_after => group_newest_after
+    procedure, private :: group_version_int32
+    generic :: version => group_version_int32
+    procedure, private :: group_version_int64
+    generic :: version => group_version_int64
+  end type
+
+  ! How a procedure went: its status, and the text where it does not come from the library.
+  type :: outcome
+    integer :: status = stillframe_ok
+    character(:), allocatable :: text
+  end type
+
+  ! Where an array is.
+  type :: place
+    type(c_ptr) :: address = c_null_ptr
+    integer :: rank = 0
+    integer(c_size_t) :: shape(15) = 0
+    logical :: contiguous = .true.
+  end type
+
+  ! What the library's visitors add to.
+  type :: range_list
+    integer(int64), allocatable :: ranges(:, :)
+    integer :: count = 0
+  end type
+
+  type :: region_list
+    type(stillframe_region_info), allocatable :: regions(:)
+  end type
+
+  integer(c_int32_t), parameter :: managed = 0, tracked = 1, loaned = 2
+  integer(c_int32_t), parameter :: no_large_pages = 1, no_demotion = 2, fresh_flag = 4
+  character(*), parameter :: dtype_of_logical = merge('int32', 'int64', storage_size(.true.) == 32)
+  ! What pointers to arrays without elements point to.
+  integer(int64), target, save :: nothing = 0
+
+  ! The structures and functions of stillframe.h, with the same members in the same order.
+  type, bind(c) :: c_region_options
+    type(c_ptr) :: dir = c_null_ptr
+    integer(c_int64_t) :: bound_bytes = 0, wait_ms = 0
+    type(c_ptr) :: tracker = c_null_ptr
+    integer(c_int32_t) :: rule = 0, keep = 0, threads = 0, mode = 0, flags = 0, rank = 0, ranks = 0, drift = 0
+    integer(c_int64_t) :: reserved(6) = 0
+  end type
+
+  type, bind(c) :: c_attribute
+    type(c_ptr) :: name = c_null_ptr
+    integer(c_int32_t) :: type = 0, reserved = 0
+    integer(c_int64_t) :: integer = 0
+    real(c_double) :: real = 0
+    type(c_ptr) :: text = c_null_ptr
+  end type
+
+  type, bind(c) :: c_declaration
+    type(c_ptr) :: name = c_null_ptr, dtype = c_null_ptr, units = c_null_ptr
+    integer(c_int32_t) :: kind = 0, order = 0, rank = 0, attribute_count = 0
+    type(c_ptr) :: shape = c_null_ptr, attributes = c_null_ptr
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  type, bind(c) :: c_published
+    integer(c_int64_t) :: version = 0, dirty_pages = 0, copied_pages = 0, total_pages = 0
+    real(c_double) :: seconds = 0
+    integer(c_int32_t) :: skipped = 0, reserved = 0
+  end type
+
+  type, bind(c) :: c_statistics
+    integer(c_int64_t) :: published = 0, skipped = 0, dirty_pages = 0, copied_pages = 0, total_pages = 0, &
+      plane_bytes = 0, working_bytes = 0
+    real(c_double) :: publish_seconds = 0
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  type, bind(c) :: c_observer_options
+    type(c_ptr) :: dir = c_null_ptr
+    integer(c_int64_t) :: wait_ms = 0, reserved(4) = 0
+  end type
+
+  type, bind(c) :: c_version_info
+    integer(c_int64_t) :: version = 0, published_ns = 0, dirty_pages = 0, total_pages = 0
+    integer(c_int32_t) :: retiring = 0, reserved = 0
+  end type
+
+  type, bind(c) :: c_snapshot_info
+    type(c_ptr) :: region = c_null_ptr
+    integer(c_int64_t) :: version = 0, published_ns = 0, dirty_pages = 0, total_pages = 0
+    integer(c_size_t) :: variable_count = 0, attribute_count = 0
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  type, bind(c) :: c_variable
+    type(c_ptr) :: name = c_null_ptr, dtype = c_null_ptr, units = c_null_ptr
+    integer(c_int32_t) :: order = 0, rank = 0
+    integer(c_size_t) :: shape(stillframe_rank_max) = 0
+    integer(c_ptrdiff_t) :: strides(stillframe_rank_max) = 0
+    integer(c_size_t) :: bytes = 0, item_bytes = 0, attribute_count = 0
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  type, bind(c) :: c_rank
+    integer(c_int32_t) :: rank = 0, state = 0, pid = 0, has_version = 0
+    integer(c_int64_t) :: newest = 0, behind = 0, reserved(2) = 0
+  end type
+
+  type, bind(c) :: c_region_info
+    type(c_ptr) :: name = c_null_ptr
+    integer(c_int32_t) :: state = 0, pid = 0, has_version = 0, keep = 0
+    integer(c_int64_t) :: newest = 0, allocated_bytes = 0, bound_bytes = 0, published = 0, skipped = 0
+    type(c_ptr) :: problem = c_null_ptr
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  interface
+    function c_create(name, options, region) result(status) bind(c, name='stillframe_create')
+      import
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_region_options), intent(in) :: options
+      type(c_ptr), intent(out) :: region
+      integer(c_int32_t) :: status
+    end function
+    function c_close(region) result(status) bind(c, name='stillframe_close')
+      import
+      type(c_ptr), value :: region
+      integer(c_int32_t) :: status
+    end function
+    function c_unlink(region) result(status) bind(c, name='stillframe_unlink')
+      import
+      type(c_ptr), value :: region
+      integer(c_int32_t) :: status
+    end function
+    function c_recovered(region, found, version) result(status) bind(c, name='stillframe_recovered')
+      import
+      type(c_ptr), value :: region
+      logical(c_bool), intent(out) :: found
+      integer(c_int64_t), intent(out) :: version
+      integer(c_int32_t) :: status
+    end function
+    function c_newest_published(region, found, version) result(status) bind(c, name='stillframe_newest_published')
+      import
+      type(c_ptr), value :: region
+      logical(c_bool), intent(out) :: found
+      integer(c_int64_t), intent(out) :: version
+      integer(c_int32_t) :: status
+    end function
+    function c_tracker(region, name) result(status) bind(c, name='stillframe_tracker')
+      import
+      type(c_ptr), value :: region
+      type(c_ptr), intent(out) :: name
+      integer(c_int32_t) :: status
+    end function
+    function c_statistics_of(region, statistics) result(status) bind(c, name='stillframe_statistics_of')
+      import
+      type(c_ptr), value :: region
+      type(c_statistics), intent(out) :: statistics
+      integer(c_int32_t) :: status
+    end function
+    function c_declare(region, declaration, variable) result(status) bind(c, name='stillframe_declare')
+      import
+      type(c_ptr), value :: region
+      type(c_declaration), intent(in) :: declaration
+      integer(c_int32_t), intent(out) :: variable
+      integer(c_int32_t) :: status
+    end function
+    function c_track_at(region, variable, rank, shape, order, address) result(status) bind(c, name='stillframe_track_at')
+      import
+      type(c_ptr), value :: region
+      integer(c_int32_t), value :: variable
+      integer(c_int32_t), value :: rank
+      integer(c_size_t), intent(in) :: shape(*)
+      integer(c_int32_t), value :: order
+      type(c_ptr), value :: address
+      integer(c_int32_t) :: status
+    end function
+    function c_data(region, variable, address, bytes) result(status) bind(c, name='stillframe_data')
+      import
+      type(c_ptr), value :: region
+      integer(c_int32_t), value :: variable
+      type(c_ptr), intent(out) :: address
+      integer(c_size_t), intent(out) :: bytes
+      integer(c_int32_t) :: status
+    end function
+    function c_resize(region, variable, rank, shape, address) result(status) bind(c, name='stillframe_resize')
+      import
+      type(c_ptr), value :: region
+      integer(c_int32_t), value :: variable
+      integer(c_int32_t), value :: rank
+      integer(c_size_t), intent(in) :: shape(*)
+      type(c_ptr), intent(out) :: address
+      integer(c_int32_t) :: status
+    end function
+    function c_remove(region, name) result(status) bind(c, name='stillframe_remove')
+      import
+      type(c_ptr), value :: region
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int32_t) :: status
+    end function
+    function c_mark_dirty(region, variable, offset, bytes) result(status) bind(c, name='stillframe_mark_dirty')
+      import
+      type(c_ptr), value :: region
+      integer(c_int32_t), value :: variable
+      integer(c_size_t), value :: offset
+      integer(c_size_t), value :: bytes
+      integer(c_int32_t) :: status
+    end function
+    function c_loan_begin(region, variable, loan, address, bytes) result(status) bind(c, name='stillframe_loan_begin')
+      import
+      type(c_ptr), value :: region
+      integer(c_int32_t), value :: variable
+      type(c_ptr), intent(out) :: loan
+      type(c_ptr), intent(out) :: address
+      integer(c_size_t), intent(out) :: bytes
+      integer(c_int32_t) :: status
+    end function
+    function c_loan_submit(loan) result(status) bind(c, name='stillframe_loan_submit')
+      import
+      type(c_ptr), value :: loan
+      integer(c_int32_t) :: status
+    end function
+    function c_loan_discard(loan) result(status) bind(c, name='stillframe_loan_discard')
+      import
+      type(c_ptr), value :: loan
+      integer(c_int32_t) :: status
+    end function
+    function c_set_bool(region, name, value) result(status) bind(c, name='stillframe_set_bool')
+      import
+      type(c_ptr), value :: region
+      character(kind=c_char), intent(in) :: name(*)
+      logical(c_bool), value :: value
+      integer(c_int32_t) :: status
+    end function
+    function c_set_int(region, name, value) result(status) bind(c, name='stillframe_set_int')
+      import
+      type(c_ptr), value :: region
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int64_t), value :: value
+      integer(c_int32_t) :: status
+    end function
+    function c_set_float(region, name, value) result(status) bind(c, name='stillframe_set_float')
+      import
+      type(c_ptr), value :: region
+      character(kind=c_char), intent(in) :: name(*)
+      real(c_double), value :: value
+      integer(c_int32_t) :: status
+    end function
+    function c_set_text(region, name, value) result(status) bind(c, name='stillframe_set_text')
+      import
+      type(c_ptr), value :: region
+      character(kind=c_char), intent(in) :: name(*)
+      character(kind=c_char), intent(in) :: value(*)
+      integer(c_int32_t) :: status
+    end function
+    function c_publish(region, version, published) result(status) bind(c, name='stillframe_publish')
+      import
+      type(c_ptr), value :: region
+      integer(c_int64_t), value :: version
+      type(c_ptr), value :: published
+      integer(c_int32_t) :: status
+    end function
+    function c_open(name, options, observer) result(status) bind(c, name='stillframe_open')
+      import
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_observer_options), intent(in) :: options
+      type(c_ptr), intent(out) :: observer
+      integer(c_int32_t) :: status
+    end function
+    function c_observer_close(observer) result(status) bind(c, name='stillframe_observer_close')
+      import
+      type(c_ptr), value :: observer
+      integer(c_int32_t) :: status
+    end function
+    function c_producer_alive(observer, alive) result(status) bind(c, name='stillframe_producer_alive')
+      import
+      type(c_ptr), value :: observer
+      logical(c_bool), intent(out) :: alive
+      integer(c_int32_t) :: status
+    end function
+    function c_newest(observer, snapshot) result(status) bind(c, name='stillframe_newest')
+      import
+      type(c_ptr), value :: observer
+      type(c_ptr), intent(out) :: snapshot
+      integer(c_int32_t) :: status
+    end function
+    function c_version(observer, version, snapshot) result(status) bind(c, name='stillframe_version')
+      import
+      type(c_ptr), value :: observer
+      integer(c_int64_t), value :: version
+      type(c_ptr), intent(out) :: snapshot
+      integer(c_int32_t) :: status
+    end function
+    function c_next_after(observer, after, timeout_ms, snapshot) result(status) bind(c, name='stillframe_next_after')
+      import
+      type(c_ptr), value :: observer
+      integer(c_int64_t), value :: after
+      integer(c_int64_t), value :: timeout_ms
+      type(c_ptr), intent(out) :: snapshot
+      integer(c_int32_t) :: status
+    end function
+    function c_newest_after(observer, after, timeout_ms, snapshot) result(status) bind(c, name='stillframe_newest_after')
+      import
+      type(c_ptr), value :: observer
+      integer(c_int64_t), value :: after
+      integer(c_int64_t), value :: timeout_ms
+      type(c_ptr), intent(out) :: snapshot
+      integer(c_int32_t) :: status
+    end function
+    function c_wait_newer(observer, after, timeout_ms, version) result(status) bind(c, name='stillframe_wait_newer')
+      import
+      type(c_ptr), value :: observer
+      integer(c_int64_t), value :: after
+      integer(c_int64_t), value :: timeout_ms
+      integer(c_int64_t), intent(out) :: version
+      integer(c_int32_t) :: status
+    end function
+    function c_versions(observer, out, capacity, count) result(status) bind(c, name='stillframe_versions')
+      import
+      type(c_ptr), value :: observer
+      type(c_ptr), value :: out
+      integer(c_size_t), value :: capacity
+      integer(c_size_t), intent(out) :: count
+      integer(c_int32_t) :: status
+    end function
+    function c_release(snapshot) result(status) bind(c, name='stillframe_release')
+      import
+      type(c_ptr), value :: snapshot
+      integer(c_int32_t) :: status
+    end function
+    function c_describe(snapshot, info) result(status) bind(c, name='stillframe_describe')
+      import
+      type(c_ptr), value :: snapshot
+      type(c_snapshot_info), intent(out) :: info
+      integer(c_int32_t) :: status
+    end function
+    function c_variable_at(snapshot, index, variable) result(status) bind(c, name='stillframe_variable_at')
+      import
+      type(c_ptr), value :: snapshot
+      integer(c_size_t), value :: index
+      type(c_variable), intent(out) :: variable
+      integer(c_int32_t) :: status
+    end function
+    function c_variable_named(snapshot, name, variable) result(status) bind(c, name='stillframe_variable_named')
+      import
+      type(c_ptr), value :: snapshot
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_variable), intent(out) :: variable
+      integer(c_int32_t) :: status
+    end function
+    function c_attribute_at(snapshot, variable, index, attribute) result(status) bind(c, name='stillframe_attribute_at')
+      import
+      type(c_ptr), value :: snapshot
+      type(c_ptr), value :: variable
+      integer(c_size_t), value :: index
+      type(c_attribute), intent(out) :: attribute
+      integer(c_int32_t) :: status
+    end function
+    function c_attribute_named(snapshot, variable, name, attribute) result(status) bind(c, name='stillframe_attribute_named')
+      import
+      type(c_ptr), value :: snapshot
+      type(c_ptr), value :: variable
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_attribute), intent(out) :: attribute
+      integer(c_int32_t) :: status
+    end function
+    function c_view(snapshot, variable, address, bytes) result(status) bind(c, name='stillframe_view')
+      import
+      type(c_ptr), value :: snapshot
+      character(kind=c_char), intent(in) :: variable(*)
+      type(c_ptr), intent(out) :: address
+      integer(c_size_t), intent(out) :: bytes
+      integer(c_int32_t) :: status
+    end function
+    function c_read(snapshot, variable, offset, out, bytes) result(status) bind(c, name='stillframe_read')
+      import
+      type(c_ptr), value :: snapshot
+      character(kind=c_char), intent(in) :: variable(*)
+      integer(c_size_t), value :: offset
+      type(c_ptr), value :: out
+      integer(c_size_t), value :: bytes
+      integer(c_int32_t) :: status
+    end function
+    function c_changed(snapshot, older, variable, visitor, context) result(status) bind(c, name='stillframe_changed')
+      import
+      type(c_ptr), value :: snapshot
+      type(c_ptr), value :: older
+      character(kind=c_char), intent(in) :: variable(*)
+      type(c_funptr), value :: visitor
+      type(c_ptr), value :: context
+      integer(c_int32_t) :: status
+    end function
+    function c_group_open(name, options, group) result(status) bind(c, name='stillframe_group_open')
+      import
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_observer_options), intent(in) :: options
+      type(c_ptr), intent(out) :: group
+      integer(c_int32_t) :: status
+    end function
+    function c_group_close(group) result(status) bind(c, name='stillframe_group_close')
+      import
+      type(c_ptr), value :: group
+      integer(c_int32_t) :: status
+    end function
+    function c_group_size(group, ranks) result(status) bind(c, name='stillframe_group_size')
+      import
+      type(c_ptr), value :: group
+      integer(c_int32_t), intent(out) :: ranks
+      integer(c_int32_t) :: status
+    end function
+    function c_group_newest(group, snapshots, capacity) result(status) bind(c, name='stillframe_group_newest')
+      import
+      type(c_ptr), value :: group
+      type(c_ptr), intent(out) :: snapshots(*)
+      integer(c_int32_t), value :: capacity
+      integer(c_int32_t) :: status
+    end function
+    function c_group_version(group, version, snapshots, capacity) result(status) bind(c, name='stillframe_group_version')
+      import
+      type(c_ptr), value :: group
+      integer(c_int64_t), value :: version
+      type(c_ptr), intent(out) :: snapshots(*)
+      integer(c_int32_t), value :: capacity
+      integer(c_int32_t) :: status
+    end function
+    function c_group_next_after(group, after, timeout_ms, snapshots, capacity) result(status) bind(c,&
+        & name='stillframe_group_next_after')
+      import
+      type(c_ptr), value :: group
+      integer(c_int64_t), value :: after
+      integer(c_int64_t), value :: timeout_ms
+      type(c_ptr), intent(out) :: snapshots(*)
+      integer(c_int32_t), value :: capacity
+      integer(c_int32_t) :: status
+    end function
+    function c_group_newest_after(group, after, timeout_ms, snapshots, capacity) result(status) bind(c,&
+        & name='stillframe_group_newest_after')
+      import
+      type(c_ptr), value :: group
+      integer(c_int64_t), value :: after
+      integer(c_int64_t), value :: timeout_ms
+      type(c_ptr), intent(out) :: snapshots(*)
+      integer(c_int32_t), value :: capacity
+      integer(c_int32_t) :: status
+    end function
+    function c_group_ranks(group, out, capacity, count) result(status) bind(c, name='stillframe_group_ranks')
+      import
+      type(c_ptr), value :: group
+      type(c_ptr), value :: out
+      integer(c_int32_t), value :: capacity
+      integer(c_int32_t), intent(out) :: count
+      integer(c_int32_t) :: status
+    end function
+    function c_list(dir, visitor, context) result(status) bind(c, name='stillframe_list')
+      import
+      type(c_ptr), value :: dir
+      type(c_funptr), value :: visitor
+      type(c_ptr), value :: context
+      integer(c_int32_t) :: status
+    end function
+    function c_remove_region(dir, name, force, freed_bytes) result(status) bind(c, name='stillframe_remove_region')
+      import
+      type(c_ptr), value :: dir
+      character(kind=c_char), intent(in) :: name(*)
+      logical(c_bool), value :: force
+      integer(c_int64_t), intent(out) :: freed_bytes
+      integer(c_int32_t) :: status
+    end function
+    function c_collect(dir, removed) result(status) bind(c, name='stillframe_collect')
+      import
+      type(c_ptr), value :: dir
+      integer(c_int32_t), intent(out) :: removed
+      integer(c_int32_t) :: status
+    end function
+    function c_error_text() result(text) bind(c, name='stillframe_error_text')
+      import
+      type(c_ptr) :: text
+    end function
+    function c_status_name(status) result(text) bind(c, name='stillframe_status_name')
+      import
+      integer(c_int32_t), value :: status
+      type(c_ptr) :: text
+    end function
+    function c_library_version() result(text) bind(c, name='stillframe_library_version')
+      import
+      type(c_ptr) :: text
+    end function
+    pure function c_strlen(text) result(length) bind(c, name='strlen')
+      import
+      type(c_ptr), intent(in), value :: text
+      integer(c_size_t) :: length
+    end function
+  end interface
+
+contains
+
+  ! ---- errors -------------------------------------------------------------------------------------------------------
+
+  ! Takes the status of a call of the library, unless something failed before.
+  subroutine check(self, status)
+    type(outcome), intent(inout) :: self
+    integer(c_int32_t), intent(in) :: status
+
+    if (self%status /= stillframe_ok .or. status == stillframe_ok) return
+    self%status = int(status)
+    self%text = text_at(c_error_text())
+  end subroutine
+
+  ! Fails for a reason found here, unless something failed before.
+  subroutine refuse(self, status, text)
+    type(outcome), intent(inout) :: self
+    integer, intent(in) :: status
+    character(*), intent(in) :: text
+
+    if (self%status /= stillframe_ok) return
+    self%status = status
+    self%text = text
+  end subroutine
+
+  subroutine conclude(self, stat, errmsg)
+    type(outcome), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+
+    if (present(stat)) stat = self%status
+    if (self%status == stillframe_ok) return
+    if (present(errmsg)) errmsg = self%text
+    if (.not. present(stat)) error stop 'stillframe: ' // self%text
+  end subroutine
+
+  ! ---- text and numbers ---------------------------------------------------------------------------------------------
+
+  function text_at(address) result(text)
+    type(c_ptr), intent(in) :: address
+    character(:), allocatable :: text
+    character(kind=c_char), pointer :: bytes(:)
+    integer :: i
+
+    if (.not. c_associated(address)) then
+      text = ''
+      return
+    end if
+    call c_f_pointer(address, bytes, [c_strlen(address)])
+    allocate (character(size(bytes)) :: text)
+    do i = 1, size(bytes)
+      text(i:i) = bytes(i)
+    end do
+  end function
+
+  ! Without trailing blanks, and ended as C wants it.
+  pure function terminated(text) result(bytes)
+    character(*), intent(in) :: text
+    character(kind=c_char) :: bytes(len_trim(text) + 1)
+    integer :: i
+
+    do i = 1, len_trim(text)
+      bytes(i) = text(i:i)
+    end do
+    bytes(len_trim(text) + 1) = c_null_char
+  end function
+
+  ! The same as memory that can be pointed to; not allocated, which C takes for NULL, if there is no text.
+  subroutine set_terminated(bytes, text)
+    character(kind=c_char), allocatable, intent(out) :: bytes(:)
+    character(*), intent(in), optional :: text
+
+    if (present(text)) bytes = terminated(text)
+  end subroutine
+
+  function address_of(bytes) result(address)
+    character(kind=c_char), allocatable, target, intent(in) :: bytes(:)
+    type(c_ptr) :: address
+
+    address = c_null_ptr
+    if (allocated(bytes)) address = c_loc(bytes)
+  end function
+
+  pure function decimal(number) result(text)
+    integer(int64), intent(in) :: number
+    character(:), allocatable :: text
+    character(20) :: buffer
+
+    write (buffer, '(i0)') number
+    text = trim(buffer)
+  end function
+
+  pure function shape_text(shape) result(text)
+    integer(c_size_t), intent(in) :: shape(:)
+    character(:), allocatable :: text
+    integer :: i
+
+    text = '('
+    do i = 1, size(shape)
+      if (i > 1) text = text // ', '
+      text = text // decimal(int(shape(i), int64))
+    end do
+    text = text // ')'
+  end function
+
+  pure function dtype_of_text(length) result(dtype)
+    integer, intent(in) :: length
+    character(:), allocatable :: dtype
+
+    dtype = 'bytes' // decimal(int(length, int64))
+  end function
+
+  pure function order_of(row_major) result(order)
+    logical, intent(in), optional :: row_major
+    integer(c_int32_t) :: order
+
+    order = stillframe_column_major
+    if (present(row_major)) then
+      if (row_major) order = stillframe_row_major
+    end if
+  end function
+
+  ! ---- arrays -------------------------------------------------------------------------------------------------------
+
+  function place_of(array) result(where)
+    type(*), intent(in), target :: array(..)
+    type(place) :: where
+
+    where%address = c_loc(array)
+    where%rank = rank(array)
+    where%shape(1:where%rank) = shape(array, c_size_t)
+    where%contiguous = is_contiguous(array)
+  end function
+
+  subroutine check_place(where, name, o)
+    type(place), intent(in) :: where
+    character(*), intent(in) :: name
+    type(outcome), intent(inout) :: o
+
+    if (.not. c_associated(where%address)) then
+      call refuse(o, stillframe_no_memory_there, "array '" // trim(name) // "' is not allocated or not associated")
+    else if (any(where%shape(1:where%rank) < 0)) then
+      call refuse(o, stillframe_wrong_shape, "array '" // trim(name) // &
+        "' is a dummy of assumed size (*): pass a section that says where it ends, as a(1:n)")
+    else if (.not. where%contiguous) then
+      call refuse(o, stillframe_not_contiguous, "array '" // trim(name) // &
+        "' is a section with gaps: publish the whole array, or a copy by putting the section into parentheses")
+    else if (where%rank > stillframe_rank_max) then
+      call refuse(o, stillframe_wrong_shape, "array '" // trim(name) // "' has more than 8 dimensions")
+    end if
+  end subroutine
+
+  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
+  ! of its last element from its first tells.
+  function target_int8(array) result(where)
+    integer(int8), pointer, intent(in) :: array(..)
+    type(place) :: where
+    integer(int8), pointer :: p1(:)
+    integer(int8), pointer :: p2(:, :)
+    integer(int8), pointer :: p3(:, :, :)
+    integer(int8), pointer :: p4(:, :, :, :)
+    integer(int8), pointer :: p5(:, :, :, :, :)
+    integer(int8), pointer :: p6(:, :, :, :, :, :)
+    integer(int8), pointer :: p7(:, :, :, :, :, :, :)
+    type(place) :: first, last
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1 => array
+      first = place_of(p1(lbound(p1, 1)))
+      last = place_of(p1(ubound(p1, 1)))
+    rank (2)
+      p2 => array
+      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
+      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
+    rank (3)
+      p3 => array
+      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
+      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
+    rank (4)
+      p4 => array
+      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
+      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
+    rank (5)
+      p5 => array
+      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
+      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
+    rank (6)
+      p6 => array
+      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
+      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
+    rank (7)
+      p7 => array
+      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
+      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
+    end select
+    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
+      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
+  end function
+
+  ! Points to memory; nowhere if there is none.
+  subroutine aim_int8(array, address, extents, lower)
+    integer(int8), pointer, intent(out) :: array(..)
+    type(c_ptr), intent(in) :: address
+    integer(c_size_t), intent(in) :: extents(:)
+    integer, intent(in), optional :: lower(:)
+
+    select rank (array)
+    rank (0)
+      array => null()
+      if (c_associated(address)) call c_f_pointer(address, array)
+    rank (1)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:1))
+      if (present(lower)) array(lower(1):) => array
+    rank (2)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:2))
+      if (present(lower)) array(lower(1):, lower(2):) => array
+    rank (3)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:3))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):) => array
+    rank (4)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:4))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):) => array
+    rank (5)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:5))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):) => array
+    rank (6)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:6))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):) => array
+    rank (7)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:7))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):, lower(7):) => array
+    end select
+  end subroutine
+
+  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
+  ! of its last element from its first tells.
+  function target_int16(array) result(where)
+    integer(int16), pointer, intent(in) :: array(..)
+    type(place) :: where
+    integer(int16), pointer :: p1(:)
+    integer(int16), pointer :: p2(:, :)
+    integer(int16), pointer :: p3(:, :, :)
+    integer(int16), pointer :: p4(:, :, :, :)
+    integer(int16), pointer :: p5(:, :, :, :, :)
+    integer(int16), pointer :: p6(:, :, :, :, :, :)
+    integer(int16), pointer :: p7(:, :, :, :, :, :, :)
+    type(place) :: first, last
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1 => array
+      first = place_of(p1(lbound(p1, 1)))
+      last = place_of(p1(ubound(p1, 1)))
+    rank (2)
+      p2 => array
+      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
+      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
+    rank (3)
+      p3 => array
+      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
+      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
+    rank (4)
+      p4 => array
+      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
+      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
+    rank (5)
+      p5 => array
+      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
+      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
+    rank (6)
+      p6 => array
+      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
+      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
+    rank (7)
+      p7 => array
+      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
+      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
+    end select
+    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
+      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
+  end function
+
+  ! Points to memory; nowhere if there is none.
+  subroutine aim_int16(array, address, extents, lower)
+    integer(int16), pointer, intent(out) :: array(..)
+    type(c_ptr), intent(in) :: address
+    integer(c_size_t), intent(in) :: extents(:)
+    integer, intent(in), optional :: lower(:)
+
+    select rank (array)
+    rank (0)
+      array => null()
+      if (c_associated(address)) call c_f_pointer(address, array)
+    rank (1)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:1))
+      if (present(lower)) array(lower(1):) => array
+    rank (2)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:2))
+      if (present(lower)) array(lower(1):, lower(2):) => array
+    rank (3)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:3))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):) => array
+    rank (4)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:4))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):) => array
+    rank (5)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:5))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):) => array
+    rank (6)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:6))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):) => array
+    rank (7)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:7))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):, lower(7):) => array
+    end select
+  end subroutine
+
+  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
+  ! of its last element from its first tells.
+  function target_int32(array) result(where)
+    integer(int32), pointer, intent(in) :: array(..)
+    type(place) :: where
+    integer(int32), pointer :: p1(:)
+    integer(int32), pointer :: p2(:, :)
+    integer(int32), pointer :: p3(:, :, :)
+    integer(int32), pointer :: p4(:, :, :, :)
+    integer(int32), pointer :: p5(:, :, :, :, :)
+    integer(int32), pointer :: p6(:, :, :, :, :, :)
+    integer(int32), pointer :: p7(:, :, :, :, :, :, :)
+    type(place) :: first, last
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1 => array
+      first = place_of(p1(lbound(p1, 1)))
+      last = place_of(p1(ubound(p1, 1)))
+    rank (2)
+      p2 => array
+      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
+      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
+    rank (3)
+      p3 => array
+      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
+      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
+    rank (4)
+      p4 => array
+      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
+      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
+    rank (5)
+      p5 => array
+      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
+      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
+    rank (6)
+      p6 => array
+      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
+      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
+    rank (7)
+      p7 => array
+      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
+      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
+    end select
+    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
+      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
+  end function
+
+  ! Points to memory; nowhere if there is none.
+  subroutine aim_int32(array, address, extents, lower)
+    integer(int32), pointer, intent(out) :: array(..)
+    type(c_ptr), intent(in) :: address
+    integer(c_size_t), intent(in) :: extents(:)
+    integer, intent(in), optional :: lower(:)
+
+    select rank (array)
+    rank (0)
+      array => null()
+      if (c_associated(address)) call c_f_pointer(address, array)
+    rank (1)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:1))
+      if (present(lower)) array(lower(1):) => array
+    rank (2)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:2))
+      if (present(lower)) array(lower(1):, lower(2):) => array
+    rank (3)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:3))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):) => array
+    rank (4)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:4))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):) => array
+    rank (5)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:5))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):) => array
+    rank (6)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:6))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):) => array
+    rank (7)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:7))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):, lower(7):) => array
+    end select
+  end subroutine
+
+  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
+  ! of its last element from its first tells.
+  function target_int64(array) result(where)
+    integer(int64), pointer, intent(in) :: array(..)
+    type(place) :: where
+    integer(int64), pointer :: p1(:)
+    integer(int64), pointer :: p2(:, :)
+    integer(int64), pointer :: p3(:, :, :)
+    integer(int64), pointer :: p4(:, :, :, :)
+    integer(int64), pointer :: p5(:, :, :, :, :)
+    integer(int64), pointer :: p6(:, :, :, :, :, :)
+    integer(int64), pointer :: p7(:, :, :, :, :, :, :)
+    type(place) :: first, last
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1 => array
+      first = place_of(p1(lbound(p1, 1)))
+      last = place_of(p1(ubound(p1, 1)))
+    rank (2)
+      p2 => array
+      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
+      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
+    rank (3)
+      p3 => array
+      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
+      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
+    rank (4)
+      p4 => array
+      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
+      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
+    rank (5)
+      p5 => array
+      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
+      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
+    rank (6)
+      p6 => array
+      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
+      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
+    rank (7)
+      p7 => array
+      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
+      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
+    end select
+    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
+      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
+  end function
+
+  ! Points to memory; nowhere if there is none.
+  subroutine aim_int64(array, address, extents, lower)
+    integer(int64), pointer, intent(out) :: array(..)
+    type(c_ptr), intent(in) :: address
+    integer(c_size_t), intent(in) :: extents(:)
+    integer, intent(in), optional :: lower(:)
+
+    select rank (array)
+    rank (0)
+      array => null()
+      if (c_associated(address)) call c_f_pointer(address, array)
+    rank (1)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:1))
+      if (present(lower)) array(lower(1):) => array
+    rank (2)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:2))
+      if (present(lower)) array(lower(1):, lower(2):) => array
+    rank (3)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:3))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):) => array
+    rank (4)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:4))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):) => array
+    rank (5)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:5))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):) => array
+    rank (6)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:6))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):) => array
+    rank (7)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:7))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):, lower(7):) => array
+    end select
+  end subroutine
+
+  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
+  ! of its last element from its first tells.
+  function target_real32(array) result(where)
+    real(real32), pointer, intent(in) :: array(..)
+    type(place) :: where
+    real(real32), pointer :: p1(:)
+    real(real32), pointer :: p2(:, :)
+    real(real32), pointer :: p3(:, :, :)
+    real(real32), pointer :: p4(:, :, :, :)
+    real(real32), pointer :: p5(:, :, :, :, :)
+    real(real32), pointer :: p6(:, :, :, :, :, :)
+    real(real32), pointer :: p7(:, :, :, :, :, :, :)
+    type(place) :: first, last
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1 => array
+      first = place_of(p1(lbound(p1, 1)))
+      last = place_of(p1(ubound(p1, 1)))
+    rank (2)
+      p2 => array
+      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
+      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
+    rank (3)
+      p3 => array
+      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
+      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
+    rank (4)
+      p4 => array
+      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
+      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
+    rank (5)
+      p5 => array
+      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
+      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
+    rank (6)
+      p6 => array
+      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
+      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
+    rank (7)
+      p7 => array
+      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
+      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
+    end select
+    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
+      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
+  end function
+
+  ! Points to memory; nowhere if there is none.
+  subroutine aim_real32(array, address, extents, lower)
+    real(real32), pointer, intent(out) :: array(..)
+    type(c_ptr), intent(in) :: address
+    integer(c_size_t), intent(in) :: extents(:)
+    integer, intent(in), optional :: lower(:)
+
+    select rank (array)
+    rank (0)
+      array => null()
+      if (c_associated(address)) call c_f_pointer(address, array)
+    rank (1)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:1))
+      if (present(lower)) array(lower(1):) => array
+    rank (2)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:2))
+      if (present(lower)) array(lower(1):, lower(2):) => array
+    rank (3)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:3))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):) => array
+    rank (4)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:4))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):) => array
+    rank (5)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:5))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):) => array
+    rank (6)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:6))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):) => array
+    rank (7)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:7))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):, lower(7):) => array
+    end select
+  end subroutine
+
+  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
+  ! of its last element from its first tells.
+  function target_real64(array) result(where)
+    real(real64), pointer, intent(in) :: array(..)
+    type(place) :: where
+    real(real64), pointer :: p1(:)
+    real(real64), pointer :: p2(:, :)
+    real(real64), pointer :: p3(:, :, :)
+    real(real64), pointer :: p4(:, :, :, :)
+    real(real64), pointer :: p5(:, :, :, :, :)
+    real(real64), pointer :: p6(:, :, :, :, :, :)
+    real(real64), pointer :: p7(:, :, :, :, :, :, :)
+    type(place) :: first, last
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1 => array
+      first = place_of(p1(lbound(p1, 1)))
+      last = place_of(p1(ubound(p1, 1)))
+    rank (2)
+      p2 => array
+      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
+      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
+    rank (3)
+      p3 => array
+      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
+      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
+    rank (4)
+      p4 => array
+      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
+      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
+    rank (5)
+      p5 => array
+      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
+      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
+    rank (6)
+      p6 => array
+      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
+      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
+    rank (7)
+      p7 => array
+      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
+      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
+    end select
+    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
+      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
+  end function
+
+  ! Points to memory; nowhere if there is none.
+  subroutine aim_real64(array, address, extents, lower)
+    real(real64), pointer, intent(out) :: array(..)
+    type(c_ptr), intent(in) :: address
+    integer(c_size_t), intent(in) :: extents(:)
+    integer, intent(in), optional :: lower(:)
+
+    select rank (array)
+    rank (0)
+      array => null()
+      if (c_associated(address)) call c_f_pointer(address, array)
+    rank (1)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:1))
+      if (present(lower)) array(lower(1):) => array
+    rank (2)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:2))
+      if (present(lower)) array(lower(1):, lower(2):) => array
+    rank (3)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:3))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):) => array
+    rank (4)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:4))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):) => array
+    rank (5)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:5))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):) => array
+    rank (6)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:6))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):) => array
+    rank (7)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:7))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):, lower(7):) => array
+    end select
+  end subroutine
+
+  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
+  ! of its last element from its first tells.
+  function target_complex32(array) result(where)
+    complex(real32), pointer, intent(in) :: array(..)
+    type(place) :: where
+    complex(real32), pointer :: p1(:)
+    complex(real32), pointer :: p2(:, :)
+    complex(real32), pointer :: p3(:, :, :)
+    complex(real32), pointer :: p4(:, :, :, :)
+    complex(real32), pointer :: p5(:, :, :, :, :)
+    complex(real32), pointer :: p6(:, :, :, :, :, :)
+    complex(real32), pointer :: p7(:, :, :, :, :, :, :)
+    type(place) :: first, last
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1 => array
+      first = place_of(p1(lbound(p1, 1)))
+      last = place_of(p1(ubound(p1, 1)))
+    rank (2)
+      p2 => array
+      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
+      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
+    rank (3)
+      p3 => array
+      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
+      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
+    rank (4)
+      p4 => array
+      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
+      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
+    rank (5)
+      p5 => array
+      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
+      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
+    rank (6)
+      p6 => array
+      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
+      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
+    rank (7)
+      p7 => array
+      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
+      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
+    end select
+    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
+      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
+  end function
+
+  ! Points to memory; nowhere if there is none.
+  subroutine aim_complex32(array, address, extents, lower)
+    complex(real32), pointer, intent(out) :: array(..)
+    type(c_ptr), intent(in) :: address
+    integer(c_size_t), intent(in) :: extents(:)
+    integer, intent(in), optional :: lower(:)
+
+    select rank (array)
+    rank (0)
+      array => null()
+      if (c_associated(address)) call c_f_pointer(address, array)
+    rank (1)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:1))
+      if (present(lower)) array(lower(1):) => array
+    rank (2)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:2))
+      if (present(lower)) array(lower(1):, lower(2):) => array
+    rank (3)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:3))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):) => array
+    rank (4)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:4))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):) => array
+    rank (5)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:5))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):) => array
+    rank (6)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:6))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):) => array
+    rank (7)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:7))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):, lower(7):) => array
+    end select
+  end subroutine
+
+  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
+  ! of its last element from its first tells.
+  function target_complex64(array) result(where)
+    complex(real64), pointer, intent(in) :: array(..)
+    type(place) :: where
+    complex(real64), pointer :: p1(:)
+    complex(real64), pointer :: p2(:, :)
+    complex(real64), pointer :: p3(:, :, :)
+    complex(real64), pointer :: p4(:, :, :, :)
+    complex(real64), pointer :: p5(:, :, :, :, :)
+    complex(real64), pointer :: p6(:, :, :, :, :, :)
+    complex(real64), pointer :: p7(:, :, :, :, :, :, :)
+    type(place) :: first, last
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1 => array
+      first = place_of(p1(lbound(p1, 1)))
+      last = place_of(p1(ubound(p1, 1)))
+    rank (2)
+      p2 => array
+      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
+      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
+    rank (3)
+      p3 => array
+      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
+      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
+    rank (4)
+      p4 => array
+      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
+      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
+    rank (5)
+      p5 => array
+      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
+      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
+    rank (6)
+      p6 => array
+      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
+      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
+    rank (7)
+      p7 => array
+      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
+      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
+    end select
+    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
+      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
+  end function
+
+  ! Points to memory; nowhere if there is none.
+  subroutine aim_complex64(array, address, extents, lower)
+    complex(real64), pointer, intent(out) :: array(..)
+    type(c_ptr), intent(in) :: address
+    integer(c_size_t), intent(in) :: extents(:)
+    integer, intent(in), optional :: lower(:)
+
+    select rank (array)
+    rank (0)
+      array => null()
+      if (c_associated(address)) call c_f_pointer(address, array)
+    rank (1)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:1))
+      if (present(lower)) array(lower(1):) => array
+    rank (2)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:2))
+      if (present(lower)) array(lower(1):, lower(2):) => array
+    rank (3)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:3))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):) => array
+    rank (4)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:4))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):) => array
+    rank (5)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:5))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):) => array
+    rank (6)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:6))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):) => array
+    rank (7)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:7))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):, lower(7):) => array
+    end select
+  end subroutine
+
+  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
+  ! of its last element from its first tells.
+  function target_bool(array) result(where)
+    logical(c_bool), pointer, intent(in) :: array(..)
+    type(place) :: where
+    logical(c_bool), pointer :: p1(:)
+    logical(c_bool), pointer :: p2(:, :)
+    logical(c_bool), pointer :: p3(:, :, :)
+    logical(c_bool), pointer :: p4(:, :, :, :)
+    logical(c_bool), pointer :: p5(:, :, :, :, :)
+    logical(c_bool), pointer :: p6(:, :, :, :, :, :)
+    logical(c_bool), pointer :: p7(:, :, :, :, :, :, :)
+    type(place) :: first, last
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1 => array
+      first = place_of(p1(lbound(p1, 1)))
+      last = place_of(p1(ubound(p1, 1)))
+    rank (2)
+      p2 => array
+      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
+      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
+    rank (3)
+      p3 => array
+      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
+      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
+    rank (4)
+      p4 => array
+      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
+      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
+    rank (5)
+      p5 => array
+      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
+      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
+    rank (6)
+      p6 => array
+      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
+      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
+    rank (7)
+      p7 => array
+      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
+      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
+    end select
+    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
+      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
+  end function
+
+  ! Points to memory; nowhere if there is none.
+  subroutine aim_bool(array, address, extents, lower)
+    logical(c_bool), pointer, intent(out) :: array(..)
+    type(c_ptr), intent(in) :: address
+    integer(c_size_t), intent(in) :: extents(:)
+    integer, intent(in), optional :: lower(:)
+
+    select rank (array)
+    rank (0)
+      array => null()
+      if (c_associated(address)) call c_f_pointer(address, array)
+    rank (1)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:1))
+      if (present(lower)) array(lower(1):) => array
+    rank (2)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:2))
+      if (present(lower)) array(lower(1):, lower(2):) => array
+    rank (3)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:3))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):) => array
+    rank (4)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:4))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):) => array
+    rank (5)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:5))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):) => array
+    rank (6)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:6))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):) => array
+    rank (7)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:7))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):, lower(7):) => array
+    end select
+  end subroutine
+
+  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
+  ! of its last element from its first tells.
+  function target_logical(array) result(where)
+    logical, pointer, intent(in) :: array(..)
+    type(place) :: where
+    logical, pointer :: p1(:)
+    logical, pointer :: p2(:, :)
+    logical, pointer :: p3(:, :, :)
+    logical, pointer :: p4(:, :, :, :)
+    logical, pointer :: p5(:, :, :, :, :)
+    logical, pointer :: p6(:, :, :, :, :, :)
+    logical, pointer :: p7(:, :, :, :, :, :, :)
+    type(place) :: first, last
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1 => array
+      first = place_of(p1(lbound(p1, 1)))
+      last = place_of(p1(ubound(p1, 1)))
+    rank (2)
+      p2 => array
+      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
+      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
+    rank (3)
+      p3 => array
+      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
+      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
+    rank (4)
+      p4 => array
+      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
+      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
+    rank (5)
+      p5 => array
+      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
+      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
+    rank (6)
+      p6 => array
+      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
+      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
+    rank (7)
+      p7 => array
+      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
+      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
+    end select
+    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
+      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
+  end function
+
+  ! Points to memory; nowhere if there is none.
+  subroutine aim_logical(array, address, extents, lower)
+    logical, pointer, intent(out) :: array(..)
+    type(c_ptr), intent(in) :: address
+    integer(c_size_t), intent(in) :: extents(:)
+    integer, intent(in), optional :: lower(:)
+
+    select rank (array)
+    rank (0)
+      array => null()
+      if (c_associated(address)) call c_f_pointer(address, array)
+    rank (1)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:1))
+      if (present(lower)) array(lower(1):) => array
+    rank (2)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:2))
+      if (present(lower)) array(lower(1):, lower(2):) => array
+    rank (3)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:3))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):) => array
+    rank (4)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:4))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):) => array
+    rank (5)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:5))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):) => array
+    rank (6)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:6))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):) => array
+    rank (7)
+      array => null()
+      if (.not. c_associated(address)) return
+      call c_f_pointer(address, array, extents(1:7))
+      if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):, lower(7):) => array
+    end select
+  end subroutine
+
+  function target_text(array) result(where)
+    character(*), pointer, intent(in) :: array(..)
+    type(place) :: where
+
+    if (associated(array)) where = place_of(array)
+  end function
+
+  ! ---- regions ------------------------------------------------------------------------------------------------------
+
+  ! Creates a region, or recovers what the last run left under its name; with fresh=.true. what it left is removed first.
+  ! With ranks, this is rank `rank` (from 0) of a group of so many. An option that is left out is the library's default.
+  subroutine region_create(self, name, rank, ranks, fresh, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, &
+      drift, large_pages, demotion, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer, intent(in), optional :: rank, ranks, keep, rule, wait_ms, threads, mode, drift
+    logical, intent(in), optional :: fresh, large_pages, demotion
+    integer(int64), intent(in), optional :: bound_bytes
+    character(*), intent(in), optional :: dir, tracker
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_region_options) :: options
+    character(kind=c_char), allocatable, target :: c_dir(:), c_tracker(:)
+    type(outcome) :: o
+
+    call set_terminated(c_dir, dir)
+    call set_terminated(c_tracker, tracker)
+    options%dir = address_of(c_dir)
+    options%tracker = address_of(c_tracker)
+    if (present(bound_bytes)) options%bound_bytes = bound_bytes
+    if (present(wait_ms)) options%wait_ms = wait_ms
+    if (present(rank)) options%rank = int(rank, c_int32_t)
+    if (present(ranks)) options%ranks = int(ranks, c_int32_t)
+    if (present(keep)) options%keep = int(keep, c_int32_t)
+    if (present(rule)) options%rule = int(rule, c_int32_t)
+    if (present(threads)) options%threads = int(threads, c_int32_t)
+    if (present(mode)) options%mode = int(mode, c_int32_t)
+    if (present(drift)) options%drift = int(drift, c_int32_t)
+    if (present(rank) .neqv. present(ranks)) call refuse(o, stillframe_bad_option, 'rank and ranks go together')
+    if (present(fresh)) options%flags = ior(options%flags, merge(fresh_flag, 0_c_int32_t, fresh))
+    if (present(large_pages)) options%flags = ior(options%flags, merge(0_c_int32_t, no_large_pages, large_pages))
+    if (present(demotion)) options%flags = ior(options%flags, merge(0_c_int32_t, no_demotion, demotion))
+    if (c_associated(self%handle)) call refuse(o, stillframe_bad_argument, &
+      "region '" // trim(name) // "': this variable has a region already: close that first, or use another variable")
+    if (o%status == stillframe_ok) call check(o, c_create(terminated(name), options, self%handle))
+    if (o%status == stillframe_ok) self%entries = [entry ::]
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Ends producing. The region's files stay, with its newest version; memory of managed variables goes.
+  subroutine region_close(self, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check(o, c_close(self%handle))
+    if (o%status == stillframe_ok) then
+      self%handle = c_null_ptr
+      if (allocated(self%entries)) deallocate (self%entries)
+    end if
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Ends producing and removes the region's files.
+  subroutine region_unlink(self, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check(o, c_unlink(self%handle))
+    if (o%status == stillframe_ok) then
+      self%handle = c_null_ptr
+      if (allocated(self%entries)) deallocate (self%entries)
+    end if
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The version recovered from the last run, or -1 if there is none.
+  function region_recovered(self, stat, errmsg) result(version)
+    class(stillframe_region), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(int64) :: version
+    logical(c_bool) :: found
+    type(outcome) :: o
+
+    found = .false.
+    call check(o, c_recovered(self%handle, found, version))
+    if (.not. found) version = -1
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! The newest version, or -1 if there is none.
+  function region_newest_published(self, stat, errmsg) result(version)
+    class(stillframe_region), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(int64) :: version
+    logical(c_bool) :: found
+    type(outcome) :: o
+
+    found = .false.
+    call check(o, c_newest_published(self%handle, found, version))
+    if (.not. found) version = -1
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! The name of the tracker in use.
+  function region_tracker(self, stat, errmsg) result(name)
+    class(stillframe_region), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(:), allocatable :: name
+    type(c_ptr) :: text
+    type(outcome) :: o
+
+    text = c_null_ptr
+    call check(o, c_tracker(self%handle, text))
+    name = text_at(text)
+    call conclude(o, stat, errmsg)
+  end function
+
+  subroutine region_statistics(self, statistics, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    type(stillframe_statistics), intent(out) :: statistics
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_statistics) :: c
+    type(outcome) :: o
+
+    call check(o, c_statistics_of(self%handle, c))
+    if (o%status == stillframe_ok) statistics = stillframe_statistics(c%published, c%skipped, c%dirty_pages, &
+      c%copied_pages, c%total_pages, c%plane_bytes, c%working_bytes, c%publish_seconds)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Adds a variable that track or publish will bring the array of: only needed to say its units and attributes.
+  subroutine region_declare(self, name, dtype, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name, dtype
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call add(self, name, dtype, tracked, int([integer ::], c_size_t), int(stillframe_column_major, c_int32_t), units, &
+      attributes, at, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The entry of a variable; 0 if there is none.
+  pure function find(self, name) result(at)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    integer :: at
+
+    if (allocated(self%entries)) then
+      do at = 1, size(self%entries)
+        if (self%entries(at)%name == name) return
+      end do
+    end if
+    at = 0
+  end function
+
+  subroutine find_known(self, name, at, o)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    integer, intent(out) :: at
+    type(outcome), intent(inout) :: o
+
+    at = find(self, name)
+    if (at == 0) call refuse(o, stillframe_unknown_variable, "the region has no variable '" // trim(name) // "'")
+  end subroutine
+
+  subroutine add(self, name, dtype, kind, shape, order, units, attributes, at, o)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name, dtype
+    integer(c_int32_t), intent(in) :: kind, order
+    integer(c_size_t), intent(in) :: shape(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out) :: at
+    type(outcome), intent(inout) :: o
+    type :: strings
+      character(kind=c_char), allocatable :: name(:), text(:)
+    end type
+    character(kind=c_char), allocatable, target :: c_name(:), c_dtype(:), c_units(:)
+    integer(c_size_t), target :: c_shape(15)
+    type(strings), allocatable, target :: texts(:)
+    type(c_attribute), allocatable, target :: c_attributes(:)
+    type(c_declaration) :: declaration
+    type(entry) :: new
+    integer :: i
+
+    at = 0
+    if (o%status /= stillframe_ok) return
+    call set_terminated(c_name, name)
+    call set_terminated(c_dtype, dtype)
+    call set_terminated(c_units, units)
+    declaration%name = address_of(c_name)
+    declaration%dtype = address_of(c_dtype)
+    declaration%units = address_of(c_units)
+    declaration%kind = kind
+    declaration%order = order
+    declaration%rank = size(shape)
+    c_shape(1:size(shape)) = shape
+    declaration%shape = c_loc(c_shape)
+    if (present(attributes)) then
+      allocate (texts(size(attributes)), c_attributes(size(attributes)))
+      do i = 1, size(attributes)
+        call set_terminated(texts(i)%name, attributes(i)%name)
+        c_attributes(i)%name = address_of(texts(i)%name)
+        c_attributes(i)%type = attributes(i)%type
+        c_attributes(i)%integer = attributes(i)%integer
+        c_attributes(i)%real = attributes(i)%real
+        if (allocated(attributes(i)%text)) call set_terminated(texts(i)%text, attributes(i)%text)
+        c_attributes(i)%text = address_of(texts(i)%text)
+      end do
+      declaration%attribute_count = size(attributes)
+      if (size(attributes) > 0) declaration%attributes = c_loc(c_attributes)
+    end if
+    call check(o, c_declare(self%handle, declaration, new%variable))
+    if (o%status /= stillframe_ok) return
+    new%name = trim(name)
+    new%dtype = trim(dtype)
+    new%kind = kind
+    new%shape = shape
+    if (.not. allocated(self%entries)) self%entries = [entry ::]
+    self%entries = [self%entries, new]
+    at = size(self%entries)
+  end subroutine
+
+  ! Tells the region where a tracked variable is, declaring it if it is new.
+  subroutine hand_over(self, name, dtype, where, order, units, attributes, at, o)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name, dtype
+    type(place), intent(in) :: where
+    integer(c_int32_t), intent(in) :: order
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out) :: at
+    type(outcome), intent(inout) :: o
+
+    at = 0
+    call check_place(where, name, o)
+    if (o%status /= stillframe_ok) return
+    at = find(self, name)
+    if (at == 0) then
+      call add(self, name, dtype, tracked, where%shape(1:0), order, units, attributes, at, o)
+    else if (self%entries(at)%dtype /= dtype) then
+      call refuse(o, stillframe_wrong_dtype, "variable '" // trim(name) // "' is of " // self%entries(at)%dtype // &
+        ', and this array of ' // trim(dtype))
+    end if
+    if (o%status == stillframe_ok) call check(o, c_track_at(self%handle, self%entries(at)%variable, &
+      int(where%rank, c_int32_t), where%shape, order, where%address))
+  end subroutine
+
+  ! Hands an array over for one publish.
+  subroutine give(self, name, dtype, where, given, o)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in), optional :: name
+    character(*), intent(in) :: dtype
+    type(place), intent(in) :: where
+    integer, allocatable, intent(inout) :: given(:)
+    type(outcome), intent(inout) :: o
+    integer :: at
+
+    if (.not. present(name)) then
+      call refuse(o, stillframe_bad_argument, 'publish has an array without a name')
+      return
+    end if
+    call hand_over(self, name, dtype, where, int(stillframe_column_major, c_int32_t), at=at, o=o)
+    if (o%status == stillframe_ok) given = [given, at]
+  end subroutine
+
+  ! Publishes, and forgets where the arrays are that were given for this publish only.
+  subroutine finish(self, version, given, published, o)
+    class(stillframe_region), intent(inout) :: self
+    integer(int64), intent(in) :: version
+    integer, intent(in) :: given(:)
+    type(stillframe_published), intent(out), optional :: published
+    type(outcome), intent(inout) :: o
+    type(c_published), target :: c
+    integer :: i
+
+    if (version < 0) call refuse(o, stillframe_bad_argument, 'version ' // decimal(version) // ' is negative')
+    if (o%status == stillframe_ok) call check(o, c_publish(self%handle, version, c_loc(c)))
+    do i = 1, size(given)
+      call check(o, c_track_at(self%handle, self%entries(given(i))%variable, 0_c_int32_t, [0_c_size_t], &
+        int(stillframe_column_major, c_int32_t), c_null_ptr))
+    end do
+    if (present(published) .and. o%status == stillframe_ok) published = stillframe_published(c%version, c%dirty_pages, &
+      c%copied_pages, c%total_pages, c%seconds, c%skipped /= 0)
+  end subroutine
+
+  ! Publishes all variables as this version, which has to be higher than the one before.
+  subroutine publish_int32(self, version, published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int32), intent(in) :: version
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: none(0)
+    type(outcome) :: o
+
+    call finish(self, int(version, int64), none, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of integer(int8), each after its name, which are looked at during this call only.
+  subroutine publish_int8_int32(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int32), intent(in) :: version
+    character(*), intent(in) :: name
+    integer(int8), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    integer(int8), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'int8', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'int8', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'int8', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'int8', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'int8', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'int8', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'int8', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'int8', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of integer(int16), each after its name, which are looked at during this call only.
+  subroutine publish_int16_int32(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int32), intent(in) :: version
+    character(*), intent(in) :: name
+    integer(int16), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    integer(int16), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'int16', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'int16', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'int16', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'int16', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'int16', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'int16', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'int16', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'int16', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of integer(int32), each after its name, which are looked at during this call only.
+  subroutine publish_int32_int32(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int32), intent(in) :: version
+    character(*), intent(in) :: name
+    integer(int32), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    integer(int32), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'int32', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'int32', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'int32', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'int32', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'int32', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'int32', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'int32', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'int32', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of integer(int64), each after its name, which are looked at during this call only.
+  subroutine publish_int64_int32(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int32), intent(in) :: version
+    character(*), intent(in) :: name
+    integer(int64), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    integer(int64), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'int64', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'int64', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'int64', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'int64', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'int64', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'int64', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'int64', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'int64', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of real(real32), each after its name, which are looked at during this call only.
+  subroutine publish_real32_int32(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int32), intent(in) :: version
+    character(*), intent(in) :: name
+    real(real32), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    real(real32), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'float32', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'float32', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'float32', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'float32', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'float32', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'float32', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'float32', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'float32', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of real(real64), each after its name, which are looked at during this call only.
+  subroutine publish_real64_int32(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int32), intent(in) :: version
+    character(*), intent(in) :: name
+    real(real64), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    real(real64), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'float64', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'float64', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'float64', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'float64', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'float64', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'float64', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'float64', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'float64', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of complex(real32), each after its name, which are looked at during this call only.
+  subroutine publish_complex32_int32(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int32), intent(in) :: version
+    character(*), intent(in) :: name
+    complex(real32), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    complex(real32), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'complex64', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'complex64', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'complex64', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'complex64', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'complex64', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'complex64', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'complex64', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'complex64', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of complex(real64), each after its name, which are looked at during this call only.
+  subroutine publish_complex64_int32(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int32), intent(in) :: version
+    character(*), intent(in) :: name
+    complex(real64), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    complex(real64), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'complex128', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'complex128', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'complex128', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'complex128', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'complex128', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'complex128', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'complex128', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'complex128', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of logical(c_bool), each after its name, which are looked at during this call only.
+  subroutine publish_bool_int32(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int32), intent(in) :: version
+    character(*), intent(in) :: name
+    logical(c_bool), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    logical(c_bool), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'bool', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'bool', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'bool', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'bool', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'bool', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'bool', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'bool', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'bool', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of logical, each after its name, which are looked at during this call only.
+  subroutine publish_logical_int32(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int32), intent(in) :: version
+    character(*), intent(in) :: name
+    logical, intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    logical, intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, dtype_of_logical, place_of(array), given, o)
+    if (present(array2)) call give(self, name2, dtype_of_logical, place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, dtype_of_logical, place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, dtype_of_logical, place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, dtype_of_logical, place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, dtype_of_logical, place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, dtype_of_logical, place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, dtype_of_logical, place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of character(*), each after its name, which are looked at during this call only.
+  subroutine publish_text_int32(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int32), intent(in) :: version
+    character(*), intent(in) :: name
+    character(*), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    character(*), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, dtype_of_text(len(array)), place_of(array), given, o)
+    if (present(array2)) call give(self, name2, dtype_of_text(len(array2)), place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, dtype_of_text(len(array3)), place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, dtype_of_text(len(array4)), place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, dtype_of_text(len(array5)), place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, dtype_of_text(len(array6)), place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, dtype_of_text(len(array7)), place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, dtype_of_text(len(array8)), place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Publishes all variables as this version, which has to be higher than the one before.
+  subroutine publish_int64(self, version, published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int64), intent(in) :: version
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: none(0)
+    type(outcome) :: o
+
+    call finish(self, int(version, int64), none, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of integer(int8), each after its name, which are looked at during this call only.
+  subroutine publish_int8_int64(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int64), intent(in) :: version
+    character(*), intent(in) :: name
+    integer(int8), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    integer(int8), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'int8', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'int8', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'int8', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'int8', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'int8', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'int8', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'int8', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'int8', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of integer(int16), each after its name, which are looked at during this call only.
+  subroutine publish_int16_int64(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int64), intent(in) :: version
+    character(*), intent(in) :: name
+    integer(int16), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    integer(int16), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'int16', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'int16', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'int16', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'int16', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'int16', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'int16', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'int16', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'int16', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of integer(int32), each after its name, which are looked at during this call only.
+  subroutine publish_int32_int64(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int64), intent(in) :: version
+    character(*), intent(in) :: name
+    integer(int32), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    integer(int32), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'int32', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'int32', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'int32', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'int32', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'int32', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'int32', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'int32', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'int32', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of integer(int64), each after its name, which are looked at during this call only.
+  subroutine publish_int64_int64(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int64), intent(in) :: version
+    character(*), intent(in) :: name
+    integer(int64), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    integer(int64), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'int64', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'int64', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'int64', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'int64', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'int64', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'int64', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'int64', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'int64', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of real(real32), each after its name, which are looked at during this call only.
+  subroutine publish_real32_int64(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int64), intent(in) :: version
+    character(*), intent(in) :: name
+    real(real32), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    real(real32), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'float32', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'float32', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'float32', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'float32', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'float32', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'float32', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'float32', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'float32', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of real(real64), each after its name, which are looked at during this call only.
+  subroutine publish_real64_int64(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int64), intent(in) :: version
+    character(*), intent(in) :: name
+    real(real64), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    real(real64), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'float64', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'float64', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'float64', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'float64', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'float64', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'float64', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'float64', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'float64', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of complex(real32), each after its name, which are looked at during this call only.
+  subroutine publish_complex32_int64(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int64), intent(in) :: version
+    character(*), intent(in) :: name
+    complex(real32), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    complex(real32), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'complex64', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'complex64', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'complex64', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'complex64', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'complex64', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'complex64', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'complex64', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'complex64', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of complex(real64), each after its name, which are looked at during this call only.
+  subroutine publish_complex64_int64(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int64), intent(in) :: version
+    character(*), intent(in) :: name
+    complex(real64), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    complex(real64), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'complex128', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'complex128', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'complex128', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'complex128', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'complex128', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'complex128', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'complex128', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'complex128', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of logical(c_bool), each after its name, which are looked at during this call only.
+  subroutine publish_bool_int64(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int64), intent(in) :: version
+    character(*), intent(in) :: name
+    logical(c_bool), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    logical(c_bool), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, 'bool', place_of(array), given, o)
+    if (present(array2)) call give(self, name2, 'bool', place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, 'bool', place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, 'bool', place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, 'bool', place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, 'bool', place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, 'bool', place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, 'bool', place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of logical, each after its name, which are looked at during this call only.
+  subroutine publish_logical_int64(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int64), intent(in) :: version
+    character(*), intent(in) :: name
+    logical, intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    logical, intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, dtype_of_logical, place_of(array), given, o)
+    if (present(array2)) call give(self, name2, dtype_of_logical, place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, dtype_of_logical, place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, dtype_of_logical, place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, dtype_of_logical, place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, dtype_of_logical, place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, dtype_of_logical, place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, dtype_of_logical, place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same with arrays of character(*), each after its name, which are looked at during this call only.
+  subroutine publish_text_int64(self, version, name, array, &
+      name2, array2, &
+      name3, array3, &
+      name4, array4, &
+      name5, array5, &
+      name6, array6, &
+      name7, array7, &
+      name8, array8, &
+      published, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int64), intent(in) :: version
+    character(*), intent(in) :: name
+    character(*), intent(in), target :: array(..)
+    character(*), intent(in), optional :: name2, name3, name4, name5, name6, name7, name8
+    character(*), intent(in), target, optional :: &
+      array2(..), array3(..), array4(..), array5(..), array6(..), array7(..), array8(..)
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer, allocatable :: given(:)
+    type(outcome) :: o
+
+    given = [integer ::]
+    call give(self, name, dtype_of_text(len(array)), place_of(array), given, o)
+    if (present(array2)) call give(self, name2, dtype_of_text(len(array2)), place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, dtype_of_text(len(array3)), place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, dtype_of_text(len(array4)), place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, dtype_of_text(len(array5)), place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, dtype_of_text(len(array6)), place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, dtype_of_text(len(array7)), place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, dtype_of_text(len(array8)), place_of(array8), given, o)
+    call finish(self, int(version, int64), given, published, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Says where an array is; every publish from now on looks there.
+  subroutine track_int8(self, name, array, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int8), pointer, intent(in) :: array(..)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call hand_over(self, name, 'int8', target_int8(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      at, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Says where an array is; every publish from now on looks there.
+  subroutine track_int16(self, name, array, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int16), pointer, intent(in) :: array(..)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call hand_over(self, name, 'int16', target_int16(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      at, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Says where an array is; every publish from now on looks there.
+  subroutine track_int32(self, name, array, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(in) :: array(..)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call hand_over(self, name, 'int32', target_int32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      at, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Says where an array is; every publish from now on looks there.
+  subroutine track_int64(self, name, array, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(in) :: array(..)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call hand_over(self, name, 'int64', target_int64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      at, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Says where an array is; every publish from now on looks there.
+  subroutine track_real32(self, name, array, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(in) :: array(..)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call hand_over(self, name, 'float32', target_real32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      at, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Says where an array is; every publish from now on looks there.
+  subroutine track_real64(self, name, array, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(in) :: array(..)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call hand_over(self, name, 'float64', target_real64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      at, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Says where an array is; every publish from now on looks there.
+  subroutine track_complex32(self, name, array, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(in) :: array(..)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call hand_over(self, name, 'complex64', target_complex32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      at, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Says where an array is; every publish from now on looks there.
+  subroutine track_complex64(self, name, array, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(in) :: array(..)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call hand_over(self, name, 'complex128', target_complex64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      at, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Says where an array is; every publish from now on looks there.
+  subroutine track_bool(self, name, array, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical(c_bool), pointer, intent(in) :: array(..)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call hand_over(self, name, 'bool', target_bool(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      at, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Says where an array is; every publish from now on looks there.
+  subroutine track_logical(self, name, array, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical, pointer, intent(in) :: array(..)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call hand_over(self, name, dtype_of_logical, target_logical(array), int(stillframe_column_major, c_int32_t), units,&
+        & attributes, &
+      at, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Says where an array is; every publish from now on looks there.
+  subroutine track_text(self, name, array, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    character(*), pointer, intent(in) :: array(..)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call hand_over(self, name, dtype_of_text(len(array)), target_text(array), int(stillframe_column_major, c_int32_t), units,&
+        & attributes, &
+      at, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Says that an array is gone, or will be; versions from now on keep its content as of the last publish.
+  subroutine region_untrack(self, name, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call find_known(self, name, at, o)
+    if (o%status == stillframe_ok) call check(o, c_track_at(self%handle, self%entries(at)%variable, 0_c_int32_t, &
+      [0_c_size_t], int(stillframe_column_major, c_int32_t), c_null_ptr))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  subroutine region_remove(self, name, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call check(o, c_remove(self%handle, terminated(name)))
+    at = find(self, name)
+    if (o%status == stillframe_ok .and. at > 0) self%entries = [self%entries(:at - 1), self%entries(at + 1:)]
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Declares bytes of a variable dirty that were written behind the processor's back, as by a network card or a GPU.
+  subroutine region_mark_dirty(self, name, offset, bytes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int64), intent(in) :: offset, bytes
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call find_known(self, name, at, o)
+    if (o%status == stillframe_ok) call check(o, c_mark_dirty(self%handle, self%entries(at)%variable, &
+      int(offset, c_size_t), int(bytes, c_size_t)))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Checks that a shape is one, and fits the rank of a pointer and the lower bounds asked for.
+  subroutine check_shape(name, shape, rank, lower, extents, o)
+    character(*), intent(in) :: name
+    integer(int64), intent(in), optional :: shape(:)
+    integer, intent(in) :: rank
+    integer, intent(in), optional :: lower(:)
+    integer(c_size_t), allocatable, intent(out) :: extents(:)
+    type(outcome), intent(inout) :: o
+
+    extents = [integer(c_size_t) ::]
+    if (present(shape)) extents = int(shape, c_size_t)
+    if (any(extents < 0)) call refuse(o, stillframe_wrong_shape, "variable '" // trim(name) // "': the shape " // &
+      shape_text(extents) // ' has a negative extent')
+    if (size(extents) /= rank) call refuse(o, stillframe_wrong_shape, "variable '" // trim(name) // "': the shape " // &
+      shape_text(extents) // ' does not fit a pointer of rank ' // decimal(int(rank, int64)))
+    call check_lower(name, rank, lower, o)
+  end subroutine
+
+  subroutine check_lower(name, rank, lower, o)
+    character(*), intent(in) :: name
+    integer, intent(in) :: rank
+    integer, intent(in), optional :: lower(:)
+    type(outcome), intent(inout) :: o
+
+    if (.not. present(lower)) return
+    if (size(lower) /= rank) call refuse(o, stillframe_wrong_shape, "variable '" // trim(name) // "': " // &
+      decimal(size(lower, kind=int64)) // ' lower bounds for a pointer of rank ' // decimal(int(rank, int64)))
+  end subroutine
+
+  ! Memory of a managed variable. None on an error.
+  subroutine furnish(self, name, dtype, extents, order, units, attributes, address, o)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name, dtype
+    integer(c_size_t), intent(in) :: extents(:)
+    integer(c_int32_t), intent(in) :: order
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    type(c_ptr), intent(out) :: address
+    type(outcome), intent(inout) :: o
+    integer(c_size_t) :: bytes
+    integer :: at
+
+    address = c_null_ptr
+    call add(self, name, dtype, managed, extents, order, units, attributes, at, o)
+    if (o%status == stillframe_ok) call check(o, c_data(self%handle, self%entries(at)%variable, address, bytes))
+    call settle(address, extents, o)
+  end subroutine
+
+  pure function same_shape(left, right) result(same)
+    integer(c_size_t), intent(in) :: left(:), right(:)
+    logical :: same
+
+    same = size(left) == size(right)
+    if (same) same = all(left == right)
+  end function
+
+  ! Memory for the next version of a loaned variable, declared if it is new and resized if its shape is.
+  subroutine lend(self, name, dtype, extents, loan, order, units, attributes, address, o)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name, dtype
+    integer(c_size_t), intent(in) :: extents(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer(c_int32_t), intent(in) :: order
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    type(c_ptr), intent(out) :: address
+    type(outcome), intent(inout) :: o
+    integer(c_size_t) :: bytes
+    type(c_ptr) :: handle
+    integer :: at
+
+    address = c_null_ptr
+    if (o%status /= stillframe_ok) return
+    at = find(self, name)
+    if (at == 0) then
+      call add(self, name, dtype, loaned, extents, order, units, attributes, at, o)
+    else if (self%entries(at)%dtype /= dtype) then
+      call refuse(o, stillframe_wrong_dtype, "variable '" // trim(name) // "' is of " // self%entries(at)%dtype // &
+        ', and this pointer of ' // trim(dtype))
+    else if (self%entries(at)%kind == loaned .and. .not. same_shape(self%entries(at)%shape, extents)) then
+      call check(o, c_resize(self%handle, self%entries(at)%variable, size(extents, kind=c_int32_t), extents, handle))
+      if (o%status == stillframe_ok) self%entries(at)%shape = extents
+    end if
+    if (o%status == stillframe_ok) call check(o, c_loan_begin(self%handle, self%entries(at)%variable, handle, address, bytes))
+    if (o%status == stillframe_ok) loan%handle = handle
+    call settle(address, extents, o)
+  end subroutine
+
+  ! Memory of a managed variable of another shape.
+  subroutine reshape_managed(self, name, dtype, extents, address, o)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name, dtype
+    integer(c_size_t), intent(in) :: extents(:)
+    type(c_ptr), intent(out) :: address
+    type(outcome), intent(inout) :: o
+    integer :: at
+
+    address = c_null_ptr
+    call find_known(self, name, at, o)
+    if (o%status /= stillframe_ok) return
+    if (self%entries(at)%dtype /= dtype .and. dtype /= '') call refuse(o, stillframe_wrong_dtype, &
+      "variable '" // trim(name) // "' is of " // self%entries(at)%dtype // ', and this pointer of ' // trim(dtype))
+    if (self%entries(at)%kind /= managed) call refuse(o, stillframe_wrong_kind, &
+      "variable '" // trim(name) // "' is not managed, and resize is for managed variables")
+    if (o%status == stillframe_ok) call check(o, c_resize(self%handle, self%entries(at)%variable, &
+      size(extents, kind=c_int32_t), extents, address))
+    call settle(address, extents, o)
+  end subroutine
+
+  ! An address to aim at: none after an error, some even for arrays without elements.
+  subroutine settle(address, extents, o)
+    type(c_ptr), intent(inout) :: address
+    integer(c_size_t), intent(in) :: extents(:)
+    type(outcome), intent(in) :: o
+
+    if (o%status /= stillframe_ok) then
+      address = c_null_ptr
+    else if (any(extents == 0)) then
+      address = c_loc(nothing)
+    end if
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_int8_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int8), pointer, intent(out) :: array(..)
+    integer(int32), intent(in), optional :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, widened(shape), rank(array), lower, extents, o)
+    call furnish(self, name, 'int8', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_int8(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_int8_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int8), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'int8', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_int8(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_int8_int32(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int8), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'int8', extents, address, o)
+    call aim_int8(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_int16_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int16), pointer, intent(out) :: array(..)
+    integer(int32), intent(in), optional :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, widened(shape), rank(array), lower, extents, o)
+    call furnish(self, name, 'int16', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_int16(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_int16_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int16), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'int16', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_int16(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_int16_int32(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int16), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'int16', extents, address, o)
+    call aim_int16(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_int32_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(out) :: array(..)
+    integer(int32), intent(in), optional :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, widened(shape), rank(array), lower, extents, o)
+    call furnish(self, name, 'int32', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_int32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_int32_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'int32', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_int32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_int32_int32(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'int32', extents, address, o)
+    call aim_int32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_int64_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(out) :: array(..)
+    integer(int32), intent(in), optional :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, widened(shape), rank(array), lower, extents, o)
+    call furnish(self, name, 'int64', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_int64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_int64_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'int64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_int64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_int64_int32(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'int64', extents, address, o)
+    call aim_int64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_real32_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(out) :: array(..)
+    integer(int32), intent(in), optional :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, widened(shape), rank(array), lower, extents, o)
+    call furnish(self, name, 'float32', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_real32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_real32_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'float32', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_real32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_real32_int32(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'float32', extents, address, o)
+    call aim_real32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_real64_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(out) :: array(..)
+    integer(int32), intent(in), optional :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, widened(shape), rank(array), lower, extents, o)
+    call furnish(self, name, 'float64', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_real64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_real64_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'float64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_real64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_real64_int32(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'float64', extents, address, o)
+    call aim_real64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_complex32_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(out) :: array(..)
+    integer(int32), intent(in), optional :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, widened(shape), rank(array), lower, extents, o)
+    call furnish(self, name, 'complex64', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_complex32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_complex32_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'complex64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_complex32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_complex32_int32(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'complex64', extents, address, o)
+    call aim_complex32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_complex64_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(out) :: array(..)
+    integer(int32), intent(in), optional :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, widened(shape), rank(array), lower, extents, o)
+    call furnish(self, name, 'complex128', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_complex64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_complex64_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'complex128', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_complex64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_complex64_int32(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'complex128', extents, address, o)
+    call aim_complex64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_bool_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical(c_bool), pointer, intent(out) :: array(..)
+    integer(int32), intent(in), optional :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, widened(shape), rank(array), lower, extents, o)
+    call furnish(self, name, 'bool', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_bool(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_bool_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical(c_bool), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'bool', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_bool(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_bool_int32(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical(c_bool), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'bool', extents, address, o)
+    call aim_bool(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_logical_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical, pointer, intent(out) :: array(..)
+    integer(int32), intent(in), optional :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, widened(shape), rank(array), lower, extents, o)
+    call furnish(self, name, dtype_of_logical, extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_logical(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_logical_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical, pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, dtype_of_logical, extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_logical(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_logical_int32(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical, pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, dtype_of_logical, extents, address, o)
+    call aim_logical(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! For types that have no procedure of their own: track, array, loan and resize with an address and a dtype. The dtype is
+  ! "uint8" to "uint64", "bytesN", or a record as JSON: {"fields":[{"name":"rho","dtype":"float64","offset":0}],"bytes":8}.
+  subroutine track_address_int32(self, name, address, dtype, shape, row_major, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name, dtype
+    type(c_ptr), intent(in) :: address
+    integer(int32), intent(in) :: shape(:)
+    logical, intent(in), optional :: row_major
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(place) :: where
+    type(outcome) :: o
+    integer :: at
+
+    call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
+    where%address = address
+    where%rank = size(extents)
+    if (where%rank <= size(where%shape)) where%shape(1:where%rank) = extents
+    call hand_over(self, name, dtype, where, order_of(row_major), units, attributes, at, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  subroutine array_address_int32(self, name, address, dtype, shape, row_major, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name, dtype
+    type(c_ptr), intent(out) :: address
+    integer(int32), intent(in) :: shape(:)
+    logical, intent(in), optional :: row_major
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
+    call furnish(self, name, dtype, extents, order_of(row_major), units, attributes, address, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  subroutine loan_address_int32(self, name, address, dtype, shape, loan, row_major, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name, dtype
+    type(c_ptr), intent(out) :: address
+    integer(int32), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    logical, intent(in), optional :: row_major
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
+    call lend(self, name, dtype, extents, loan, order_of(row_major), units, attributes, address, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  subroutine resize_address_int32(self, name, address, shape, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    type(c_ptr), intent(out) :: address
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
+    call reshape_managed(self, name, '', extents, address, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_int8_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int8), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, shape, rank(array), lower, extents, o)
+    call furnish(self, name, 'int8', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_int8(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_int8_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int8), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'int8', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_int8(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_int8_int64(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int8), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'int8', extents, address, o)
+    call aim_int8(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_int16_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int16), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, shape, rank(array), lower, extents, o)
+    call furnish(self, name, 'int16', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_int16(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_int16_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int16), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'int16', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_int16(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_int16_int64(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int16), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'int16', extents, address, o)
+    call aim_int16(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_int32_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, shape, rank(array), lower, extents, o)
+    call furnish(self, name, 'int32', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_int32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_int32_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'int32', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_int32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_int32_int64(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'int32', extents, address, o)
+    call aim_int32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_int64_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, shape, rank(array), lower, extents, o)
+    call furnish(self, name, 'int64', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_int64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_int64_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'int64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_int64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_int64_int64(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'int64', extents, address, o)
+    call aim_int64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_real32_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, shape, rank(array), lower, extents, o)
+    call furnish(self, name, 'float32', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_real32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_real32_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'float32', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_real32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_real32_int64(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'float32', extents, address, o)
+    call aim_real32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_real64_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, shape, rank(array), lower, extents, o)
+    call furnish(self, name, 'float64', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_real64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_real64_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'float64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_real64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_real64_int64(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'float64', extents, address, o)
+    call aim_real64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_complex32_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, shape, rank(array), lower, extents, o)
+    call furnish(self, name, 'complex64', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_complex32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_complex32_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'complex64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_complex32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_complex32_int64(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'complex64', extents, address, o)
+    call aim_complex32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_complex64_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, shape, rank(array), lower, extents, o)
+    call furnish(self, name, 'complex128', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_complex64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_complex64_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'complex128', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_complex64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_complex64_int64(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'complex128', extents, address, o)
+    call aim_complex64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_bool_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical(c_bool), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, shape, rank(array), lower, extents, o)
+    call furnish(self, name, 'bool', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_bool(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_bool_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical(c_bool), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, 'bool', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_bool(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_bool_int64(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical(c_bool), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'bool', extents, address, o)
+    call aim_bool(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
+  subroutine array_logical_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical, pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, shape, rank(array), lower, extents, o)
+    call furnish(self, name, dtype_of_logical, extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_logical(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
+  subroutine loan_logical_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical, pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    integer, intent(in), optional :: lower(:)
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call lend(self, name, dtype_of_logical, extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call aim_logical(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  subroutine resize_logical_int64(self, name, array, shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical, pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, dtype_of_logical, extents, address, o)
+    call aim_logical(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! For types that have no procedure of their own: track, array, loan and resize with an address and a dtype. The dtype is
+  ! "uint8" to "uint64", "bytesN", or a record as JSON: {"fields":[{"name":"rho","dtype":"float64","offset":0}],"bytes":8}.
+  subroutine track_address_int64(self, name, address, dtype, shape, row_major, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name, dtype
+    type(c_ptr), intent(in) :: address
+    integer(int64), intent(in) :: shape(:)
+    logical, intent(in), optional :: row_major
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(place) :: where
+    type(outcome) :: o
+    integer :: at
+
+    call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
+    where%address = address
+    where%rank = size(extents)
+    if (where%rank <= size(where%shape)) where%shape(1:where%rank) = extents
+    call hand_over(self, name, dtype, where, order_of(row_major), units, attributes, at, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  subroutine array_address_int64(self, name, address, dtype, shape, row_major, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name, dtype
+    type(c_ptr), intent(out) :: address
+    integer(int64), intent(in) :: shape(:)
+    logical, intent(in), optional :: row_major
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
+    call furnish(self, name, dtype, extents, order_of(row_major), units, attributes, address, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  subroutine loan_address_int64(self, name, address, dtype, shape, loan, row_major, units, attributes, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name, dtype
+    type(c_ptr), intent(out) :: address
+    integer(int64), intent(in) :: shape(:)
+    type(stillframe_loan), intent(inout) :: loan
+    logical, intent(in), optional :: row_major
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
+    call lend(self, name, dtype, extents, loan, order_of(row_major), units, attributes, address, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  subroutine resize_address_int64(self, name, address, shape, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    type(c_ptr), intent(out) :: address
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
+    call reshape_managed(self, name, '', extents, address, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! A shape in 64 bits; absent, which is not allocated, for scalars.
+  pure function widened(shape) result(wide)
+    integer(int32), intent(in), optional :: shape(:)
+    integer(int64), allocatable :: wide(:)
+
+    wide = [integer(int64) ::]
+    if (present(shape)) wide = int(shape, int64)
+  end function
+
+  ! The next publish shows what was written. Ends the loan either way.
+  subroutine loan_submit(self, stat, errmsg)
+    class(stillframe_loan), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check(o, c_loan_submit(self%handle))
+    self%handle = c_null_ptr
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Gives the memory back. Ends the loan either way.
+  subroutine loan_discard(self, stat, errmsg)
+    class(stillframe_loan), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check(o, c_loan_discard(self%handle))
+    self%handle = c_null_ptr
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! An attribute of the next version, and of that one only.
+  subroutine set_logical(self, name, value, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical, intent(in) :: value
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check(o, c_set_bool(self%handle, terminated(name), logical(value, c_bool)))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  function attribute_of_logical(name, value) result(attribute)
+    character(*), intent(in) :: name
+    logical, intent(in) :: value
+    type(stillframe_attribute) :: attribute
+
+    attribute%name = trim(name)
+    attribute%type = stillframe_bool
+    attribute%integer = merge(1_int64, 0_int64, value)
+  end function
+
+  ! An attribute of the next version, and of that one only.
+  subroutine set_int32(self, name, value, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int32), intent(in) :: value
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check(o, c_set_int(self%handle, terminated(name), int(value, c_int64_t)))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  function attribute_of_int32(name, value) result(attribute)
+    character(*), intent(in) :: name
+    integer(int32), intent(in) :: value
+    type(stillframe_attribute) :: attribute
+
+    attribute%name = trim(name)
+    attribute%type = stillframe_int
+    attribute%integer = int(value, int64)
+  end function
+
+  ! An attribute of the next version, and of that one only.
+  subroutine set_int64(self, name, value, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int64), intent(in) :: value
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check(o, c_set_int(self%handle, terminated(name), value))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  function attribute_of_int64(name, value) result(attribute)
+    character(*), intent(in) :: name
+    integer(int64), intent(in) :: value
+    type(stillframe_attribute) :: attribute
+
+    attribute%name = trim(name)
+    attribute%type = stillframe_int
+    attribute%integer = int(value, int64)
+  end function
+
+  ! An attribute of the next version, and of that one only.
+  subroutine set_real32(self, name, value, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real32), intent(in) :: value
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check(o, c_set_float(self%handle, terminated(name), real(value, c_double)))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  function attribute_of_real32(name, value) result(attribute)
+    character(*), intent(in) :: name
+    real(real32), intent(in) :: value
+    type(stillframe_attribute) :: attribute
+
+    attribute%name = trim(name)
+    attribute%type = stillframe_float
+    attribute%real = real(value, real64)
+  end function
+
+  ! An attribute of the next version, and of that one only.
+  subroutine set_real64(self, name, value, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real64), intent(in) :: value
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check(o, c_set_float(self%handle, terminated(name), value))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  function attribute_of_real64(name, value) result(attribute)
+    character(*), intent(in) :: name
+    real(real64), intent(in) :: value
+    type(stillframe_attribute) :: attribute
+
+    attribute%name = trim(name)
+    attribute%type = stillframe_float
+    attribute%real = real(value, real64)
+  end function
+
+  ! An attribute of the next version, and of that one only.
+  subroutine set_text(self, name, value, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    character(*), intent(in) :: value
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check(o, c_set_text(self%handle, terminated(name), terminated(value)))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  function attribute_of_text(name, value) result(attribute)
+    character(*), intent(in) :: name
+    character(*), intent(in) :: value
+    type(stillframe_attribute) :: attribute
+
+    attribute%name = trim(name)
+    attribute%type = stillframe_text
+    attribute%text = trim(value)
+  end function
+
+  ! ---- observers ----------------------------------------------------------------------------------------------------
+
+  ! Opens a region, waiting up to wait_ms for it to appear.
+  subroutine observer_open(self, name, dir, wait_ms, stat, errmsg)
+    class(stillframe_observer), intent(inout) :: self
+    character(*), intent(in) :: name
+    character(*), intent(in), optional :: dir
+    integer, intent(in), optional :: wait_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_dir(:)
+    type(c_observer_options) :: options
+    type(outcome) :: o
+
+    call set_terminated(c_dir, dir)
+    options%dir = address_of(c_dir)
+    if (present(wait_ms)) options%wait_ms = wait_ms
+    if (c_associated(self%handle)) call refuse(o, stillframe_bad_argument, &
+      "'" // trim(name) // "': this variable is open already: close it first, or use another variable")
+    if (o%status == stillframe_ok) call check(o, c_open(terminated(name), &
+      options, self%handle))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Closes it; snapshots stay until they are released.
+  subroutine observer_close(self, stat, errmsg)
+    class(stillframe_observer), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check(o, c_observer_close(self%handle))
+    if (o%status == stillframe_ok) self%handle = c_null_ptr
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Opens a group: all ranks of a parallel program, waiting up to wait_ms for it to appear.
+  subroutine group_open(self, name, dir, wait_ms, stat, errmsg)
+    class(stillframe_group), intent(inout) :: self
+    character(*), intent(in) :: name
+    character(*), intent(in), optional :: dir
+    integer, intent(in), optional :: wait_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_dir(:)
+    type(c_observer_options) :: options
+    type(outcome) :: o
+
+    call set_terminated(c_dir, dir)
+    options%dir = address_of(c_dir)
+    if (present(wait_ms)) options%wait_ms = wait_ms
+    if (c_associated(self%handle)) call refuse(o, stillframe_bad_argument, &
+      "'" // trim(name) // "': this variable is open already: close it first, or use another variable")
+    if (o%status == stillframe_ok) call check(o, c_group_open(terminated(name), &
+      options, self%handle))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Closes it; snapshots stay until they are released.
+  subroutine group_close(self, stat, errmsg)
+    class(stillframe_group), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check(o, c_group_close(self%handle))
+    if (o%status == stillframe_ok) self%handle = c_null_ptr
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  function observer_producer_alive(self, stat, errmsg) result(alive)
+    class(stillframe_observer), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    logical :: alive
+    logical(c_bool) :: c_alive
+    type(outcome) :: o
+
+    c_alive = .false.
+    call check(o, c_producer_alive(self%handle, c_alive))
+    alive = c_alive
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! All versions there are, the oldest first.
+  subroutine observer_versions(self, versions, stat, errmsg)
+    class(stillframe_observer), intent(in) :: self
+    type(stillframe_version_info), allocatable, intent(out) :: versions(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_version_info), allocatable, target :: c(:)
+    integer(c_size_t) :: count
+    integer :: i
+    type(outcome) :: o
+
+    allocate (c(64))
+    count = 0
+    call check(o, c_versions(self%handle, c_loc(c), size(c, kind=c_size_t), count))
+    if (o%status /= stillframe_ok) count = 0
+    allocate (versions(min(count, size(c, kind=c_size_t))))
+    do i = 1, size(versions)
+      versions(i) = stillframe_version_info(c(i)%version, c(i)%published_ns, c(i)%dirty_pages, c(i)%total_pages, &
+        c(i)%retiring /= 0)
+    end do
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The following let go of what the snapshot held, and then hold another version in it.
+
+  subroutine observer_newest(self, snapshot, stat, errmsg)
+    class(stillframe_observer), intent(in) :: self
+    type(stillframe_snapshot), intent(inout) :: snapshot
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call let_go(snapshot)
+    call check(o, c_newest(self%handle, snapshot%handle))
+    call take(snapshot, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  subroutine observer_version_int32(self, version, snapshot, stat, errmsg)
+    class(stillframe_observer), intent(in) :: self
+    integer(int32), intent(in) :: version
+    type(stillframe_snapshot), intent(inout) :: snapshot
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call let_go(snapshot)
+    call check(o, c_version(self%handle, int(version, c_int64_t), snapshot%handle))
+    call take(snapshot, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  subroutine observer_version_int64(self, version, snapshot, stat, errmsg)
+    class(stillframe_observer), intent(in) :: self
+    integer(int64), intent(in) :: version
+    type(stillframe_snapshot), intent(inout) :: snapshot
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call let_go(snapshot)
+    call check(o, c_version(self%handle, int(version, c_int64_t), snapshot%handle))
+    call take(snapshot, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The oldest version there is after the one that the snapshot holds or held last, or after `after`; waits for it, at most
+  ! for timeout_ms. An empty snapshot takes any.
+  subroutine observer_next_after(self, snapshot, timeout_ms, after, stat, errmsg)
+    class(stillframe_observer), intent(in) :: self
+    type(stillframe_snapshot), intent(inout) :: snapshot
+    integer, intent(in), optional :: timeout_ms
+    integer(int64), intent(in), optional :: after
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(int64) :: base
+    type(outcome) :: o
+
+    base = snapshot%last
+    if (present(after)) base = after
+    call let_go(snapshot)
+    call check(o, c_next_after(self%handle, base, timeout_of(timeout_ms), snapshot%handle))
+    call take(snapshot, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The newest version there is after the one that the snapshot holds or held last, or after `after`; waits for it, at most
+  ! for timeout_ms. An empty snapshot takes any.
+  subroutine observer_newest_after(self, snapshot, timeout_ms, after, stat, errmsg)
+    class(stillframe_observer), intent(in) :: self
+    type(stillframe_snapshot), intent(inout) :: snapshot
+    integer, intent(in), optional :: timeout_ms
+    integer(int64), intent(in), optional :: after
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(int64) :: base
+    type(outcome) :: o
+
+    base = snapshot%last
+    if (present(after)) base = after
+    call let_go(snapshot)
+    call check(o, c_newest_after(self%handle, base, timeout_of(timeout_ms), snapshot%handle))
+    call take(snapshot, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Waits for a version after this one, and says which is the newest; holds none.
+  subroutine observer_wait_newer(self, after, version, timeout_ms, stat, errmsg)
+    class(stillframe_observer), intent(in) :: self
+    integer(int64), intent(in) :: after
+    integer(int64), intent(out) :: version
+    integer, intent(in), optional :: timeout_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    version = -1
+    call check(o, c_wait_newer(self%handle, after, timeout_of(timeout_ms), version))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! For ever unless said.
+  pure function timeout_of(timeout_ms) result(timeout)
+    integer, intent(in), optional :: timeout_ms
+    integer(c_int64_t) :: timeout
+
+    timeout = -1
+    if (present(timeout_ms)) timeout = timeout_ms
+  end function
+
+  ! ---- snapshots ----------------------------------------------------------------------------------------------------
+
+  subroutine let_go(snapshot)
+    type(stillframe_snapshot), intent(inout) :: snapshot
+    integer(c_int32_t) :: status
+
+    if (c_associated(snapshot%handle)) status = c_release(snapshot%handle)
+    snapshot%handle = c_null_ptr
+  end subroutine
+
+  ! Notes which version a new hold is on.
+  subroutine take(snapshot, o)
+    type(stillframe_snapshot), intent(inout) :: snapshot
+    type(outcome), intent(inout) :: o
+    type(c_snapshot_info) :: info
+
+    if (o%status == stillframe_ok) call check(o, c_describe(snapshot%handle, info))
+    if (o%status == stillframe_ok) then
+      snapshot%last = info%version
+    else
+      snapshot%handle = c_null_ptr
+    end if
+  end subroutine
+
+  ! Moves a hold from one variable to another, which lets go of its own.
+  subroutine stillframe_move(from, to)
+    type(stillframe_snapshot), intent(inout) :: from, to
+
+    call let_go(to)
+    to%handle = from%handle
+    to%last = from%last
+    from%handle = c_null_ptr
+  end subroutine
+
+  ! Ends the hold. An empty snapshot stays empty.
+  subroutine snapshot_release(self, stat, errmsg)
+    class(stillframe_snapshot), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check(o, c_release(self%handle))
+    self%handle = c_null_ptr
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The number of the version, or -1 of an empty snapshot.
+  pure function snapshot_version(self) result(version)
+    class(stillframe_snapshot), intent(in) :: self
+    integer(int64) :: version
+
+    version = merge(self%last, -1_int64, c_associated(self%handle))
+  end function
+
+  ! When it was published: nanoseconds since 1970.
+  function snapshot_published_ns(self, stat, errmsg) result(time)
+    class(stillframe_snapshot), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(int64) :: time
+    type(c_snapshot_info) :: info
+    type(outcome) :: o
+
+    call check(o, c_describe(self%handle, info))
+    time = merge(info%published_ns, -1_int64, o%status == stillframe_ok)
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! The name of its region.
+  function snapshot_region(self, stat, errmsg) result(name)
+    class(stillframe_snapshot), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(:), allocatable :: name
+    type(c_snapshot_info) :: info
+    type(outcome) :: o
+
+    call check(o, c_describe(self%handle, info))
+    name = ''
+    if (o%status == stillframe_ok) name = text_at(info%region)
+    call conclude(o, stat, errmsg)
+  end function
+
+  subroutine translate(c, variable)
+    type(c_variable), intent(in) :: c
+    type(stillframe_variable), intent(out) :: variable
+
+    variable%name = text_at(c%name)
+    variable%dtype = text_at(c%dtype)
+    variable%units = text_at(c%units)
+    variable%order = int(c%order)
+    variable%shape = int(c%shape(1:c%rank), int64)
+    variable%strides = int(c%strides(1:c%rank), int64)
+    variable%bytes = int(c%bytes, int64)
+    variable%item_bytes = int(c%item_bytes, int64)
+  end subroutine
+
+  ! All variables.
+  subroutine snapshot_variables(self, variables, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    type(stillframe_variable), allocatable, intent(out) :: variables(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_snapshot_info) :: info
+    type(c_variable) :: c
+    type(outcome) :: o
+    integer :: i
+
+    call check(o, c_describe(self%handle, info))
+    allocate (variables(merge(info%variable_count, 0_c_size_t, o%status == stillframe_ok)))
+    do i = 1, size(variables)
+      call check(o, c_variable_at(self%handle, int(i - 1, c_size_t), c))
+      if (o%status == stillframe_ok) call translate(c, variables(i))
+    end do
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! One of them.
+  subroutine snapshot_variable(self, name, variable, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    type(stillframe_variable), intent(out) :: variable
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_variable) :: c
+    type(outcome) :: o
+
+    call check(o, c_variable_named(self%handle, terminated(name), c))
+    if (o%status == stillframe_ok) call translate(c, variable)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The attributes of the version, or of a variable.
+  subroutine snapshot_attributes(self, attributes, variable, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    type(stillframe_attribute), allocatable, intent(out) :: attributes(:)
+    character(*), intent(in), optional :: variable
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_name(:)
+    type(c_snapshot_info) :: info
+    type(c_variable) :: c_of
+    type(c_attribute) :: c
+    integer(c_size_t) :: count
+    type(outcome) :: o
+    integer :: i
+
+    call set_terminated(c_name, variable)
+    count = 0
+    if (present(variable)) then
+      call check(o, c_variable_named(self%handle, c_name, c_of))
+      if (o%status == stillframe_ok) count = c_of%attribute_count
+    else
+      call check(o, c_describe(self%handle, info))
+      if (o%status == stillframe_ok) count = info%attribute_count
+    end if
+    allocate (attributes(count))
+    do i = 1, size(attributes)
+      call check(o, c_attribute_at(self%handle, address_of(c_name), int(i - 1, c_size_t), c))
+      if (o%status /= stillframe_ok) exit
+      attributes(i)%name = text_at(c%name)
+      attributes(i)%type = int(c%type)
+      attributes(i)%integer = c%integer
+      attributes(i)%real = c%real
+      if (c%type == stillframe_text) attributes(i)%text = text_at(c%text)
+    end do
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! An attribute that has to be of one of two types.
+  subroutine fetch(self, name, variable, wanted, also, c, o)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    character(*), intent(in), optional :: variable
+    integer, intent(in) :: wanted, also
+    type(c_attribute), intent(out) :: c
+    type(outcome), intent(inout) :: o
+    character(kind=c_char), allocatable, target :: c_of(:)
+    character(*), parameter :: types(0:3) = [character(9) :: 'logical', 'integer', 'real', 'character']
+
+    call set_terminated(c_of, variable)
+    call check(o, c_attribute_named(self%handle, address_of(c_of), terminated(name), c))
+    if (o%status /= stillframe_ok) return
+    if (c%type /= wanted .and. c%type /= also) call refuse(o, stillframe_wrong_dtype, "attribute '" // trim(name) // &
+      "' is of type " // trim(types(c%type)) // ', not ' // trim(types(wanted)))
+  end subroutine
+
+  ! The value of an attribute of the version, or of a variable.
+  subroutine get_logical(self, name, value, variable, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    logical, intent(out) :: value
+    character(*), intent(in), optional :: variable
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_attribute) :: c
+    type(outcome) :: o
+
+    value = .false.
+    call fetch(self, name, variable, stillframe_bool, stillframe_bool, c, o)
+    if (o%status == stillframe_ok) then
+      value = c%integer /= 0
+    end if
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The value of an attribute of the version, or of a variable.
+  subroutine get_int32(self, name, value, variable, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int32), intent(out) :: value
+    character(*), intent(in), optional :: variable
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_attribute) :: c
+    type(outcome) :: o
+
+    value = 0
+    call fetch(self, name, variable, stillframe_int, stillframe_int, c, o)
+    if (o%status == stillframe_ok .and. abs(c%integer) > huge(value)) call refuse(o, stillframe_out_of_range, &
+      "attribute '" // trim(name) // "' is " // decimal(c%integer) // ', more than an integer of 32 bits holds')
+    if (o%status == stillframe_ok) then
+      value = int(c%integer, int32)
+    end if
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The value of an attribute of the version, or of a variable.
+  subroutine get_int64(self, name, value, variable, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int64), intent(out) :: value
+    character(*), intent(in), optional :: variable
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_attribute) :: c
+    type(outcome) :: o
+
+    value = 0
+    call fetch(self, name, variable, stillframe_int, stillframe_int, c, o)
+    if (o%status == stillframe_ok) then
+      value = int(c%integer, int64)
+    end if
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The value of an attribute of the version, or of a variable. Integers are taken for reals too.
+  subroutine get_real32(self, name, value, variable, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    real(real32), intent(out) :: value
+    character(*), intent(in), optional :: variable
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_attribute) :: c
+    type(outcome) :: o
+
+    value = 0
+    call fetch(self, name, variable, stillframe_float, stillframe_int, c, o)
+    if (o%status == stillframe_ok) then
+      value = real(c%real, real32)
+      if (c%type == stillframe_int) value = real(c%integer, real32)
+    end if
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The value of an attribute of the version, or of a variable. Integers are taken for reals too.
+  subroutine get_real64(self, name, value, variable, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    real(real64), intent(out) :: value
+    character(*), intent(in), optional :: variable
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_attribute) :: c
+    type(outcome) :: o
+
+    value = 0
+    call fetch(self, name, variable, stillframe_float, stillframe_int, c, o)
+    if (o%status == stillframe_ok) then
+      value = real(c%real, real64)
+      if (c%type == stillframe_int) value = real(c%integer, real64)
+    end if
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The value of an attribute of the version, or of a variable.
+  subroutine get_text(self, name, value, variable, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    character(:), allocatable, intent(out) :: value
+    character(*), intent(in), optional :: variable
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_attribute) :: c
+    type(outcome) :: o
+
+    value = ''
+    call fetch(self, name, variable, stillframe_text, stillframe_text, c, o)
+    if (o%status == stillframe_ok) then
+      value = text_at(c%text)
+    end if
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Which bytes of a variable differ from those of an older snapshot, or may: offset and length of each range, in two rows.
+  subroutine snapshot_changed(self, older, name, ranges, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    type(stillframe_snapshot), intent(in) :: older
+    character(*), intent(in) :: name
+    integer(int64), allocatable, intent(out) :: ranges(:, :)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(range_list), target :: list
+    type(outcome) :: o
+
+    allocate (list%ranges(2, 16))
+    call check(o, c_changed(self%handle, older%handle, terminated(name), c_funloc(add_range), c_loc(list)))
+    if (o%status /= stillframe_ok) list%count = 0
+    ranges = list%ranges(:, 1:list%count)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  function add_range(context, offset, bytes) result(on) bind(c, name='')
+    type(c_ptr), value :: context
+    integer(c_size_t), value :: offset, bytes
+    logical(c_bool) :: on
+    type(range_list), pointer :: list
+    integer(int64), allocatable :: larger(:, :)
+
+    call c_f_pointer(context, list)
+    if (list%count == size(list%ranges, 2)) then
+      allocate (larger(2, 2 * list%count))
+      larger(:, 1:list%count) = list%ranges
+      call move_alloc(larger, list%ranges)
+    end if
+    list%count = list%count + 1
+    list%ranges(:, list%count) = [int(offset, int64), int(bytes, int64)]
+    on = .true.
+  end function
+
+  ! Checks that a variable is what the caller takes it for, and gives its shape as Fortran sees it.
+  subroutine inspect(self, name, dtype, what, rank, row_major, extents, o)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name, dtype, what
+    integer, intent(in) :: rank
+    logical, intent(in), optional :: row_major
+    integer(c_size_t), allocatable, intent(out) :: extents(:)
+    type(outcome), intent(inout) :: o
+    type(c_variable) :: c
+    character(:), allocatable :: found
+    logical :: is_row_major
+    integer :: i
+
+    extents = [integer(c_size_t) ::]
+    call check(o, c_variable_named(self%handle, terminated(name), c))
+    if (o%status /= stillframe_ok) return
+    extents = c%shape(1:c%rank)
+    found = text_at(c%dtype)
+    is_row_major = c%order == stillframe_row_major .and. c%rank > 1
+    if (found /= dtype) then
+      call refuse(o, stillframe_wrong_dtype, "variable '" // trim(name) // "' holds " // found // ', and ' // what // &
+        ' is of ' // dtype)
+    else if (size(extents) /= rank) then
+      call refuse(o, stillframe_wrong_shape, "variable '" // trim(name) // "' has the shape " // shape_text(extents) // &
+        ', and ' // what // ' the rank ' // decimal(int(rank, int64)))
+    else if (is_row_major .and. order_of(row_major) /= stillframe_row_major) then
+      call refuse(o, stillframe_wrong_shape, "variable '" // trim(name) // "' is row-major with the shape " // &
+        shape_text(extents) // ': with row_major=.true. it is read with the shape reversed, ' // &
+        shape_text(extents(size(extents):1:-1)))
+    else if (order_of(row_major) == stillframe_row_major .and. c%order /= stillframe_row_major .and. c%rank > 1) then
+      call refuse(o, stillframe_wrong_shape, "variable '" // trim(name) // "' is column-major with the shape " // &
+        shape_text(extents) // ', so row_major=.true. does not hold')
+    end if
+    if (is_row_major) extents = [(extents(i), i = size(extents), 1, -1)]
+  end subroutine
+
+  subroutine look(self, name, extents, address, o)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(c_size_t), intent(in) :: extents(:)
+    type(c_ptr), intent(out) :: address
+    type(outcome), intent(inout) :: o
+    integer(c_size_t) :: bytes
+
+    address = c_null_ptr
+    if (o%status == stillframe_ok) call check(o, c_view(self%handle, terminated(name), address, bytes))
+    call settle(address, extents, o)
+  end subroutine
+
+  ! Where a variable of any type lies, and how many bytes it has. It cannot be written.
+  subroutine view_address(self, name, address, bytes, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    type(c_ptr), intent(out) :: address
+    integer(int64), intent(out), optional :: bytes
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t) :: c_bytes
+    type(outcome) :: o
+
+    address = c_null_ptr
+    c_bytes = 0
+    call check(o, c_view(self%handle, terminated(name), address, c_bytes))
+    if (present(bytes)) bytes = int(c_bytes, int64)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable where it lies in the snapshot; valid until release, and not to be written. A row-major variable, as
+  ! of a C or Python program, of more than one dimension needs row_major=.true., and has its shape reversed.
+  subroutine view_int8(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int8), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call inspect(self, name, 'int8', 'the pointer', rank(array), row_major, extents, o)
+    call check_lower(name, rank(array), lower, o)
+    call look(self, name, extents, address, o)
+    call aim_int8(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable where it lies in the snapshot; valid until release, and not to be written. A row-major variable, as
+  ! of a C or Python program, of more than one dimension needs row_major=.true., and has its shape reversed.
+  subroutine view_int16(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int16), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call inspect(self, name, 'int16', 'the pointer', rank(array), row_major, extents, o)
+    call check_lower(name, rank(array), lower, o)
+    call look(self, name, extents, address, o)
+    call aim_int16(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable where it lies in the snapshot; valid until release, and not to be written. A row-major variable, as
+  ! of a C or Python program, of more than one dimension needs row_major=.true., and has its shape reversed.
+  subroutine view_int32(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call inspect(self, name, 'int32', 'the pointer', rank(array), row_major, extents, o)
+    call check_lower(name, rank(array), lower, o)
+    call look(self, name, extents, address, o)
+    call aim_int32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable where it lies in the snapshot; valid until release, and not to be written. A row-major variable, as
+  ! of a C or Python program, of more than one dimension needs row_major=.true., and has its shape reversed.
+  subroutine view_int64(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call inspect(self, name, 'int64', 'the pointer', rank(array), row_major, extents, o)
+    call check_lower(name, rank(array), lower, o)
+    call look(self, name, extents, address, o)
+    call aim_int64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable where it lies in the snapshot; valid until release, and not to be written. A row-major variable, as
+  ! of a C or Python program, of more than one dimension needs row_major=.true., and has its shape reversed.
+  subroutine view_real32(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call inspect(self, name, 'float32', 'the pointer', rank(array), row_major, extents, o)
+    call check_lower(name, rank(array), lower, o)
+    call look(self, name, extents, address, o)
+    call aim_real32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable where it lies in the snapshot; valid until release, and not to be written. A row-major variable, as
+  ! of a C or Python program, of more than one dimension needs row_major=.true., and has its shape reversed.
+  subroutine view_real64(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call inspect(self, name, 'float64', 'the pointer', rank(array), row_major, extents, o)
+    call check_lower(name, rank(array), lower, o)
+    call look(self, name, extents, address, o)
+    call aim_real64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable where it lies in the snapshot; valid until release, and not to be written. A row-major variable, as
+  ! of a C or Python program, of more than one dimension needs row_major=.true., and has its shape reversed.
+  subroutine view_complex32(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call inspect(self, name, 'complex64', 'the pointer', rank(array), row_major, extents, o)
+    call check_lower(name, rank(array), lower, o)
+    call look(self, name, extents, address, o)
+    call aim_complex32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable where it lies in the snapshot; valid until release, and not to be written. A row-major variable, as
+  ! of a C or Python program, of more than one dimension needs row_major=.true., and has its shape reversed.
+  subroutine view_complex64(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call inspect(self, name, 'complex128', 'the pointer', rank(array), row_major, extents, o)
+    call check_lower(name, rank(array), lower, o)
+    call look(self, name, extents, address, o)
+    call aim_complex64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable where it lies in the snapshot; valid until release, and not to be written. A row-major variable, as
+  ! of a C or Python program, of more than one dimension needs row_major=.true., and has its shape reversed.
+  subroutine view_bool(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    logical(c_bool), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call inspect(self, name, 'bool', 'the pointer', rank(array), row_major, extents, o)
+    call check_lower(name, rank(array), lower, o)
+    call look(self, name, extents, address, o)
+    call aim_bool(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable where it lies in the snapshot; valid until release, and not to be written. A row-major variable, as
+  ! of a C or Python program, of more than one dimension needs row_major=.true., and has its shape reversed.
+  subroutine view_logical(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    logical, pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call inspect(self, name, dtype_of_logical, 'the pointer', rank(array), row_major, extents, o)
+    call check_lower(name, rank(array), lower, o)
+    call look(self, name, extents, address, o)
+    call aim_logical(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  subroutine view_text_0(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    character(:), pointer, intent(out) :: array
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), pointer, contiguous :: bytes(:)
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer :: length
+    type(outcome) :: o
+
+    array => null()
+    call inspect_text(self, name, 0, row_major, length, extents, o)
+    call look(self, name, extents, address, o)
+    if (c_associated(address)) then
+      call c_f_pointer(address, bytes, [max(1_c_size_t, length * product(extents))])
+      call aim(bytes, array, length, extents)
+    end if
+    call conclude(o, stat, errmsg)
+  contains
+    subroutine aim(text, array, length, extents)
+      integer, intent(in) :: length
+      integer(c_size_t), intent(in) :: extents(:)
+      character(length), intent(in), target :: text(1)
+      character(:), pointer, intent(out) :: array
+
+      ! With checks of bounds, gfortran compares with the length that the pointer had before.
+      allocate (character(length) :: array)
+      deallocate (array)
+      array => text(1)
+      if (size(extents) > 0) array => null()
+    end subroutine
+  end subroutine
+
+  subroutine view_text_1(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    character(:), pointer, intent(out) :: array(:)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), pointer, contiguous :: bytes(:)
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer :: length
+    type(outcome) :: o
+
+    array => null()
+    call inspect_text(self, name, 1, row_major, length, extents, o)
+    call look(self, name, extents, address, o)
+    if (c_associated(address)) then
+      call c_f_pointer(address, bytes, [max(1_c_size_t, length * product(extents))])
+      call aim(bytes, array, length, extents)
+    end if
+    call conclude(o, stat, errmsg)
+  contains
+    subroutine aim(text, array, length, extents)
+      integer, intent(in) :: length
+      integer(c_size_t), intent(in) :: extents(:)
+      character(length), intent(in), target :: text(extents(1))
+      character(:), pointer, intent(out) :: array(:)
+
+      ! With checks of bounds, gfortran compares with the length that the pointer had before.
+      allocate (character(length) :: array(0))
+      deallocate (array)
+      array => text
+    end subroutine
+  end subroutine
+
+  subroutine view_text_2(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    character(:), pointer, intent(out) :: array(:, :)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), pointer, contiguous :: bytes(:)
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer :: length
+    type(outcome) :: o
+
+    array => null()
+    call inspect_text(self, name, 2, row_major, length, extents, o)
+    call look(self, name, extents, address, o)
+    if (c_associated(address)) then
+      call c_f_pointer(address, bytes, [max(1_c_size_t, length * product(extents))])
+      call aim(bytes, array, length, extents)
+    end if
+    call conclude(o, stat, errmsg)
+  contains
+    subroutine aim(text, array, length, extents)
+      integer, intent(in) :: length
+      integer(c_size_t), intent(in) :: extents(:)
+      character(length), intent(in), target :: text(extents(1), extents(2))
+      character(:), pointer, intent(out) :: array(:, :)
+
+      ! With checks of bounds, gfortran compares with the length that the pointer had before.
+      allocate (character(length) :: array(0, 0))
+      deallocate (array)
+      array => text
+    end subroutine
+  end subroutine
+
+  subroutine view_text_3(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    character(:), pointer, intent(out) :: array(:, :, :)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), pointer, contiguous :: bytes(:)
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer :: length
+    type(outcome) :: o
+
+    array => null()
+    call inspect_text(self, name, 3, row_major, length, extents, o)
+    call look(self, name, extents, address, o)
+    if (c_associated(address)) then
+      call c_f_pointer(address, bytes, [max(1_c_size_t, length * product(extents))])
+      call aim(bytes, array, length, extents)
+    end if
+    call conclude(o, stat, errmsg)
+  contains
+    subroutine aim(text, array, length, extents)
+      integer, intent(in) :: length
+      integer(c_size_t), intent(in) :: extents(:)
+      character(length), intent(in), target :: text(extents(1), extents(2), extents(3))
+      character(:), pointer, intent(out) :: array(:, :, :)
+
+      ! With checks of bounds, gfortran compares with the length that the pointer had before.
+      allocate (character(length) :: array(0, 0, 0))
+      deallocate (array)
+      array => text
+    end subroutine
+  end subroutine
+
+  subroutine view_text_4(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    character(:), pointer, intent(out) :: array(:, :, :, :)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), pointer, contiguous :: bytes(:)
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer :: length
+    type(outcome) :: o
+
+    array => null()
+    call inspect_text(self, name, 4, row_major, length, extents, o)
+    call look(self, name, extents, address, o)
+    if (c_associated(address)) then
+      call c_f_pointer(address, bytes, [max(1_c_size_t, length * product(extents))])
+      call aim(bytes, array, length, extents)
+    end if
+    call conclude(o, stat, errmsg)
+  contains
+    subroutine aim(text, array, length, extents)
+      integer, intent(in) :: length
+      integer(c_size_t), intent(in) :: extents(:)
+      character(length), intent(in), target :: text(extents(1), extents(2), extents(3), extents(4))
+      character(:), pointer, intent(out) :: array(:, :, :, :)
+
+      ! With checks of bounds, gfortran compares with the length that the pointer had before.
+      allocate (character(length) :: array(0, 0, 0, 0))
+      deallocate (array)
+      array => text
+    end subroutine
+  end subroutine
+
+  subroutine view_text_5(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    character(:), pointer, intent(out) :: array(:, :, :, :, :)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), pointer, contiguous :: bytes(:)
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer :: length
+    type(outcome) :: o
+
+    array => null()
+    call inspect_text(self, name, 5, row_major, length, extents, o)
+    call look(self, name, extents, address, o)
+    if (c_associated(address)) then
+      call c_f_pointer(address, bytes, [max(1_c_size_t, length * product(extents))])
+      call aim(bytes, array, length, extents)
+    end if
+    call conclude(o, stat, errmsg)
+  contains
+    subroutine aim(text, array, length, extents)
+      integer, intent(in) :: length
+      integer(c_size_t), intent(in) :: extents(:)
+      character(length), intent(in), target :: text(extents(1), extents(2), extents(3), extents(4), extents(5))
+      character(:), pointer, intent(out) :: array(:, :, :, :, :)
+
+      ! With checks of bounds, gfortran compares with the length that the pointer had before.
+      allocate (character(length) :: array(0, 0, 0, 0, 0))
+      deallocate (array)
+      array => text
+    end subroutine
+  end subroutine
+
+  subroutine view_text_6(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    character(:), pointer, intent(out) :: array(:, :, :, :, :, :)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), pointer, contiguous :: bytes(:)
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer :: length
+    type(outcome) :: o
+
+    array => null()
+    call inspect_text(self, name, 6, row_major, length, extents, o)
+    call look(self, name, extents, address, o)
+    if (c_associated(address)) then
+      call c_f_pointer(address, bytes, [max(1_c_size_t, length * product(extents))])
+      call aim(bytes, array, length, extents)
+    end if
+    call conclude(o, stat, errmsg)
+  contains
+    subroutine aim(text, array, length, extents)
+      integer, intent(in) :: length
+      integer(c_size_t), intent(in) :: extents(:)
+      character(length), intent(in), target :: text(extents(1), extents(2), extents(3), extents(4), extents(5), extents(6))
+      character(:), pointer, intent(out) :: array(:, :, :, :, :, :)
+
+      ! With checks of bounds, gfortran compares with the length that the pointer had before.
+      allocate (character(length) :: array(0, 0, 0, 0, 0, 0))
+      deallocate (array)
+      array => text
+    end subroutine
+  end subroutine
+
+  subroutine view_text_7(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    character(:), pointer, intent(out) :: array(:, :, :, :, :, :, :)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), pointer, contiguous :: bytes(:)
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer :: length
+    type(outcome) :: o
+
+    array => null()
+    call inspect_text(self, name, 7, row_major, length, extents, o)
+    call look(self, name, extents, address, o)
+    if (c_associated(address)) then
+      call c_f_pointer(address, bytes, [max(1_c_size_t, length * product(extents))])
+      call aim(bytes, array, length, extents)
+    end if
+    call conclude(o, stat, errmsg)
+  contains
+    subroutine aim(text, array, length, extents)
+      integer, intent(in) :: length
+      integer(c_size_t), intent(in) :: extents(:)
+      character(length), intent(in), target :: text(extents(1), extents(2), extents(3), extents(4), extents(5), extents(6),&
+          & extents(7))
+      character(:), pointer, intent(out) :: array(:, :, :, :, :, :, :)
+
+      ! With checks of bounds, gfortran compares with the length that the pointer had before.
+      allocate (character(length) :: array(0, 0, 0, 0, 0, 0, 0))
+      deallocate (array)
+      array => text
+    end subroutine
+  end subroutine
+
+  ! As inspect, for text of whatever length.
+  subroutine inspect_text(self, name, rank, row_major, length, extents, o)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    integer, intent(in) :: rank
+    logical, intent(in), optional :: row_major
+    integer, intent(out) :: length
+    integer(c_size_t), allocatable, intent(out) :: extents(:)
+    type(outcome), intent(inout) :: o
+    type(c_variable) :: c
+
+    length = 0
+    call check(o, c_variable_named(self%handle, terminated(name), c))
+    if (o%status == stillframe_ok) length = int(c%item_bytes)
+    call inspect(self, name, dtype_of_text(length), 'the pointer', rank, row_major, extents, o)
+  end subroutine
+
+  ! Copies the bytes of a variable into an array that has its type and shape.
+  subroutine copy(self, name, dtype, where, row_major, o)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name, dtype
+    type(place), intent(in) :: where
+    logical, intent(in), optional :: row_major
+    type(outcome), intent(inout) :: o
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_variable) :: c
+
+    call inspect(self, name, dtype, 'the array', where%rank, row_major, extents, o)
+    call check_place(where, name, o)
+    if (o%status /= stillframe_ok) return
+    if (.not. same_shape(where%shape(1:where%rank), extents)) call refuse(o, stillframe_wrong_shape, "variable '" // trim(name) // &
+      "' is read with the shape " // shape_text(extents) // ', and the array has ' // shape_text(where%shape(1:where%rank)))
+    call check(o, c_variable_named(self%handle, terminated(name), c))
+    if (o%status == stillframe_ok) call check(o, c_read(self%handle, terminated(name), 0_c_size_t, where%address, c%bytes))
+  end subroutine
+
+  ! Copies a variable into an array of the same type and shape.
+  subroutine read_int8(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int8), intent(inout), target :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call copy(self, name, 'int8', place_of(array), row_major, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Copies a variable into an array of the same type and shape.
+  subroutine read_int16(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int16), intent(inout), target :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call copy(self, name, 'int16', place_of(array), row_major, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Copies a variable into an array of the same type and shape.
+  subroutine read_int32(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int32), intent(inout), target :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call copy(self, name, 'int32', place_of(array), row_major, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Copies a variable into an array of the same type and shape.
+  subroutine read_int64(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int64), intent(inout), target :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call copy(self, name, 'int64', place_of(array), row_major, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Copies a variable into an array of the same type and shape.
+  subroutine read_real32(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    real(real32), intent(inout), target :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call copy(self, name, 'float32', place_of(array), row_major, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Copies a variable into an array of the same type and shape.
+  subroutine read_real64(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    real(real64), intent(inout), target :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call copy(self, name, 'float64', place_of(array), row_major, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Copies a variable into an array of the same type and shape.
+  subroutine read_complex32(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    complex(real32), intent(inout), target :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call copy(self, name, 'complex64', place_of(array), row_major, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Copies a variable into an array of the same type and shape.
+  subroutine read_complex64(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    complex(real64), intent(inout), target :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call copy(self, name, 'complex128', place_of(array), row_major, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Copies a variable into an array of the same type and shape.
+  subroutine read_bool(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    logical(c_bool), intent(inout), target :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call copy(self, name, 'bool', place_of(array), row_major, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Copies a variable into an array of the same type and shape.
+  subroutine read_logical(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    logical, intent(inout), target :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call copy(self, name, dtype_of_logical, place_of(array), row_major, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Copies a variable into an array of the same type and shape.
+  subroutine read_text(self, name, array, row_major, stat, errmsg)
+    class(stillframe_snapshot), intent(in) :: self
+    character(*), intent(in) :: name
+    character(*), intent(inout), target :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call copy(self, name, dtype_of_text(len(array)), place_of(array), row_major, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! ---- groups -------------------------------------------------------------------------------------------------------
+
+  ! How many ranks there are.
+  function group_size(self, stat, errmsg) result(ranks)
+    class(stillframe_group), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: ranks
+    integer(c_int32_t) :: c_ranks
+    type(outcome) :: o
+
+    call check(o, c_group_size(self%handle, c_ranks))
+    ranks = merge(int(c_ranks), 0, o%status == stillframe_ok)
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! The state of each rank, as ranks(0:).
+  subroutine group_ranks(self, ranks, stat, errmsg)
+    class(stillframe_group), intent(in) :: self
+    type(stillframe_rank), allocatable, intent(out) :: ranks(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_rank), allocatable, target :: c(:)
+    integer(c_int32_t) :: count
+    integer :: i
+    type(outcome) :: o
+
+    count = 0
+    call check(o, c_group_size(self%handle, count))
+    if (o%status /= stillframe_ok) count = 0
+    allocate (c(0:max(count, 1) - 1), ranks(0:count - 1))
+    if (o%status == stillframe_ok) call check(o, c_group_ranks(self%handle, c_loc(c), int(size(c), c_int32_t), count))
+    if (o%status == stillframe_ok) then
+      do i = 0, size(ranks) - 1
+        ranks(i) = stillframe_rank(int(c(i)%rank), int(c(i)%state), int(c(i)%pid), &
+          merge(c(i)%newest, -1_int64, c(i)%has_version /= 0), c(i)%behind)
+      end do
+    end if
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The following let go of what the snapshots held, and then hold one version of every rank in snapshots(0:), rank by rank.
+
+  ! The newest version that every rank has.
+  subroutine group_newest(self, snapshots, &
+      stat, errmsg)
+    class(stillframe_group), intent(inout) :: self
+    type(stillframe_snapshot), allocatable, intent(inout) :: snapshots(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_ptr), allocatable :: handles(:)
+    type(outcome) :: o
+
+    call prepare(self, snapshots, handles, o)
+    if (o%status == stillframe_ok) call check(o, c_group_newest(self%handle, &
+      handles, int(size(handles), c_int32_t)))
+    call take_all(self, snapshots, handles, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! This version.
+  subroutine group_version_int32(self, version, snapshots, &
+      stat, errmsg)
+    class(stillframe_group), intent(inout) :: self
+    integer(int32), intent(in) :: version
+    type(stillframe_snapshot), allocatable, intent(inout) :: snapshots(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_ptr), allocatable :: handles(:)
+    type(outcome) :: o
+
+    call prepare(self, snapshots, handles, o)
+    if (o%status == stillframe_ok) call check(o, c_group_version(self%handle, &
+      int(version, c_int64_t), handles, int(size(handles), c_int32_t)))
+    call take_all(self, snapshots, handles, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! This version.
+  subroutine group_version_int64(self, version, snapshots, &
+      stat, errmsg)
+    class(stillframe_group), intent(inout) :: self
+    integer(int64), intent(in) :: version
+    type(stillframe_snapshot), allocatable, intent(inout) :: snapshots(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_ptr), allocatable :: handles(:)
+    type(outcome) :: o
+
+    call prepare(self, snapshots, handles, o)
+    if (o%status == stillframe_ok) call check(o, c_group_version(self%handle, &
+      int(version, c_int64_t), handles, int(size(handles), c_int32_t)))
+    call take_all(self, snapshots, handles, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The oldest version after the one that was held last, or after `after`, that every rank has; waits for it.
+  subroutine group_next_after(self, snapshots, &
+      timeout_ms, after, stat, errmsg)
+    class(stillframe_group), intent(inout) :: self
+    type(stillframe_snapshot), allocatable, intent(inout) :: snapshots(:)
+    integer, intent(in), optional :: timeout_ms
+    integer(int64), intent(in), optional :: after
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_ptr), allocatable :: handles(:)
+    integer(int64) :: base
+    type(outcome) :: o
+
+    base = self%last
+    if (present(after)) base = after
+    call prepare(self, snapshots, handles, o)
+    if (o%status == stillframe_ok) call check(o, c_group_next_after(self%handle, &
+      base, timeout_of(timeout_ms), handles, int(size(handles), c_int32_t)))
+    call take_all(self, snapshots, handles, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The newest version after the one that was held last, or after `after`, that every rank has; waits for it.
+  subroutine group_newest_after(self, snapshots, &
+      timeout_ms, after, stat, errmsg)
+    class(stillframe_group), intent(inout) :: self
+    type(stillframe_snapshot), allocatable, intent(inout) :: snapshots(:)
+    integer, intent(in), optional :: timeout_ms
+    integer(int64), intent(in), optional :: after
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_ptr), allocatable :: handles(:)
+    integer(int64) :: base
+    type(outcome) :: o
+
+    base = self%last
+    if (present(after)) base = after
+    call prepare(self, snapshots, handles, o)
+    if (o%status == stillframe_ok) call check(o, c_group_newest_after(self%handle, &
+      base, timeout_of(timeout_ms), handles, int(size(handles), c_int32_t)))
+    call take_all(self, snapshots, handles, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  subroutine prepare(self, snapshots, handles, o)
+    class(stillframe_group), intent(in) :: self
+    type(stillframe_snapshot), allocatable, intent(inout) :: snapshots(:)
+    type(c_ptr), allocatable, intent(out) :: handles(:)
+    type(outcome), intent(inout) :: o
+    integer(c_int32_t) :: ranks
+    integer :: i
+
+    if (allocated(snapshots)) then
+      do i = lbound(snapshots, 1), ubound(snapshots, 1)
+        call let_go(snapshots(i))
+      end do
+      deallocate (snapshots)
+    end if
+    ranks = 0
+    call check(o, c_group_size(self%handle, ranks))
+    if (o%status /= stillframe_ok) ranks = 0
+    allocate (snapshots(0:ranks - 1), handles(0:ranks - 1))
+  end subroutine
+
+  subroutine take_all(self, snapshots, handles, o)
+    class(stillframe_group), intent(inout) :: self
+    type(stillframe_snapshot), intent(inout) :: snapshots(0:)
+    type(c_ptr), intent(in) :: handles(0:)
+    type(outcome), intent(inout) :: o
+    integer :: i
+
+    if (o%status /= stillframe_ok) return
+    do i = 0, size(handles) - 1
+      snapshots(i)%handle = handles(i)
+      call take(snapshots(i), o)
+    end do
+    if (o%status == stillframe_ok .and. size(handles) > 0) self%last = snapshots(0)%last
+  end subroutine
+
+  ! ---- looking after regions ----------------------------------------------------------------------------------------
+
+  ! The regions of a directory.
+  subroutine stillframe_list(regions, dir, stat, errmsg)
+    type(stillframe_region_info), allocatable, intent(out) :: regions(:)
+    character(*), intent(in), optional :: dir
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_dir(:)
+    type(region_list), target :: list
+    type(outcome) :: o
+
+    allocate (list%regions(0))
+    call set_terminated(c_dir, dir)
+    call check(o, c_list(address_of(c_dir), c_funloc(add_region), c_loc(list)))
+    call move_alloc(list%regions, regions)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  function add_region(context, c) result(on) bind(c, name='')
+    type(c_ptr), value :: context
+    type(c_region_info), intent(in) :: c
+    logical(c_bool) :: on
+    type(region_list), pointer :: list
+    type(stillframe_region_info) :: info
+
+    call c_f_pointer(context, list)
+    info%name = text_at(c%name)
+    info%problem = text_at(c%problem)
+    info%state = int(c%state)
+    info%pid = int(c%pid)
+    info%keep = int(c%keep)
+    if (c%has_version /= 0) info%newest = c%newest
+    info%allocated_bytes = c%allocated_bytes
+    info%bound_bytes = c%bound_bytes
+    info%published = c%published
+    info%skipped = c%skipped
+    list%regions = [list%regions, info]
+    on = .true.
+  end function
+
+  ! Removes a region; one whose producer lives, or that observers hold, only with force=.true.
+  subroutine stillframe_remove_region(name, dir, force, freed_bytes, stat, errmsg)
+    character(*), intent(in) :: name
+    character(*), intent(in), optional :: dir
+    logical, intent(in), optional :: force
+    integer(int64), intent(out), optional :: freed_bytes
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_dir(:)
+    logical(c_bool) :: c_force
+    integer(c_int64_t) :: freed
+    type(outcome) :: o
+
+    call set_terminated(c_dir, dir)
+    c_force = .false.
+    if (present(force)) c_force = force
+    freed = 0
+    call check(o, c_remove_region(address_of(c_dir), terminated(name), c_force, freed))
+    if (present(freed_bytes)) freed_bytes = freed
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Removes the regions of dead producers that nobody holds.
+  subroutine stillframe_collect(dir, removed, stat, errmsg)
+    character(*), intent(in), optional :: dir
+    integer, intent(out), optional :: removed
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_dir(:)
+    integer(c_int32_t) :: count
+    type(outcome) :: o
+
+    call set_terminated(c_dir, dir)
+    count = 0
+    call check(o, c_collect(address_of(c_dir), count))
+    if (present(removed)) removed = int(count)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The name of a status, as 'NOT_INCREASING'.
+  function stillframe_status_name(status) result(name)
+    integer, intent(in) :: status
+    character(:), allocatable :: name
+
+    name = text_at(c_status_name(int(status, c_int32_t)))
+  end function
+
+  function stillframe_library_version() result(version)
+    character(:), allocatable :: version
+
+    version = text_at(c_library_version())
+  end function
+end module stillframe
