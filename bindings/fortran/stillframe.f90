@@ -491,6 +491,7 @@ module stillframe
     procedure :: newest => group_newest
     procedure :: next_after => group_next_after
     procedure :: newest_after => group_newest_after
+    procedure :: wait_newer => group_wait_newer
     procedure, private :: group_version_int32
     generic :: version => group_version_int32
     procedure, private :: group_version_int64
@@ -522,7 +523,7 @@ module stillframe
   end type
 
   integer(c_int32_t), parameter :: managed = 0, tracked = 1, loaned = 2
-  integer(c_int32_t), parameter :: no_large_pages = 1, no_demotion = 2, fresh_flag = 4
+  integer(c_int32_t), parameter :: no_large_pages = 1, no_demotion = 2, fresh_flag = 4, rollback_flag = 8
   character(*), parameter :: dtype_of_logical = merge('int32', 'int64', storage_size(.true.) == 32)
   ! What pointers to arrays without elements point to.
   integer(int64), target, save :: nothing = 0
@@ -533,7 +534,7 @@ module stillframe
     integer(c_int64_t) :: bound_bytes = 0, wait_ms = 0
     type(c_ptr) :: tracker = c_null_ptr
     integer(c_int32_t) :: rule = 0, keep = 0, threads = 0, mode = 0, flags = 0, rank = 0, ranks = 0, drift = 0
-    integer(c_int64_t) :: reserved(6) = 0
+    integer(c_int64_t) :: rollback = 0, reserved(5) = 0
   end type
 
   type, bind(c) :: c_attribute
@@ -932,6 +933,14 @@ module stillframe
       integer(c_int32_t), value :: capacity
       integer(c_int32_t) :: status
     end function
+    function c_group_wait_newer(group, after, timeout_ms, version) result(status) bind(c, name='stillframe_group_wait_newer')
+      import
+      type(c_ptr), value :: group
+      integer(c_int64_t), value :: after
+      integer(c_int64_t), value :: timeout_ms
+      integer(c_int64_t), intent(out) :: version
+      integer(c_int32_t) :: status
+    end function
     function c_group_ranks(group, out, capacity, count) result(status) bind(c, name='stillframe_group_ranks')
       import
       type(c_ptr), value :: group
@@ -1053,7 +1062,9 @@ contains
     character(kind=c_char), allocatable, intent(out) :: bytes(:)
     character(*), intent(in), optional :: text
 
-    if (present(text)) bytes = terminated(text)
+    if (.not. present(text)) return
+    allocate (bytes(len_trim(text) + 1))
+    bytes(:) = terminated(text)
   end subroutine
 
   function address_of(bytes) result(address)
@@ -2143,14 +2154,15 @@ contains
   ! ---- regions ------------------------------------------------------------------------------------------------------
 
   ! Creates a region, or recovers what the last run left under its name; with fresh=.true. what it left is removed first.
-  ! With ranks, this is rank `rank` (from 0) of a group of so many. An option that is left out is the library's default.
+  ! With ranks, this is rank `rank` (from 0) of a group of so many; with rollback, versions above that one are dropped from
+  ! what the last run left. An option that is left out is the library's default.
   subroutine region_create(self, name, rank, ranks, fresh, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, &
-      drift, large_pages, demotion, stat, errmsg)
+      drift, rollback, large_pages, demotion, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer, intent(in), optional :: rank, ranks, keep, rule, wait_ms, threads, mode, drift
     logical, intent(in), optional :: fresh, large_pages, demotion
-    integer(int64), intent(in), optional :: bound_bytes
+    integer(int64), intent(in), optional :: bound_bytes, rollback
     character(*), intent(in), optional :: dir, tracker
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
@@ -2173,6 +2185,10 @@ contains
     if (present(drift)) options%drift = int(drift, c_int32_t)
     if (present(rank) .neqv. present(ranks)) call refuse(o, stillframe_bad_option, 'rank and ranks go together')
     if (present(fresh)) options%flags = ior(options%flags, merge(fresh_flag, 0_c_int32_t, fresh))
+    if (present(rollback)) then
+      options%flags = ior(options%flags, rollback_flag)
+      options%rollback = rollback
+    end if
     if (present(large_pages)) options%flags = ior(options%flags, merge(0_c_int32_t, no_large_pages, large_pages))
     if (present(demotion)) options%flags = ior(options%flags, merge(0_c_int32_t, no_demotion, demotion))
     if (c_associated(self%handle)) call refuse(o, stillframe_bad_argument, &
@@ -2329,7 +2345,7 @@ contains
     type(c_attribute), allocatable, target :: c_attributes(:)
     type(c_declaration) :: declaration
     type(entry) :: new
-    integer :: i
+    integer :: i, count
 
     at = 0
     if (o%status /= stillframe_ok) return
@@ -2344,20 +2360,20 @@ contains
     declaration%rank = size(shape)
     c_shape(1:size(shape)) = shape
     declaration%shape = c_loc(c_shape)
-    if (present(attributes)) then
-      allocate (texts(size(attributes)), c_attributes(size(attributes)))
-      do i = 1, size(attributes)
-        call set_terminated(texts(i)%name, attributes(i)%name)
-        c_attributes(i)%name = address_of(texts(i)%name)
-        c_attributes(i)%type = attributes(i)%type
-        c_attributes(i)%integer = attributes(i)%integer
-        c_attributes(i)%real = attributes(i)%real
-        if (allocated(attributes(i)%text)) call set_terminated(texts(i)%text, attributes(i)%text)
-        c_attributes(i)%text = address_of(texts(i)%text)
-      end do
-      declaration%attribute_count = size(attributes)
-      if (size(attributes) > 0) declaration%attributes = c_loc(c_attributes)
-    end if
+    count = 0
+    if (present(attributes)) count = size(attributes)
+    allocate (texts(count), c_attributes(count))
+    do i = 1, count
+      call set_terminated(texts(i)%name, attributes(i)%name)
+      c_attributes(i)%name = address_of(texts(i)%name)
+      c_attributes(i)%type = attributes(i)%type
+      c_attributes(i)%integer = attributes(i)%integer
+      c_attributes(i)%real = attributes(i)%real
+      if (allocated(attributes(i)%text)) call set_terminated(texts(i)%text, attributes(i)%text)
+      c_attributes(i)%text = address_of(texts(i)%text)
+    end do
+    declaration%attribute_count = count
+    if (count > 0) declaration%attributes = c_loc(c_attributes)
     call check(o, c_declare(self%handle, declaration, new%variable))
     if (o%status /= stillframe_ok) return
     new%name = trim(name)
@@ -5209,6 +5225,21 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
+  ! Waits for a version after this one, and says which is the newest that there is; holds none.
+  subroutine observer_wait_newer(self, after, version, timeout_ms, stat, errmsg)
+    class(stillframe_observer), intent(in) :: self
+    integer(int64), intent(in) :: after
+    integer(int64), intent(out) :: version
+    integer, intent(in), optional :: timeout_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    version = -1
+    call check(o, c_wait_newer(self%handle, after, timeout_of(timeout_ms), version))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
   ! Opens a group: all ranks of a parallel program, waiting up to wait_ms for it to appear.
   subroutine group_open(self, name, dir, wait_ms, stat, errmsg)
     class(stillframe_group), intent(inout) :: self
@@ -5240,6 +5271,21 @@ contains
 
     call check(o, c_group_close(self%handle))
     if (o%status == stillframe_ok) self%handle = c_null_ptr
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Waits for a version after this one, and says which is the newest that every rank has; holds none.
+  subroutine group_wait_newer(self, after, version, timeout_ms, stat, errmsg)
+    class(stillframe_group), intent(in) :: self
+    integer(int64), intent(in) :: after
+    integer(int64), intent(out) :: version
+    integer, intent(in), optional :: timeout_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    version = -1
+    call check(o, c_group_wait_newer(self%handle, after, timeout_of(timeout_ms), version))
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -5360,21 +5406,6 @@ contains
     call let_go(snapshot)
     call check(o, c_newest_after(self%handle, base, timeout_of(timeout_ms), snapshot%handle))
     call take(snapshot, o)
-    call conclude(o, stat, errmsg)
-  end subroutine
-
-  ! Waits for a version after this one, and says which is the newest; holds none.
-  subroutine observer_wait_newer(self, after, version, timeout_ms, stat, errmsg)
-    class(stillframe_observer), intent(in) :: self
-    integer(int64), intent(in) :: after
-    integer(int64), intent(out) :: version
-    integer, intent(in), optional :: timeout_ms
-    integer, intent(out), optional :: stat
-    character(*), intent(inout), optional :: errmsg
-    type(outcome) :: o
-
-    version = -1
-    call check(o, c_wait_newer(self%handle, after, timeout_of(timeout_ms), version))
     call conclude(o, stat, errmsg)
   end subroutine
 

@@ -35,8 +35,11 @@ contains
 
     allocate (u(3, 5), source=2.0_real64)
     call region%create('attributes')
-    call region%track('u', u, units='K', attributes=[stillframe_attribute('source', 'run 7'), &
-      stillframe_attribute('dx', 0.5_real64), stillframe_attribute('level', 3)])
+    allocate (attributes(3))
+    attributes(1) = stillframe_attribute('source', 'run 7')
+    attributes(2) = stillframe_attribute('dx', 0.5_real64)
+    attributes(3) = stillframe_attribute('level', 3)
+    call region%track('u', u, units='K', attributes=attributes)
     call region%declare('v', 'float64', units='m/s')
     call region%set('time', 0.25_real64)
     call region%set('single', 0.5_real32)
@@ -101,7 +104,7 @@ contains
     type(stillframe_observer) :: observer
     type(stillframe_snapshot) :: snapshot
     integer(int8), allocatable :: a(:)
-    integer(int8), pointer :: p(:)
+    integer(int8), pointer :: p(:) => null()
     integer(int64), allocatable :: ranges(:, :)
     type(stillframe_snapshot) :: older
     integer :: i, k
@@ -141,7 +144,7 @@ contains
     type(stillframe_observer) :: observer
     type(stillframe_snapshot) :: snapshot
     type(stillframe_statistics) :: statistics
-    real(real64), pointer :: u(:, :), v(:, :)
+    real(real64), pointer :: u(:, :) => null(), v(:, :) => null()
     complex(real32), pointer :: z => null()
 
     call region%create('managed', keep=1, rule=stillframe_fail, threads=1, mode=int(o'700'), &
@@ -182,7 +185,7 @@ contains
     type(stillframe_loan) :: loan
     type(stillframe_observer) :: observer
     type(stillframe_snapshot) :: snapshot
-    integer(int32), pointer :: a(:, :), p(:, :)
+    integer(int32), pointer :: a(:, :) => null(), p(:, :) => null()
     integer :: step, stat
 
     call region%create('loans')
@@ -223,8 +226,8 @@ contains
     type(stillframe_snapshot) :: snapshot
     type(stillframe_loan) :: loan
     type(cell), allocatable, target :: cells(:, :)
-    type(cell), pointer :: found(:, :)
-    integer(c_int16_t), pointer :: ids(:)
+    type(cell), pointer :: found(:, :) => null()
+    integer(c_int16_t), pointer :: ids(:) => null()
     type(c_ptr) :: address
     integer(int64) :: bytes
     integer :: stat

@@ -1,0 +1,222 @@
+"""The Fortran module: compiled, run, read from Python, and held against what it is made from and over.
+
+Needs gfortran, fypp, valgrind, and libstillframe.so as `cargo build --release -p stillframe-c` leaves it.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import stillframe as sf
+
+TESTS = Path(__file__).resolve().parent
+FORTRAN = TESTS.parent
+ROOT = FORTRAN.parent.parent
+LIBRARY = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "release/libstillframe.so"
+HEADER = ROOT / "bindings/c/include/stillframe.h"
+#: Seconds after which something hangs.
+WATCHDOG = 300
+STRICT = ["-std=f2018", "-Wall", "-Wextra", "-Werror", "-fcheck=all", "-g"]
+#: The tests compare what was copied, which is equal; gfortran 12 takes unallocated arrays for uninitialized numbers.
+LENIENT = [*STRICT, "-Wno-compare-reals", "-Wno-maybe-uninitialized"]
+PROGRAMS = ["kinds", "using", "misuse", "group", "rows", "stops"]
+
+
+def run(*command, cwd=None, **environment):
+    return subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=WATCHDOG,
+    )
+
+
+def must(*command, cwd=None, **environment):
+    done = run(*command, cwd=cwd, **environment)
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def fypp(source, target):
+    must(sys.executable, Path(sys.executable).parent / "fypp", source, target)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """A directory with the module and the programs, compiled as strictly as gfortran can."""
+    out = tmp_path_factory.mktemp("fortran")
+    for name in ("libstillframe.so", "libstillframe.so.0"):
+        (out / name).symlink_to(LIBRARY)
+    fypp(TESTS / "kinds.fypp", out / "kinds.f90")
+    must("gfortran", *STRICT, "-c", FORTRAN / "stillframe.f90", cwd=out)
+    must("gfortran", *LENIENT, "-c", TESTS / "expecting.f90", cwd=out)
+    for name in PROGRAMS:
+        source = out / "kinds.f90" if name == "kinds" else TESTS / f"{name}.f90"
+        objects = ["stillframe.o", "expecting.o", "-L.", "-lstillframe", f"-Wl,-rpath,{out}"]
+        must("gfortran", *LENIENT, source, *objects, "-o", name, cwd=out)
+    return out
+
+
+@pytest.fixture
+def regions():
+    """A directory for regions, gone at the end."""
+    where = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="stillframe-fortran-", dir=where) as directory:
+        yield directory
+
+
+def test_the_module_is_what_its_source_makes(tmp_path):
+    fypp(FORTRAN / "stillframe.fypp", tmp_path / "stillframe.f90")
+    made, committed = (tmp_path / "stillframe.f90").read_text(), (FORTRAN / "stillframe.f90").read_text()
+    assert made == committed, "run fypp bindings/fortran/stillframe.fypp bindings/fortran/stillframe.f90"
+
+
+def test_lines_are_no_longer_than_the_standard_allows():
+    assert max(map(len, (FORTRAN / "stillframe.f90").read_text().splitlines())) <= 132
+
+
+def test_the_module_compiles_without_warnings_when_optimized(tmp_path):
+    flags = [flag for flag in STRICT if not flag.startswith("-fcheck")]
+    must("gfortran", *flags, "-O2", "-c", FORTRAN / "stillframe.f90", cwd=tmp_path)
+
+
+def test_another_compiler_takes_the_module(tmp_path):
+    flang = next(filter(None, map(shutil.which, ["flang", "flang-new", "flang-22", "flang-20"])), None)
+    if flang is None:
+        pytest.skip("there is no flang")
+    must(flang, "-c", FORTRAN / "stillframe.f90", cwd=tmp_path)
+
+
+def header_structs():
+    text = re.sub(r"//.*", "", HEADER.read_text())
+    for body, name in re.findall(r"typedef struct \{([^}]*)\} (\w+);", text):
+        yield name.removeprefix("stillframe_"), re.findall(r"(\w+)(?:\[\w+\])?;", body)
+
+
+def module_types():
+    text = (FORTRAN / "stillframe.f90").read_text().replace("&\n", "")
+    for name, body in re.findall(r"type, bind\(c\) :: c_(\w+)\n(.*?)end type", text, re.DOTALL):
+        members = []
+        for line in body.splitlines():
+            members += re.findall(r"(\w+)(?:\(\w+\))? = ", line.partition("::")[2])
+        yield name, members
+
+
+def test_the_structures_are_those_of_the_header():
+    header, module = dict(header_structs()), dict(module_types())
+    assert len(module) == 11
+    for name, members in module.items():
+        assert members == header[name], name
+
+
+def test_the_constants_are_those_of_the_header():
+    header = dict(re.findall(r"^ +STILLFRAME_(\w+) = (\d+)", HEADER.read_text(), re.MULTILINE))
+    text = (FORTRAN / "stillframe.f90").read_text()
+    module = {name.upper(): value for name, value in re.findall(r"\bstillframe_(\w+) = (-?\d+)", text)}
+    renamed = {"row_major": "C", "column_major": "FORTRAN", "live": "RANK_LIVE", "dead": "RANK_DEAD", "absent": "RANK_ABSENT"}
+    renamed |= {"incomplete": "REGION_INCOMPLETE", "unreadable": "REGION_UNREADABLE"}
+    for short, name in renamed.items():
+        value = module.pop(short.upper())
+        if name in header:
+            module[name] = value
+    missing = [name for name in header if name not in module and (100 <= int(header[name]) < 300 or name.startswith("WRONG"))]
+    assert not missing
+    known = {name: value for name, value in module.items() if name != "RANK_MAX"}
+    assert known and {name: header.get(name) for name in known} == known
+
+
+def values(kind, count, first):
+    k = np.arange(first, first + count)
+    if kind.startswith("int"):
+        return (k % 100 - 50).astype(kind)
+    if kind.startswith("real"):
+        return (0.5 * k).astype(f"float{kind[4:]}")
+    if kind.startswith("complex"):
+        return (k - 0.25j * k).astype(f"complex{2 * int(kind[7:])}")
+    if kind == "bool":
+        return k % 3 == 0
+    if kind == "logical":
+        return (k % 3 == 0).astype("int32")
+    return np.array([chr(ord("a") + i % 26) + "bc  " for i in k], dtype="S5")
+
+
+def test_every_kind_and_rank_is_read_back_and_by_python(built, regions):
+    must(built / "kinds", STILLFRAME_DIR=regions)
+    extents, seen = (5, 4, 3, 2, 3, 2, 2), 0
+    kinds = ["int8", "int16", "int32", "int64", "real32", "real64", "complex32", "complex64", "bool", "logical", "text"]
+    for kind in kinds:
+        with sf.open(f"kinds-{kind}", dir=regions) as observer:
+            for version, first in ((1, 1), (2, 2)):
+                with observer.version(version) as snapshot:
+                    for rank in range(8):
+                        shape = extents[:rank]
+                        expected = values(kind, int(np.prod(shape, dtype=int)), first).reshape(shape, order="F")
+                        # What was lent is shown until something else is.
+                        for prefix in "gt" if kind == "text" else "gtm":
+                            found = np.asarray(snapshot[f"{prefix}{rank}"])
+                            if found.dtype.kind == "V":
+                                found = found.view(f"S{found.dtype.itemsize}")
+                            assert found.shape == shape
+                            assert np.array_equal(found, expected), (kind, version, prefix, rank)
+                            assert rank == 0 or found.flags.f_contiguous
+                            seen += 1
+    assert seen == 2 * 8 * (3 * (len(kinds) - 1) + 2)
+
+
+def test_what_producers_and_observers_can_do(built, regions):
+    must(built / "using", STILLFRAME_DIR=regions)
+
+
+def test_what_goes_wrong_is_told(built, regions):
+    must(built / "misuse", STILLFRAME_DIR=regions)
+
+
+def test_a_group_shows_the_newest_version_that_every_rank_has(built, regions):
+    must(built / "group", STILLFRAME_DIR=regions)
+
+
+@pytest.mark.parametrize("program", ["kinds", "using", "misuse", "group"])
+def test_valgrind_finds_no_error_and_no_leak(built, regions, program):
+    options = ["-q", "--leak-check=full", "--error-exitcode=9", f"--suppressions={TESTS / 'valgrind.supp'}"]
+    must("valgrind", *options, built / program, STILLFRAME_DIR=regions, STILLFRAME_TRACKER="full_copy")
+
+
+def test_without_stat_an_error_ends_the_program_with_its_message(built, regions):
+    done = run(built / "stops", STILLFRAME_DIR=regions)
+    assert done.returncode == 1
+    assert "there is no region 'nobody-publishes-this'" in done.stderr
+    assert "it went on" not in done.stdout
+
+
+def test_what_python_publishes_is_read_in_both_orders(built, regions):
+    observer = subprocess.Popen(
+        [built / "rows"], env={**os.environ, "STILLFRAME_DIR": regions}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        i, j, k = np.ogrid[1:3, 1:4, 1:5]
+        numbers = (100 * i + 10 * j + k).astype("f8")
+        with sf.create("python", dir=regions) as region:
+            arrays = {
+                "c": np.ascontiguousarray(numbers),
+                "f": np.asfortranarray(numbers),
+                "line": np.array([1.0, 2.0, 3.0]),
+                "number": np.array(7, dtype="i4"),
+                "words": np.array([b"wind", b"sea"], dtype="S4"),
+            }
+            for name, array in arrays.items():
+                region.track(name, array)
+            region.publish(0, arrays=arrays, attrs={"title": "a test"})
+            out, err = observer.communicate(timeout=WATCHDOG)
+        assert observer.returncode == 0, out + err
+    finally:
+        if observer.poll() is None:
+            observer.kill()
+            observer.wait()
