@@ -9,6 +9,7 @@ Fenced blocks say what they are behind their language:
     ```sh run interrupt     before it, what runs in the background gets what Ctrl-C sends
     ```sh run python        only where the Python package can be imported
     ```rust file=PATH       written to PATH, for later blocks to build
+    ```LANGUAGE file=PATH   the same for other languages, and for what patches such a file
     ```python file=PATH     the same; those of README.md, which nothing runs, are run beside each other
     ```rust                 compiled and run as a program of its own
 
@@ -36,7 +37,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ["README.md", "docs/start.md"]
+DOCUMENTS = ["README.md", "docs/start.md", "docs/fortran.md"]
 #: Seconds; the first build of everything is among the blocks.
 BLOCK_TIMEOUT = 600
 REGION_TIMEOUT = 300
@@ -227,13 +228,13 @@ class Check:
         for block in blocks_of(self.document):
             if block.language in ("sh", "console"):
                 self.commands(block)
-            elif block.language not in ("rust", "python"):
-                continue
             elif block.file:
                 path = self.work / block.file
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(block.text)
                 lone += [block] if block.language == "python" else []
+            elif block.language not in ("rust", "python"):
+                continue
             elif block.language == "rust":
                 self.rust(block)
             elif self.has_python:
