@@ -46,8 +46,8 @@ header: ## make bindings/c/include/stillframe.h anew from the sources
 
 python: ## the Python package: its tests and its types
 	scripts/setup.sh test
-	$(PYTHON) -m pytest -q bindings/python/tests
-	cd bindings/python && ../../$(PYTHON) -m mypy
+	$(PYTHON) -m pytest -q
+	$(PYTHON) -m mypy
 
 kernels: ## the suite of the trackers on another kernel, under emulation
 	scripts/setup.sh

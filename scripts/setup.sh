@@ -45,12 +45,11 @@ packages() {
 wheel() {
     packages build 'maturin>=1.9,<2' 'numpy>=2,<3'
     local stamp="$venv/.wheel" newest
-    newest=$(find crates/*/src bindings/python/src bindings/python/python bindings/python/pyproject.toml Cargo.lock \
+    newest=$(find crates/*/src bindings/python/src bindings/python/python pyproject.toml Cargo.lock \
         -type f -newer "$stamp" 2>/dev/null | head -1 || true)
     if [ -e "$stamp" ] && [ -z "$newest" ]; then return 0; fi
     say "building the Python package"
-    "$venv/bin/maturin" build -q --release --manifest-path bindings/python/Cargo.toml --out target/wheels \
-        --interpreter "$venv/bin/python" >&2
+    "$venv/bin/maturin" build -q --release --out target/wheels --interpreter "$venv/bin/python" >&2
     "$venv/bin/python" -m pip install -q --disable-pip-version-check --force-reinstall --no-deps target/wheels/stillframe-*.whl >&2
     touch "$stamp"
 }
