@@ -4,14 +4,24 @@ SHELL := bash
 PYTHON := target/venv/bin/python
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
-.PHONY: help build demo test check rust crash model c header python kernels readme quick rivals bench soak clean
+.PHONY: help build install uninstall wheel demo test check rust crash model python kernels readme quick rivals bench soak clean
 
 help: ## list these commands
-	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 11
 
 build: ## build the library and the command line (target/release/still)
 	scripts/setup.sh
 	cargo build --release --workspace --exclude stillframe-python
+
+install: build ## into PREFIX (/usr/local), below DESTDIR if that is set: docs/install.md
+	scripts/install.sh
+
+uninstall: ## out of PREFIX again
+	scripts/install.sh uninstall
+
+wheel: ## a wheel for Python 3.11 and later, and the sources it is built from, in target/wheels
+	scripts/setup.sh dist
+	target/venv/bin/maturin build -q --release --strip --sdist --out target/wheels --interpreter $(PYTHON)
 
 demo: ## a real LAMMPS run, published every step, with two observers; pictures in demo-output/
 	scripts/setup.sh demo

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [c|python|demo|test]...
+# Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [STEP]...
+# Steps: python, demo, test, cxx, fortran, mpi, cmake, pkg-config, valgrind, rivals, dist.
 # Installs Debian packages where it may, else says which are missing. Everything else goes below target/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,11 +10,13 @@ python=${PYTHON:-python3}
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
-# Debian's name of each program a step needs.
+# Debian's names of the packages each program comes with, as PROGRAM:PACKAGE,PACKAGE.
 debian() {
-    local missing=() pair
+    local missing=() pair names
     for pair in "$@"; do
-        command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
+        command -v "${pair%%:*}" >/dev/null && continue
+        IFS=, read -ra names <<<"${pair##*:}"
+        missing+=("${names[@]}")
     done
     ((${#missing[@]})) || return 0
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -55,13 +58,26 @@ wheel() {
 }
 
 command -v cargo >/dev/null || { say "Rust is missing: see https://rustup.rs"; exit 1; }
-debian cc:gcc
+debian cc:gcc,libc6-dev
 for what in "$@"; do
     case $what in
         c) debian valgrind:valgrind c++:g++ readelf:binutils ;;
         python) wheel ;;
         demo) wheel; packages demo -r examples/lammps/requirements.txt ;;
         test) wheel; packages test 'pytest>=8,<10' 'mypy>=1.15,<3' ;;
+        cxx) debian g++:g++ ;;
+        fortran) debian gfortran:gfortran ;;
+        # MPICH, unless there is another MPI. Its Python package is built against it, not optimised, which takes half a
+        # minute instead of three: what is tested of it is not its speed.
+        mpi)
+            debian g++:g++ gfortran:gfortran mpicc:libmpich-dev mpifort:libmpich-dev mpiexec:mpich
+            [ -e "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] || debian no-header-yet:python3-dev
+            CFLAGS='-O0 -g0' packages mpi --no-binary=mpi4py 'mpi4py>=4,<5' 'numpy>=2,<3'
+            ;;
+        cmake) debian cmake:cmake make:make ;;
+        pkg-config) debian pkg-config:pkg-config ;;
+        valgrind) debian valgrind:valgrind,libc6-dbg ;;
+        dist) packages build 'maturin>=1.9,<2' 'numpy>=2,<3' ;;
         rivals) debian g++:g++; [ -d /usr/include/boost/interprocess ] || debian no-boost-yet:libboost-dev || say "Boost's row is left out" ;;
         *) say "unknown step $what"; exit 2 ;;
     esac

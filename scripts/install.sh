@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Puts what `make build` built into a tree, or takes it out again: PREFIX=DIR [DESTDIR=DIR] scripts/install.sh [uninstall]
+# Nothing in the tree says where it lies, so it may be moved. DESTDIR, for those who package, is set before PREFIX.
+set -euo pipefail
+prefix=$(realpath -ms -- "${PREFIX:-/usr/local}")
+destination=$(realpath -ms -- "${DESTDIR:-}/$prefix")
+cd "$(dirname "$0")/.."
+built=${CARGO_TARGET_DIR:-target}/release
+manifest=share/stillframe/manifest
+
+say() { printf 'install: %s\n' "$*" >&2; }
+
+# The first line of this form in the workspace's manifest is the version of everything.
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
+IFS=. read -r version_major version_minor _ <<<"$version"
+# What programs need that link the static library, beyond what their compiler adds: `rustc --print native-static-libs`.
+# Of that list libgcc and libc are left out, which every compiler adds by itself, and in the right form for -static.
+libraries_private=(util rt pthread m dl)
+
+# What to install: mode, file, and its place in the tree.
+put() {
+    install -D -m "$1" -- "$2" "$destination/$3"
+    printf '%s\n' "$3" >>"$destination/$manifest"
+}
+
+link() {
+    ln -sfn -- "$1" "$destination/$2"
+    printf '%s\n' "$2" >>"$destination/$manifest"
+}
+
+fill() {
+    local text
+    text=$(<"$1")
+    text=${text//@version@/$version}
+    text=${text//@version_major@/$version_major}
+    text=${text//@version_minor@/$version_minor}
+    text=${text//@libraries_private@/$(printf -- '-l%s ' "${libraries_private[@]}")}
+    text=${text//@libraries_private_cmake@/$(IFS=';'; printf '%s' "${libraries_private[*]}")}
+    install -D -m 644 /dev/stdin "$destination/$2" <<<"$text"
+    printf '%s\n' "$2" >>"$destination/$manifest"
+}
+
+# Removes what a manifest lists, and the directories that are empty then.
+uninstall() {
+    local place
+    while IFS= read -r place; do
+        rm -f -- "$destination/$place"
+        (cd "$destination" && rmdir -p --ignore-fail-on-non-empty -- "$(dirname "$place")" 2>/dev/null) || true
+    done < <(cat -- "$destination/$manifest"; printf '%s\n' "$manifest")
+}
+
+if [ "${1:-}" = uninstall ]; then
+    [ -e "$destination/$manifest" ] || { say "no Stillframe in $destination: $manifest is not there"; exit 1; }
+    uninstall
+    say "removed Stillframe from $destination"
+    exit
+fi
+
+for file in "$built"/{still,libstillframe.so,libstillframe.a,libstillframe_tcasm.so}; do
+    [ -e "$file" ] || { say "$file is missing: run make build first"; exit 1; }
+done
+if ! { [ -d "$destination" ] || install -d -- "$destination" 2>/dev/null; } || [ ! -w "$destination" ]; then
+    say "$destination is not yours to write: choose another, as in: make install PREFIX=\$HOME/.local"
+    exit 1
+fi
+# What an older version installed and this one does not would stay.
+[ ! -e "$destination/$manifest" ] || uninstall
+install -D -m 644 /dev/null "$destination/$manifest"
+
+put 755 "$built/still" bin/still
+put 755 "$built/libstillframe.so" "lib/libstillframe.so.$version"
+link "libstillframe.so.$version" lib/libstillframe.so.0
+link libstillframe.so.0 lib/libstillframe.so
+put 644 "$built/libstillframe.a" lib/libstillframe.a
+put 755 "$built/libstillframe_tcasm.so" lib/libstillframe_tcasm.so
+put 644 bindings/c/include/stillframe.h include/stillframe.h
+put 644 bindings/cxx/include/stillframe.hpp include/stillframe.hpp
+put 644 bindings/fortran/stillframe.f90 share/stillframe/fortran/stillframe.f90
+fill packaging/cmake/stillframe-config.cmake.in lib/cmake/stillframe/stillframe-config.cmake
+fill packaging/cmake/stillframe-config-version.cmake.in lib/cmake/stillframe/stillframe-config-version.cmake
+fill packaging/pkgconfig/stillframe.pc.in lib/pkgconfig/stillframe.pc
+for file in LICENSE-APACHE LICENSE-MIT README.md CHANGELOG.md docs/*.md; do
+    put 644 "$file" "share/doc/stillframe/$file"
+done
+
+say "Stillframe $version is in $destination"
+[ -z "${DESTDIR:-}" ] || exit 0
+cat >&2 <<TEXT
+What a shell needs to find it, unless $prefix is searched anyway:
+
+    export PATH="$prefix/bin:\$PATH"
+    export CMAKE_PREFIX_PATH="$prefix\${CMAKE_PREFIX_PATH:+:\$CMAKE_PREFIX_PATH}"
+    export PKG_CONFIG_PATH="$prefix/lib/pkgconfig\${PKG_CONFIG_PATH:+:\$PKG_CONFIG_PATH}"
+    export LD_LIBRARY_PATH="$prefix/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"    # for programs linked without -rpath
+
+docs/install.md has more. make uninstall with the same PREFIX takes it out.
+TEXT
