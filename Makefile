@@ -21,7 +21,7 @@ uninstall: ## out of PREFIX again
 
 wheel: ## a wheel for Python 3.11 and later, and the sources it is built from, in target/wheels
 	scripts/setup.sh dist
-	target/venv/bin/maturin build -q --release --strip --sdist --out target/wheels --interpreter $(PYTHON)
+	target/venv/bin/maturin build -q --release --sdist --out target/wheels --interpreter $(PYTHON)
 
 demo: ## a real LAMMPS run, published every step, with two observers; pictures in demo-output/
 	scripts/setup.sh demo

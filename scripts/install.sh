@@ -73,12 +73,16 @@ link "libstillframe.so.$version" lib/libstillframe.so.0
 link libstillframe.so.0 lib/libstillframe.so
 put 644 "$built/libstillframe.a" lib/libstillframe.a
 put 755 "$built/libstillframe_tcasm.so" lib/libstillframe_tcasm.so
-put 644 bindings/c/include/stillframe.h include/stillframe.h
-put 644 bindings/cxx/include/stillframe.hpp include/stillframe.hpp
+for headers in bindings/c/include bindings/cxx/include; do
+    while IFS= read -r file; do
+        put 644 "$headers/$file" "include/$file"
+    done < <(find "$headers" -type f -printf '%P\n' | sort)
+done
 put 644 bindings/fortran/stillframe.f90 share/stillframe/fortran/stillframe.f90
 fill packaging/cmake/stillframe-config.cmake.in lib/cmake/stillframe/stillframe-config.cmake
 fill packaging/cmake/stillframe-config-version.cmake.in lib/cmake/stillframe/stillframe-config-version.cmake
 fill packaging/pkgconfig/stillframe.pc.in lib/pkgconfig/stillframe.pc
+put 644 packaging/modulefile "share/modulefiles/stillframe/$version"
 for file in LICENSE-APACHE LICENSE-MIT README.md CHANGELOG.md docs/*.md; do
     put 644 "$file" "share/doc/stillframe/$file"
 done

@@ -66,7 +66,7 @@ for what in "$@"; do
         demo) wheel; packages demo -r examples/lammps/requirements.txt ;;
         test) wheel; packages test 'pytest>=8,<10' 'mypy>=1.15,<3' ;;
         cxx) debian g++:g++ ;;
-        fortran) debian gfortran:gfortran ;;
+        fortran) debian gfortran:gfortran; packages fortran 'fypp>=3,<4' ;;
         # MPICH, unless there is another MPI. Its Python package is built against it, not optimised, which takes half a
         # minute instead of three: what is tested of it is not its speed.
         mpi)
