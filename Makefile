@@ -2,16 +2,18 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 PYTHON := target/venv/bin/python
+# One command for all, because another choice of packages is another choice of features, and builds everything again.
+BUILD := cargo build --release --workspace --exclude stillframe-python
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
-.PHONY: help build install uninstall wheel demo test check rust crash model python kernels readme quick rivals bench soak clean
+.PHONY: help build install uninstall install-test wheel demo test check rust c cxx fortran mpi pairs tcasm crash model python kernels readme quick rivals bench soak clean
 
 help: ## list these commands
-	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 11
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
 build: ## build the library and the command line (target/release/still)
 	scripts/setup.sh
-	cargo build --release --workspace --exclude stillframe-python
+	$(BUILD)
 
 install: build ## into PREFIX (/usr/local), below DESTDIR if that is set: docs/install.md
 	scripts/install.sh
@@ -23,11 +25,17 @@ wheel: ## a wheel for Python 3.11 and later, and the sources it is built from, i
 	scripts/setup.sh dist
 	target/venv/bin/maturin build -q --release --sdist --out target/wheels --interpreter $(PYTHON)
 
+install-test: ## users' projects against an installed tree, the wheel and the Spack recipe: what docs/install.md says
+	scripts/setup.sh test cxx fortran cmake pkg-config
+	$(BUILD)
+	$(MAKE) wheel
+	$(PYTHON) -m pytest -q tests/install
+
 demo: ## a real LAMMPS run, published every step, with two observers; pictures in demo-output/
 	scripts/setup.sh demo
 	$(PYTHON) examples/lammps/demo.py $(ARGS)
 
-test: check rust crash model c python kernels readme quick ## everything, as CI runs it
+test: check rust c cxx fortran mpi pairs tcasm crash model python install-test kernels readme quick ## everything, as CI runs it
 
 check: ## formatter, linter, and nothing left generated
 	scripts/setup.sh
@@ -37,7 +45,35 @@ check: ## formatter, linter, and nothing left generated
 
 rust: ## unit, property, documentation and command-line tests
 	scripts/setup.sh
-	cargo test --workspace --exclude stillframe-python --exclude stillframe-c
+	cargo test --workspace --exclude stillframe-python --exclude stillframe-c --exclude stillframe-tcasm
+
+c: ## the C interface: the header is that of the sources, programs behave, and valgrind finds nothing
+	scripts/setup.sh valgrind
+	cargo test -p stillframe-c
+
+cxx: ## the C++ headers
+	scripts/setup.sh cxx valgrind
+	$(BUILD)
+	bindings/cxx/tests/run.sh
+
+fortran: ## the Fortran module
+	scripts/setup.sh fortran
+	$(BUILD)
+	PYTHON=$(PYTHON) bindings/fortran/tests/run.sh
+
+mpi: ## the heat equation over MPI, in all languages
+	scripts/setup.sh python cxx fortran mpi
+	$(BUILD)
+	PYTHON=$(PYTHON) examples/heat/test.sh
+
+pairs: ## each language publishes, each reads
+	scripts/setup.sh python cxx fortran
+	$(BUILD)
+	PYTHON=$(PYTHON) tests/pairs/run.py
+
+tcasm: ## programs written for TCASM, unchanged
+	scripts/setup.sh fortran
+	cargo test -p stillframe-tcasm
 
 crash: ## producers and observers killed at every named point
 	scripts/setup.sh

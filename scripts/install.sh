@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Puts what `make build` built into a tree, or takes it out again: PREFIX=DIR [DESTDIR=DIR] scripts/install.sh [uninstall]
 # Nothing in the tree says where it lies, so it may be moved. DESTDIR, for those who package, is set before PREFIX.
+# STRIP is what takes debugging information out of what is installed; STRIP=true leaves it in.
 set -euo pipefail
 prefix=$(realpath -ms -- "${PREFIX:-/usr/local}")
 destination=$(realpath -ms -- "${DESTDIR:-}/$prefix")
@@ -21,6 +22,12 @@ libraries_private=(util rt pthread m dl)
 put() {
     install -D -m "$1" -- "$2" "$destination/$3"
     printf '%s\n' "$3" >>"$destination/$manifest"
+}
+
+# The same of something built, which is ten times as large with what only a debugger reads.
+put_built() {
+    put "$1" "$built/$2" "$3"
+    "${STRIP:-strip}" --strip-debug "$destination/$3"
 }
 
 link() {
@@ -67,12 +74,12 @@ fi
 [ ! -e "$destination/$manifest" ] || uninstall
 install -D -m 644 /dev/null "$destination/$manifest"
 
-put 755 "$built/still" bin/still
-put 755 "$built/libstillframe.so" "lib/libstillframe.so.$version"
+put_built 755 still bin/still
+put_built 755 libstillframe.so "lib/libstillframe.so.$version"
 link "libstillframe.so.$version" lib/libstillframe.so.0
 link libstillframe.so.0 lib/libstillframe.so
-put 644 "$built/libstillframe.a" lib/libstillframe.a
-put 755 "$built/libstillframe_tcasm.so" lib/libstillframe_tcasm.so
+put_built 644 libstillframe.a lib/libstillframe.a
+put_built 755 libstillframe_tcasm.so lib/libstillframe_tcasm.so
 for headers in bindings/c/include bindings/cxx/include; do
     while IFS= read -r file; do
         put 644 "$headers/$file" "include/$file"

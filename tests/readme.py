@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs what README.md and docs/start.md tell their readers to run.
+"""Runs what README.md and docs/start.md tell their readers to run. What docs/install.md shows, tests/install runs.
 
 Fenced blocks say what they are behind their language:
 
@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ["README.md", "docs/start.md", "docs/fortran.md"]
+DOCUMENTS = ["README.md", "docs/start.md", "docs/fortran.md", "docs/install.md"]
 #: Seconds; the first build of everything is among the blocks.
 BLOCK_TIMEOUT = 600
 REGION_TIMEOUT = 300

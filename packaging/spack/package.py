@@ -41,8 +41,7 @@ class Stillframe(Package):
 
     def install(self, spec, prefix):
         cargo = which("cargo", required=True)
-        packages = ("still", "stillframe-c", "stillframe-tcasm")
-        cargo("build", "--release", "--locked", f"-j{make_jobs}", *(f"--package={name}" for name in packages))
+        cargo("build", "--release", "--locked", f"-j{make_jobs}", "--workspace", "--exclude=stillframe-python")
         Executable("scripts/install.sh")(extra_env={"PREFIX": str(prefix)})
         if spec.satisfies("+python"):
             pip = spec["python"].command

@@ -106,8 +106,8 @@ def recipe(directives: list[tuple]) -> type[Package]:
 def source(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Spack runs a recipe in its source's folder."""
     monkeypatch.chdir(ROOT)
-    # An installation by pip goes where it is told, not where this Python's is.
-    monkeypatch.delenv("PYTHONPATH", raising=False)
+    # Spack puts the programs of build dependencies, maturin among them, into the path.
+    monkeypatch.setenv("PATH", os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
     yield
 
 
