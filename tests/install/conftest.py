@@ -106,17 +106,32 @@ def tree(place: Path) -> Path:
     return (place / FIRST_PREFIX).rename(place / "moved")
 
 
-@pytest.fixture(scope="session", params=["myself", "nobody"])
-def user(request: pytest.FixtureRequest, place: Path, tree: Path) -> Iterator[User]:
-    other = request.param == "nobody"
-    if other and os.geteuid() != 0:
-        pytest.skip("only root can be somebody else")
-    home = place / request.param
+def settle(place: Path, tree: Path, name: str, uid: int | None) -> Iterator[User]:
+    """Somebody with the tree in their home, until the tests are over."""
+    home = place / name
     home.mkdir()
     shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     regions = Path(tempfile.mkdtemp(prefix="stillframe-install-", dir=shm))
-    user = User(request.param, home, regions, pwd.getpwnam("nobody").pw_uid if other else None)
+    user = User(name, home, regions, uid)
     shutil.copytree(tree, user.prefix, symlinks=True)
     user.own(home, regions)
     yield user
     shutil.rmtree(regions)
+
+
+@pytest.fixture(scope="session")
+def user(place: Path, tree: Path) -> Iterator[User]:
+    """An ordinary user: nobody, where the tests are root's."""
+    yield from settle(place, tree, "user", pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None)
+
+
+@pytest.fixture(scope="session")
+def root(place: Path, tree: Path) -> Iterator[User]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can be root")
+    yield from settle(place, tree, "root", None)
+
+
+@pytest.fixture(params=["user", "root"])
+def anyone(request: pytest.FixtureRequest) -> User:
+    return request.getfixturevalue(request.param)

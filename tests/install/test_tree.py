@@ -40,14 +40,14 @@ def test_a_program_asks_for_the_library_by_its_soname(tree: Path) -> None:
     assert (tree / f"lib/libstillframe.so.{VERSION}").read_bytes()[:4] == b"\x7fELF"
 
 
-def test_a_cmake_project_of_three_languages_builds_runs_and_is_read(user: User) -> None:
-    project = user.project("with-cmake")
-    user.run(shown("commands")["cmake"], cwd=project)
+def test_a_cmake_project_of_three_languages_builds_runs_and_is_read(anyone: User) -> None:
+    project = anyone.project("with-cmake")
+    anyone.run(shown("commands")["cmake"], cwd=project)
     for language in LANGUAGES:
         program = project / f"build/plate-{language}"
-        assert "libstillframe.so.0" in needs(program, user)
-        user.run([str(program)])
-        published(user, f"plate-{language}")
+        assert "libstillframe.so.0" in needs(program, anyone)
+        anyone.run([str(program)])
+        published(anyone, f"plate-{language}")
 
 
 def test_a_cmake_project_links_the_static_library(user: User) -> None:
@@ -82,6 +82,7 @@ def test_directories_of_one_project_find_it_each_for_itself(user: User) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
+        ("0.0", 'compatible with requested version "0.0"'),
         ("0.2", 'compatible with requested version "0.2"'),
         ("0.1.99", 'compatible with requested version "0.1.99"'),
         ("1", 'compatible with requested version "1"'),
@@ -115,12 +116,12 @@ def test_what_it_can_give_cmake_finds(user: User, arguments: str) -> None:
     user.run(["cmake", "-S", ".", "-B", "build", f"-DCMAKE_PREFIX_PATH={user.prefix}"], cwd=project)
 
 
-def test_a_c_program_is_built_with_pkg_config(user: User) -> None:
-    project = user.project("with-pkg-config")
-    user.run(shown("commands")["pkg-config"], cwd=project)
-    assert "libstillframe.so.0" in needs(project / "plate-c", user)
-    user.run(["./plate-c"], cwd=project)
-    published(user, "plate-c")
+def test_a_c_program_is_built_with_pkg_config(anyone: User) -> None:
+    project = anyone.project("with-pkg-config")
+    anyone.run(shown("commands")["pkg-config"], cwd=project)
+    assert "libstillframe.so.0" in needs(project / "plate-c", anyone)
+    anyone.run(["./plate-c"], cwd=project)
+    published(anyone, "plate-c")
 
 
 def test_a_c_program_links_the_static_library_with_pkg_config(user: User) -> None:
@@ -140,9 +141,9 @@ def test_a_fortran_program_is_built_with_a_plain_makefile(user: User) -> None:
     published(user, "plate-fortran")
 
 
-def test_still_run_loads_the_library_that_lies_beside_it(user: User) -> None:
-    maps = user.run(["still", "run", "--tcasm", "--", "cat", "/proc/self/maps"])
-    assert f"{user.prefix.resolve()}/lib/libstillframe_tcasm.so" in maps
+def test_still_run_loads_the_library_that_lies_beside_it(anyone: User) -> None:
+    maps = anyone.run(["still", "run", "--tcasm", "--", "cat", "/proc/self/maps"])
+    assert f"{anyone.prefix.resolve()}/lib/libstillframe_tcasm.so" in maps
 
 
 def test_uninstall_leaves_what_is_not_its_own(place: Path) -> None:
