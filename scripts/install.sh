@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Puts what `make build` built into a tree, or takes it out again: PREFIX=DIR [DESTDIR=DIR] scripts/install.sh [uninstall]
 # Nothing in the tree says where it lies, so it may be moved. DESTDIR, for those who package, is set before PREFIX.
-# STRIP is what takes debugging information out of what is installed; STRIP=true leaves it in.
+# LIBDIR is lib unless it is set to lib64. STRIP takes debugging information out of what is installed; STRIP=true leaves it in.
 set -euo pipefail
 prefix=$(realpath -ms -- "${PREFIX:-/usr/local}")
 destination=$(realpath -ms -- "${DESTDIR:-}/$prefix")
 cd "$(dirname "$0")/.."
 built=${CARGO_TARGET_DIR:-target}/release
 manifest=share/stillframe/manifest
+lib=${LIBDIR:-lib}
 
 say() { printf 'install: %s\n' "$*" >&2; }
 
@@ -24,7 +25,7 @@ put() {
     printf '%s\n' "$3" >>"$destination/$manifest"
 }
 
-# The same of something built, which is ten times as large with what only a debugger reads.
+# The same of something built, which is two to four times as large with what only a debugger reads.
 put_built() {
     put "$1" "$built/$2" "$3"
     "${STRIP:-strip}" --strip-debug "$destination/$3"
@@ -38,6 +39,7 @@ link() {
 fill() {
     local text
     text=$(<"$1")
+    text=${text//@lib@/$lib}
     text=${text//@version@/$version}
     text=${text//@version_major@/$version_major}
     text=${text//@version_minor@/$version_minor}
@@ -63,6 +65,7 @@ if [ "${1:-}" = uninstall ]; then
     exit
 fi
 
+[[ $lib =~ ^lib(64)?$ ]] || { say "LIBDIR is $lib: it can be lib or lib64, where still finds the libraries"; exit 2; }
 for file in "$built"/{still,libstillframe.so,libstillframe.a,libstillframe_tcasm.so}; do
     [ -e "$file" ] || { say "$file is missing: run make build first"; exit 1; }
 done
@@ -75,21 +78,21 @@ fi
 install -D -m 644 /dev/null "$destination/$manifest"
 
 put_built 755 still bin/still
-put_built 755 libstillframe.so "lib/libstillframe.so.$version"
-link "libstillframe.so.$version" lib/libstillframe.so.0
-link libstillframe.so.0 lib/libstillframe.so
-put_built 644 libstillframe.a lib/libstillframe.a
-put_built 755 libstillframe_tcasm.so lib/libstillframe_tcasm.so
+put_built 755 libstillframe.so "$lib/libstillframe.so.$version"
+link "libstillframe.so.$version" "$lib/libstillframe.so.0"
+link libstillframe.so.0 "$lib/libstillframe.so"
+put_built 644 libstillframe.a "$lib/libstillframe.a"
+put_built 755 libstillframe_tcasm.so "$lib/libstillframe_tcasm.so"
 for headers in bindings/c/include bindings/cxx/include; do
     while IFS= read -r file; do
         put 644 "$headers/$file" "include/$file"
     done < <(find "$headers" -type f -printf '%P\n' | sort)
 done
 put 644 bindings/fortran/stillframe.f90 share/stillframe/fortran/stillframe.f90
-fill packaging/cmake/stillframe-config.cmake.in lib/cmake/stillframe/stillframe-config.cmake
-fill packaging/cmake/stillframe-config-version.cmake.in lib/cmake/stillframe/stillframe-config-version.cmake
-fill packaging/pkgconfig/stillframe.pc.in lib/pkgconfig/stillframe.pc
-put 644 packaging/modulefile "share/modulefiles/stillframe/$version"
+fill packaging/cmake/stillframe-config.cmake.in "$lib/cmake/stillframe/stillframe-config.cmake"
+fill packaging/cmake/stillframe-config-version.cmake.in "$lib/cmake/stillframe/stillframe-config-version.cmake"
+fill packaging/pkgconfig/stillframe.pc.in "$lib/pkgconfig/stillframe.pc"
+fill packaging/modulefile.in "share/modulefiles/stillframe/$version"
 for file in LICENSE-APACHE LICENSE-MIT README.md CHANGELOG.md docs/*.md; do
     put 644 "$file" "share/doc/stillframe/$file"
 done
@@ -101,8 +104,8 @@ What a shell needs to find it, unless $prefix is searched anyway:
 
     export PATH="$prefix/bin:\$PATH"
     export CMAKE_PREFIX_PATH="$prefix\${CMAKE_PREFIX_PATH:+:\$CMAKE_PREFIX_PATH}"
-    export PKG_CONFIG_PATH="$prefix/lib/pkgconfig\${PKG_CONFIG_PATH:+:\$PKG_CONFIG_PATH}"
-    export LD_LIBRARY_PATH="$prefix/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"    # for programs linked without -rpath
+    export PKG_CONFIG_PATH="$prefix/$lib/pkgconfig\${PKG_CONFIG_PATH:+:\$PKG_CONFIG_PATH}"
+    export LD_LIBRARY_PATH="$prefix/$lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"    # for programs linked without -rpath
 
 docs/install.md has more. make uninstall with the same PREFIX takes it out.
 TEXT

@@ -1,4 +1,5 @@
-# Put this file into a package repository of your own as packages/stillframe/package.py; docs/install.md says how.
+# For a package repository of your own: docs/install.md says how. It was run over a stand-in for Spack, not by Spack
+# itself: tests/install/test_spack.py says what that shows.
 
 from spack_repo.builtin.build_systems.generic import Package
 

@@ -169,3 +169,24 @@ def test_a_stage_for_packages_goes_before_the_prefix(place: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert (stage / "usr/bin/still").exists()
     assert "export" not in done.stderr
+
+
+def test_libraries_may_lie_in_lib64(place: Path, user: User) -> None:
+    prefix = place / "lib64"
+    done = install(prefix, LIBDIR="lib64")
+    assert done.returncode == 0, done.stderr
+    assert not (prefix / "lib").exists()
+    project = user.project("lib64-project")
+    found = f"PKG_CONFIG_PATH={prefix}/lib64/pkgconfig"
+    user.run(f"export {found}; cc plate.c $(pkg-config --cflags --libs stillframe) -Wl,-rpath,{prefix}/lib64 -o plate", cwd=project)
+    user.run(["./plate"], cwd=project)
+    published(user, "plate-c")
+    lists = "cmake_minimum_required(VERSION 3.16)\nproject(p LANGUAGES C)\nfind_package(stillframe REQUIRED)\n"
+    lists += "add_executable(p plate.c)\ntarget_link_libraries(p stillframe::stillframe)\n"
+    (project / "CMakeLists.txt").write_text(lists)
+    user.run(f"cmake -S . -B build -D CMAKE_PREFIX_PATH={prefix} && cmake --build build && build/p", cwd=project)
+    published(user, "plate-c")
+    maps = user.run([f"{prefix}/bin/still", "run", "--tcasm", "--", "cat", "/proc/self/maps"])
+    assert f"{prefix}/lib64/libstillframe_tcasm.so" in maps
+    refused = install(prefix, LIBDIR="lib/x86_64-linux-gnu")
+    assert refused.returncode == 2 and "lib or lib64" in refused.stderr
