@@ -48,31 +48,32 @@ rust: ## unit, property, documentation and command-line tests
 	cargo test --workspace --exclude stillframe-python --exclude stillframe-c --exclude stillframe-tcasm
 
 c: ## the C interface: the header is that of the sources, programs behave, and valgrind finds nothing
-	scripts/setup.sh valgrind
+	scripts/setup.sh cxx valgrind
 	cargo test -p stillframe-c
 
 cxx: ## the C++ headers
 	scripts/setup.sh cxx valgrind
 	$(BUILD)
-	bindings/cxx/tests/run.sh
+	bindings/cxx/tests/run.sh $${CARGO_TARGET_DIR:-target}/release
 
 fortran: ## the Fortran module
-	scripts/setup.sh fortran
+	scripts/setup.sh test fortran valgrind
 	$(BUILD)
-	PYTHON=$(PYTHON) bindings/fortran/tests/run.sh
+	$(PYTHON) -m pytest -q bindings/fortran/tests
 
 mpi: ## the heat equation over MPI, in all languages
-	scripts/setup.sh python cxx fortran mpi
+	scripts/setup.sh test cxx fortran mpi
 	$(BUILD)
-	PYTHON=$(PYTHON) examples/heat/test.sh
+	$(MAKE) -C examples/heat
+	$(PYTHON) -m pytest -q tests/mpi
 
-pairs: ## each language publishes, each reads
+pairs: ## what each language publishes, each language reads
 	scripts/setup.sh python cxx fortran
-	$(BUILD)
-	PYTHON=$(PYTHON) tests/pairs/run.py
+	tests/pairs/build.sh
+	PYTHON=$(PYTHON) tests/pairs/run.py --programs $${CARGO_TARGET_DIR:-target}/pairs
 
-tcasm: ## programs written for TCASM, unchanged
-	scripts/setup.sh fortran
+tcasm: ## programs written for TCASM, as they are
+	scripts/setup.sh fortran mpi
 	cargo test -p stillframe-tcasm
 
 crash: ## producers and observers killed at every named point
