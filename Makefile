@@ -6,7 +6,7 @@ PYTHON := target/venv/bin/python
 BUILD := cargo build --release --workspace --exclude stillframe-python
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
-.PHONY: help build install uninstall install-test wheel demo test check rust c cxx fortran mpi pairs tcasm crash model python kernels readme quick rivals bench soak clean
+.PHONY: help build install uninstall install-test wheel demo test check rust c header cxx fortran mpi pairs tcasm crash model python kernels readme quick rivals bench soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -47,9 +47,12 @@ rust: ## unit, property, documentation and command-line tests
 	scripts/setup.sh
 	cargo test --workspace --exclude stillframe-python --exclude stillframe-c --exclude stillframe-tcasm
 
-c: ## the C interface: the header is that of the sources, programs behave, and valgrind finds nothing
-	scripts/setup.sh cxx valgrind
+c: ## the C interface, from C programs; also under valgrind and the compiler's sanitizers
+	scripts/setup.sh c
 	cargo test -p stillframe-c
+
+header: ## make bindings/c/include/stillframe.h anew from the sources
+	STILLFRAME_WRITE_HEADER=1 cargo test -q -p stillframe-c --test header the_committed_header
 
 cxx: ## the C++ headers
 	scripts/setup.sh cxx valgrind
@@ -83,13 +86,6 @@ crash: ## producers and observers killed at every named point
 model: ## the publish, lease and retire protocol under a model checker
 	scripts/setup.sh
 	$(LOOM) cargo test -p stillframe-protocol --release --test model
-
-c: ## the C interface, from C programs; also under valgrind and the compiler's sanitizers
-	scripts/setup.sh c
-	cargo test -p stillframe-c
-
-header: ## make bindings/c/include/stillframe.h anew from the sources
-	STILLFRAME_WRITE_HEADER=1 cargo test -q -p stillframe-c --test header the_committed_header
 
 python: ## the Python package: its tests and its types
 	scripts/setup.sh test

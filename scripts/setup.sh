@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [STEP]...
-# Steps: python, demo, test, cxx, fortran, mpi, cmake, pkg-config, valgrind, rivals, dist.
+# Steps: c, python, demo, test, cxx, fortran, mpi, cmake, pkg-config, valgrind, rivals, dist.
 # Installs Debian packages where it may, else says which are missing. Everything else goes below target/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -61,7 +61,7 @@ command -v cargo >/dev/null || { say "Rust is missing: see https://rustup.rs"; e
 debian cc:gcc,libc6-dev
 for what in "$@"; do
     case $what in
-        c) debian valgrind:valgrind c++:g++ readelf:binutils ;;
+        c) debian valgrind:valgrind,libc6-dbg c++:g++ readelf:binutils ;;
         python) wheel ;;
         demo) wheel; packages demo -r examples/lammps/requirements.txt ;;
         test) wheel; packages test 'pytest>=8,<10' 'mypy>=1.15,<3' ;;
