@@ -249,8 +249,8 @@ impl Call {
         self.slice(name, to.cast_const().cast(), count)
     }
 
-    /// Bytes that the caller wants filled, whatever they hold now.
-    pub fn bytes_mut(&self, name: &'static str, to: *mut u8, count: usize) -> Result<&mut [u8], Failure> {
+    /// Bytes that the caller wants filled, whatever they hold now. They must not be kept beyond the call.
+    pub fn bytes_mut<'a>(&self, name: &'static str, to: *mut u8, count: usize) -> Result<&'a mut [u8], Failure> {
         if count == 0 {
             return Ok(&mut []);
         }

@@ -261,3 +261,86 @@ pub fn is_living<T: Handled>(handle: *mut T::Opaque) -> bool {
     let slot = T::table().slot((bits & INDEX_MASK) as usize);
     slot.is_some_and(|slot| slot.generation.load(Ordering::Acquire) == (bits >> GENERATION_SHIFT) as u32)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::{error_text, run};
+    use crate::status::*;
+    use std::ffi::CStr;
+
+    struct Thing(#[allow(dead_code)] Box<u32>);
+    struct Opaque;
+
+    impl Handled for Thing {
+        type Opaque = Opaque;
+        const KIND: Kind = Kind::Observer;
+        fn table() -> &'static Table<Thing> {
+            static TABLE: Table<Thing> = Table::new();
+            &TABLE
+        }
+    }
+
+    fn text() -> String {
+        let text = error_text();
+        assert!(!text.is_null());
+        #[allow(unsafe_code)]
+        // SAFETY: the text of this thread ends with a zero and stays until its next call.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+
+    fn panic_inside(handle: *mut Opaque) -> stillframe_status {
+        run("a_function", |_| with::<Thing, ()>(handle, |_| panic!("on purpose")))
+    }
+
+    #[test]
+    fn a_panic_is_a_status_and_its_handle_can_only_be_given_up() {
+        let handle = insert(Thing(Box::new(1)));
+        assert_eq!(panic_inside(handle), STILLFRAME_INTERNAL as i32);
+        assert_eq!(text(), "a_function: a defect of Stillframe, please report it: on purpose");
+        assert_eq!(run("another", |_| with::<Thing, ()>(handle, |_| Ok(()))), STILLFRAME_INTERNAL as i32);
+        assert!(text().contains("it can only be given up"), "{}", text());
+        assert_eq!(run("the_end", |_| remove::<Thing>(handle).map(drop)), STILLFRAME_OK as i32);
+        assert_eq!(run("late", |_| remove::<Thing>(handle).map(drop)), STILLFRAME_BAD_HANDLE as i32);
+        // The place is as good as new.
+        let next = insert(Thing(Box::new(2)));
+        assert_ne!(next, handle);
+        assert_eq!(run("next", |_| with::<Thing, ()>(next, |_| Ok(()))), STILLFRAME_OK as i32);
+        assert!(remove::<Thing>(next).is_ok());
+    }
+
+    #[test]
+    fn a_call_inside_a_call_with_the_same_handle_is_refused() {
+        let (handle, other) = (insert(Thing(Box::new(1))), insert(Thing(Box::new(2))));
+        let outcome = with::<Thing, ()>(handle, |_| {
+            assert!(matches!(with::<Thing, ()>(handle, |_| Ok(())), Err(Failure::Busy { .. })));
+            assert!(matches!(remove::<Thing>(handle), Err(Failure::Busy { .. })));
+            with::<Thing, ()>(other, |_| Ok(()))
+        });
+        assert!(outcome.is_ok());
+        assert!(remove::<Thing>(handle).is_ok() && remove::<Thing>(other).is_ok());
+    }
+
+    #[test]
+    fn handles_of_many_threads_are_never_the_same() {
+        let mut threads = Vec::new();
+        for _ in 0..4 {
+            threads.push(std::thread::spawn(|| {
+                let mut seen = Vec::new();
+                for round in 0..2000 {
+                    let handles: Vec<usize> = (0..3).map(|n| insert(Thing(Box::new(n))) as usize).collect();
+                    for handle in &handles[..2 + round % 2] {
+                        assert!(remove::<Thing>(*handle as *mut Opaque).is_ok());
+                    }
+                    seen.extend(handles);
+                }
+                seen
+            }));
+        }
+        let mut all: Vec<usize> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+}

@@ -3,40 +3,15 @@
 //!
 //! A program prints the name of each of its tests; with names as arguments it runs those only.
 
+mod common;
+
+use common::{SONAME, libraries, regions, root};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 const PROGRAMS: [&str; 7] = ["producer", "observer", "misuse", "threads", "processes", "groups", "looking_after"];
 /// Seconds after which a program hangs.
 const TIMEOUT: &str = "240";
-const SONAME: &str = "libstillframe.so.0";
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// A directory with the libraries under the names that linker and loader look for.
-fn libraries() -> &'static Path {
-    static LIBRARIES: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let made = LIBRARIES.get_or_init(|| {
-        // Tests of a library of this kind are built without it.
-        let profile = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().to_path_buf();
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--package", "stillframe-c", "--target-dir"]).arg(profile.parent().unwrap());
-        if profile.ends_with("release") {
-            cargo.arg("--release");
-        }
-        assert!(cargo.current_dir(root()).status().unwrap().success(), "the library does not build");
-        let dir = tempfile::tempdir().unwrap();
-        for (library, name) in [("libstillframe.so", SONAME), ("libstillframe.a", "libstillframe.a")] {
-            std::os::unix::fs::symlink(profile.join(library), dir.path().join(name)).unwrap();
-        }
-        dir
-    });
-    made.path()
-}
 
 fn run(command: &mut Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
@@ -53,14 +28,6 @@ fn compile(program: &str, into: &Path, options: &[&str], library: &str) -> PathB
     let out = run(&mut cc);
     assert!(out.status.success(), "{program}.c: {}", String::from_utf8_lossy(&out.stderr));
     binary
-}
-
-/// A directory for regions, which lie in memory.
-fn regions() -> tempfile::TempDir {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let prefix = format!("stillframe-c-{}-{count}-", std::process::id());
-    tempfile::Builder::new().prefix(&prefix).tempdir_in("/dev/shm").unwrap()
 }
 
 /// Runs a program behind `before`, and expects it to end well and leave nothing.
