@@ -26,7 +26,7 @@ pub struct RegionOptions {
     pub(crate) keep: usize,
     pub(crate) bound_bytes: Option<u64>,
     pub(crate) rule: Rule,
-    pub(crate) threads: usize,
+    threads: Option<usize>,
     pub(crate) tracker: Option<TrackerKind>,
     pub(crate) mode: u32,
     pub(crate) large_pages: bool,
@@ -52,7 +52,7 @@ impl Default for RegionOptions {
             keep: 1,
             bound_bytes: None,
             rule: Rule::Wait { timeout: None },
-            threads: stillframe_kernel::processor_count().min(THREADS_DEFAULT_MAX),
+            threads: None,
             tracker: None,
             mode: 0o700,
             large_pages: true,
@@ -90,10 +90,18 @@ impl RegionOptions {
         self
     }
 
-    /// Threads that copy at a publish, the calling one included; by default the processors this process may use, at most 4.
+    /// Threads that copy at a publish, the calling one included; by default the processors this process may use,
+    /// shared among the ranks of its group, at most 4.
     pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = threads;
+        self.threads = Some(threads);
         self
+    }
+
+    /// The ranks of a group publish at about the same time, and share their node's processors with each other.
+    pub(crate) fn copy_threads(&self) -> usize {
+        let ranks = self.rank.map_or(1, |(_, ranks)| ranks as usize);
+        let share = stillframe_kernel::processor_count() / ranks.max(1);
+        self.threads.unwrap_or(share.clamp(1, THREADS_DEFAULT_MAX))
     }
 
     /// The tracker to use; by default `$STILLFRAME_TRACKER`, else the best that works.
@@ -163,8 +171,8 @@ impl RegionOptions {
         if self.keep == 0 || self.keep > SLOTS / 2 {
             return fail("keep", format!("{} is not between 1 and {}", self.keep, SLOTS / 2));
         }
-        if self.threads == 0 || self.threads > 1024 {
-            return fail("threads", format!("{} is not between 1 and 1024", self.threads));
+        if let Some(threads @ (0 | 1025..)) = self.threads {
+            return fail("threads", format!("{threads} is not between 1 and 1024"));
         }
         if self.mode & 0o700 != 0o700 || self.mode > 0o777 {
             return fail("mode", format!("{:#o} locks the owner out", self.mode));

@@ -153,7 +153,7 @@ impl Producer {
             companions,
             planes: Planes::new(&dir, directory.clone(), options.mode),
             directory,
-            copier: Copier::new(options.threads),
+            copier: Copier::new(options.copy_threads()),
             options,
             _last_words: {
                 let head = head.clone();

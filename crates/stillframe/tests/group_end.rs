@@ -101,3 +101,14 @@ fn a_rank_that_is_started_again_in_time_goes_on_unnoticed() {
     run.publish(1, 2);
     assert_eq!(waiting.join().unwrap().unwrap(), 2);
 }
+
+#[test]
+fn ranks_share_the_threads_that_copy_unless_told_otherwise() {
+    watchdog(60);
+    let dir = Dir::new("group-threads");
+    let threads = |options: stillframe::RegionOptions| options.create("run").unwrap().threads();
+    assert_eq!(threads(dir.options().rank(0, 1000)), 1);
+    assert_eq!(threads(dir.options().rank(1, 1000).threads(3)), 3);
+    let dir = Dir::new("group-threads");
+    assert_eq!(threads(dir.options().rank(0, 1)), threads(Dir::new("alone").options()));
+}
