@@ -131,9 +131,9 @@ impl Head {
         self.map.word64(at).store(value, Ordering::Relaxed);
     }
 
-    /// Whether the last producer ended by itself, rather than being killed.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.number64(head::ENDED_NS_AT) != 0
+    /// When the last producer ended by itself, in nanoseconds since 1970; 0 if it lives or was killed.
+    pub(crate) fn ended_ns(&self) -> u64 {
+        self.number64(head::ENDED_NS_AT)
     }
 
     pub(crate) fn set_ended(&self, ended: bool) {

@@ -401,7 +401,6 @@ impl Group {
         mut look: impl FnMut(&Group, &Members) -> Result<Option<T>>,
     ) -> Result<T> {
         let begin = Instant::now();
-        let mut stopped_since = None;
         loop {
             let members = self.members()?;
             let bell = |observer: &Observer| observer.shared.head.bell().load(Ordering::Acquire);
@@ -422,12 +421,12 @@ impl Group {
                 let standing = self.standing(&members);
                 let lives = members.iter().flatten().any(Observer::producer_alive);
                 let is_level = standing.newest[rank] == standing.newest[standing.furthest];
-                let has_ended = members[rank].as_ref().is_none_or(|observer| observer.shared.head.has_ended());
-                if is_level && has_ended && !lives {
+                let ended_ns = members[rank].as_ref().map_or(0, |observer| observer.shared.head.ended_ns());
+                if is_level && ended_ns != 0 && !lives {
                     return Err(Error::ProducerGone { region: self.name().into() });
                 }
-                let since = *stopped_since.get_or_insert_with(Instant::now);
-                if !is_level || !has_ended || since.elapsed() >= GRACE {
+                let is_late = files::unix_ns().saturating_sub(ended_ns) >= GRACE.as_nanos() as u64;
+                if !is_level || is_late {
                     return Err(Error::RankGone {
                         group: self.name().into(),
                         rank: rank as u32,
@@ -437,8 +436,6 @@ impl Group {
                         furthest_newest: standing.newest[standing.furthest],
                     });
                 }
-            } else {
-                stopped_since = None;
             }
             let standing = self.standing(&members);
             let mut sleep = WAIT_SLICE;
@@ -536,7 +533,7 @@ fn stopped(members: &Members, after: Option<u64>) -> Option<usize> {
     let is_stopped = |rank: &usize| {
         !lives[*rank] && !lists[*rank].iter().any(|(_, number)| Some(*number) > after && may_come(*number))
     };
-    let has_ended = |rank: usize| members[rank].as_ref().is_some_and(|observer| observer.shared.head.has_ended());
+    let has_ended = |rank: usize| members[rank].as_ref().is_some_and(|observer| observer.shared.head.ended_ns() != 0);
     (0..members.len()).filter(is_stopped).min_by_key(|rank| (newest(*rank), has_ended(*rank)))
 }
 
