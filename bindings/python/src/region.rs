@@ -194,7 +194,7 @@ type Published = (u64, bool, u64, u64, u64, f64);
 #[pymethods]
 impl Region {
     #[new]
-    #[pyo3(signature = (name, *, keep, bound, rule, timeout, threads, tracker, dir, large_pages, rank, ranks, drift, rollback))]
+    #[pyo3(signature = (name, *, keep, bound, rule, timeout, threads, tracker, dir, large_pages, rank, ranks, drift, rollback, fresh))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -211,6 +211,7 @@ impl Region {
         ranks: Option<u32>,
         drift: Option<usize>,
         rollback: Option<u64>,
+        fresh: bool,
     ) -> PyResult<Self> {
         let timeout = convert::seconds(py, "timeout", timeout)?;
         // The engine is told to wait a little only, and asked again: so Ctrl-C gets through.
@@ -222,7 +223,7 @@ impl Region {
             "fail" => (Rule::Fail, None),
             other => return Err(errors::misuse(py, format!("rule is 'wait', 'skip' or 'fail', not '{other}'"))),
         };
-        let mut options = stillframe::Region::options().keep(keep).rule(rule).large_pages(large_pages);
+        let mut options = stillframe::Region::options().keep(keep).rule(rule).large_pages(large_pages).fresh(fresh);
         if let Some(bytes) = bound {
             options = options.bound_bytes(bytes);
         }

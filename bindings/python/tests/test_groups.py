@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import stillframe as sf
@@ -81,7 +83,29 @@ def test_a_dead_rank_is_named_and_an_ended_program_ends_the_loop(spawn: Spawn) -
         seen.extend(snapshot.version for snapshot in group.iterate(timeout=20))
     assert seen == [1]
     ranks[0].kill()
+    with pytest.raises(sf.RankGone):
+        seen.extend(snapshot.version for snapshot in group.iterate(timeout=20, after=1))
+
+
+def test_a_program_whose_ranks_end_one_after_another_ends_the_loop() -> None:
+    regions = [sf.create("heat", rank=rank, ranks=2) for rank in range(2)]
+    for region in regions:
+        region.array("u", shape=(10,))
+        region.publish(1)
+    group = sf.open_group("heat", wait=20)
+    regions[0].close()
+    closing = threading.Timer(0.1, regions[1].close)
+    closing.start()
     assert [snapshot.version for snapshot in group.iterate(timeout=20)] == [1]
+    closing.join()
+
+
+def test_a_fresh_region_begins_with_nothing() -> None:
+    for _ in range(2):
+        with sf.create("heat", fresh=True) as region:
+            assert region.recovered is None and region.array("u", shape=(10,))[0] == 0
+            region.array("u")[:] = 1
+            region.publish(1)
 
 
 def test_a_group_starts_again_from_the_version_that_all_ranks_had() -> None:

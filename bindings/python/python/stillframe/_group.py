@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, overload
 
 from . import _native
 from ._closing import Closing
-from ._errors import RankGone, Timeout
+from ._errors import ProducerGone, RankGone, Timeout
 from ._observer import Snapshot
-
-#: Seconds that the last ranks of a program may outlive the first before that is taken for an accident.
-_GRACE = 1.0
 
 
 class RankInfo(NamedTuple):
@@ -108,20 +104,17 @@ class Group(Closing):
         every: bool = False,
         after: int | None = None,
     ) -> Iterator[GroupSnapshot]:
-        """Snapshots as they come, until all producers are gone or nothing came for ``timeout`` seconds.
+        """Snapshots as they come, until all ranks have ended or nothing came for ``timeout`` seconds.
 
-        Raises :class:`RankGone` when some rank died and others live on. Otherwise as
-        :meth:`stillframe.Observer.iterate`.
+        Raises :class:`RankGone` when a rank died. Otherwise as :meth:`stillframe.Observer.iterate`.
         """
         while True:
             try:
-                held = [self._after(after, timeout, not every)]
-            except Timeout:
-                return
+                held = [GroupSnapshot(self._native.after(after, timeout, not every))]
             except RankGone:
-                if not self.alive:
-                    return
                 raise
+            except (ProducerGone, Timeout):
+                return
             after = held[0].version
             # Popped, so that the generator itself holds nothing while the loop's body runs and lets go.
             yield held.pop()
@@ -133,16 +126,6 @@ class Group(Closing):
     def close(self) -> None:
         """Ends the look. Snapshots stay what they are."""
         self._native.close()
-
-    def _after(self, after: int | None, timeout: float | None, newest: bool) -> GroupSnapshot:
-        """As :meth:`newest_after` or :meth:`next`, with some time for ranks that end one after the other."""
-        try:
-            return GroupSnapshot(self._native.after(after, timeout, newest))
-        except RankGone:
-            end = time.monotonic() + _GRACE
-            while self.alive and time.monotonic() < end:
-                time.sleep(0.005)
-        return GroupSnapshot(self._native.after(after, timeout, newest))
 
     def __repr__(self) -> str:
         return f"<stillframe.Group {self.name!r}>"

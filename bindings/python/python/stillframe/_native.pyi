@@ -46,6 +46,7 @@ class Region:
         ranks: int | None,
         drift: int | None,
         rollback: int | None,
+        fresh: bool,
     ) -> Region: ...
     @property
     def name(self) -> str: ...

@@ -307,6 +307,7 @@ def create(
     ranks: int | None = None,
     drift: int | None = None,
     rollback: int | None = None,
+    fresh: bool = False,
 ) -> Region:
     """Creates a region, or takes over what a producer that is gone left of it.
 
@@ -325,6 +326,7 @@ def create(
     :param ranks: how many ranks the group has.
     :param drift: how many versions stay for slower ranks, from 2 to 32; 16 if None.
     :param rollback: when a region is taken over, drop its versions above this one, so that they can be published again.
+    :param fresh: begin with nothing: what a producer that is gone left is removed, and versions may begin again.
     """
     native = _native.Region(
         name,
@@ -340,5 +342,6 @@ def create(
         ranks=ranks,
         drift=drift,
         rollback=rollback,
+        fresh=fresh,
     )
     return Region(native)
