@@ -79,9 +79,9 @@ tcasm: ## programs written for TCASM, as they are
 	scripts/setup.sh fortran mpi
 	cargo test -p stillframe-tcasm
 
-crash: ## producers and observers killed at every named point
+crash: ## producers, observers and ranks killed at every named point
 	scripts/setup.sh
-	CARGO_TARGET_DIR=target/points cargo test -p stillframe --features points --test kill
+	CARGO_TARGET_DIR=target/points cargo test -p stillframe --features points --test kill --test groups
 
 model: ## the publish, lease and retire protocol under a model checker
 	scripts/setup.sh

@@ -84,6 +84,12 @@ fn rank_process(arguments: &[String]) {
     helper::wait_for_word();
 }
 
+/// Takes over rank 0 of 2 and returns to a version, as its arguments say.
+fn returning_process(arguments: &[String]) {
+    let [dir, version] = arguments else { panic!("{arguments:?}") };
+    drop(Rank::open(Region::options().dir(dir).rollback(version.parse().unwrap()), 0, 2));
+}
+
 /// Looks at the group and holds two of its versions, until all ranks are gone.
 fn observer_process(arguments: &[String]) {
     let group = Group::options().dir(&arguments[0]).wait(Duration::from_secs(60)).open("g").unwrap();
@@ -104,7 +110,7 @@ fn observer_process(arguments: &[String]) {
 
 #[test]
 fn helper_process() {
-    helper::enter(&[("rank", rank_process), ("observer", observer_process)]);
+    helper::enter(&[("rank", rank_process), ("observer", observer_process), ("return", returning_process)]);
 }
 
 fn start_rank(dir: &Dir, rank: usize, ranks: usize, last: u64, pause_us: u64) -> Helper {
@@ -484,4 +490,119 @@ fn observers_always_find_a_version_while_ranks_stop_and_go() {
     assert!(last > 20, "{last}");
     until("the group to go on", || group.newest_after(Some(last), LONG).is_ok());
     ranks.iter_mut().for_each(|rank| drop(rank.kill()));
+}
+
+/// The points that a process passes, each once, with how often it passes it.
+#[cfg(feature = "points")]
+fn points(dir: &Dir, role: &str, arguments: &[&str]) -> Vec<(String, usize)> {
+    let file = dir.path().join("points");
+    let _ = std::fs::remove_file(&file);
+    let mut command = helper::command(role, arguments);
+    command.env("STILLFRAME_COUNT_POINTS", &file);
+    Helper::start(command).wait();
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let mut points: Vec<(String, usize)> = Vec::new();
+    for name in text.lines() {
+        match points.iter_mut().find(|(known, _)| known == name) {
+            Some((_, count)) => *count += 1,
+            None => points.push((name.into(), 1)),
+        }
+    }
+    points
+}
+
+#[cfg(feature = "points")]
+fn die_at(role: &str, arguments: &[&str], point: &str, count: usize) {
+    let mut command = helper::command(role, arguments);
+    command.env("STILLFRAME_DIE_AT", format!("{point}:{count}"));
+    Helper::start(command).wait();
+}
+
+/// Rank 0 is killed at every point, while rank 1 is ahead of it or behind; then both return to what both have and go on.
+#[cfg(feature = "points")]
+#[test]
+fn a_group_goes_on_after_a_rank_was_killed_at_any_point() {
+    watchdog(600);
+    for (ahead, last) in [(3, 40), (40, 30)] {
+        let arguments = |dir: &Dir| {
+            [dir.path().to_str().unwrap().to_string(), "0".into(), "2".into(), last.to_string(), "0".into()]
+        };
+        let begin = || {
+            let dir = Dir::new("killed");
+            let mut one = Rank::open(dir.options(), 1, 2);
+            (1..=ahead).for_each(|version| one.publish(version));
+            (dir, one)
+        };
+        let (dir, _one) = begin();
+        let strings = arguments(&dir);
+        let points = points(&dir, "rank", &strings.each_ref().map(String::as_str));
+        assert!(points.iter().any(|(name, _)| name == "publish.committed"), "{points:?}");
+        assert_eq!(points.iter().any(|(name, _)| name == "retire.doubted"), ahead < last, "{points:?}");
+        for (point, count) in points {
+            for count in [1, count.div_ceil(2), count] {
+                let (dir, one) = begin();
+                let strings = arguments(&dir);
+                die_at("rank", &strings.each_ref().map(String::as_str), &point, count);
+                drop(one);
+                let group = group(dir.path());
+                let newest = group.ranks().unwrap()[0].newest;
+                let to = match newest {
+                    None => 0,
+                    Some(_) => {
+                        let snapshot = group.newest().unwrap_or_else(|error| panic!("{point}:{count}: {error}"));
+                        check(&snapshot);
+                        snapshot.version()
+                    }
+                };
+                let returning = |rank| match to {
+                    0 => Rank::open(dir.options(), rank, 2),
+                    to => Rank::open(dir.options().rollback(to), rank, 2),
+                };
+                let mut ranks = [returning(0), returning(1)];
+                let first = ranks.iter().filter_map(|rank| rank.region.recovered()).max().unwrap_or(0) + 1;
+                for version in first..first + 5 {
+                    ranks.iter_mut().for_each(|rank| rank.publish(version));
+                    let snapshot = group.newest().unwrap();
+                    assert_eq!(snapshot.version(), version);
+                    check(&snapshot);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(feature = "points")]
+#[test]
+fn a_return_that_is_killed_at_any_point_can_be_repeated() {
+    watchdog(600);
+    let begin = || {
+        let dir = Dir::new("returns");
+        let mut ranks = open_all(&dir, 2);
+        (1..=4).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
+        (5..=9).for_each(|version| ranks[0].publish(version));
+        dir
+    };
+    let dir = begin();
+    let points = points(&dir, "return", &[dir.path().to_str().unwrap(), "4"]);
+    assert!(points.iter().any(|(name, _)| name == "rollback.committed"), "{points:?}");
+    for (point, count) in points {
+        for count in 1..=count {
+            let dir = begin();
+            let held = dir.observe("g/0").version(7).unwrap();
+            die_at("return", &[dir.path().to_str().unwrap(), "4"], &point, count);
+            let mut ranks: Vec<Rank> = (0..2).map(|rank| Rank::open(dir.options().rollback(4), rank, 2)).collect();
+            assert_eq!(ranks[0].region.recovered(), Some(4), "{point}:{count}");
+            let observer = dir.observe("g/0");
+            for version in [6, 7, 9] {
+                assert!(observer.version(version).is_err(), "{point}:{count}: version {version} is still there");
+            }
+            for version in 5..=12 {
+                ranks.iter_mut().for_each(|rank| rank.publish(version));
+                check(&group(dir.path()).newest().unwrap());
+                check_rank(&held, 0);
+            }
+            assert_eq!(inspect::verify(dir.path(), "g/0").unwrap(), []);
+        }
+    }
 }
