@@ -450,3 +450,87 @@ mod planted {
         mortal::<NewestBeforeStamp>(2, Wish::Newest);
     }
 }
+
+/// Three ranks: one doubts version 2, one publishes it, one looks whether all have it. All have version 1.
+mod group {
+    use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::sync::Arc;
+    use stillframe_protocol::retention::{Companion, Retention, is_everywhere};
+
+    #[derive(Default)]
+    struct Head {
+        newest: AtomicU64,
+        has_two: AtomicBool,
+        doubt: AtomicU64,
+    }
+
+    struct Seen(Arc<Head>);
+
+    impl Companion for Seen {
+        fn newest(&self) -> Option<u64> {
+            Some(self.0.newest.load(Ordering::Acquire))
+        }
+
+        fn has(&self, version: u64) -> bool {
+            version == 1 || version == 2 && self.0.has_two.load(Ordering::Acquire)
+        }
+
+        fn is_firm(&self, version: u64) -> bool {
+            self.0.doubt.load(Ordering::Acquire) != version && self.has(version)
+        }
+
+        fn may_publish(&self) -> bool {
+            true
+        }
+    }
+
+    fn head(newest: u64, has_two: bool) -> Arc<Head> {
+        let head = Head { newest: AtomicU64::new(newest), has_two: AtomicBool::new(has_two), doubt: AtomicU64::new(0) };
+        Arc::new(head)
+    }
+
+    /// `looks` is what the doubting rank asks before it lets go.
+    fn run(looks: fn(&[Seen]) -> bool) {
+        loom::model(move || {
+            let (doubting, publishing, looking) = (head(3, true), head(1, false), head(2, true));
+            let seen = |heads: [&Arc<Head>; 2]| heads.map(|head| Seen(head.clone()));
+            let others = seen([&publishing, &looking]);
+            let doubts = {
+                let head = doubting.clone();
+                loom::thread::spawn(move || {
+                    head.doubt.store(2, Ordering::Release);
+                    if !looks(&others) {
+                        head.has_two.store(false, Ordering::Release);
+                    }
+                    head.doubt.store(0, Ordering::Release);
+                })
+            };
+            let publishes = {
+                let head = publishing.clone();
+                loom::thread::spawn(move || {
+                    head.has_two.store(true, Ordering::Release);
+                    head.newest.store(2, Ordering::Release);
+                })
+            };
+            let mut retention = Retention::default();
+            let spares = retention.spares(&[1, 2], 1, 2, &seen([&doubting, &publishing]));
+            doubts.join().unwrap();
+            publishes.join().unwrap();
+            let is_there = doubting.has_two.load(Ordering::Acquire);
+            let relies = retention.common() == Some(2);
+            assert!(is_there || !relies, "what was relied on is gone");
+            assert_eq!(relies, spares.iter().any(|spare| spare.version == 1));
+        });
+    }
+
+    #[test]
+    fn a_version_that_a_rank_relies_on_stays() {
+        run(|others| is_everywhere(2, others));
+    }
+
+    #[test]
+    #[should_panic(expected = "what was relied on is gone")]
+    fn a_doubt_without_a_fence_is_noticed() {
+        run(|others| others.iter().all(|other| other.has(2)));
+    }
+}

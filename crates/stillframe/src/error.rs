@@ -268,8 +268,9 @@ pub enum Error {
     },
     /// Not all ranks of a group published in time.
     #[error(
-        "waited {} ms for a version{} of group '{group}': rank {rank} of {ranks} {}, while rank {furthest} is at {}",
-        waited.as_millis(), above(.after), slowness(.begun, .alive, .newest), number(.furthest_newest)
+        "waited {} ms for a version{} of group '{group}': rank {rank} of {ranks} {}, {} rank {furthest} is at {}",
+        waited.as_millis(), above(.after), slowness(.begun, .alive, .newest),
+        if newest == furthest_newest { "and" } else { "while" }, number(.furthest_newest)
     )]
     SlowRank {
         /// The group.
@@ -411,7 +412,7 @@ fn slowness(begun: &bool, alive: &bool, newest: &Option<u64>) -> String {
     if !begun {
         return "has not begun".into();
     }
-    format!("is slowest, at {}, and its producer {}", number(newest), if *alive { "lives" } else { "is gone" })
+    format!("is slowest, at {} with its producer {}", number(newest), if *alive { "alive" } else { "gone" })
 }
 
 impl Error {

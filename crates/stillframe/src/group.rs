@@ -82,9 +82,13 @@ impl GroupOptions {
             if let Some(members) = survey(&self.dir, name, &[])? {
                 break members;
             }
-            if Observer::options().dir(&self.dir).open(name).is_ok() {
-                let advice = "open it as a region".into();
-                return Err(Error::NotGroup { group: name.into(), found: "a single region", advice });
+            match Observer::options().dir(&self.dir).open_once(name) {
+                Err(Error::NoRegion { .. }) => {}
+                Err(error) => return Err(error),
+                Ok(_) => {
+                    let advice = "open it as a region".into();
+                    return Err(Error::NotGroup { group: name.into(), found: "a single region", advice });
+                }
             }
             let left = self.wait.saturating_sub(begin.elapsed());
             if self.wait.is_zero() {

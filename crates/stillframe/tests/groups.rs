@@ -134,7 +134,7 @@ fn observers_see_all_ranks_at_the_same_version_whatever_their_speeds() {
         version = Some(snapshot.version());
         seen += 1;
     }
-    assert!(seen > 40, "only {seen} versions were common");
+    assert!(seen > 10, "only {seen} versions were common");
     ranks.iter_mut().for_each(Helper::tell);
     ranks.into_iter().for_each(|rank| drop(rank.finish()));
     for observer in observers {
@@ -211,7 +211,7 @@ fn a_rank_that_has_not_begun_is_named() {
     let error = group.newest_after(Some(2), Some(Duration::from_millis(20))).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("ms for a version above 2 of group 'g': rank 0 of 3 is slowest, at version 2"), "{text}");
-    assert!(text.contains("and its producer lives, while rank 1 is at version 9"), "{text}");
+    assert!(text.contains("with its producer alive, while rank 1 is at version 9"), "{text}");
     let error = group.version(3).unwrap_err();
     assert!(matches!(&error, Error::VersionGone { region, newest: Some(2), .. } if region == "g/0"), "{error}");
     check(&group.version(2).unwrap());
