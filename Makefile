@@ -3,7 +3,9 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 PYTHON := target/venv/bin/python
 # One command for all, because another choice of packages is another choice of features, and builds everything again.
-BUILD := cargo build --release --workspace --exclude stillframe-python
+# Programs that are linked against the library look for it by its soname when they start.
+BUILD := cargo build --release --workspace --exclude stillframe-python && \
+	ln -sf libstillframe.so $${CARGO_TARGET_DIR:-target}/release/libstillframe.so.0
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
 .PHONY: help build install uninstall install-test wheel demo test check rust c header cxx fortran mpi pairs tcasm crash model python kernels readme quick rivals bench soak clean
@@ -72,6 +74,7 @@ mpi: ## the heat equation over MPI, in all languages
 
 pairs: ## what each language publishes, each language reads
 	scripts/setup.sh python cxx fortran
+	$(BUILD)
 	tests/pairs/build.sh
 	PYTHON=$(PYTHON) tests/pairs/run.py --programs $${CARGO_TARGET_DIR:-target}/pairs
 
