@@ -8,7 +8,7 @@ BUILD := cargo build --release --workspace --exclude stillframe-python && \
 	ln -sf libstillframe.so $${CARGO_TARGET_DIR:-target}/release/libstillframe.so.0
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
-.PHONY: help build install uninstall install-test wheel demo test check rust c header cxx fortran mpi pairs tcasm crash model python kernels readme quick rivals bench soak clean
+.PHONY: help build install uninstall install-test wheel demo test check rust c header cxx fortran mpi pairs tcasm crash model python kernels readme quick rivals bench tcasm-bench soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -78,8 +78,8 @@ pairs: ## what each language publishes, each language reads
 	tests/pairs/build.sh
 	PYTHON=$(PYTHON) tests/pairs/run.py --programs $${CARGO_TARGET_DIR:-target}/pairs
 
-tcasm: ## programs written for TCASM, as they are
-	scripts/setup.sh fortran mpi
+tcasm: ## programs written for TCASM's interface, in C, in Fortran and under MPI
+	scripts/setup.sh tcasm
 	cargo test -p stillframe-tcasm
 
 crash: ## producers, observers and ranks killed at every named point
@@ -105,7 +105,7 @@ readme: ## the commands and programs of the README and docs/start.md, run as pri
 
 quick: ## every benchmark and both demonstrations in their short form
 	scripts/setup.sh demo
-	cargo build --release -p still
+	cargo build --release -p still -p stillframe-tcasm -p tcasm-bench
 	tests/quick.sh
 
 rivals: ## beside POSIX shared memory, Boost.Interprocess, iceoryx2 and ADIOS2
@@ -117,10 +117,15 @@ bench: ## all benchmarks at full size; takes about half an hour
 	cargo build --release -p still
 	target/release/still bench all $(ARGS)
 
+tcasm-bench: ## what the TCASM paper measured, on this machine
+	scripts/setup.sh
+	cargo build --release -p still -p stillframe-tcasm -p tcasm-bench
+	target/release/tcasm-bench $(ARGS)
+
 soak: ## the crash and tracker tests at length
 	scripts/setup.sh
 	STILLFRAME_TEST_KILLS=1000 CARGO_TARGET_DIR=target/points cargo test --release -p stillframe --features points --test kill
-	STILLFRAME_TEST_VERSIONS=3000 cargo test --release -p stillframe --test trackers
+	STILLFRAME_TEST_VERSIONS=3000 cargo test --release -p stillframe --test trackers --test parts
 
 clean: ## remove what was built
 	rm -rf target demo-output

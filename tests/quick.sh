@@ -20,6 +20,20 @@ assert names == {"publish", "rate", "attach", "advance", "notify", "memory", "co
 print(f"{len(rows)} rows of {len(names)} benchmarks")
 PY
 
+timeout 300 target/release/tcasm-bench --quick --json > "$out/tcasm.jsonl"
+"$python" - "$out/tcasm.jsonl" <<'PY'
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+for row in rows:
+    assert {"bench", "case", "value", "unit", "baseline", "ratio", "paper", "paper_ratio"} <= row.keys(), row
+    assert row["value"] >= 0 and row["baseline"] > 0, row
+names = {row["bench"] for row in rows}
+assert names == {"table3", "figure7a", "figure7b", "figure8"}, names
+ways = {word for row in rows for word in row["case"]["what"].replace(",", " ").replace(":", " ").split()}
+assert {"msync", "native", "mmap", "func", "file"} <= ways, ways
+print(f"{len(rows)} rows of the TCASM paper's benchmarks")
+PY
+
 # The rivals that need nothing but crates; the others need packages of their own (make rivals).
 CARGO_TARGET_DIR=target/rivals cargo build -q --release --manifest-path benches/rivals/Cargo.toml --features ours
 timeout 300 target/rivals/release/rivals --size 16 --steps 4 --rounds 1 --json \

@@ -29,7 +29,7 @@ impl Report {
             println!("\n{title}");
             let line = format!(
                 "  {:<10} {:<34} {:>10} {:>10} {:>8} {:>7} {:>7}",
-                "", "", "", columns, "ratio", "paper", "ratio"
+                "", "", "value", columns, "ratio", "paper", "ratio"
             );
             println!("{line}");
         }

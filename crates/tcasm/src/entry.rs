@@ -194,16 +194,14 @@ fn observe(
     let before = errno();
     let fresh = Fresh { address: at, bytes, offset: offset as u64, protection };
     match observer::show(file, &fresh) {
-        Ok(Some(view)) => {
+        Ok(view) => {
             if flags & libc::MAP_POPULATE != 0 {
                 // SAFETY: the range was just mapped; the advice reads it in, and is as welcome to fail as the flag is.
                 unsafe { libc::madvise(at as *mut c_void, bytes, libc::MADV_POPULATE_READ) };
             }
-            state().insert(at, at + whole_pages(bytes), Use::View(Arc::new(view)));
-            set_errno(before);
-            at
-        }
-        Ok(None) => {
+            if let Some(view) = view {
+                state().insert(at, at + whole_pages(bytes), Use::View(Arc::new(view)));
+            }
             set_errno(before);
             at
         }
@@ -379,12 +377,11 @@ fn publish(address: usize, bytes: usize, flags: c_int) -> Option<c_int> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shm_unlink(name: *const c_char) -> c_int {
     let real = next!(c"shm_unlink", fn(*const c_char) -> c_int);
-    // SAFETY: the name is a string by the caller's word.
     let path = || {
-        unsafe { bytes_of(name) }.map(|name| {
-            let name: &[u8] = &name[name.iter().take_while(|byte| **byte == b'/').count()..];
-            Path::new("/dev/shm").join(OsStr::from_bytes(name))
-        })
+        // SAFETY: the name is a string by the caller's word.
+        let name = unsafe { bytes_of(name) }?;
+        let name = &name[name.iter().take_while(|byte| **byte == b'/').count()..];
+        Some(Path::new("/dev/shm").join(OsStr::from_bytes(name)))
     };
     // SAFETY: the caller's argument.
     removing(path, || unsafe { real(name) })

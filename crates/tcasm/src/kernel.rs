@@ -1,6 +1,6 @@
 //! The calls themselves, past the C library's functions that this library stands in for.
 
-use libc::{c_int, c_void, off_t};
+use libc::{c_int, off_t};
 use std::cell::Cell;
 
 /// Publish what the process wrote into a private mapping: TCASM's flag for msync(2).
@@ -101,9 +101,4 @@ impl Drop for Own {
 /// `bytes` rounded up to whole pages.
 pub fn whole_pages(bytes: usize) -> usize {
     bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or(usize::MAX / PAGE_BYTES * PAGE_BYTES)
-}
-
-#[allow(dead_code)]
-pub fn as_pointer(address: usize) -> *mut c_void {
-    address as *mut c_void
 }

@@ -117,7 +117,10 @@ pub fn publish(working: &Arc<Working>, addresses: Range<usize>) -> Result<(), Pr
     }
     let there = std::fs::metadata(&file.path).ok().filter(|meta| (meta.dev(), meta.ino()) == file.key);
     let Some(there) = there else {
-        return Err(Problem::new(libc::ENOENT, "the file was removed, so nobody could map what is published"));
+        return Err(Problem::new(
+            libc::ENOENT,
+            "the file was removed or renamed, so that nobody would find what is published: map it anew",
+        ));
     };
     let bytes = (working.bytes as u64).min(there.len().saturating_sub(working.offset)) as usize;
     let range = addresses.start - working.address..(addresses.end - working.address).min(bytes);

@@ -28,6 +28,7 @@ impl From<Error> for Problem {
             Error::NoMappings { .. } => libc::ENOMEM,
             Error::BadName { .. } => libc::ENAMETOOLONG,
             Error::System { failure, .. } => failure.source.raw_os_error().unwrap_or(libc::EIO),
+            Error::NoTracker { .. } | Error::ForeignPages { .. } => libc::ENOSYS,
             Error::Corrupt { .. } => libc::EIO,
             _ => libc::EINVAL,
         };
