@@ -48,7 +48,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     check(&program)?;
     let dir = std::path::absolute(&context.dir).map_err(|error| Failure::file(&context.dir, error))?;
     let mut command = std::process::Command::new(&program);
-    command.args(rest).env("STILLFRAME_DIR", dir).env("LD_PRELOAD", preloaded(&find_library()?));
+    command.args(rest).env("STILLFRAME_DIR", dir).env("LD_PRELOAD", preloaded(&find_library()?)?);
     let error = command.exec();
     Err(Failure::Problem(format!("{} cannot be run: {error}", program.display())))
 }
@@ -66,13 +66,17 @@ fn find_library() -> Result<PathBuf, Failure> {
 }
 
 /// The library before those that are to be loaded anyway.
-fn preloaded(library: &Path) -> OsString {
+fn preloaded(library: &Path) -> Result<OsString, Failure> {
+    if library.as_os_str().as_encoded_bytes().iter().any(|byte| b" :".contains(byte)) {
+        let text = "has a blank or a colon in its path, at which the system would split it: install it elsewhere";
+        return Err(Failure::Problem(format!("{} {text}", library.display())));
+    }
     let mut list = library.as_os_str().to_os_string();
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         list.push(":");
         list.push(others);
     }
-    list
+    Ok(list)
 }
 
 fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
@@ -106,11 +110,12 @@ fn check(program: &Path) -> Result<(), Failure> {
     if file.take(1 << 16).read_to_end(&mut begin).is_err() {
         return Ok(());
     }
-    if is_dynamic(&begin) == Some(false) {
-        let text = "is linked statically, so that nothing can be loaded into it";
-        return Err(Failure::Problem(format!("{} {text}: link it without -static", program.display())));
-    }
-    Ok(())
+    let text = match kind(&begin) {
+        Kind::Static => "is linked statically, so that nothing can be loaded into it: link it without -static",
+        Kind::Foreign => "is a program of 32 bits, into which the library cannot be loaded: build it for 64 bits",
+        Kind::Dynamic | Kind::Script => return Ok(()),
+    };
+    Err(Failure::Problem(format!("{} {text}", program.display())))
 }
 
 fn id_of(line: &str) -> Option<u32> {
@@ -127,21 +132,45 @@ fn effective_group() -> Option<u32> {
     id_of("Gid:")
 }
 
-/// Whether an executable of 64 bits asks for a dynamic linker; `None` if it is none, as scripts are not.
-fn is_dynamic(begin: &[u8]) -> Option<bool> {
+/// What kind of program a file is, as far as loading libraries goes.
+#[derive(Debug, PartialEq, Eq)]
+enum Kind {
+    /// Asks for a dynamic linker.
+    Dynamic,
+    /// Does not.
+    Static,
+    /// Has addresses of another size.
+    Foreign,
+    /// Anything that the system runs in another way.
+    Script,
+}
+
+fn kind(begin: &[u8]) -> Kind {
     const CLASS_64: u8 = 2;
-    const INTERPRETER: u32 = 3;
+    if begin.get(..4) != Some(b"\x7fELF") {
+        return Kind::Script;
+    }
+    if begin.get(4) != Some(&CLASS_64) {
+        return Kind::Foreign;
+    }
+    match has_linker(begin) {
+        Some(false) => Kind::Static,
+        // A header that cannot be understood is the system's to judge.
+        Some(true) | None => Kind::Dynamic,
+    }
+}
+
+/// Whether one of the program headers (elf(5)) names an interpreter.
+fn has_linker(begin: &[u8]) -> Option<bool> {
+    const INTERPRETER: u64 = 3;
     let number = |at: usize, bytes: usize| {
-        let found = begin.get(at..at + bytes)?;
+        let found = begin.get(at..at.checked_add(bytes)?)?;
         Some(found.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte)))
     };
-    if begin.get(..4)? != b"\x7fELF" || *begin.get(4)? != CLASS_64 {
-        return None;
-    }
     let (first, bytes, count) = (number(32, 8)? as usize, number(54, 2)? as usize, number(56, 2)? as usize);
-    let kinds: Option<Vec<u64>> =
-        (0..count).map(|index| number(first.checked_add(index.checked_mul(bytes)?)?, 4)).collect();
-    Some(kinds?.contains(&u64::from(INTERPRETER)))
+    let header = |index: usize| number(first.checked_add(index.checked_mul(bytes)?)?, 4);
+    let kinds: Option<Vec<u64>> = (0..count).map(header).collect();
+    Some(kinds?.contains(&INTERPRETER))
 }
 
 #[cfg(test)]
@@ -151,9 +180,10 @@ mod tests {
     #[test]
     fn a_dynamic_program_is_told_from_other_files() {
         let own = std::fs::read("/proc/self/exe").unwrap();
-        assert_eq!(is_dynamic(&own), Some(true));
-        assert_eq!(is_dynamic(b"#!/bin/sh\n"), None);
-        assert_eq!(is_dynamic(b"\x7fELF"), None);
+        assert_eq!(kind(&own), Kind::Dynamic);
+        assert_eq!(kind(b"#!/bin/sh\n"), Kind::Script);
+        assert_eq!(kind(b"\x7fELF\x01"), Kind::Foreign);
+        assert_eq!(kind(b"\x7fELF\x02"), Kind::Dynamic);
         // The same program without its wish for a linker.
         let mut without = own.clone();
         let first = u64::from_le_bytes(own[32..40].try_into().unwrap()) as usize;
@@ -165,6 +195,6 @@ mod tests {
                 without[at] = 0;
             }
         }
-        assert_eq!(is_dynamic(&without), Some(false));
+        assert_eq!(kind(&without), Kind::Static);
     }
 }

@@ -95,7 +95,8 @@ pub fn overlap(snapshot: &Snapshot, offset: u64, bytes: usize) -> Vec<(String, u
         let Some(Scalar::Int(at)) = variable.attributes.get("offset") else { return None };
         let at = *at as u64;
         let start = at.max(offset);
-        let end = (at + whole_pages(variable.bytes) as u64).min(offset + whole_pages(bytes) as u64);
+        let end = at.saturating_add(whole_pages(variable.bytes) as u64);
+        let end = end.min(offset.saturating_add(whole_pages(bytes) as u64));
         (start < end).then(|| (variable.name.clone(), at, start, end))
     });
     found.collect()

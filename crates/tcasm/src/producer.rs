@@ -82,7 +82,9 @@ pub fn restore(working: &Working, file_bytes: u64, readable: bool) -> Result<(),
     let Some(snapshot) = observer::newest(file, &mut lock(&file.observer))? else { return Ok(()) };
     for (name, at, start, end) in observer::overlap(&snapshot, working.offset, working.bytes) {
         // Behind the end of the file there is nothing that could be touched.
-        let end = end.min(whole_pages(file_bytes as usize) as u64).min(at + snapshot.variable(&name)?.bytes as u64);
+        let end = end
+            .min(whole_pages(file_bytes as usize) as u64)
+            .min(at.saturating_add(snapshot.variable(&name)?.bytes as u64));
         if start >= end {
             continue;
         }
@@ -245,7 +247,7 @@ impl Publishing {
     fn check_neighbours(&self, working: &Arc<Working>, bytes: usize) -> Result<(), Problem> {
         let end = working.offset + whole_pages(bytes) as u64;
         for (offset, variable) in &self.variables {
-            let other = *offset..offset + whole_pages(variable.bytes) as u64;
+            let other = *offset..offset.saturating_add(whole_pages(variable.bytes) as u64);
             if *offset == working.offset {
                 if variable.working.upgrade().is_some_and(|other| !Arc::ptr_eq(&other, working)) {
                     let text = "another mapping of the same bytes publishes them: unmap it, or publish that one";

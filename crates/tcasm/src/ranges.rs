@@ -28,7 +28,7 @@ impl<T: Clone> Ranges<T> {
             .by_start
             .range(..end)
             .rev()
-            .take_while(|(_, (range_end, _))| *range_end > start)
+            .take_while(|(_, (range_end, _))| *range_end > start && start < end)
             .map(|(range_start, (range_end, value))| (*range_start, *range_end, value.clone()))
             .collect();
         found.reverse();
