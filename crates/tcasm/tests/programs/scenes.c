@@ -578,6 +578,119 @@ static void without_room(void) {
     CHECK(msync(data, bytes, PUBLISH) == 0 && shows(file, bytes, 77));
 }
 
+static uint64_t number_ = 1;
+
+static size_t below(size_t limit) {
+    number_ = number_ * 6364136223846793005u + 1442695040888963407u;
+    return (number_ >> 33) % limit;
+}
+
+enum { MOST = 700, VIEWS_MOST = 40 };
+
+/* A view with a copy of what it should show, page by page; pages that were unmapped have no address any more. */
+struct model_view {
+    unsigned char *at;
+    size_t pages, first;
+    unsigned char expected[MOST];
+    char is_mapped[MOST];
+};
+
+static void check_view(const struct model_view *view) {
+    for (size_t page = 0; page < view->pages; page++)
+        if (view->is_mapped[page]) {
+            CHECK(view->at[page * PAGE] == view->expected[page]);
+            CHECK(view->at[page * PAGE + PAGE - 1] == view->expected[page]);
+        }
+}
+
+/* Everything in any order, against a plain copy of what each memory should hold. Each page has one value throughout. */
+static void anything(void) {
+    static unsigned char shown[MOST], memory[MOST];
+    static struct model_view views[VIEWS_MOST];
+    size_t count = 0, bytes = MOST * PAGE;
+    int file = file_of(name, bytes);
+    for (const char *c = name; *c; c++)
+        number_ = number_ * 31 + (unsigned char)*c;
+    unsigned char *data = work_on(file, bytes);
+    for (int step = 0; step < 4000; step++) {
+        size_t first = below(MOST), pages = 1 + below(below(4) ? 8 : MOST - first);
+        if (first + pages > MOST)
+            pages = MOST - first;
+        switch (below(8)) {
+        case 0:
+        case 1: {
+            int value = (int)below(256);
+            memset(data + first * PAGE, value, pages * PAGE);
+            memset(memory + first, value, pages);
+            break;
+        }
+        case 2: {
+            /* Begin and end anywhere in their pages. */
+            size_t start = first * PAGE + below(PAGE), end = (first + pages - 1) * PAGE + 1 + below(PAGE);
+            if (start >= end)
+                start = first * PAGE;
+            CHECK(msync(data + start, end - start, PUBLISH) == 0);
+            memcpy(shown + first, memory + first, pages);
+            break;
+        }
+        case 3:
+            CHECK(msync(data, bytes, PUBLISH) == 0);
+            memcpy(shown, memory, MOST);
+            break;
+        case 4:
+            if (count < VIEWS_MOST) {
+                struct model_view *view = &views[count++];
+                int flags = (below(2) ? MAP_SHARED : MAP_PRIVATE) | (below(4) ? 0 : MAP_POPULATE);
+                view->at = mmap(NULL, pages * PAGE, PROT_READ, flags, file, (off_t)(first * PAGE));
+                CHECK(view->at != MAP_FAILED);
+                view->pages = pages;
+                memcpy(view->expected, shown + first, pages);
+                memset(view->is_mapped, 1, pages);
+                check_view(view);
+            }
+            break;
+        case 5:
+        case 6:
+            if (count > 0) {
+                struct model_view *view = &views[below(count)];
+                size_t from = below(view->pages), some = 1 + below(view->pages - from);
+                if (below(3) == 0)
+                    from = 0, some = view->pages;
+                /* What was unmapped before may be somebody else's now. */
+                for (size_t page = from; page < from + some; page++) {
+                    size_t end = page;
+                    while (end < from + some && view->is_mapped[end])
+                        end++;
+                    if (end > page)
+                        let_go(view->at + page * PAGE, (end - page) * PAGE);
+                    memset(view->is_mapped + page, 0, end - page);
+                    page = end;
+                }
+                if (!memchr(view->is_mapped, 1, view->pages))
+                    *view = views[--count];
+            }
+            break;
+        case 7:
+            if (below(10) == 0) {
+                let_go(data, bytes);
+                data = work_on(file, bytes);
+                memcpy(memory, shown, MOST);
+            } else if (below(10) == 0) {
+                IN_A_CHILD(for (size_t i = 0; i < count; i++) check_view(&views[i]));
+            }
+            break;
+        }
+        if (count > 0)
+            check_view(&views[below(count)]);
+        if (step % 100 == 0)
+            for (size_t page = 0; page < MOST; page++)
+                CHECK(data[page * PAGE + below(PAGE)] == memory[page]);
+    }
+    for (size_t i = 0; i < count; i++)
+        check_view(&views[i]);
+    CHECK(holds() <= 2 + 8);
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
@@ -597,6 +710,7 @@ int main(int argc, char **argv) {
         {"errors", errors},
         {"plain", plain},
         {"without_room", without_room},
+        {"anything", anything},
     };
     CHECK(argc == 3);
     name = argv[2];
