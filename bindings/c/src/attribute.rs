@@ -107,7 +107,7 @@ impl Kept {
         let names = || self.all.iter().map(|(name, _, _)| name.to_string_lossy().into_owned());
         match names().position(|known| known == name) {
             Some(index) => self.at(index),
-            None => Err(Failure::UnknownAttribute { name: name.into(), known: names().collect() }),
+            None => Err(Failure::unknown_attribute(name, &names().collect::<Vec<_>>())),
         }
     }
 }

@@ -18,10 +18,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// A call of an exported function.
 pub struct Call(());
 
-/// Why a call fails. Those that a signal handler may meet are made and told without allocating.
+/// Why a call fails. Those that a signal handler may meet are made and told without allocating. The others keep their words
+/// elsewhere: each call that goes well moves the space of a failure, and the shortest calls would notice.
 pub enum Failure {
     /// The engine says so.
-    Engine(engine::Error),
+    Engine(Box<engine::Error>),
     /// A handle that is none.
     Handle { kind: Kind, got: Got },
     /// A handle of the process that forked this one.
@@ -29,16 +30,16 @@ pub enum Failure {
     /// A handle that this thread is using already.
     Busy { kind: Kind },
     /// An argument that cannot be.
-    Argument { name: &'static str, why: String },
+    Argument(Box<str>),
     /// There is no attribute of this name.
-    UnknownAttribute { name: String, known: Vec<String> },
+    UnknownAttribute(Box<str>),
     /// A panic of this call, or of an earlier one with the same handle.
-    Panic(String),
+    Panic(Box<str>),
 }
 
 impl From<engine::Error> for Failure {
     fn from(error: engine::Error) -> Failure {
-        Failure::Engine(error)
+        Failure::Engine(Box::new(error))
     }
 }
 
@@ -49,21 +50,27 @@ impl Failure {
             Failure::Handle { .. } => STILLFRAME_BAD_HANDLE as stillframe_status,
             Failure::Forked { .. } => STILLFRAME_FORKED as stillframe_status,
             Failure::Busy { .. } => STILLFRAME_BUSY as stillframe_status,
-            Failure::Argument { .. } => STILLFRAME_BAD_ARGUMENT as stillframe_status,
-            Failure::UnknownAttribute { .. } => STILLFRAME_UNKNOWN_ATTRIBUTE as stillframe_status,
+            Failure::Argument(_) => STILLFRAME_BAD_ARGUMENT as stillframe_status,
+            Failure::UnknownAttribute(_) => STILLFRAME_UNKNOWN_ATTRIBUTE as stillframe_status,
             Failure::Panic(_) => STILLFRAME_INTERNAL as stillframe_status,
         }
     }
 
     /// An argument that cannot be.
-    pub fn argument(name: &'static str, why: impl Into<String>) -> Failure {
-        Failure::Argument { name, why: why.into() }
+    pub fn argument(name: &str, why: impl std::fmt::Display) -> Failure {
+        Failure::Argument(format!("argument {name}: {why}").into())
+    }
+
+    /// There is no attribute of this name.
+    pub fn unknown_attribute(name: &str, known: &[String]) -> Failure {
+        let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+        Failure::UnknownAttribute(format!("there is no attribute '{name}'; there is {known}").into())
     }
 
     fn panic(payload: Box<dyn Any + Send>) -> Failure {
         let text = payload.downcast_ref::<&str>().map(|text| text.to_string());
         let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-        Failure::Panic(text.unwrap_or_else(|| "a panic without words".into()))
+        Failure::Panic(text.unwrap_or_else(|| "a panic without words".into()).into())
     }
 }
 
@@ -90,11 +97,7 @@ impl std::fmt::Display for Failure {
                 f,
                 "this thread is inside another call with this {kind}: a signal handler must leave it to the program"
             ),
-            Failure::Argument { name, why } => write!(f, "argument {name}: {why}"),
-            Failure::UnknownAttribute { name, known } => {
-                let known = if known.is_empty() { "none".into() } else { known.join(", ") };
-                write!(f, "there is no attribute '{name}'; there is {known}")
-            }
+            Failure::Argument(text) | Failure::UnknownAttribute(text) => f.write_str(text),
             Failure::Panic(text) => write!(f, "a defect of Stillframe, please report it: {text}"),
         }
     }

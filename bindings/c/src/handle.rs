@@ -7,7 +7,7 @@
 
 use crate::call::Failure;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 const MARK: u64 = 1 << 63;
@@ -148,24 +148,25 @@ thread_local! {
 }
 
 /// A handle in use by this thread.
-struct Entered(usize);
+struct Entered<'a>(&'a Cell<u64>);
 
-impl Entered {
-    fn enter(handle: u64) -> Option<Entered> {
-        ENTERED.with(|entered| {
-            if entered.iter().any(|other| other.get() == handle) {
-                return None;
-            }
-            let free = entered.iter().position(|place| place.get() == 0)?;
-            entered[free].set(handle);
-            Some(Entered(free))
-        })
+impl Entered<'_> {
+    fn enter(entered: &[Cell<u64>], handle: u64) -> Option<Entered<'_>> {
+        if entered.iter().any(|other| other.get() == handle) {
+            return None;
+        }
+        let place = entered.iter().find(|place| place.get() == 0)?;
+        place.set(handle);
+        // The signal handler that comes right after the lock was taken finds it.
+        compiler_fence(Ordering::SeqCst);
+        Some(Entered(place))
     }
 }
 
-impl Drop for Entered {
+impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        ENTERED.with(|entered| entered[self.0].set(0));
+        compiler_fence(Ordering::SeqCst);
+        self.0.set(0);
     }
 }
 
@@ -185,6 +186,22 @@ pub fn insert<T: Handled>(value: T) -> *mut T::Opaque {
     bits as usize as *mut T::Opaque
 }
 
+/// The bits of a handle above its generation.
+fn top(kind: Kind) -> u64 {
+    MARK >> KIND_SHIFT | kind as u64
+}
+
+/// What was given that is no handle of the kind asked for.
+#[cold]
+fn what_else(bits: u64) -> Got {
+    let kinds = [Kind::Region, Kind::Loan, Kind::Kept, Kind::Observer, Kind::Snapshot, Kind::Group];
+    match kinds.into_iter().find(|kind| bits >> KIND_SHIFT == top(*kind)) {
+        Some(other) => Got::Other(other),
+        None if bits == 0 => Got::Null,
+        None => Got::Foreign(bits),
+    }
+}
+
 /// Finds the slot of a handle and has it to itself.
 fn enter<T: Handled, R>(
     handle: *mut T::Opaque,
@@ -193,15 +210,8 @@ fn enter<T: Handled, R>(
     let kind = T::KIND;
     let fail = |got| Err(Failure::Handle { kind, got });
     let bits = handle as usize as u64;
-    if bits == 0 {
-        return fail(Got::Null);
-    }
-    let kinds = [Kind::Region, Kind::Loan, Kind::Kept, Kind::Observer, Kind::Snapshot, Kind::Group];
-    let found = kinds.into_iter().find(|kind| bits >> KIND_SHIFT == (MARK >> KIND_SHIFT | *kind as u64));
-    match found {
-        Some(found) if found == kind => {}
-        Some(other) => return fail(Got::Other(other)),
-        None => return fail(Got::Foreign(bits)),
+    if bits >> KIND_SHIFT != top(kind) {
+        return fail(what_else(bits));
     }
     let index = (bits & INDEX_MASK) as usize;
     let generation = (bits >> GENERATION_SHIFT) as u32;
@@ -212,14 +222,16 @@ fn enter<T: Handled, R>(
     if slot.birth.load(Ordering::Relaxed) != engine::fork_generation() {
         return Err(Failure::Forked { kind });
     }
-    // Before the lock, so that there is no instant in which a signal handler would wait for this very thread.
-    let Some(_entered) = Entered::enter(bits) else { return Err(Failure::Busy { kind }) };
-    let value = slot.value.lock().unwrap_or_else(|poison| poison.into_inner());
-    // It may have ended while this call waited for another thread's.
-    if slot.generation.load(Ordering::Acquire) != generation {
-        return fail(Got::Ended);
-    }
-    work(index, slot, value)
+    ENTERED.with(|entered| {
+        // Before the lock, so that there is no instant in which a signal handler would wait for this very thread.
+        let Some(_entered) = Entered::enter(entered, bits) else { return Err(Failure::Busy { kind }) };
+        let value = slot.value.lock().unwrap_or_else(|poison| poison.into_inner());
+        // It may have ended while this call waited for another thread's.
+        if slot.generation.load(Ordering::Acquire) != generation {
+            return fail(Got::Ended);
+        }
+        work(index, slot, value)
+    })
 }
 
 /// Works with what a handle stands for. Other threads wait meanwhile.
@@ -230,7 +242,7 @@ pub fn with<T: Handled, R>(
     enter::<T, R>(handle, |_, slot, mut value| {
         if slot.value.is_poisoned() {
             let text = format!("an earlier call with this {} failed that way; it can only be given up", T::KIND);
-            return Err(Failure::Panic(text));
+            return Err(Failure::Panic(text.into()));
         }
         match value.as_mut() {
             Some(value) => work(value),

@@ -427,7 +427,7 @@ pub extern "C" fn stillframe_publish(
 ) -> stillframe_status {
     run("stillframe_publish", |call| {
         let out = call.out_or_null("published", published)?;
-        let done = handle::with(region, |Producer { region, variables, attributes }| {
+        handle::with(region, |Producer { region, variables, attributes }| {
             let mut publication = region.publish(version);
             for Known { id, place, .. } in variables.tracked() {
                 if let Some(place) = place {
@@ -442,18 +442,19 @@ pub extern "C" fn stillframe_publish(
                 publication = publication.attr(name, value.clone());
             }
             let done = publication.commit()?;
-            attributes.clear();
-            Ok(done)
-        })?;
-        out.put(stillframe_published {
-            version: done.version,
-            dirty_pages: done.dirty_pages,
-            copied_pages: done.copied_pages,
-            total_pages: done.total_pages,
-            seconds: done.duration.as_secs_f64(),
-            skipped: u32::from(done.outcome == Outcome::Skipped),
-            reserved: 0,
-        });
-        Ok(())
+            if !attributes.is_empty() {
+                attributes.clear();
+            }
+            out.put(stillframe_published {
+                version: done.version,
+                dirty_pages: done.dirty_pages,
+                copied_pages: done.copied_pages,
+                total_pages: done.total_pages,
+                seconds: done.duration.as_secs_f64(),
+                skipped: u32::from(done.outcome == Outcome::Skipped),
+                reserved: 0,
+            });
+            Ok(())
+        })
     })
 }

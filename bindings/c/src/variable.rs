@@ -120,7 +120,7 @@ impl Variables {
 
     fn unknown(&self, region: &Region, name: &str) -> Failure {
         let known = self.known.values().map(|known| known.name.clone()).collect();
-        Failure::Engine(Error::UnknownVariable { region: region.name().into(), name: name.into(), known })
+        Error::UnknownVariable { region: region.name().into(), name: name.into(), known }.into()
     }
 
     fn number(&self, name: &str) -> Option<u32> {
