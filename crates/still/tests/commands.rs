@@ -479,7 +479,9 @@ fn a_group_is_one_line_and_names_who_is_dead_slow_or_missing() {
     alone.publish(1).commit().unwrap();
     let mut ranks: Vec<Region> = (0..3).map(|number| rank(&scene, number, 4).0).collect();
     for (number, last) in [(0, 9), (1, 5), (2, 6)] {
-        (1..=last).for_each(|version| drop(ranks[number].publish(version).commit().unwrap()));
+        for version in 1..=last {
+            ranks[number].publish(version).commit().unwrap();
+        }
     }
     let table = scene.ok(&["ls"]);
     assert_eq!(table.lines().count(), 5, "{table}");
@@ -491,7 +493,9 @@ fn a_group_is_one_line_and_names_who_is_dead_slow_or_missing() {
     assert!(table.contains("heat: rank 1 is slowest, at 5 while rank 0 is at 9"), "{table}");
 
     let mut last = rank(&scene, 3, 4).0;
-    (1..=4).for_each(|version| drop(last.publish(version).commit().unwrap()));
+    for version in 1..=4 {
+        last.publish(version).commit().unwrap();
+    }
     drop(last);
     let table = scene.ok(&["ls", "--ranks"]);
     assert!(table.contains("heat: rank 3 is dead, at 4 while rank 0 is at 9"), "{table}");
