@@ -1,8 +1,8 @@
 """The Spack recipe, over a stand-in for what it takes from Spack.
 
-Spack comes from its git repository only, which a test does not fetch. What is checked: the recipe's own statements run, its
-steps build and install what it promises, and its stand-alone tests pass. What is not: that Spack understands its directives
-and finds what it depends on.
+Spack comes from its git repository only, which a test does not fetch. What is checked: the recipe's own statements run,
+its steps build and install what it promises, and its stand-alone tests pass. What is not: that Spack understands its
+directives and finds what it depends on.
 """
 
 from __future__ import annotations
@@ -40,7 +40,12 @@ class Executable:
     def __call__(self, *arguments: str, extra_env: dict[str, str] | None = None, output=None, error=None) -> str:
         env = {**os.environ, **(extra_env or {})}
         done = subprocess.run(
-            [*self.argv, *arguments], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS_MAX
+            [*self.argv, *arguments],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=SECONDS_MAX,
         )
         assert done.returncode == 0, done.stdout
         return done.stdout

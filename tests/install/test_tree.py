@@ -53,7 +53,9 @@ def test_a_cmake_project_of_three_languages_builds_runs_and_is_read(anyone: User
 def test_a_cmake_project_links_the_static_library(user: User) -> None:
     project = user.project("static")
     lists = (project / "CMakeLists.txt").read_text().replace("stillframe::stillframe", "stillframe::static")
-    (project / "CMakeLists.txt").write_text(lists.replace("find_package", "set(stillframe_USE_STATIC_LIBS ON)\nfind_package"))
+    (project / "CMakeLists.txt").write_text(
+        lists.replace("find_package", "set(stillframe_USE_STATIC_LIBS ON)\nfind_package")
+    )
     user.run(shown("commands")["cmake"], cwd=project)
     for language in LANGUAGES:
         program = project / f"build/plate-{language}"
@@ -71,7 +73,9 @@ def test_directories_of_one_project_find_it_each_for_itself(user: User) -> None:
         (project / name).mkdir()
         text = "find_package" + body.replace("plate.", "../plate.").replace("plate-", f"{name}-")
         # A library of the user's own takes in the module's objects.
-        text += f"\nadd_library({name} SHARED ../plate.f90)\ntarget_link_libraries({name} PRIVATE stillframe::fortran)\n"
+        text += (
+            f"\nadd_library({name} SHARED ../plate.f90)\ntarget_link_libraries({name} PRIVATE stillframe::fortran)\n"
+        )
         (project / name / "CMakeLists.txt").write_text(text)
     user.own(project)
     user.run(shown("commands")["cmake"], cwd=project)
@@ -95,14 +99,17 @@ def test_what_it_cannot_give_cmake_says(user: User, arguments: str, reason: str)
     project.mkdir()
     user.own(project)
     (project / "CMakeLists.txt").write_text(
-        f"cmake_minimum_required(VERSION 3.16)\nproject(p LANGUAGES NONE)\nfind_package(stillframe {arguments} REQUIRED)\n"
+        "cmake_minimum_required(VERSION 3.16)\nproject(p LANGUAGES NONE)\n"
+        f"find_package(stillframe {arguments} REQUIRED)\n"
     )
     said = user.run(f"cmake -S . -B build -D CMAKE_PREFIX_PATH={user.prefix} || true", cwd=project)
     assert reason in " ".join(said.split())
     assert "Generating done" not in said
 
 
-@pytest.mark.parametrize("arguments", ["", "0", "0.1", VERSION, f"{VERSION} EXACT", "0.1 COMPONENTS C OPTIONAL_COMPONENTS Fortran"])
+@pytest.mark.parametrize(
+    "arguments", ["", "0", "0.1", VERSION, f"{VERSION} EXACT", "0.1 COMPONENTS C OPTIONAL_COMPONENTS Fortran"]
+)
 def test_what_it_can_give_cmake_finds(user: User, arguments: str) -> None:
     project = user.home / f"found-{arguments.replace(' ', '-')}"
     project.mkdir()
@@ -178,7 +185,10 @@ def test_libraries_may_lie_in_lib64(place: Path, user: User) -> None:
     assert not (prefix / "lib").exists()
     project = user.project("lib64-project")
     found = f"PKG_CONFIG_PATH={prefix}/lib64/pkgconfig"
-    user.run(f"export {found}; cc plate.c $(pkg-config --cflags --libs stillframe) -Wl,-rpath,{prefix}/lib64 -o plate", cwd=project)
+    user.run(
+        f"export {found}; cc plate.c $(pkg-config --cflags --libs stillframe) -Wl,-rpath,{prefix}/lib64 -o plate",
+        cwd=project,
+    )
     user.run(["./plate"], cwd=project)
     published(user, "plate-c")
     lists = "cmake_minimum_required(VERSION 3.16)\nproject(p LANGUAGES C)\nfind_package(stillframe REQUIRED)\n"

@@ -44,7 +44,9 @@ def test_the_sources_hold_what_building_needs_and_nothing_built() -> None:
 
 def test_the_wheel_names_the_oldest_glibc_that_it_runs_with() -> None:
     wheels = [path.name for path in DIST.glob(f"stillframe-{VERSION}-*.whl")]
-    assert wheels and all(re.fullmatch(r"stillframe-.+-cp311-abi3-manylinux_2_\d+_\w+\.whl", name) for name in wheels), wheels
+    assert wheels and all(
+        re.fullmatch(r"stillframe-.+-cp311-abi3-manylinux_2_\d+_\w+\.whl", name) for name in wheels
+    ), wheels
 
 
 @pytest.mark.parametrize("source", [DIST / f"stillframe-{VERSION}.tar.gz", ROOT], ids=["sources", "checkout"])
