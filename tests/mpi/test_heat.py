@@ -1,7 +1,9 @@
 """The heat examples in five languages: the same numbers with Stillframe as without, and everybody reads everybody."""
 
 import difflib
+import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -96,3 +98,14 @@ def test_publishing_takes_at_most_four_lines_and_the_documents_show_them(languag
     assert all(len(line) <= 121 and line.count(";") <= 1 for line in added), "one statement to a line"
     shown = "```diff\n" + "\n".join(lines) + "\n```\n"
     assert shown in (ROOT / "docs" / "mpi.md").read_text(), f"docs/mpi.md should show\n{shown}"
+
+
+def test_the_benchmark_tells_what_publishing_costs(runs):
+    options = ["--size", "64", "--steps", "10", "--rounds", "2", "--json"]
+    out = runs.run([sys.executable, str(ROOT / "benches" / "mpi" / "heat.py"), *options])
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["case"]["measures"] for row in rows] == ["publish", "publish, observed"]
+    for row in rows:
+        assert row["value"] > 0 and row["baseline"] > 0 and len(row["detail"]["ratios"]) == 2
+        assert row["detail"]["publish_ms"] > 0
+    assert rows[1]["detail"]["versions_seen"] >= 1
