@@ -2,7 +2,7 @@
 
 use crate::files::{Head, LeaseFile};
 use crate::producer::Producer;
-use crate::{Error, Result, files, group};
+use crate::{Error, Result, files, group, inspect};
 use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -108,23 +108,46 @@ impl Companions {
     }
 }
 
+/// The number of ranks that the last producer of a region told; 0 if there is none, or the region is of no group.
+fn ranks_of(dir: &Path) -> u32 {
+    let mut word = [0; 4];
+    let read = File::open(dir.join(head::FILE)).and_then(|file| file.read_exact_at(&mut word, head::RANKS_AT as u64));
+    read.map_or(0, |()| u32::from_le_bytes(word))
+}
+
 /// Fails if a living rank of the group says another number of ranks.
 pub(crate) fn check_living(root: &Path, group: &str, rank: u32, ranks: u32) -> Result<()> {
     let dir = files::region_dir(root, group)?;
     for other in group::ranks_below(&dir)?.into_iter().filter(|other| *other != rank) {
         let dir = dir.join(other.to_string());
-        let mut word = [0; 4];
-        let read = File::open(dir.join(head::FILE))
-            .and_then(|file| file.read_exact_at(&mut word, head::RANKS_AT as u64).map(|()| u32::from_le_bytes(word)));
-        if let Ok(others) = read
-            && others != ranks
-            && others != 0
-            && is_alive(&dir, &files::rank_name(group, other))
-        {
+        let others = ranks_of(&dir);
+        if others != ranks && others != 0 && is_alive(&dir, &files::rank_name(group, other)) {
             let why = format!(
                 "{ranks}, but rank {other} of group '{group}' lives and says {others}: end that run, or take another name"
             );
             return Err(Error::BadOption { option: "ranks", why });
+        }
+    }
+    Ok(())
+}
+
+/// Removes what the last run of a group left, if none of its ranks lives: its versions may have the numbers that the new
+/// run will give, and are not to be taken for those.
+pub(crate) fn remove_last_run(root: &Path, group: &str) -> Result<()> {
+    let dir = files::region_dir(root, group)?;
+    let found: Vec<(PathBuf, String)> = group::ranks_below(&dir)?
+        .into_iter()
+        .map(|rank| (dir.join(rank.to_string()), files::rank_name(group, rank)))
+        .filter(|(dir, _)| ranks_of(dir) != 0)
+        .collect();
+    if found.iter().any(|(dir, name)| is_alive(dir, name)) {
+        return Ok(());
+    }
+    for (_, name) in found {
+        match inspect::remove_region(root, &name, false) {
+            // Another rank removes it, or its own producer begins.
+            Ok(_) | Err(Error::NoRegion { .. } | Error::InUse { .. }) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(())

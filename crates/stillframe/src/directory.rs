@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use stillframe_segment::{BLOCK_BYTES, Corrupt, head, lease, table};
 
 /// A region's directory itself, rather than whatever has its name by now: after a removal by force, the producer that goes
@@ -70,13 +71,19 @@ pub(crate) fn make(dir: &Path, mode: u32) -> Result<()> {
     Err(Error::io("open", dir, failure))
 }
 
+/// Longest time between the lock of whoever removes a region and the end of its head, and until all of it is gone: giving
+/// memory back takes the kernel a second for each few GiB.
+const REMOVAL_BEGINS: Duration = Duration::from_millis(20);
+const REMOVAL: Duration = Duration::from_secs(10);
+
 /// Opens the lease file and takes the producer's lock in it.
 pub(crate) fn lock(dir: &Path, name: &str, mode: u32) -> Result<LeaseFile> {
     let path = dir.join(lease::FILE);
-    for _ in 0..1000 {
+    let begin = Instant::now();
+    loop {
         let file = match files::create_file(&path, mode) {
             // The directory went away because the region was removed at this moment.
-            Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err(error) if error.kind() == ErrorKind::NotFound && begin.elapsed() < REMOVAL => {
                 make(dir, mode)?;
                 continue;
             }
@@ -84,6 +91,12 @@ pub(crate) fn lock(dir: &Path, name: &str, mode: u32) -> Result<LeaseFile> {
         };
         let leases = LeaseFile::new(file, path.clone(), name);
         if !leases.try_produce()? {
+            // Whoever removes a region has the lock too, and takes the head away first.
+            let patience = if dir.join(head::FILE).exists() { REMOVAL_BEGINS } else { REMOVAL };
+            if begin.elapsed() < patience {
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            }
             let mut pid = [0; 4];
             let read =
                 File::open(dir.join(head::FILE)).and_then(|f| f.read_exact_at(&mut pid, head::PRODUCER_PID_AT as u64));
@@ -94,10 +107,10 @@ pub(crate) fn lock(dir: &Path, name: &str, mode: u32) -> Result<LeaseFile> {
         let ours = leases.file()?.metadata().map_err(|error| Error::io("fstat", &path, error))?;
         match std::fs::metadata(&path) {
             Ok(there) if there.ino() == ours.ino() => return Ok(leases),
+            _ if begin.elapsed() >= REMOVAL => return Err(Error::InUse { region: name.into(), pid: 0 }),
             _ => continue,
         }
     }
-    Err(Error::InUse { region: name.into(), pid: 0 })
 }
 
 pub(crate) fn read_begin(file: &File, bytes: &mut [u8]) -> std::io::Result<usize> {

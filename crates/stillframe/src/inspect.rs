@@ -386,7 +386,7 @@ fn ranks(dir: &Path, name: &str) -> Result<Vec<RegionInfo>> {
     Ok(found)
 }
 
-fn remove_region(dir: &Path, name: &str, force: bool) -> Result<Removed> {
+pub(crate) fn remove_region(dir: &Path, name: &str, force: bool) -> Result<Removed> {
     let path = files::region_dir(dir, name)?;
     if !path.is_dir() {
         return Err(Error::NoRegion { region: name.into(), dir: dir.to_path_buf() });

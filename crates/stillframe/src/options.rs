@@ -153,8 +153,8 @@ impl RegionOptions {
     }
 
     /// Whether to begin with nothing: what a dead producer left under this name is removed instead of recovered, so that
-    /// version numbers may begin again. Observers keep what they hold, and open the name again to see the new run. False by
-    /// default.
+    /// version numbers may begin again. Observers keep what they hold, and open the name again to see the new run. The first
+    /// rank of a group to begin so removes what the last run left of all ranks. False by default.
     pub fn fresh(mut self, fresh: bool) -> Self {
         self.fresh = fresh;
         self

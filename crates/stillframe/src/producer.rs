@@ -113,13 +113,17 @@ impl Producer {
         directory::check_neighbours(&options.dir, &dir, name)?;
         let tracker = Tracker::open(options.tracker)?;
         let rank = options.rank;
-        let companions = rank.map(|(rank, ranks)| Companions::open(&options.dir, given, rank, ranks)).transpose()?;
         if options.fresh {
-            match crate::inspect::remove(&options.dir, name, false) {
-                Ok(_) | Err(Error::NoRegion { .. }) => {}
+            if rank.is_some() {
+                companions::remove_last_run(&options.dir, given)?;
+            }
+            match crate::inspect::remove_region(&options.dir, name, false) {
+                // Whoever has it, to produce or to remove it as well, is met again when it is locked.
+                Ok(_) | Err(Error::NoRegion { .. } | Error::InUse { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
+        let companions = rank.map(|(rank, ranks)| Companions::open(&options.dir, given, rank, ranks)).transpose()?;
         directory::make(&dir, options.mode)?;
         points::hit("create.dir");
         let leases = directory::lock(&dir, name, options.mode)?;

@@ -90,6 +90,16 @@ fn returning_process(arguments: &[String]) {
     drop(Rank::open(Region::options().dir(dir).rollback(version.parse().unwrap()), 0, 2));
 }
 
+/// Begins as a fresh rank and publishes one version.
+fn fresh_process(arguments: &[String]) {
+    let [dir, rank] = arguments else { panic!("{arguments:?}") };
+    let mut rank = Rank::open(Region::options().dir(dir).fresh(true), rank.parse().unwrap(), 4);
+    assert_eq!(rank.region.recovered(), None);
+    rank.publish(1);
+    say("published");
+    helper::wait_for_word();
+}
+
 /// Looks at the group and holds two of its versions, until all ranks are gone.
 fn observer_process(arguments: &[String]) {
     let group = Group::options().dir(&arguments[0]).wait(Duration::from_secs(60)).open("g").unwrap();
@@ -110,7 +120,12 @@ fn observer_process(arguments: &[String]) {
 
 #[test]
 fn helper_process() {
-    helper::enter(&[("rank", rank_process), ("observer", observer_process), ("return", returning_process)]);
+    helper::enter(&[
+        ("rank", rank_process),
+        ("observer", observer_process),
+        ("return", returning_process),
+        ("fresh", fresh_process),
+    ]);
 }
 
 fn start_rank(dir: &Dir, rank: usize, ranks: usize, last: u64, pause_us: u64) -> Helper {
@@ -390,6 +405,46 @@ fn what_a_run_with_more_ranks_left_is_no_part_of_the_group() {
     check(&snapshot);
     drop(four);
     assert_eq!(group(dir.path()).size(), 4, "the run that began last says how many");
+}
+
+#[test]
+fn versions_of_the_last_run_are_not_taken_for_those_of_a_fresh_one() {
+    watchdog(300);
+    let dir = Dir::new("fresh");
+    let mut ranks = open_all(&dir, 4);
+    (1..=5).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
+    let held = group(dir.path()).newest().unwrap();
+    drop(ranks);
+    let mut ranks = vec![Rank::open(dir.options().fresh(true), 0, 3)];
+    (1..=5).for_each(|version| ranks[0].publish(version));
+    let error = group(dir.path()).newest().unwrap_err();
+    assert!(matches!(error, Error::RankMissing { rank: 1, ranks: 3, begun: false, .. }), "{error}");
+    assert!(!dir.path().join("g/3").exists());
+    (1..3).for_each(|rank| ranks.push(Rank::open(dir.options().fresh(true), rank, 3)));
+    (1..3).for_each(|rank| ranks[rank].publish(1));
+    let snapshot = group(dir.path()).newest().unwrap();
+    assert_eq!((snapshot.version(), held.version()), (1, 5));
+    check(&snapshot);
+    check(&held);
+    // Plain regions beside the ranks are nobody's run.
+    drop(ranks);
+    drop(dir.options().create("g/plain").unwrap());
+    drop(Rank::open(dir.options().fresh(true), 0, 3));
+    assert!(dir.path().join("g/plain/head").exists());
+}
+
+#[test]
+fn all_ranks_of_a_fresh_run_may_begin_at_once() {
+    watchdog(300);
+    let dir = Dir::new("at-once");
+    for _ in 0..10 {
+        let begin = |rank: u32| start("fresh", &[dir.path().to_str().unwrap(), &rank.to_string()]);
+        let mut ranks: Vec<Helper> = (0..4).map(begin).collect();
+        ranks.iter_mut().for_each(|rank| rank.expect("published"));
+        check(&group(dir.path()).version(1).unwrap());
+        ranks.iter_mut().for_each(Helper::tell);
+        ranks.into_iter().for_each(|rank| drop(rank.finish()));
+    }
 }
 
 #[test]
