@@ -790,10 +790,10 @@ fn collect_source(tracker: &mut Tracker, source: &mut Source) -> Result<()> {
     found
 }
 
-/// Whether some page is watched for two sources, as when two variables swap their buffers.
+/// Whether some page is watched for two sources, as when two variables swap their buffers or managed memory is tracked too.
 fn is_overlapping(variables: &BTreeMap<u32, VariableState>) -> bool {
-    let tracked = variables.values().filter(|state| state.kind.is_tracked()).flat_map(|state| &state.sources);
-    let mut ranges: Vec<(usize, usize)> = tracked.map(|source| source.watched()).collect();
+    let sources = variables.values().flat_map(|state| &state.sources);
+    let mut ranges: Vec<(usize, usize)> = sources.map(|source| source.watched()).collect();
     ranges.sort_unstable();
     ranges.windows(2).any(|pair| pair[1].0 < pair[0].1)
 }
@@ -801,7 +801,7 @@ fn is_overlapping(variables: &BTreeMap<u32, VariableState>) -> bool {
 /// Notes pages found dirty for one source in all others that have them: the search that found them armed them, and none
 /// will find them again.
 fn tell_others(variables: &mut BTreeMap<u32, VariableState>, finder: (u32, usize), addresses: &[usize]) {
-    for (id, state) in variables.iter_mut().filter(|(_, state)| state.kind.is_tracked()) {
+    for (id, state) in variables.iter_mut() {
         for (_, source) in state.sources.iter_mut().enumerate().filter(|(index, _)| (*id, *index) != finder) {
             let (start, end) = source.watched();
             for address in addresses.iter().filter(|address| (start..end).contains(address)) {

@@ -315,3 +315,36 @@ fn memory_that_was_freed_is_an_error_that_names_it_and_loses_nothing() {
         }
     }
 }
+
+#[test]
+fn a_part_of_a_managed_variable_may_be_tracked_under_another_name() {
+    watchdog(300);
+    for tracker in trackers() {
+        let dir = Dir::new("part");
+        let mut region = dir.options().tracker(tracker).create("r").unwrap();
+        let words = 24 << 17;
+        let whole = region.array::<u64>("whole", &[words]).unwrap();
+        let (address, _) = region.managed_bytes(whole.id()).unwrap();
+        let part = region.track::<u64>("part").unwrap();
+        let (start, end) = (700, 17 << 17);
+        let observer = dir.observe("r");
+        let mut numbers = Numbers(7);
+        for version in 1..160u64 {
+            // One window at a time, so that the others become the planes' and are taken back later.
+            let window = (version as usize / 9 % 12) << 18;
+            for _ in 0..20 {
+                region.slice_mut(&whole)[window + numbers.next() as usize % (1 << 18)] = numbers.next();
+            }
+            let publication = region.publish(version);
+            // SAFETY: the words lie in the variable, and nobody writes them until the commit.
+            let publication = unsafe {
+                let first = address.add(start * 8);
+                publication.tracked_raw(part.id(), first, (end - start) * 8, &[end - start], Order::C)
+            };
+            publication.commit().unwrap();
+            let (snapshot, now) = (observer.newest().unwrap(), region.slice(&whole));
+            assert!(snapshot.slice::<u64>("whole").unwrap() == now, "{tracker}: whole of version {version}");
+            assert!(snapshot.slice::<u64>("part").unwrap() == &now[start..end], "{tracker}: part of version {version}");
+        }
+    }
+}
