@@ -1,0 +1,110 @@
+/// What can be said of a variable beside its name, type and shape.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <stillframe.h>
+
+#include "array_view.hpp"
+
+namespace stillframe {
+inline namespace STILLFRAME_NAMESPACE {
+
+/// The value of an attribute.
+using scalar = std::variant<bool, std::int64_t, double, std::string>;
+
+/// Named single values of a version or a variable.
+using attributes = std::map<std::string, scalar>;
+
+/// A named single value, to be published with a version: `heat.publish(step, stillframe::attribute("time", t))`.
+class attribute {
+public:
+    template <class Value>
+    attribute(std::string name, const Value& value) : name_(std::move(name)), value_(scalar_of(value)) {}
+
+    const std::string& name() const noexcept { return name_; }
+    const scalar& value() const noexcept { return value_; }
+
+private:
+    template <class Value>
+    static scalar scalar_of(const Value& value) {
+        if constexpr (std::is_same_v<Value, scalar> || std::is_same_v<Value, bool>) return value;
+        else if constexpr (std::is_integral_v<Value>) return static_cast<std::int64_t>(value);
+        else if constexpr (std::is_arithmetic_v<Value>) return static_cast<double>(value);
+        else return std::string(value);
+    }
+
+    std::string name_;
+    scalar value_;
+};
+
+/// Order, unit and attributes of a variable: `stillframe::declaration().units("K").attribute("level", 3)`.
+class declaration {
+public:
+    /// Order of the elements; row-major by default.
+    declaration& order(stillframe::order order) {
+        order_ = order;
+        return *this;
+    }
+
+    /// Unit of measurement.
+    declaration& units(std::string units) {
+        units_ = std::move(units);
+        return *this;
+    }
+
+    /// Anything else.
+    template <class Value>
+    declaration& attribute(const std::string& name, const Value& value) {
+        attributes_[name] = stillframe::attribute(name, value).value();
+        return *this;
+    }
+
+    stillframe::order order() const noexcept { return order_; }
+
+    /// Declares a variable in a region of the C interface.
+    result<std::uint32_t> declare(stillframe_region* region, const std::string& name, const std::string& dtype,
+                                  std::uint32_t kind, const stillframe::shape& shape) const {
+        std::vector<stillframe_attribute> attributes;
+        for (const auto& [key, value] : attributes_) {
+            stillframe_attribute attribute{};
+            attribute.name = key.c_str();
+            attribute.type = static_cast<std::uint32_t>(value.index());
+            if (const auto* truth = std::get_if<bool>(&value)) attribute.integer = *truth ? 1 : 0;
+            if (const auto* integer = std::get_if<std::int64_t>(&value)) attribute.integer = *integer;
+            if (const auto* real = std::get_if<double>(&value)) attribute.real = *real;
+            if (const auto* text = std::get_if<std::string>(&value)) attribute.text = text->c_str();
+            attributes.push_back(attribute);
+        }
+        stillframe_declaration given{};
+        given.name = name.c_str();
+        given.dtype = dtype.c_str();
+        given.units = units_.empty() ? nullptr : units_.c_str();
+        given.kind = kind;
+        given.order = static_cast<std::uint32_t>(order_);
+        given.rank = static_cast<std::uint32_t>(shape.rank());
+        given.shape = shape.data();
+        given.attribute_count = static_cast<std::uint32_t>(attributes.size());
+        given.attributes = attributes.data();
+        std::uint32_t variable = 0;
+        if (const auto status = stillframe_declare(region, &given, &variable)) return detail::failure(status);
+        return variable;
+    }
+
+private:
+    stillframe::order order_ = stillframe::order::c;
+    std::string units_;
+    stillframe::attributes attributes_;
+};
+
+// A type of an attribute is the index of its alternative.
+static_assert(STILLFRAME_BOOL == 0 && STILLFRAME_INT == 1 && STILLFRAME_FLOAT == 2 && STILLFRAME_TEXT == 3);
+
+}  // namespace STILLFRAME_NAMESPACE
+}  // namespace stillframe

@@ -1,0 +1,213 @@
+/// What can go wrong, and the two ways of learning of it: exceptions and results.
+#pragma once
+
+#include <cstdint>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include <stillframe.h>
+
+#include "language.hpp"
+
+namespace stillframe {
+inline namespace STILLFRAME_NAMESPACE {
+
+/// What happened. The numbers are those of the C interface and never change.
+enum class status : std::int32_t {
+    ok = STILLFRAME_OK,
+    bad_handle = STILLFRAME_BAD_HANDLE,
+    bad_argument = STILLFRAME_BAD_ARGUMENT,
+    busy = STILLFRAME_BUSY,
+    bad_name = STILLFRAME_BAD_NAME,
+    bad_option = STILLFRAME_BAD_OPTION,
+    not_increasing = STILLFRAME_NOT_INCREASING,
+    unknown_variable = STILLFRAME_UNKNOWN_VARIABLE,
+    variable_exists = STILLFRAME_VARIABLE_EXISTS,
+    wrong_dtype = STILLFRAME_WRONG_DTYPE,
+    wrong_shape = STILLFRAME_WRONG_SHAPE,
+    wrong_kind = STILLFRAME_WRONG_KIND,
+    out_of_range = STILLFRAME_OUT_OF_RANGE,
+    different_regions = STILLFRAME_DIFFERENT_REGIONS,
+    forked = STILLFRAME_FORKED,
+    no_memory_there = STILLFRAME_NO_MEMORY_THERE,
+    unknown_attribute = STILLFRAME_UNKNOWN_ATTRIBUTE,
+    is_group = STILLFRAME_IS_GROUP,
+    not_group = STILLFRAME_NOT_GROUP,
+    not_contiguous = STILLFRAME_NOT_CONTIGUOUS,
+    in_use = STILLFRAME_IN_USE,
+    no_region = STILLFRAME_NO_REGION,
+    denied = STILLFRAME_DENIED,
+    no_version = STILLFRAME_NO_VERSION,
+    version_gone = STILLFRAME_VERSION_GONE,
+    timeout = STILLFRAME_TIMEOUT,
+    producer_gone = STILLFRAME_PRODUCER_GONE,
+    no_space = STILLFRAME_NO_SPACE,
+    bound = STILLFRAME_BOUND,
+    no_slot = STILLFRAME_NO_SLOT,
+    no_mappings = STILLFRAME_NO_MAPPINGS,
+    no_files = STILLFRAME_NO_FILES,
+    foreign_pages = STILLFRAME_FOREIGN_PAGES,
+    no_tracker = STILLFRAME_NO_TRACKER,
+    system = STILLFRAME_SYSTEM,
+    rank_missing = STILLFRAME_RANK_MISSING,
+    rank_gone = STILLFRAME_RANK_GONE,
+    no_common_version = STILLFRAME_NO_COMMON_VERSION,
+    corrupt = STILLFRAME_CORRUPT,
+    internal = STILLFRAME_INTERNAL,
+};
+
+/// Which of four things happened.
+enum class family {
+    /// The calling program asked for something that makes no sense.
+    misuse,
+    /// The machine, its limits or another process are in the way.
+    environment,
+    /// Shared files hold something that no healthy producer writes.
+    corrupt,
+    /// A defect of Stillframe.
+    internal,
+};
+
+/// The name of a status, such as "NOT_INCREASING".
+inline const char* name(status status) noexcept { return stillframe_status_name(static_cast<std::int32_t>(status)); }
+
+/// The family of a status, by its number.
+inline family family_of(status status) noexcept {
+    const auto number = static_cast<std::int32_t>(status);
+    if (number < 100) return family::misuse;
+    if (number < 200) return family::environment;
+    return number < 300 ? family::corrupt : family::internal;
+}
+
+/// What went wrong: `what()` says what happened, where, and what to do next. No error leaves a region or a snapshot half
+/// changed.
+class error : public std::runtime_error {
+public:
+    error(stillframe::status status, const std::string& text) : std::runtime_error(text), status_(status) {}
+
+    /// What happened, to be decided on.
+    stillframe::status status() const noexcept { return status_; }
+
+    /// Which of four things happened.
+    stillframe::family family() const noexcept { return family_of(status_); }
+
+private:
+    stillframe::status status_;
+};
+
+/// A value, or the error that was in its way. What `try_…` functions return.
+template <class T>
+class [[nodiscard]] result {
+public:
+    result(T value) : content_(std::in_place_index<0>, std::move(value)) {}
+    result(stillframe::error error) : content_(std::in_place_index<1>, std::move(error)) {}
+
+    /// Whether there is a value.
+    bool has_value() const noexcept { return content_.index() == 0; }
+    explicit operator bool() const noexcept { return has_value(); }
+
+    /// The value, which has to be there.
+    T& operator*() & noexcept { return *std::get_if<0>(&content_); }
+    const T& operator*() const& noexcept { return *std::get_if<0>(&content_); }
+    T&& operator*() && noexcept { return std::move(*std::get_if<0>(&content_)); }
+    T* operator->() noexcept { return std::get_if<0>(&content_); }
+    const T* operator->() const noexcept { return std::get_if<0>(&content_); }
+
+    /// The error, which has to be there.
+    const stillframe::error& error() const noexcept { return *std::get_if<1>(&content_); }
+
+#if STILLFRAME_EXCEPTIONS
+    /// The value, or the error as an exception.
+    T value() && {
+        if (!has_value()) throw error();
+        return std::move(**this);
+    }
+#endif
+
+private:
+    std::variant<T, stillframe::error> content_;
+};
+
+/// Success, or the error that was in its way.
+template <>
+class [[nodiscard]] result<void> {
+public:
+    result() = default;
+    result(stillframe::error error) : content_(std::move(error)) {}
+
+    /// Whether there is no error.
+    bool has_value() const noexcept { return content_.index() == 0; }
+    explicit operator bool() const noexcept { return has_value(); }
+
+    /// The error, which has to be there.
+    const stillframe::error& error() const noexcept { return *std::get_if<1>(&content_); }
+
+#if STILLFRAME_EXCEPTIONS
+    /// Nothing, or the error as an exception.
+    void value() && {
+        if (!has_value()) throw error();
+    }
+#endif
+
+private:
+    std::variant<std::monostate, stillframe::error> content_;
+};
+
+#if STILLFRAME_EXCEPTIONS
+/// What an allocator or a memory resource throws when there is no memory to be had.
+class bad_alloc : public std::bad_alloc {
+public:
+    explicit bad_alloc(error cause) noexcept : cause_(std::move(cause)) {}
+
+    const char* what() const noexcept override { return cause_.what(); }
+
+    /// Why there is none.
+    const error& cause() const noexcept { return cause_; }
+
+private:
+    error cause_;
+};
+#endif
+
+namespace detail {
+
+/// The error of this thread's last call.
+inline error failure(stillframe_status status) {
+    return error(static_cast<stillframe::status>(status), stillframe_error_text());
+}
+
+inline result<void> check(stillframe_status status) {
+    if (status != STILLFRAME_OK) return failure(status);
+    return {};
+}
+
+/// A handle of the C interface, ended once.
+template <class Handle, stillframe_status (*End)(Handle*)>
+class handle {
+public:
+    handle() noexcept = default;
+    explicit handle(Handle* raw) noexcept : raw_(raw) {}
+    handle(handle&& other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
+    handle& operator=(handle&& other) noexcept {
+        if (this != &other) {
+            end();
+            raw_ = std::exchange(other.raw_, nullptr);
+        }
+        return *this;
+    }
+    ~handle() { end(); }
+
+    Handle* get() const noexcept { return raw_; }
+    Handle* release() noexcept { return std::exchange(raw_, nullptr); }
+    stillframe_status end() noexcept { return raw_ ? End(release()) : STILLFRAME_OK; }
+
+private:
+    Handle* raw_ = nullptr;
+};
+
+}  // namespace detail
+}  // namespace STILLFRAME_NAMESPACE
+}  // namespace stillframe

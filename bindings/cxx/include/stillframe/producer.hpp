@@ -1,0 +1,300 @@
+/// What a region and the containers in its memory share.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <stillframe.h>
+
+#include "source.hpp"
+
+namespace stillframe {
+inline namespace STILLFRAME_NAMESPACE {
+namespace detail {
+
+/// The handle of a region with what C++ adds to it: arrays that are followed, and memory that containers own.
+///
+/// Containers may outlive the region. Then, and while one moves from smaller to larger memory, what they have is kept
+/// memory: theirs until they give it back, and no variable's.
+class producer {
+public:
+    explicit producer(stillframe_region* handle = nullptr) noexcept : handle_(handle) {}
+    producer(const producer&) = delete;
+    producer& operator=(const producer&) = delete;
+    ~producer() { end(&stillframe_close); }
+
+    stillframe_region* handle() const noexcept { return handle_; }
+
+    /// Ends the region with `stillframe_close` or `stillframe_unlink`. Memory that containers have stays theirs.
+    stillframe_status end(stillframe_status (*end)(stillframe_region*)) noexcept {
+        const std::lock_guard lock(mutex_);
+        for (auto& [data, block] : blocks_) {
+            if (block.is != role::variable) continue;
+            // Without it the container's memory would go with the region, so the region stays.
+            if (const auto status = stillframe_remove_keeping(handle_, block.variable, &block.kept)) return status;
+            block.is = role::none;
+        }
+        followed_.clear();
+        variables_.clear();
+        return end(std::exchange(handle_, nullptr));
+    }
+
+    result<std::uint32_t> declare(const std::string& name, const std::string& dtype, std::uint32_t kind,
+                                  const shape& shape, const declaration& about) {
+        const std::lock_guard lock(mutex_);
+        return declare_locked(name, dtype, kind, shape, about);
+    }
+
+    /// The number and dtype of a variable that was declared here.
+    result<std::pair<std::uint32_t, std::string>> find(const std::string& name) {
+        const std::lock_guard lock(mutex_);
+        if (const auto found = variables_.find(name); found != variables_.end()) return found->second;
+        std::uint32_t variable = 0;
+        if (const auto status = stillframe_find(handle_, name.c_str(), &variable)) return failure(status);
+        return std::pair(variable, std::string());
+    }
+
+    /// Follows an array from now on.
+    result<void> follow(source source) {
+        const std::lock_guard lock(mutex_);
+        // A container in managed memory is a variable by itself, when it has memory.
+        if (!source.is_managed() && !variable_at(source.memory().data, source.name())) {
+            if (auto tracked = tracked_variable(source); !tracked) return tracked.error();
+        }
+        const std::string name = source.name();
+        followed_.insert_or_assign(name, std::move(source));
+        return {};
+    }
+
+    result<void> untrack(const std::string& name) {
+        const std::lock_guard lock(mutex_);
+        followed_.erase(name);
+        if (variables_.count(name)) return forget(name);
+        std::uint32_t variable = 0;
+        return check(stillframe_find(handle_, name.c_str(), &variable));
+    }
+
+    result<void> remove(const std::string& name) {
+        const std::lock_guard lock(mutex_);
+        followed_.erase(name);
+        variables_.erase(name);
+        return check(stillframe_remove(handle_, name.c_str()));
+    }
+
+    /// Says where all arrays are, publishes, and forgets those that were given for this version only.
+    result<stillframe_published> publish(std::uint64_t version, const std::vector<const source*>& arrays) {
+        stillframe_published published{};
+        const auto publish = [&]() -> result<void> {
+            if (auto placed = place_all(arrays); !placed) return placed;
+            return check(stillframe_publish(handle_, version, &published));
+        };
+        auto done = publish();
+        const std::lock_guard lock(mutex_);
+        for (const source* source : arrays) (void)forget(source->name());
+        if (!done) return done.error();
+        return published;
+    }
+
+    /// Memory for a container: a managed variable of this name, whose former memory, if there is any, becomes kept.
+    result<void*> allocate(const std::string& name, const std::string& dtype, const shape& shape,
+                           const declaration& about) {
+        const std::lock_guard lock(mutex_);
+        const auto former = owner_of(name);
+        if (former != blocks_.end()) {
+            if (auto retired = retire(former->second); !retired) return retired.error();
+        }
+        auto allocated = allocate_block(name, dtype, shape, about);
+        // What the container has stays published if there is no more to be had.
+        if (!allocated && former != blocks_.end()) track_kept(former->first, former->second);
+        return allocated;
+    }
+
+    /// Whether the memory was of this region, and is given back now.
+    bool deallocate(void* data) noexcept {
+        const std::lock_guard lock(mutex_);
+        const auto found = blocks_.find(data);
+        if (found == blocks_.end()) return false;
+        block& block = found->second;
+        if (block.is == role::variable) {
+            // In a forked child the memory cannot be given back; it ends with the process.
+            if (stillframe_remove_keeping(handle_, block.variable, &block.kept) != STILLFRAME_OK) return true;
+            variables_.erase(block.name);
+        } else if (block.is == role::tracked) {
+            (void)stillframe_remove(handle_, block.name.c_str());
+            variables_.erase(block.name);
+        }
+        (void)stillframe_kept_free(block.kept);
+        blocks_.erase(found);
+        return true;
+    }
+
+    /// Whether the region can still give memory.
+    bool is_open() const noexcept {
+        const std::lock_guard lock(mutex_);
+        return handle_ != nullptr;
+    }
+
+private:
+    /// What a container's memory is to the region.
+    enum class role {
+        variable,
+        /// Kept memory whose container found no larger one, and which is tracked instead.
+        tracked,
+        /// Kept memory that is published no more.
+        none,
+    };
+
+    struct block {
+        std::string name;
+        std::string dtype;
+        /// As the container asked for it, and as it is published.
+        shape capacity, published;
+        declaration about;
+        std::uint32_t variable;
+        role is = role::variable;
+        stillframe_kept* kept = nullptr;
+    };
+
+    result<std::uint32_t> declare_locked(const std::string& name, const std::string& dtype, std::uint32_t kind,
+                                         const shape& shape, const declaration& about) {
+        if (!shape.is_possible())
+            return error(status::wrong_shape, "variable '" + name + "': shape " + shape.text() +
+                                                  " has a negative extent or more than 8 dimensions");
+        auto declared = about.declare(handle_, name, dtype, kind, shape);
+        if (declared) variables_.insert_or_assign(name, std::pair(*declared, dtype));
+        return declared;
+    }
+
+    result<std::uint32_t> tracked_variable(const source& source) {
+        const auto found = variables_.find(source.name());
+        if (found == variables_.end())
+            return declare_locked(source.name(), source.dtype(), STILLFRAME_TRACKED, shape(), source.about());
+        if (found->second.second != source.dtype())
+            return error(status::wrong_dtype, "variable '" + source.name() + "' was declared with elements of " +
+                                                  found->second.second + ", and the array given has " + source.dtype());
+        return found->second.first;
+    }
+
+    result<void> place_all(const std::vector<const source*>& arrays) {
+        const std::lock_guard lock(mutex_);
+        for (const auto& [data, block] : blocks_) {
+            if (block.is == role::none && owner_of(block.name) != blocks_.end())
+                return error(status::variable_exists, "variable '" + block.name +
+                                                          "' has the memory of two containers: give each allocator a "
+                                                          "name of its own, or end the older container first");
+        }
+        for (const auto& [name, source] : followed_) {
+            if (auto placed = place(source); !placed) return placed;
+        }
+        for (const source* source : arrays) {
+            if (auto placed = place(*source); !placed) return placed;
+        }
+        return {};
+    }
+
+    /// Says where an array is now, or if it lies in managed memory, what shape that has.
+    result<void> place(const source& source) {
+        // An empty array has a shape too, and NULL would say that there is no array.
+        static const std::max_align_t nowhere{};
+        const memory memory = source.memory();
+        auto shape = source.shape_of(memory);
+        if (!shape) return shape.error();
+        if (block* block = variable_at(memory.data, source.name())) return reshape(*block, *shape, source.about().order());
+        if (!memory.data && source.is_managed()) return {};
+        if (!memory.data && shape->elements() != 0)
+            return error(status::bad_argument, "variable '" + source.name() + "': the address of its array is NULL");
+        auto variable = tracked_variable(source);
+        if (!variable) return variable.error();
+        return check(stillframe_track_at(handle_, *variable, static_cast<std::uint32_t>(shape->rank()), shape->data(),
+                                         static_cast<std::uint32_t>(source.about().order()),
+                                         memory.data ? memory.data : &nowhere));
+    }
+
+    result<void> reshape(block& block, const shape& shape, order order) {
+        if (order != block.about.order())
+            return error(status::wrong_shape,
+                         "variable '" + block.name + "': the order of managed memory is that of its allocator's declaration");
+        // Beyond what the container asked for the memory would move, and the container would not know.
+        if (shape.elements() > block.capacity.elements())
+            return error(status::wrong_shape, "variable '" + block.name + "': shape " + shape.text() + " exceeds the " +
+                                                  std::to_string(block.capacity.elements()) + " elements of its container");
+        if (shape == block.published) return {};
+        void* data = nullptr;
+        if (const auto status = stillframe_resize(handle_, block.variable, static_cast<std::uint32_t>(shape.rank()),
+                                                  shape.data(), &data))
+            return failure(status);
+        block.published = shape;
+        return {};
+    }
+
+    /// Ends the use of an array that a version was given.
+    result<void> forget(const std::string& name) {
+        const auto found = variables_.find(name);
+        if (found == variables_.end() || owner_of(name) != blocks_.end()) return {};
+        const shape none;
+        return check(stillframe_track_at(handle_, found->second.first, 0, none.data(), STILLFRAME_C, nullptr));
+    }
+
+    /// The memory that is the variable of this name by itself, if the array lies there.
+    block* variable_at(const void* data, const std::string& name) {
+        const auto found = blocks_.find(const_cast<void*>(data));
+        const bool is_variable =
+            found != blocks_.end() && found->second.is == role::variable && found->second.name == name;
+        return is_variable ? &found->second : nullptr;
+    }
+
+    std::map<void*, block>::iterator owner_of(const std::string& name) {
+        const auto owns = [&](const auto& entry) { return entry.second.is != role::none && entry.second.name == name; };
+        return std::find_if(blocks_.begin(), blocks_.end(), owns);
+    }
+
+    /// Frees the name of a container's memory.
+    result<void> retire(block& block) {
+        const auto status = block.is == role::variable
+                                ? stillframe_remove_keeping(handle_, block.variable, &block.kept)
+                                : stillframe_remove(handle_, block.name.c_str());
+        if (status) return failure(status);
+        variables_.erase(block.name);
+        block.is = role::none;
+        return {};
+    }
+
+    result<void*> allocate_block(const std::string& name, const std::string& dtype, const shape& shape,
+                                 const declaration& about) {
+        auto variable = declare_locked(name, dtype, STILLFRAME_MANAGED, shape, about);
+        if (!variable) return variable.error();
+        void* data = nullptr;
+        std::size_t bytes = 0;
+        if (const auto status = stillframe_data(handle_, *variable, &data, &bytes)) return failure(status);
+        blocks_.insert_or_assign(data, block{name, dtype, shape, shape, about, *variable});
+        return data;
+    }
+
+    void track_kept(const void* data, block& block) {
+        auto variable = declare_locked(block.name, block.dtype, STILLFRAME_TRACKED, shape(), block.about);
+        if (!variable) return;
+        if (stillframe_track_at(handle_, *variable, static_cast<std::uint32_t>(block.published.rank()),
+                                block.published.data(), static_cast<std::uint32_t>(block.about.order()),
+                                data) != STILLFRAME_OK)
+            return;
+        block.is = role::tracked;
+    }
+
+    mutable std::mutex mutex_;
+    stillframe_region* handle_;
+    /// Number and dtype of what was declared here.
+    std::map<std::string, std::pair<std::uint32_t, std::string>> variables_;
+    std::map<std::string, source> followed_;
+    std::map<void*, block> blocks_;
+};
+
+}  // namespace detail
+}  // namespace STILLFRAME_NAMESPACE
+}  // namespace stillframe

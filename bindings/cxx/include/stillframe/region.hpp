@@ -1,0 +1,545 @@
+/// Regions: the producer's side.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <stillframe.h>
+
+#include "array_view.hpp"
+#include "declaration.hpp"
+#include "error.hpp"
+#include "producer.hpp"
+#include "source.hpp"
+
+namespace stillframe {
+inline namespace STILLFRAME_NAMESPACE {
+
+/// What a publish does when there is no room for another version because observers hold old ones.
+enum class rule : std::uint32_t {
+    /// It waits until an observer lets go.
+    wait = STILLFRAME_WAIT,
+    /// It leaves the version out: what was written is part of the next one.
+    skip = STILLFRAME_SKIP,
+    /// It fails: what was written is part of the next publish.
+    fail = STILLFRAME_FAIL,
+};
+
+/// How a region is made. All of it has defaults: `stillframe::options().rank(rank, ranks).keep(4)`.
+class options {
+public:
+    /// Directory of the regions; by default $STILLFRAME_DIR, else /dev/shm/stillframe-<uid>.
+    options& dir(std::string dir) {
+        dir_ = std::move(dir);
+        return *this;
+    }
+
+    /// This is one rank of a group: the region is NAME/RANK, and observers can open the group NAME.
+    options& rank(int rank, int ranks) {
+        // A number that is negative becomes one that is too large, which is refused.
+        given_.rank = static_cast<std::uint32_t>(rank);
+        given_.ranks = static_cast<std::uint32_t>(ranks);
+        return *this;
+    }
+
+    /// Most versions beyond `keep` that stay for slower ranks of the group, from 2 to 32; 16 by default.
+    options& drift(unsigned versions) {
+        given_.drift = versions;
+        return *this;
+    }
+
+    /// How many of the newest versions stay although nobody holds them; 1 by default.
+    options& keep(unsigned versions) {
+        given_.keep = versions;
+        return *this;
+    }
+
+    /// Most bytes of memory that the versions may take; by default what the file system has.
+    options& bound_bytes(std::uint64_t bytes) {
+        given_.bound_bytes = bytes;
+        return *this;
+    }
+
+    /// What to do at the bound; by default wait.
+    options& rule(stillframe::rule rule) {
+        given_.rule = static_cast<std::uint32_t>(rule);
+        return *this;
+    }
+
+    /// Longest wait at the bound; by default there is no limit.
+    options& wait(std::chrono::milliseconds wait) {
+        given_.wait_ms = wait.count() > 0 ? static_cast<std::uint64_t>(wait.count()) : 0;
+        return *this;
+    }
+
+    /// Threads that copy at a publish, the calling one included; by default as many as there are processors, at most 4.
+    options& threads(unsigned threads) {
+        given_.threads = threads;
+        return *this;
+    }
+
+    /// How written pages are found: "wp_async", "soft_dirty", "private_cow" or "full_copy"; by default
+    /// $STILLFRAME_TRACKER, else the best that works.
+    options& tracker(std::string tracker) {
+        tracker_ = std::move(tracker);
+        return *this;
+    }
+
+    /// Access mode of the region's directory; 0700 by default.
+    options& mode(unsigned mode) {
+        given_.mode = mode;
+        return *this;
+    }
+
+    /// Whether managed arrays ask for large pages; true by default.
+    options& large_pages(bool large_pages) { return flag(STILLFRAME_NO_LARGE_PAGES, !large_pages); }
+
+    /// Whether managed memory that stays unwritten is shared with the versions, so that it exists once; true by default.
+    options& demote(bool demote) { return flag(STILLFRAME_NO_DEMOTION, !demote); }
+
+    /// Whether what a dead producer left is removed rather than taken over, so that version numbers may begin again; false
+    /// by default.
+    options& fresh(bool fresh = true) { return flag(STILLFRAME_FRESH, fresh); }
+
+    /// Drops versions above this one when a region is taken over, so that they can be published again: for the ranks of a
+    /// group, which may have died at different versions.
+    options& rollback(std::uint64_t version) {
+        given_.rollback = version;
+        return flag(STILLFRAME_ROLLBACK, true);
+    }
+
+    /// The name of the region that these options make of a name: that of the rank, if it is part of a group.
+    std::string name_of(const std::string& name) const {
+        return given_.ranks ? name + '/' + std::to_string(given_.rank) : name;
+    }
+
+    /// As the C interface wants it; valid as long as these options.
+    stillframe_region_options given() const {
+        stillframe_region_options given = given_;
+        given.dir = dir_.empty() ? nullptr : dir_.c_str();
+        given.tracker = tracker_.empty() ? nullptr : tracker_.c_str();
+        return given;
+    }
+
+private:
+    options& flag(int flag, bool set) {
+        const auto bit = static_cast<std::uint32_t>(flag);
+        given_.flags = set ? given_.flags | bit : given_.flags & ~bit;
+        return *this;
+    }
+
+    stillframe_region_options given_{};
+    std::string dir_;
+    std::string tracker_;
+};
+
+/// What a publish did.
+struct published {
+    std::uint64_t version;
+    /// Pages of 4 KiB that were written since the last publish, that were copied, and of all variables.
+    std::uint64_t dirty_pages, copied_pages, total_pages;
+    /// Time it took.
+    double seconds;
+    /// Whether the version was left out by `rule::skip`.
+    bool skipped;
+};
+
+/// What a region did since this producer made it.
+using statistics = stillframe_statistics;
+
+template <class T>
+class loan;
+
+/// A loaned variable: its content is written whole, in place, for each version. See `region::loaned`.
+template <class T>
+class loaned {
+public:
+    const std::string& name() const noexcept { return name_; }
+    const stillframe::shape& shape() const noexcept { return shape_; }
+
+private:
+    friend class region;
+    loaned(std::string name, std::uint32_t variable, const stillframe::shape& shape, stillframe::order order)
+        : name_(std::move(name)), variable_(variable), shape_(shape), order_(order) {}
+
+    std::string name_;
+    std::uint32_t variable_;
+    stillframe::shape shape_;
+    stillframe::order order_;
+};
+
+/// Memory of the next version of a loaned variable. What it holds at first is unspecified: write all of it, then `submit`.
+/// Without that it is given back at the end of its life.
+template <class T>
+class loan {
+public:
+    /// The elements, until `submit` or `discard`.
+    array_view<T> view() const noexcept { return view_; }
+    T* data() const noexcept { return view_.data(); }
+    std::size_t size() const noexcept { return view_.size(); }
+    T* begin() const noexcept { return view_.begin(); }
+    T* end() const noexcept { return view_.end(); }
+    T& operator[](std::size_t index) const noexcept { return view_[index]; }
+    template <class... Indices>
+    T& operator()(Indices... indices) const noexcept {
+        return view_(indices...);
+    }
+
+    /// Hands the memory to the next publish. It must not be written from then on.
+    ///
+    /// Errors: `bad_handle` if it was handed over or given back already, or the region closed; `forked`.
+    result<void> try_submit() {
+        view_ = {};
+        return detail::check(stillframe_loan_submit(handle_.release()));
+    }
+
+    /// Gives the memory back: the next version shows what the last one did.
+    ///
+    /// Errors: `forked`.
+    result<void> try_discard() {
+        view_ = {};
+        return detail::check(handle_.end());
+    }
+
+#if STILLFRAME_EXCEPTIONS
+    /// As `try_submit`. Throws `error`.
+    void submit() { try_submit().value(); }
+    /// As `try_discard`. Throws `error`.
+    void discard() { try_discard().value(); }
+#endif
+
+private:
+    friend class region;
+    loan(stillframe_loan* handle, const array_view<T>& view) : handle_(handle), view_(view) {}
+
+    detail::handle<stillframe_loan, &stillframe_loan_discard> handle_;
+    array_view<T> view_;
+};
+
+/// A named set of variables, published together, by its producer.
+///
+/// Its files stay when it is closed or destroyed, so that observers keep what they hold and the next producer of the name
+/// goes on from the last version; `unlink` removes them. It belongs to one thread at a time, and may be moved.
+class region {
+public:
+#if STILLFRAME_EXCEPTIONS
+    /// As `try_create`. Throws `error`.
+    explicit region(const std::string& name, const options& options = {}) : region(try_create(name, options).value()) {}
+#endif
+
+    /// Makes a region, or takes over what a dead producer left under this name: managed and loaned variables that are
+    /// declared with the same name, type, order and shape then have the content of its last version.
+    ///
+    /// Errors: `in_use` if a producer of this name lives; `bad_name`; `bad_option`; `no_tracker`; `corrupt`; those of the
+    /// environment.
+    static result<region> try_create(const std::string& name, const options& options = {}) {
+        const stillframe_region_options given = options.given();
+        stillframe_region* handle = nullptr;
+        if (const auto status = stillframe_create(name.c_str(), &given, &handle)) return detail::failure(status);
+        return region(options.name_of(name), std::make_shared<detail::producer>(handle));
+    }
+
+    region(region&& other) noexcept : name_(std::move(other.name_)), producer_(std::move(other.producer_)) {}
+    region& operator=(region&& other) noexcept {
+        if (this != &other) {
+            end();
+            name_ = std::move(other.name_);
+            producer_ = std::move(other.producer_);
+        }
+        return *this;
+    }
+    ~region() { end(); }
+
+    /// The name that observers open: NAME, or for a rank of a group NAME/RANK.
+    const std::string& name() const noexcept { return name_; }
+
+    /// Follows an array from now on: `heat.track("u", u)`, and each `publish` shows what is in it then.
+    ///
+    /// A container (what has `data()` and `size()`), a C array, `std::array` or a single element is followed by reference,
+    /// so it may grow and move its elements, and has to live until the region is closed or `untrack`. A span or a pointer is
+    /// taken as it is. Elements that are arrays add their dimensions: a `std::vector<std::array<double, 3>>` of n is
+    /// published with shape {n, 3}. Tracking the same name again replaces what was followed.
+    ///
+    /// Errors: `wrong_dtype` if the variable exists with other elements; `wrong_kind` if it is no tracked one; `bad_name`.
+    template <class Array>
+    result<void> try_track(const std::string& name, Array&& array) {
+        return follow(name, std::forward<Array>(array), std::nullopt, declaration());
+    }
+
+    /// As above, with a shape, as in `heat.track("u", u, {ny, nx})`; it counts the container's elements and has to fit
+    /// whenever a version is published. `about` says order, unit and attributes.
+    template <class Array>
+    result<void> try_track(const std::string& name, Array&& array, const shape& shape, declaration about = {}) {
+        return follow(name, std::forward<Array>(array), shape, std::move(about));
+    }
+
+    /// As above, in the shape the array has by itself.
+    template <class Array>
+    result<void> try_track(const std::string& name, Array&& array, declaration about) {
+        return follow(name, std::forward<Array>(array), std::nullopt, std::move(about));
+    }
+
+    /// Ends that: the array may go, and later versions keep its last content.
+    ///
+    /// Errors: `unknown_variable`; `wrong_kind` if it is no tracked one.
+    result<void> try_untrack(const std::string& name) { return producer().untrack(name); }
+
+    /// Adds a managed variable: memory of the region, zero or as recovered. The view is valid until the variable is resized
+    /// or removed or the region closed.
+    ///
+    /// Errors: `variable_exists`; `bad_name`; `wrong_shape`; `no_space` and others of the environment.
+    template <class T>
+    result<array_view<T>> try_array(const std::string& name, const shape& shape, const declaration& about = {}) {
+        auto variable = producer().declare(name, detail::dtype_of<T>(), STILLFRAME_MANAGED, detail::with_items<T>(shape), about);
+        if (!variable) return variable.error();
+        void* data = nullptr;
+        std::size_t bytes = 0;
+        if (const auto status = stillframe_data(handle(), *variable, &data, &bytes)) return detail::failure(status);
+        return array_view<T>(static_cast<T*>(data), shape, about.order());
+    }
+
+    /// Gives a managed variable another shape, keeping its leading bytes. Earlier views of it dangle.
+    ///
+    /// Errors: `unknown_variable`; `wrong_dtype`; `wrong_kind`; `wrong_shape`; those of the environment.
+    template <class T>
+    result<array_view<T>> try_resize(const std::string& name, const shape& shape, order order = order::c) {
+        auto variable = find<T>(name);
+        if (!variable) return variable.error();
+        const auto full = detail::with_items<T>(shape);
+        void* data = nullptr;
+        if (const auto status =
+                stillframe_resize(handle(), *variable, static_cast<std::uint32_t>(full.rank()), full.data(), &data))
+            return detail::failure(status);
+        return array_view<T>(static_cast<T*>(data), shape, order);
+    }
+
+    /// Adds a loaned variable, whose content is written in place, whole, for each version.
+    ///
+    /// Errors: as `try_array`.
+    template <class T>
+    result<stillframe::loaned<T>> try_loaned(const std::string& name, const shape& shape, const declaration& about = {}) {
+        auto variable = producer().declare(name, detail::dtype_of<T>(), STILLFRAME_LOANED, detail::with_items<T>(shape), about);
+        if (!variable) return variable.error();
+        return stillframe::loaned<T>(name, *variable, shape, about.order());
+    }
+
+    /// Lends memory of the next version of a loaned variable.
+    ///
+    /// Errors: `unknown_variable`; those of no room, by the region's rule.
+    template <class T>
+    result<stillframe::loan<T>> try_loan(const stillframe::loaned<T>& loaned) {
+        stillframe_loan* loan = nullptr;
+        void* data = nullptr;
+        std::size_t bytes = 0;
+        if (const auto status = stillframe_loan_begin(handle(), loaned.variable_, &loan, &data, &bytes))
+            return detail::failure(status);
+        return stillframe::loan<T>(loan, array_view<T>(static_cast<T*>(data), loaned.shape_, loaned.order_));
+    }
+
+    /// Removes a variable from the versions to come; those that exist keep it. Views of a managed one dangle.
+    ///
+    /// Errors: `unknown_variable`.
+    result<void> try_remove(const std::string& name) { return producer().remove(name); }
+
+    /// Declares bytes of a variable written that were written where the kernel does not see it, as by a network card or a
+    /// GPU.
+    ///
+    /// Errors: `unknown_variable`; `out_of_range`.
+    result<void> try_mark_dirty(const std::string& name, std::size_t offset, std::size_t bytes) {
+        auto found = producer().find(name);
+        if (!found) return found.error();
+        return detail::check(stillframe_mark_dirty(handle(), found->first, offset, bytes));
+    }
+
+    /// Sets an attribute of the next version, and of that one only.
+    ///
+    /// Errors: `bad_argument` if a text is not UTF-8.
+    template <class Value>
+    result<void> try_set(const std::string& name, const Value& value) {
+        return set(attribute(name, value));
+    }
+
+    /// Publishes a version: observers see all variables as they are now. With it may come arrays for this version and its
+    /// attributes: `heat.publish(step, stillframe::array("u", u, {ny, nx}), stillframe::attribute("time", t))`.
+    ///
+    /// Errors, after which nothing was published and what was written is part of the next version: `not_increasing`;
+    /// `wrong_shape` if an array does not have the elements that its shape says; `no_memory_there` if a tracked array was
+    /// freed; `bound`, `no_space` or `no_slot` if there is no room by the region's rule; `variable_exists` if two containers
+    /// have allocators of one name; `forked`.
+    template <class... Items>
+    result<stillframe::published> try_publish(std::uint64_t version, const Items&... items) {
+        static_assert((... && (std::is_same_v<Items, stillframe::array> || std::is_same_v<Items, attribute>)),
+                      "publish takes stillframe::array and stillframe::attribute behind the version");
+        std::vector<const detail::source*> arrays;
+        result<void> taken;
+        (take(items, arrays, taken), ...);
+        if (!taken) return taken.error();
+        auto done = producer().publish(version, arrays);
+        if (!done) return done.error();
+        return stillframe::published{done->version,     done->dirty_pages, done->copied_pages,
+                                     done->total_pages, done->seconds,     done->skipped != 0};
+    }
+
+    /// The version that was taken over from a dead producer.
+    ///
+    /// Errors: `bad_handle`.
+    result<std::optional<std::uint64_t>> try_recovered() const { return number(&stillframe_recovered); }
+
+    /// The newest version, a recovered one included.
+    ///
+    /// Errors: `bad_handle`.
+    result<std::optional<std::uint64_t>> try_newest() const { return number(&stillframe_newest_published); }
+
+    /// The name of the tracker in use.
+    ///
+    /// Errors: `bad_handle`.
+    result<std::string> try_tracker() const {
+        const char* name = nullptr;
+        if (const auto status = stillframe_tracker(handle(), &name)) return detail::failure(status);
+        return std::string(name);
+    }
+
+    /// What the region did since it was made.
+    ///
+    /// Errors: `bad_handle`.
+    result<stillframe::statistics> try_statistics() const {
+        stillframe::statistics statistics{};
+        if (const auto status = stillframe_statistics_of(handle(), &statistics)) return detail::failure(status);
+        return statistics;
+    }
+
+    /// Ends the producer, leaving the region's files. Views of managed arrays dangle from then on; containers in managed
+    /// memory keep what they have, unpublished. Closing what is closed does nothing.
+    ///
+    /// Errors: `forked`.
+    result<void> try_close() { return detail::check(producer().end(&stillframe_close)); }
+
+    /// Closes, and removes the region's files. Observers keep what they hold.
+    ///
+    /// Errors: `forked`; those of the environment if a file cannot be removed.
+    result<void> try_unlink() { return detail::check(producer().end(&stillframe_unlink)); }
+
+#if STILLFRAME_EXCEPTIONS
+    // As their twins; all throw `error`.
+    template <class Array>
+    void track(const std::string& name, Array&& array) {
+        try_track(name, std::forward<Array>(array)).value();
+    }
+    template <class Array>
+    void track(const std::string& name, Array&& array, const shape& shape, declaration about = {}) {
+        try_track(name, std::forward<Array>(array), shape, std::move(about)).value();
+    }
+    template <class Array>
+    void track(const std::string& name, Array&& array, declaration about) {
+        try_track(name, std::forward<Array>(array), std::move(about)).value();
+    }
+    void untrack(const std::string& name) { try_untrack(name).value(); }
+    template <class T>
+    array_view<T> array(const std::string& name, const shape& shape, const declaration& about = {}) {
+        return try_array<T>(name, shape, about).value();
+    }
+    template <class T>
+    array_view<T> resize(const std::string& name, const shape& shape, order order = order::c) {
+        return try_resize<T>(name, shape, order).value();
+    }
+    template <class T>
+    stillframe::loaned<T> loaned(const std::string& name, const shape& shape, const declaration& about = {}) {
+        return try_loaned<T>(name, shape, about).value();
+    }
+    template <class T>
+    stillframe::loan<T> loan(const stillframe::loaned<T>& loaned) {
+        return try_loan(loaned).value();
+    }
+    void remove(const std::string& name) { try_remove(name).value(); }
+    void mark_dirty(const std::string& name, std::size_t offset, std::size_t bytes) {
+        try_mark_dirty(name, offset, bytes).value();
+    }
+    template <class Value>
+    void set(const std::string& name, const Value& value) {
+        try_set(name, value).value();
+    }
+    template <class... Items>
+    stillframe::published publish(std::uint64_t version, const Items&... items) {
+        return try_publish(version, items...).value();
+    }
+    std::optional<std::uint64_t> recovered() const { return try_recovered().value(); }
+    std::optional<std::uint64_t> newest() const { return try_newest().value(); }
+    std::string tracker() const { return try_tracker().value(); }
+    stillframe::statistics statistics() const { return try_statistics().value(); }
+    void close() { try_close().value(); }
+    void unlink() { try_unlink().value(); }
+#endif
+
+private:
+    template <class T>
+    friend class allocator;
+    friend class memory_resource;
+
+    region(std::string name, std::shared_ptr<detail::producer> producer)
+        : name_(std::move(name)), producer_(std::move(producer)) {}
+
+    /// A region that was moved from has the handle NULL, and its calls say so.
+    detail::producer& producer() const noexcept {
+        static detail::producer none;
+        return producer_ ? *producer_ : none;
+    }
+
+    stillframe_region* handle() const noexcept { return producer().handle(); }
+
+    void end() noexcept {
+        if (producer_) (void)producer_->end(&stillframe_close);
+    }
+
+    template <class Array>
+    result<void> follow(const std::string& name, Array&& array, std::optional<shape> shape, declaration about) {
+        static_assert(detail::lasts<Array>, "what is tracked has to outlive the call: track a variable, not a temporary; "
+                                            "for one version only, give stillframe::array to publish");
+        return producer().follow(detail::source::of<detail::bare<Array>>(name, array, shape, std::move(about)));
+    }
+
+    template <class T>
+    result<std::uint32_t> find(const std::string& name) {
+        auto found = producer().find(name);
+        if (!found) return found.error();
+        const std::string dtype = detail::dtype_of<T>();
+        if (!found->second.empty() && found->second != dtype)
+            return error(status::wrong_dtype, "variable '" + name + "' holds " + found->second + ", not " + dtype);
+        return found->first;
+    }
+
+    result<void> set(const attribute& attribute) {
+        const char* name = attribute.name().c_str();
+        const scalar& value = attribute.value();
+        if (const auto* truth = std::get_if<bool>(&value)) return detail::check(stillframe_set_bool(handle(), name, *truth));
+        if (const auto* integer = std::get_if<std::int64_t>(&value))
+            return detail::check(stillframe_set_int(handle(), name, *integer));
+        if (const auto* real = std::get_if<double>(&value)) return detail::check(stillframe_set_float(handle(), name, *real));
+        return detail::check(stillframe_set_text(handle(), name, std::get_if<std::string>(&value)->c_str()));
+    }
+
+    void take(const stillframe::array& array, std::vector<const detail::source*>& arrays, result<void>&) {
+        arrays.push_back(&array.source());
+    }
+    void take(const attribute& attribute, std::vector<const detail::source*>&, result<void>& taken) {
+        if (taken) taken = set(attribute);
+    }
+
+    result<std::optional<std::uint64_t>> number(stillframe_status (*ask)(stillframe_region*, bool*, std::uint64_t*)) const {
+        bool found = false;
+        std::uint64_t version = 0;
+        if (const auto status = ask(handle(), &found, &version)) return detail::failure(status);
+        return found ? std::optional(version) : std::nullopt;
+    }
+
+    std::string name_;
+    std::shared_ptr<detail::producer> producer_;
+};
+
+}  // namespace STILLFRAME_NAMESPACE
+}  // namespace stillframe

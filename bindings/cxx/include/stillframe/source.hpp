@@ -1,0 +1,179 @@
+/// Where a tracked array is: what a program may hand over, and how it is asked at each publish.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "declaration.hpp"
+
+namespace stillframe {
+inline namespace STILLFRAME_NAMESPACE {
+namespace detail {
+
+template <class T, class = void>
+inline constexpr bool is_container = false;
+template <class T>
+inline constexpr bool
+    is_container<T, std::void_t<decltype(std::declval<const T&>().data()), decltype(std::declval<const T&>().size())>> =
+        std::is_pointer_v<decltype(std::declval<const T&>().data())>;
+
+template <class T>
+inline constexpr bool is_span = false;
+#if defined(__cpp_lib_span)
+template <class T, std::size_t N>
+inline constexpr bool is_span<std::span<T, N>> = true;
+#else
+template <class T>
+inline constexpr bool is_span<span<T>> = true;
+#endif
+template <class T>
+inline constexpr bool is_span<array_view<T>> = true;
+template <class Char, class Traits>
+inline constexpr bool is_span<std::basic_string_view<Char, Traits>> = true;
+
+template <class T>
+inline constexpr bool is_std_array = false;
+template <class T, std::size_t N>
+inline constexpr bool is_std_array<std::array<T, N>> = true;
+
+template <class T, class = void>
+inline constexpr bool has_managed_allocator = false;
+template <class T>
+inline constexpr bool has_managed_allocator<T, std::void_t<decltype(std::declval<const T&>().get_allocator().is_managed())>> =
+    true;
+
+/// Memory as an array's owner tells it.
+struct memory {
+    const void* data;
+    /// Items there are; none told of a pointer.
+    std::optional<std::size_t> items;
+};
+
+/// What has been handed over as an array: an object that is asked anew each time, or memory that is as it is.
+class source {
+public:
+    /// By reference where that makes sense: containers and arrays; by value otherwise: spans and pointers.
+    template <class Array>
+    static source of(std::string name, const Array& array, std::optional<shape> shape, declaration about) {
+        source source(std::move(name), std::move(about));
+        source.given_ = shape;
+        if constexpr (std::is_array_v<Array> && !is_element<Array>) {
+            source.holds<std::remove_extent_t<Array>>();
+            source.fixed_ = {static_cast<const void*>(array), std::extent_v<Array>};
+        } else if constexpr (std::is_pointer_v<Array>) {
+            source.holds<std::remove_cv_t<std::remove_pointer_t<Array>>>();
+            source.fixed_ = {static_cast<const void*>(array), std::nullopt};
+        } else if constexpr (is_container<Array> && (is_std_array<Array> || !is_element<Array>)) {
+            source.holds<std::remove_cv_t<std::remove_pointer_t<decltype(array.data())>>>();
+            if constexpr (is_span<Array> || is_std_array<Array>) source.fixed_ = ask<Array>(&array);
+            else source.follow<Array>(array);
+            if constexpr (has_managed_allocator<Array>) source.is_managed_ = array.get_allocator().is_managed();
+        } else {
+            static_assert(!std::is_same_v<Array, std::nullptr_t>, "a pointer's type says what it points to");
+            source.holds<Array>();
+            source.fixed_ = {static_cast<const void*>(&array), std::nullopt};
+            if (!source.given_) source.given_ = stillframe::shape();
+        }
+        return source;
+    }
+
+    const std::string& name() const noexcept { return name_; }
+    const std::string& dtype() const noexcept { return dtype_; }
+    const declaration& about() const noexcept { return about_; }
+
+    /// Whether it is a container whose allocator makes it a variable.
+    bool is_managed() const noexcept { return is_managed_; }
+
+    /// Where the array is now.
+    detail::memory memory() const { return look_ ? look_(object_) : fixed_; }
+
+    /// The shape in scalars of what is there now.
+    result<shape> shape_of(const detail::memory& memory) const {
+        if (!given_ && !memory.items)
+            return wrong_shape("a pointer does not say how many elements there are: give a shape");
+        shape shape = given_ ? *given_ : stillframe::shape(*memory.items);
+        if (memory.items && shape.elements() != *memory.items)
+            return wrong_shape("shape " + shape.text() + " does not fit the " + std::to_string(*memory.items) +
+                               " elements there are");
+        for (std::size_t index = 0; index < inner_.rank(); ++index) shape.append(inner_[index]);
+        if (!shape.is_possible())
+            return wrong_shape("shape " + shape.text() + " has a negative extent or more than 8 dimensions");
+        return shape;
+    }
+
+    /// The same array, without asking its owner again.
+    source once() && {
+        fixed_ = memory();
+        look_ = nullptr;
+        return std::move(*this);
+    }
+
+private:
+    source(std::string name, declaration about) : name_(std::move(name)), about_(std::move(about)) {}
+
+    template <class Item>
+    void holds() {
+        dtype_ = dtype_of<Item>();
+        inner_ = with_items<Item>(shape());
+    }
+
+    template <class Container>
+    static detail::memory ask(const void* container) {
+        const auto& asked = *static_cast<const Container*>(container);
+        return {asked.data(), static_cast<std::size_t>(asked.size())};
+    }
+
+    template <class Container>
+    void follow(const Container& container) {
+        object_ = &container;
+        look_ = &ask<Container>;
+    }
+
+    error wrong_shape(const std::string& why) const {
+        return error(status::wrong_shape, "variable '" + name_ + "': " + why);
+    }
+
+    std::string name_;
+    std::string dtype_;
+    /// Extents of an item that is an array itself.
+    shape inner_;
+    declaration about_;
+    std::optional<shape> given_;
+    bool is_managed_ = false;
+    const void* object_ = nullptr;
+    detail::memory (*look_)(const void*) = nullptr;
+    detail::memory fixed_{nullptr, std::nullopt};
+};
+
+/// What may be tracked for longer than a call: nothing that ends with it.
+template <class Array>
+inline constexpr bool lasts =
+    std::is_lvalue_reference_v<Array> || is_span<bare<Array>> || std::is_pointer_v<std::remove_reference_t<Array>>;
+
+}  // namespace detail
+
+/// An array for one publish: `heat.publish(step, stillframe::array("u", u, {ny, nx}))`. It is read during that publish and
+/// never again; later versions keep what it held until another array comes. Container, C array, span, pointer with a shape,
+/// or a single element; the shape counts the container's elements, and elements that are arrays add their own dimensions.
+class array {
+public:
+    template <class Array>
+    array(std::string name, const Array& array)
+        : source_(detail::source::of(std::move(name), array, std::nullopt, declaration()).once()) {}
+    template <class Array>
+    array(std::string name, const Array& array, const stillframe::shape& shape, declaration about = {})
+        : source_(detail::source::of(std::move(name), array, shape, std::move(about)).once()) {}
+
+    const detail::source& source() const noexcept { return source_; }
+
+private:
+    detail::source source_;
+};
+
+}  // namespace STILLFRAME_NAMESPACE
+}  // namespace stillframe
