@@ -504,7 +504,8 @@ module stillframe
     character(:), allocatable :: text
   end type
 
-  ! Where an array is.
+  ! Where an array is. Dummies of this type have the attribute target: without it gfortran takes it that what an address in
+  ! a dummy leads to is neither kept nor changed, and moves the caller's reads and writes past the library's.
   type :: place
     type(c_ptr) :: address = c_null_ptr
     integer :: rank = 0
@@ -1127,7 +1128,7 @@ contains
   end function
 
   subroutine check_place(where, name, o)
-    type(place), intent(in) :: where
+    type(place), intent(in), target :: where
     character(*), intent(in) :: name
     type(outcome), intent(inout) :: o
 
@@ -2389,7 +2390,7 @@ contains
   subroutine hand_over(self, name, dtype, where, order, units, attributes, at, o)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
-    type(place), intent(in) :: where
+    type(place), intent(in), target :: where
     integer(c_int32_t), intent(in) :: order
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
@@ -2415,7 +2416,7 @@ contains
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in), optional :: name
     character(*), intent(in) :: dtype
-    type(place), intent(in) :: where
+    type(place), intent(in), target :: where
     integer, allocatable, intent(inout) :: given(:)
     type(outcome), intent(inout) :: o
     integer :: at
@@ -6339,7 +6340,7 @@ contains
   subroutine copy(self, name, dtype, where, row_major, o)
     class(stillframe_snapshot), intent(in) :: self
     character(*), intent(in) :: name, dtype
-    type(place), intent(in) :: where
+    type(place), intent(in), target :: where
     logical, intent(in), optional :: row_major
     type(outcome), intent(inout) :: o
     integer(c_size_t), allocatable :: extents(:)
