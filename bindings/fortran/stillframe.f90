@@ -2207,7 +2207,8 @@ contains
     type(outcome) :: o
 
     call check(o, c_close(self%handle))
-    if (o%status == stillframe_ok) then
+    ! Whatever else fails, the handle has ended, or never was one.
+    if (o%status /= stillframe_busy .and. o%status /= stillframe_forked) then
       self%handle = c_null_ptr
       if (allocated(self%entries)) deallocate (self%entries)
     end if
@@ -2222,7 +2223,8 @@ contains
     type(outcome) :: o
 
     call check(o, c_unlink(self%handle))
-    if (o%status == stillframe_ok) then
+    ! Whatever else fails, the handle has ended, or never was one.
+    if (o%status /= stillframe_busy .and. o%status /= stillframe_forked) then
       self%handle = c_null_ptr
       if (allocated(self%entries)) deallocate (self%entries)
     end if
@@ -5222,7 +5224,7 @@ contains
     type(outcome) :: o
 
     call check(o, c_observer_close(self%handle))
-    if (o%status == stillframe_ok) self%handle = c_null_ptr
+    if (o%status /= stillframe_busy .and. o%status /= stillframe_forked) self%handle = c_null_ptr
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -5271,7 +5273,7 @@ contains
     type(outcome) :: o
 
     call check(o, c_group_close(self%handle))
-    if (o%status == stillframe_ok) self%handle = c_null_ptr
+    if (o%status /= stillframe_busy .and. o%status /= stillframe_forked) self%handle = c_null_ptr
     call conclude(o, stat, errmsg)
   end subroutine
 

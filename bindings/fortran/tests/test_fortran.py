@@ -175,6 +175,15 @@ def test_what_producers_and_observers_can_do(built, regions):
     must(built / "using", STILLFRAME_DIR=regions)
 
 
+def test_what_the_optimizer_sees_through_stays_right(built, regions):
+    """In one file, as with -flto, the compiler knows what the module does with addresses."""
+    sources = [FORTRAN / "stillframe.f90", TESTS / "expecting.f90", TESTS / "using.f90"]
+    (built / "whole.f90").write_text("".join(source.read_text() for source in sources))
+    flags = ["-w", "-O3", "-march=native", "-L.", f"-Wl,-rpath,{built}"]
+    must("gfortran", "whole.f90", *flags, "-lstillframe", "-o", "whole", cwd=built)
+    must(built / "whole", STILLFRAME_DIR=regions)
+
+
 def test_what_goes_wrong_is_told(built, regions):
     must(built / "misuse", STILLFRAME_DIR=regions)
 
