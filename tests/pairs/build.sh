@@ -7,12 +7,17 @@ out=$target/pairs
 mkdir -p "$out"
 cargo build -q --release -p stillframe-c -p stillframe-pairs
 library=$(realpath "$target/release")
-flags=(-O2 -Wall -Wextra -Werror -Ibindings/c/include -Ibindings/cxx/include)
+# The name that programs look for.
+ln -sf libstillframe.so "$library/libstillframe.so.0"
+warnings=(-Wall -Wextra -Werror)
+includes=(-Ibindings/c/include -Ibindings/cxx/include)
 link=(-L"$library" -lstillframe -Wl,-rpath,"$library")
+gfortran -std=f2018 -O1 -c bindings/fortran/stillframe.f90 -J"$out" -o "$out/stillframe.o"
+gfortran -std=f2018 -O2 -Wall -Werror -c tests/pairs/fortran/cases.f90 -J"$out" -o "$out/cases.o"
 for part in produce observe; do
     cp "$target/release/rust-$part" "$out/"
-    cc -std=c11 "${flags[@]}" "tests/pairs/c/$part.c" -o "$out/c-$part" "${link[@]}"
-    c++ -std=c++17 "${flags[@]}" "tests/pairs/cxx/$part.cpp" -o "$out/cxx-$part" "${link[@]}"
-    gfortran -std=f2018 -O2 -Wall -Werror -J"$out" bindings/fortran/stillframe.f90 "tests/pairs/fortran/$part.f90" \
+    cc -std=c11 -O2 "${warnings[@]}" "${includes[@]}" "tests/pairs/c/$part.c" -o "$out/c-$part" "${link[@]}"
+    c++ -std=c++17 -O2 "${warnings[@]}" "${includes[@]}" "tests/pairs/cxx/$part.cpp" -o "$out/cxx-$part" "${link[@]}"
+    gfortran -std=f2018 -O2 -Wall -Werror -J"$out" "tests/pairs/fortran/$part.f90" "$out/stillframe.o" "$out/cases.o" \
         -o "$out/fortran-$part" "${link[@]}"
 done

@@ -48,18 +48,16 @@ ATTRIBUTES = [
 
 
 def cases():
-    """All dtypes in ranks 1 to 7 and both orders, and sizes around the edges of pages and windows."""
+    """All dtypes in ranks 1 to 7, both orders and all kinds, and with sizes around the edges of pages and windows."""
     kinds = ("tracked", "managed", "loaned")
     rows = []
-    for dtype, rank, order in product(ITEM_BYTES, range(1, 8), "CF"):
+    for dtype, rank, order, kind in product(ITEM_BYTES, range(1, 8), "CF", kinds):
         shape = [2 + (rank + axis) % 3 for axis in range(rank)]
         shape[0] += 9
-        rows.append((kinds[len(rows) % 3], order, dtype, shape))
-    for dtype, edge, kind in product(("int8", "float64", "complex128", "bytes5", RECORD), (1, 2), kinds):
-        size = ITEM_BYTES[dtype]
-        for elements in (edge * PAGE // size - 1, edge * PAGE // size, edge * PAGE // size + 1):
-            rows.append((kind, "CF"[len(rows) % 2], dtype, [elements]))
-    for elements, kind in product((0, 1, WINDOW // 8 - 1, WINDOW // 8 + 1), kinds):
+        rows.append((kind, order, dtype, shape))
+    for (dtype, size), pages, more, kind in product(ITEM_BYTES.items(), (1, 2), (-1, 0, 1), kinds):
+        rows.append((kind, "CF"[len(rows) % 2], dtype, [pages * PAGE // size + more]))
+    for elements, kind in product((0, 1, WINDOW // 8 - 1, WINDOW // 8, WINDOW // 8 + 1), kinds):
         rows.append((kind, "C", "float64", [elements]))
     return [(f"v{index}", *row) for index, row in enumerate(rows)]
 
