@@ -43,6 +43,20 @@ fn before_and_after(diff: &str) -> (String, String) {
 }
 
 #[test]
+fn the_links_of_the_page_lead_somewhere() {
+    let docs = root().join("../../docs");
+    let document = std::fs::read_to_string(docs.join("c.md")).unwrap();
+    let links: Vec<&str> = document.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    assert!(links.len() > 2);
+    for link in links {
+        let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+        assert!(docs.join(file).exists(), "{link}");
+        let is_heading = |line: &str| line.trim_start_matches('#').trim().to_lowercase() == heading;
+        assert!(heading.is_empty() || document.lines().any(|line| line.starts_with('#') && is_heading(line)), "{link}");
+    }
+}
+
+#[test]
 fn the_programs_of_the_page_build_and_run_as_printed() {
     let (work, regions) = (tempfile::tempdir().unwrap(), regions());
     // A reader has it installed; here its answer is that of the libraries just built.

@@ -33,7 +33,7 @@ fn the_committed_header_is_what_the_sources_give() {
 #[test]
 fn compilers_take_the_header_without_a_word() {
     let dir = tempfile::tempdir().unwrap();
-    for (language, compiler, standard) in [("c", "cc", "c11"), ("c++", "c++", "c++17")] {
+    for (language, compiler, standard) in [("c", "cc", "c99"), ("c", "cc", "c11"), ("c++", "c++", "c++17")] {
         let source = dir.path().join(if language == "c" { "empty.c" } else { "empty.cpp" });
         std::fs::write(&source, "#include <stillframe.h>\nint main(void) { return STILLFRAME_OK; }\n").unwrap();
         let out = Command::new(compiler)

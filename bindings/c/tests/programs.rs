@@ -75,6 +75,16 @@ fn c_programs_see_the_same_with_other_trackers() {
 }
 
 #[test]
+fn a_program_may_unload_the_library_in_the_middle() {
+    let (into, regions) = (tempfile::tempdir().unwrap(), regions());
+    let binary = compile("loaded", into.path(), &["-Wl,--as-needed"], SONAME);
+    let mut command = Command::new("timeout");
+    command.arg(TIMEOUT).arg(binary).arg(libraries().join(SONAME)).env("STILLFRAME_DIR", regions.path());
+    let out = run(&mut command);
+    assert!(out.status.success(), "{}: {}", out.status, String::from_utf8_lossy(&out.stderr));
+}
+
+#[test]
 fn the_static_library_serves_as_well() {
     let into = tempfile::tempdir().unwrap();
     check(&compile("producer", into.path(), &[], "libstillframe.a"), &[], None);
