@@ -121,13 +121,12 @@ static void a_fork_while_another_thread_publishes_leaves_no_lock_behind(void) {
     OK(stillframe_unlink(region));
 }
 
-static volatile sig_atomic_t interrupted, busy, refused, other;
+static volatile sig_atomic_t busy, refused, other;
 
 // A program should not do this; it must not hang for it. What the handler allocates meets no allocation that it interrupted
 // here: the program does nothing outside of publish, and there the handler is sent away before it allocates.
 static void publish_nothing(int signal) {
     (void)signal;
-    interrupted++;
     switch (stillframe_publish(region, 0, NULL)) {
     case STILLFRAME_BUSY: busy++; break;
     case STILLFRAME_NOT_INCREASING: refused++; break;
@@ -154,7 +153,7 @@ static void a_signal_handler_that_interrupts_a_publish_finds_the_region_busy(voi
     memset(bytes, 2, 200 << 10);
     OK(stillframe_publish(region, 2, NULL));
     memset(bytes, 3, 200 << 10);
-    interrupted = busy = refused = other = 0;
+    busy = refused = other = 0;
     struct sigaction action = {.sa_handler = publish_nothing}, ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGALRM, &action, NULL);
     struct itimerval timer = {.it_interval = {.tv_usec = 50000}, .it_value = {.tv_usec = 50000}};
@@ -166,7 +165,7 @@ static void a_signal_handler_that_interrupts_a_publish_finds_the_region_busy(voi
     setitimer(ITIMER_REAL, &timer, NULL);
     // One may still be on its way.
     sigaction(SIGALRM, &ignore, NULL);
-    CHECK(other == 0 && busy + refused == interrupted);
+    CHECK(other == 0);
     // The handler's call was refused before it touched anything.
     OK(stillframe_release(snapshot));
     OK(stillframe_publish(region, 4, NULL));
@@ -185,7 +184,7 @@ static void signals_that_come_at_any_instant_of_a_publish_never_hang_it(void) {
     region = make("any-instant");
     char *bytes;
     OK(stillframe_array(region, "data", "uint8", 1, SHAPE(4096), (void **)&bytes));
-    interrupted = busy = refused = other = 0;
+    busy = refused = other = 0;
     uint64_t version = 1;
     OK(stillframe_publish(region, version, NULL));
     struct sigaction action = {.sa_handler = publish_nothing}, ignore = {.sa_handler = SIG_IGN};
@@ -204,7 +203,8 @@ static void signals_that_come_at_any_instant_of_a_publish_never_hang_it(void) {
     setitimer(ITIMER_REAL, &timer, NULL);
     // One may still be on its way.
     sigaction(SIGALRM, &ignore, NULL);
-    CHECK(other == 0 && busy >= 200 && busy + refused == interrupted);
+    if (other || busy < 200)
+        FAIL("%d signals found it busy, %d did not, %d anything else", busy, refused, other);
     OK(stillframe_publish(region, ++version, NULL));
     CHECK(shows("any-instant", "data", bytes, 4096));
     OK(stillframe_unlink(region));
