@@ -2,46 +2,55 @@
 //
 // Generated from bindings/c by `make header`; changes belong there.
 //
-// A program (the producer) makes a region, says what its variables are, and publishes numbered versions of them. Any number of
-// other programs (observers) open the region at any time and hold snapshots of versions: read-only, consistent, unchanged for as
-// long as they are held. docs/c.md is the short way in; what follows is what must be known before going far.
+// A program (the producer) makes a region, says what its variables are, and publishes numbered
+// versions of them. Any number of other programs (observers) open the region at any time and hold
+// snapshots of versions: read-only, consistent, unchanged for as long as they are held. docs/c.md
+// is the short way in; what follows is what must be known before going far.
 //
-// RESULTS. Every function but three returns a stillframe_status: 0, or a number of stillframe_status_code, and then
-// stillframe_error_text() says what happened, where, and what to do. Outputs are written on success only, but for handles and
-// data pointers, which are NULL after an error. No function ends the process, prints, or changes signal handlers.
+// RESULTS. All functions but stillframe_begin and those that give texts return a stillframe_status:
+// 0, or a number of stillframe_status_code, and then stillframe_error_text() says what happened,
+// where, and what to do. Outputs are written on success only, but for handles and data pointers,
+// which are NULL after an error. No function ends the process or changes signal handlers, and none
+// prints unless it meets a defect of its own.
 //
-// HANDLES are numbers in the shape of pointers. NULL, an ended handle, one of another kind, and most stray pointers are told apart
-// and give STILLFRAME_BAD_HANDLE. What is never closed is the kernel's to clean up when the process ends: the region's files
-// stay, holds end.
+// HANDLES are numbers in the shape of pointers. NULL, an ended handle, one of another kind, and
+// most stray pointers are told apart and give STILLFRAME_BAD_HANDLE. What is never closed is the
+// kernel's to clean up when the process ends: the region's files stay, holds end.
 //
-// WHO MAY WRITE WHAT, WHEN. Nobody may write a managed or tracked variable while stillframe_publish runs; that is the only rule
-// for writers, and the program's to keep: a version would show half of what was written. A submitted loan is not written again.
-// Memory of snapshots cannot be written. Everything else may be written at any time, by any means the kernel sees; for writes of
-// devices (RDMA, GPUs) there is stillframe_mark_dirty.
+// WHO MAY WRITE WHAT, WHEN. Nobody may write a managed or tracked variable while stillframe_publish
+// runs; that is the only rule for writers, and the program's to keep: a version would show half of
+// what was written. A submitted loan is not written again. Memory of snapshots cannot be written.
+// Everything else may be written at any time, by any means the kernel sees; for writes of devices
+// (RDMA, GPUs) there is stillframe_mark_dirty.
 //
-// WHAT DANGLES. Memory of a managed variable is there until it is resized or removed or its region is closed; memory of a loan
-// until it is submitted or discarded, or its region is closed; whatever came from a snapshot (data, texts) until it is released,
-// not longer. A tracked array that is freed must be given up first (stillframe_track with NULL) or be tracked where it is then.
-// If that is forgotten and its pages are gone, publish finds out and returns STILLFRAME_NO_MEMORY_THERE; if the allocator kept
+// WHAT DANGLES. Memory of a managed variable is there until it is resized or removed or its region
+// is closed; memory of a loan until it is submitted or discarded; whatever came from a snapshot
+// (data, texts) until it is released, not longer. A tracked array that is freed must be given up
+// first (stillframe_track with NULL) or be tracked where it is then. If that is forgotten and its
+// pages are gone, publish finds out and returns STILLFRAME_NO_MEMORY_THERE; if the allocator kept
 // the pages, the next version shows what they hold by then.
 //
-// THREADS. All functions may be called from any thread. Calls with the same region wait for each other, a publish that waits for
-// room included; those with the same observer or snapshot do not. A handle may be ended while other threads are in calls with it:
-// those finish first, later ones get STILLFRAME_BAD_HANDLE. Error texts are per thread.
+// THREADS. All functions may be called from any thread. Calls with the same region wait for each
+// other, a publish that waits for room included; those with the same observer or snapshot do not. A
+// handle may be ended while other threads are in calls with it: those finish first, later ones get
+// STILLFRAME_BAD_HANDLE. Error texts are per thread.
 //
-// FORK. Handles are the parent's. In a child all of them give STILLFRAME_FORKED, in functions that end them too, and the parent
-// does not notice; memory of managed variables and snapshots is a copy there. A child opens its own.
+// FORK. Handles are the parent's. In a child all of them give STILLFRAME_FORKED, in functions that
+// end them too, and the parent does not notice; memory of managed variables is a copy there, and
+// what pointers into snapshots show is held by nobody. A child opens its own.
 //
-// SIGNAL HANDLERS. No function is safe in a signal handler: they allocate. One that comes while its own thread is inside a call
-// with the same handle gets STILLFRAME_BUSY rather than a deadlock; that is all that is promised. Set a flag in the handler and
-// publish in the program. The library lets its waits go on when a signal handler returns.
+// SIGNAL HANDLERS. No function is safe in a signal handler: they allocate. A handler that comes
+// while its own thread is inside a call with the same handle gets STILLFRAME_BUSY rather than a
+// deadlock; that is all that is promised. Set a flag in the handler and publish in the program. The
+// library lets its waits go on when a signal handler returns.
 //
-// MPI. Each rank is a producer of its own, of the region NAME/rank; no call communicates. Call stillframe_close before
-// MPI_Finalize or not at all. MPI_Abort, like any other end, leaves the last version of each rank whole. Where messages are
-// received by a device straight into a variable, see stillframe_mark_dirty.
+// MPI. Each rank is a producer of its own, of the region NAME/rank; no call communicates.
+// stillframe_close may come before MPI_Finalize, after it, or not at all. MPI_Abort, like any other
+// end, leaves the last version of each rank whole. Where messages are received by a device straight
+// into a variable, see stillframe_mark_dirty.
 //
-// SIZES are in bytes, times in milliseconds unless the name says otherwise, texts UTF-8. Structures that the program fills are
-// set to 0 first ({0}), so that members to come have their defaults.
+// SIZES are in bytes, times in milliseconds unless the name says otherwise, texts UTF-8. Structures
+// that the program fills are set to 0 first ({0}), so that members to come have their defaults.
 
 
 #ifndef STILLFRAME_H
