@@ -9,8 +9,8 @@
 //
 // RESULTS. All functions but stillframe_begin and those that give texts return a stillframe_status:
 // 0, or a number of stillframe_status_code, and then stillframe_error_text() says what happened,
-// where, and what to do. Outputs are written on success only, but for handles and data pointers,
-// which are NULL after an error. No function ends the process or changes signal handlers, and none
+// where, and what to do. Outputs are written on success only, but for handles and addresses of what
+// was to be made or found, which are NULL after an error. No function ends the process or changes signal handlers, and none
 // prints unless it meets a defect of its own.
 //
 // HANDLES are numbers in the shape of pointers. NULL, an ended handle, one of another kind, and

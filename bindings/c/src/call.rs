@@ -287,8 +287,8 @@ impl Call {
         Ok(Out { to: Some(unsafe { &*to.cast() }) })
     }
 
-    /// Where a handle goes. It is NULL until there is one, so that giving it up is always right.
-    pub fn out_handle<T>(&self, name: &'static str, to: *mut *mut T) -> Result<Out<'_, *mut T>, Failure> {
+    /// Where a handle goes, or an address. It is NULL until there is one, so that giving it up is always right.
+    pub fn out_pointer<T>(&self, name: &'static str, to: *mut *mut T) -> Result<Out<'_, *mut T>, Failure> {
         let out = self.out(name, to)?;
         out.put(std::ptr::null_mut());
         Ok(out)

@@ -73,7 +73,7 @@ pub extern "C" fn stillframe_group_open(
     group: *mut *mut stillframe_group,
 ) -> stillframe_status {
     run("stillframe_group_open", |call| {
-        let out = call.out_handle("group", group)?;
+        let out = call.out_pointer("group", group)?;
         let name = call.text("name", name)?;
         let (dir, wait) = self::options(call, options)?;
         let mut options = Group::options().wait(wait);

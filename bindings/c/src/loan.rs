@@ -45,8 +45,8 @@ pub extern "C" fn stillframe_loan_begin(
     bytes: *mut usize,
 ) -> stillframe_status {
     run("stillframe_loan_begin", |call| {
-        let out = call.out_handle("loan", loan)?;
-        let data = call.out("data", data)?;
+        let out = call.out_pointer("loan", loan)?;
+        let data = call.out_pointer("data", data)?;
         let length = call.out_or_null("bytes", bytes)?;
         let lent = handle::with(region, |producer: &mut Producer| {
             let id = producer.variables.id(&producer.region, variable)?;

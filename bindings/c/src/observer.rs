@@ -91,7 +91,7 @@ pub extern "C" fn stillframe_open(
     observer: *mut *mut stillframe_observer,
 ) -> stillframe_status {
     run("stillframe_open", |call| {
-        let out = call.out_handle("observer", observer)?;
+        let out = call.out_pointer("observer", observer)?;
         let name = call.text("name", name)?;
         let (dir, wait) = self::options(call, options)?;
         let mut options = Observer::options().wait(wait);
@@ -129,7 +129,7 @@ fn hold(
     look: impl FnOnce(&Observer) -> engine::Result<Snapshot>,
 ) -> stillframe_status {
     run(function, |call| {
-        let out = call.out_handle("snapshot", snapshot)?;
+        let out = call.out_pointer("snapshot", snapshot)?;
         out.put(snapshot::insert(look(&get(observer)?)?));
         Ok(())
     })

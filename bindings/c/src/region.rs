@@ -223,7 +223,7 @@ pub extern "C" fn stillframe_create(
     region: *mut *mut stillframe_region,
 ) -> stillframe_status {
     run("stillframe_create", |call| {
-        let out = call.out_handle("region", region)?;
+        let out = call.out_pointer("region", region)?;
         let name = call.text("name", name)?;
         out.put(insert(self::options(call, options)?.create(name)?));
         Ok(())

@@ -317,8 +317,7 @@ pub extern "C" fn stillframe_array(
     data: *mut *mut c_void,
 ) -> stillframe_status {
     run("stillframe_array", |call| {
-        let memory = Memory { data: call.out("data", data)?, bytes: Out::nowhere() };
-        memory.data.put(std::ptr::null_mut());
+        let memory = Memory { data: call.out_pointer("data", data)?, bytes: Out::nowhere() };
         let (name, dtype_text) = (call.text("name", name)?, call.text("dtype", dtype)?);
         let kind = engine::Kind::Managed { shape: call.shape(rank, shape)?.to_vec() };
         let declaration = Declaration::new(name, dtype_of(dtype_text)?, kind);
@@ -340,7 +339,7 @@ pub extern "C" fn stillframe_data(
     bytes: *mut usize,
 ) -> stillframe_status {
     run("stillframe_data", |call| {
-        let memory = Memory { data: call.out("data", data)?, bytes: call.out_or_null("bytes", bytes)? };
+        let memory = Memory { data: call.out_pointer("data", data)?, bytes: call.out_or_null("bytes", bytes)? };
         with(region, |region, variables| memory.put(region, variables.id(region, variable)?))
     })
 }
@@ -414,7 +413,7 @@ pub extern "C" fn stillframe_remove_keeping(
     kept: *mut *mut stillframe_kept,
 ) -> stillframe_status {
     run("stillframe_remove_keeping", |call| {
-        let out = call.out_handle("kept", kept)?;
+        let out = call.out_pointer("kept", kept)?;
         let memory = with(region, |region, variables| {
             let memory = region.remove_keeping(variables.id(region, variable)?)?;
             variables.known.remove(&variable);

@@ -118,11 +118,12 @@ static void arguments_that_cannot_be_are_named(void) {
     uint32_t number, other;
     OK(stillframe_find(region, "x", &number));
     OK(stillframe_find(region, "y", &other));
-    void *address;
+    void *address = &x;
     size_t bytes;
     stillframe_loan *loan;
     stillframe_kept *kept;
     FAILS(STILLFRAME_WRONG_KIND, "'x' is tracked", stillframe_data(region, number, &address, &bytes));
+    CHECK(address == NULL);
     FAILS(STILLFRAME_WRONG_KIND, "'x' is tracked", stillframe_resize(region, number, 0, NULL, NULL));
     FAILS(STILLFRAME_WRONG_KIND, "'x' is tracked", stillframe_remove_keeping(region, number, &kept));
     FAILS(STILLFRAME_WRONG_KIND, "'y' is managed", stillframe_loan_begin(region, other, &loan, &address, &bytes));
