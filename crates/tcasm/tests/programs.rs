@@ -343,6 +343,41 @@ fn a_publish_without_room_fails_and_loses_nothing() {
 }
 
 #[test]
+fn a_full_file_system_is_an_error_that_goes_when_there_is_room() {
+    let may = Command::new("unshare").args(["-m", "true"]).stderr(Stdio::null()).status();
+    if !may.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: only root can mount a small file system");
+        return;
+    }
+    let place = Place::new("small");
+    std::fs::create_dir_all(&place.dir).unwrap();
+    let mut command = Command::new("unshare");
+    let script =
+        r#"mount -t tmpfs -o size=4m none "$1" && exec "$0" --dir "$1" run --tcasm -- "$2" a_small_file_system "$3""#;
+    command.args(["-m", "sh", "-c", script]).arg(build().join("still")).arg(&place.dir);
+    let (status, said, complained) = finish(start({
+        command.arg(scenes()).arg(&place.name);
+        command
+    }));
+    assert!(status.success(), "{status}: {said}{complained}");
+    assert_eq!(complained.lines().count(), 2, "one line for each file: {complained}");
+    assert!(complained.contains("bytes free and this needs"), "{complained}");
+}
+
+#[test]
+fn a_damaged_region_is_an_error_and_no_signal() {
+    for file in ["head", "tables", "plane.0"] {
+        let place = Place::new(&format!("damaged-{file}"));
+        succeed(place.run(producer(), &[&place.name, "100000", "3"]));
+        let path = place.dir.join(place.region()).join(file);
+        std::fs::File::options().write(true).open(path).unwrap().set_len(100).unwrap();
+        let (status, said, complained) = finish(start(place.run(observer(), &[&place.name, "100000", "3"])));
+        assert_eq!(status.code(), Some(1), "{file}: {status}: {said}{complained}");
+        assert!(complained.contains("the region is damaged"), "{file}: {complained}");
+    }
+}
+
+#[test]
 fn two_processes_cannot_publish_one_file() {
     let place = Place::new("two");
     let source = start(place.run(producer(), &[&place.name, "1000000", "1000000"]));

@@ -578,6 +578,39 @@ static void without_room(void) {
     CHECK(msync(data, bytes, PUBLISH) == 0 && shows(file, bytes, 77));
 }
 
+/* Where regions have room for 4 MiB. */
+static void a_small_file_system(void) {
+    size_t bytes = 2048 * PAGE, few = 160 * PAGE;
+    int file = file_of(name, bytes);
+    unsigned char *data = work_on(file, bytes);
+    memset(data, 1, bytes);
+    for (int again = 0; again < 3; again++) {
+        CHECK(msync(data, bytes, PUBLISH) == -1 && errno == ENOSPC);
+        CHECK(is(data, 0, bytes, 1) && shows(file, bytes, 0));
+    }
+    char other[256];
+    snprintf(other, sizeof other, "%s.few", name);
+    int small = file_of(other, few);
+    unsigned char *less = work_on(small, few);
+    /* A view of each version takes memory until there is no more; then it is let go, and publishing goes on. */
+    enum { ROUNDS = 100 };
+    const unsigned char *views[ROUNDS];
+    int held = 0, failed = 0;
+    for (int step = 0; step < ROUNDS; step++) {
+        memset(less, step, few);
+        if (msync(less, few, PUBLISH) == 0) {
+            views[held++] = look(small, few);
+            continue;
+        }
+        CHECK(errno == ENOSPC);
+        failed++;
+        while (held > 0)
+            let_go(views[--held], few);
+        CHECK(msync(less, few, PUBLISH) == 0 && shows(small, few, step));
+    }
+    CHECK(failed > 0);
+}
+
 static uint64_t number_ = 1;
 
 static size_t below(size_t limit) {
@@ -711,6 +744,7 @@ int main(int argc, char **argv) {
         {"plain", plain},
         {"without_room", without_room},
         {"anything", anything},
+        {"a_small_file_system", a_small_file_system},
     };
     CHECK(argc == 3);
     name = argv[2];
