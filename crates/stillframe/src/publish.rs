@@ -181,12 +181,15 @@ impl Producer {
 
     /// An array that was freed is an error while nothing has been touched, not a signal while it is copied.
     fn check_mapped(&mut self, input: &Input) -> Result<()> {
-        let Input { address, bytes, .. } = *input;
-        if self.maps.is_readable(address, bytes) {
-            return Ok(());
+        let bytes = input.bytes;
+        let before = input.part.as_ref().and_then(|part| part.before);
+        for address in std::iter::once(input.address).chain(before) {
+            if !self.maps.is_readable(address, bytes) {
+                let name = self.variable(input.id)?.meta.name.clone();
+                return Err(Error::NotMapped { name, address, bytes });
+            }
         }
-        let name = self.variable(input.id)?.meta.name.clone();
-        Err(Error::NotMapped { name, address, bytes })
+        Ok(())
     }
 
     /// Finds or makes the source for the address a tracked variable has this time.
