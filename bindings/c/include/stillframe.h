@@ -483,8 +483,16 @@ typedef struct {
     uint64_t skipped;
     // Of an unreadable region, else "".
     const char *problem;
+    // Time of creation in nanoseconds since 1970.
+    uint64_t created_ns;
+    // Bytes of memory of managed variables that exist beside the region's files, as far as the producer says.
+    uint64_t working_bytes;
+    // Its rank, if it is of a group.
+    uint32_t rank;
+    // Ranks of its group; 0: it is of none.
+    uint32_t ranks;
     // 0.
-    uint64_t reserved[4];
+    uint64_t reserved;
 } stillframe_region_info;
 
 // Gets a region; false ends the walk. It may call functions of this library, but must neither throw nor longjmp.
@@ -649,6 +657,20 @@ stillframe_status stillframe_track_at(stillframe_region *region,
                                       const size_t *shape,
                                       stillframe_order order,
                                       const void *data);
+
+// Narrows what the next version takes of a tracked variable's array to some bytes, in whole pages of 4 KiB: all others stay
+// as the newest version shows them, and what was written there is part of the first later version that takes them. Counts for
+// one version, and until the array is said to be elsewhere. For programs that publish as msync does.
+//
+// before: the content of the whole array as it was, for pages that no version shows yet; NULL if there are none.
+//
+// Errors: UNKNOWN_VARIABLE; WRONG_KIND; OUT_OF_RANGE, also if it has no array. The publish fails with WRONG_SHAPE if before is
+// NULL and needed.
+stillframe_status stillframe_track_part(stillframe_region *region,
+                                        uint32_t variable,
+                                        size_t offset,
+                                        size_t bytes,
+                                        const void *before);
 
 // Adds a managed, row-major variable. data: its memory, on a page boundary, zero or as recovered; it stays until the
 // variable is resized or removed or the region closed.
@@ -907,6 +929,20 @@ stillframe_status stillframe_group_close(stillframe_group *group);
 // Errors: BAD_HANDLE; FORKED.
 stillframe_status stillframe_group_size(stillframe_group *group, uint32_t *ranks);
 
+// Whether any rank has a living producer.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_group_alive(stillframe_group *group, bool *alive);
+
+// The versions that all ranks have, ascending. out: filled with the first capacity of their numbers; NULL if capacity is 0.
+// count: all that there are.
+//
+// Errors: BAD_HANDLE; FORKED; CORRUPT; DENIED.
+stillframe_status stillframe_group_versions(stillframe_group *group,
+                                            uint64_t *out,
+                                            size_t capacity,
+                                            size_t *count);
+
 // Holds the newest version that all ranks have, on all of them.
 //
 // snapshots: one for each rank, in order, to be released each on its own; NULL on errors. capacity: room there, at least
@@ -971,7 +1007,7 @@ stillframe_status stillframe_list(const char *dir,
                                   stillframe_region_visitor visitor,
                                   void *context);
 
-// Removes the files of a region. Observers keep what they hold. force: also if its producer lives, who then goes on into
+// Removes the files of a region, or of all ranks of a group. Observers keep what they hold. force: also if its producer lives, who then goes on into
 // files that nobody can open. freed_bytes: memory given back, less what observers still hold; may be NULL.
 //
 // Errors: NO_REGION; IN_USE while the producer lives, without force; those of the environment.

@@ -104,6 +104,37 @@ pub extern "C" fn stillframe_group_size(group: *mut stillframe_group, ranks: *mu
     })
 }
 
+/// Whether any rank has a living producer.
+///
+/// Errors: BAD_HANDLE; FORKED.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_group_alive(group: *mut stillframe_group, alive: *mut bool) -> stillframe_status {
+    run("stillframe_group_alive", |call| {
+        call.out("alive", alive)?.put(get(group)?.is_alive());
+        Ok(())
+    })
+}
+
+/// The versions that all ranks have, ascending. out: filled with the first capacity of their numbers; NULL if capacity is 0.
+/// count: all that there are.
+///
+/// Errors: BAD_HANDLE; FORKED; CORRUPT; DENIED.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_group_versions(
+    group: *mut stillframe_group,
+    out: *mut u64,
+    capacity: usize,
+    count: *mut usize,
+) -> stillframe_status {
+    run("stillframe_group_versions", |call| {
+        let (to, count) = (call.slice_mut("out", out, capacity)?, call.out("count", count)?);
+        let found = get(group)?.versions()?;
+        to.iter().zip(&found).for_each(|(to, version)| to.set(MaybeUninit::new(*version)));
+        count.put(found.len());
+        Ok(())
+    })
+}
+
 fn hold(
     function: &'static str,
     group: *mut stillframe_group,

@@ -49,8 +49,16 @@ pub struct stillframe_region_info {
     pub skipped: u64,
     /// Of an unreadable region, else "".
     pub problem: *const c_char,
+    /// Time of creation in nanoseconds since 1970.
+    pub created_ns: u64,
+    /// Bytes of memory of managed variables that exist beside the region's files, as far as the producer says.
+    pub working_bytes: u64,
+    /// Its rank, if it is of a group.
+    pub rank: u32,
+    /// Ranks of its group; 0: it is of none.
+    pub ranks: u32,
     /// 0.
-    pub reserved: [u64; 4],
+    pub reserved: u64,
 }
 
 /// Gets a region; false ends the walk. It may call functions of this library, but must neither throw nor longjmp.
@@ -82,7 +90,11 @@ fn visit(info: &RegionInfo, see: impl FnOnce(*const stillframe_region_info) -> b
         published: info.published,
         skipped: info.skipped,
         problem: problem.as_ptr(),
-        reserved: [0; 4],
+        created_ns: info.created_ns,
+        working_bytes: info.working_bytes,
+        rank: info.rank.map_or(0, |(rank, _)| rank),
+        ranks: info.rank.map_or(0, |(_, ranks)| ranks),
+        reserved: 0,
     })
 }
 
@@ -106,7 +118,7 @@ pub extern "C" fn stillframe_list(
     })
 }
 
-/// Removes the files of a region. Observers keep what they hold. force: also if its producer lives, who then goes on into
+/// Removes the files of a region, or of all ranks of a group. Observers keep what they hold. force: also if its producer lives, who then goes on into
 /// files that nobody can open. freed_bytes: memory given back, less what observers still hold; may be NULL.
 ///
 /// Errors: NO_REGION; IN_USE while the producer lives, without force; those of the environment.

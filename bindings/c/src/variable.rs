@@ -12,6 +12,7 @@ use crate::status::stillframe_status;
 use engine::{DType, Declaration, Error, KeptMemory, Order, Region, VariableId};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
+use std::ops::Range;
 
 /// A number of stillframe_kind_code.
 pub type stillframe_kind = u32;
@@ -86,6 +87,15 @@ pub struct Place {
     pub bytes: usize,
     pub shape: Vec<usize>,
     pub order: Order,
+    /// What the next version takes of it, unless it is all.
+    pub part: Option<Part>,
+}
+
+/// A part of a tracked array.
+pub struct Part {
+    pub range: Range<usize>,
+    /// Address of the array's content as it was.
+    pub before: Option<usize>,
 }
 
 /// What has to be remembered of a variable.
@@ -109,6 +119,11 @@ impl Variables {
     /// Those that the program has the memory of.
     pub fn tracked(&self) -> impl Iterator<Item = &Known> {
         self.known.values().filter(|known| known.is_tracked)
+    }
+
+    /// Parts are those of one version.
+    pub fn forget_parts(&mut self) {
+        self.known.values_mut().filter_map(|known| known.place.as_mut()).for_each(|place| place.part = None);
     }
 
     pub fn id(&self, region: &Region, number: u32) -> Result<VariableId, Failure> {
@@ -145,14 +160,7 @@ impl Variables {
         shape: &[usize],
         order: Order,
     ) -> Result<(), Failure> {
-        let Some(known) = self.known.get_mut(&number) else {
-            return Err(self.unknown(region, &format!("number {number}")));
-        };
-        if !known.is_tracked {
-            // The engine knows which kind it is.
-            let found = if region.managed_bytes(known.id).is_ok() { "managed" } else { "loaned" };
-            return Err(Error::WrongKind { name: known.name.clone(), expected: "tracked", found }.into());
-        }
+        let known = self.known_tracked(region, number)?;
         if address == 0 {
             known.place = None;
             return Ok(());
@@ -164,9 +172,34 @@ impl Variables {
         };
         match &mut known.place {
             Some(place) if place.shape == shape => {
-                (place.address, place.order) = (address, order);
+                (place.address, place.order, place.part) = (address, order, None);
             }
-            place => *place = Some(Place { address, bytes, shape: shape.to_vec(), order }),
+            place => *place = Some(Place { address, bytes, shape: shape.to_vec(), order, part: None }),
+        }
+        Ok(())
+    }
+
+    fn known_tracked(&mut self, region: &Region, number: u32) -> Result<&mut Known, Failure> {
+        self.id(region, number)?;
+        match self.known.get_mut(&number) {
+            Some(known) if known.is_tracked => Ok(known),
+            Some(known) => {
+                // The engine knows which kind it is.
+                let found = if region.managed_bytes(known.id).is_ok() { "managed" } else { "loaned" };
+                Err(Error::WrongKind { name: known.name.clone(), expected: "tracked", found }.into())
+            }
+            None => unreachable!("it was just found"),
+        }
+    }
+
+    /// Says what the next version takes of a tracked variable's array.
+    fn narrow(&mut self, region: &Region, number: u32, part: Part) -> Result<(), Failure> {
+        let known = self.known_tracked(region, number)?;
+        let Range { start, end } = part.range;
+        let bytes = known.place.as_ref().map_or(0, |place| place.bytes);
+        match &mut known.place {
+            Some(place) if end <= bytes => place.part = Some(part),
+            _ => return Err(Error::OutOfRange { name: known.name.clone(), start, end, bytes }.into()),
         }
         Ok(())
     }
@@ -300,6 +333,29 @@ pub extern "C" fn stillframe_track_at(
         let order = order_of(order)?;
         let shape = if data.is_null() { &[] } else { call.shape(rank, shape)? };
         with(region, |region, variables| variables.place(region, variable, data as usize, shape, order))
+    })
+}
+
+/// Narrows what the next version takes of a tracked variable's array to some bytes, in whole pages of 4 KiB: all others stay
+/// as the newest version shows them, and what was written there is part of the first later version that takes them. Counts for
+/// one version, and until the array is said to be elsewhere. For programs that publish as msync does.
+///
+/// before: the content of the whole array as it was, for pages that no version shows yet; NULL if there are none.
+///
+/// Errors: UNKNOWN_VARIABLE; WRONG_KIND; OUT_OF_RANGE, also if it has no array. The publish fails with WRONG_SHAPE if before is
+/// NULL and needed.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_track_part(
+    region: *mut stillframe_region,
+    variable: u32,
+    offset: usize,
+    bytes: usize,
+    before: *const c_void,
+) -> stillframe_status {
+    run("stillframe_track_part", |_| {
+        let range = offset..offset.saturating_add(bytes);
+        let before = (!before.is_null()).then_some(before as usize);
+        with(region, |region, variables| variables.narrow(region, variable, Part { range, before }))
     })
 }
 

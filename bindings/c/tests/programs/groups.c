@@ -40,6 +40,12 @@ static void check_held(stillframe_snapshot **held, uint64_t version) {
     }
 }
 
+static bool find_rank_1(void *context, const stillframe_region_info *info) {
+    if (strcmp(info->name, "group/1") == 0)
+        *(stillframe_region_info *)context = *info;
+    return true;
+}
+
 static void a_group_shows_the_newest_version_that_all_ranks_have(void) {
     begin("group");
     stillframe_group *group;
@@ -72,6 +78,18 @@ static void a_group_shows_the_newest_version_that_all_ranks_have(void) {
     check_held(held, 4);
     OK(stillframe_group_version(group, 4, held, RANKS));
     check_held(held, 4);
+    uint64_t numbers[2];
+    size_t versions;
+    OK(stillframe_group_versions(group, numbers, 2, &versions));
+    CHECK(versions >= 1 && numbers[versions > 1 ? 1 : 0] <= 4);
+    OK(stillframe_group_versions(group, NULL, 0, &versions));
+    CHECK(versions >= 1);
+    bool alive = false;
+    OK(stillframe_group_alive(group, &alive));
+    CHECK(alive);
+    stillframe_region_info info = {.rank = 99};
+    OK(stillframe_list(NULL, find_rank_1, &info));
+    CHECK(info.rank == 1 && info.ranks == RANKS && info.newest == 4);
     stillframe_rank infos[RANKS];
     OK(stillframe_group_ranks(group, infos, 2, &count));
     CHECK(count == RANKS && infos[0].state == STILLFRAME_RANK_LIVE && infos[0].newest == 6 && infos[0].behind == 0);

@@ -35,6 +35,7 @@ static void regions_are_listed_and_removed(void) {
     CHECK(search.calls == 2 && search.info.state == STILLFRAME_LIVE && search.info.pid == (uint32_t)getpid());
     CHECK(search.info.has_version && search.info.newest == 3 && search.info.keep == 3 && search.info.published == 1);
     CHECK(search.info.bound_bytes == 64 << 20 && search.info.allocated_bytes > 0 && search.problem[0] == 0);
+    CHECK(search.info.ranks == 0 && search.info.created_ns > 0);
     search.calls = 0, search.stop_after = 1;
     OK(stillframe_list(NULL, find, &search));
     CHECK(search.calls == 1);

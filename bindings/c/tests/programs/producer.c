@@ -47,6 +47,43 @@ static void a_tracked_array_that_was_given_up_keeps_its_last_content(void) {
     OK(stillframe_unlink(region));
 }
 
+static void a_part_of_a_tracked_array_can_be_published_alone(void) {
+    enum { BYTES = 10 * 4096 };
+    stillframe_region *region = make("parts");
+    char *data = aligned_alloc(4096, BYTES), *wanted = malloc(BYTES), *before = calloc(1, BYTES);
+    memset(data, 1, BYTES);
+    stillframe_declaration declaration = {.name = "data", .dtype = "uint8", .kind = STILLFRAME_TRACKED};
+    uint32_t number;
+    OK(stillframe_declare(region, &declaration, &number));
+    FAILS(STILLFRAME_OUT_OF_RANGE, "outside its 0 bytes", stillframe_track_part(region, number, 0, 4096, NULL));
+    OK(stillframe_track_at(region, number, 1, SHAPE(BYTES), STILLFRAME_C, data));
+    FAILS(STILLFRAME_OUT_OF_RANGE, "outside its 40960 bytes", stillframe_track_part(region, number, 40960, 1, NULL));
+    OK(stillframe_track_part(region, number, 4096, 4096, NULL));
+    FAILS(STILLFRAME_WRONG_SHAPE, "no version shows the rest of it", stillframe_publish(region, 1, NULL));
+    OK(stillframe_track_part(region, number, 4096, 4096, (void *)(uintptr_t)64));
+    FAILS(STILLFRAME_NO_MEMORY_THERE, "no memory at 0x40", stillframe_publish(region, 1, NULL));
+    OK(stillframe_track_part(region, number, 4096, 4096, before));
+    OK(stillframe_publish(region, 1, NULL));
+    memset(wanted, 0, BYTES);
+    memset(wanted + 4096, 1, 4096);
+    CHECK(shows("parts", "data", wanted, BYTES));
+    // It counted for one version.
+    OK(stillframe_publish(region, 2, NULL));
+    CHECK(shows("parts", "data", data, BYTES));
+    memcpy(wanted, data, BYTES);
+    memset(data, 2, BYTES);
+    OK(stillframe_track_part(region, number, 3 * 4096 + 10, 4096, NULL));
+    OK(stillframe_publish(region, 3, NULL));
+    memset(wanted + 3 * 4096, 2, 2 * 4096);
+    CHECK(shows("parts", "data", wanted, BYTES));
+    OK(stillframe_publish(region, 4, NULL));
+    CHECK(shows("parts", "data", data, BYTES));
+    OK(stillframe_unlink(region));
+    free(data);
+    free(wanted);
+    free(before);
+}
+
 static void a_managed_array_is_memory_of_the_region(void) {
     stillframe_region *region = make("managed");
     int64_t *data;
@@ -338,6 +375,7 @@ int main(int argc, char **argv) {
         TEST(a_tracked_array_is_shown_as_it_was_at_each_publish),
         TEST(a_tracked_array_may_move_and_change_its_shape),
         TEST(a_tracked_array_that_was_given_up_keeps_its_last_content),
+        TEST(a_part_of_a_tracked_array_can_be_published_alone),
         TEST(a_managed_array_is_memory_of_the_region),
         TEST(removed_memory_can_be_kept_beyond_the_region),
         TEST(a_loan_is_shown_by_the_publish_after_its_submit),
