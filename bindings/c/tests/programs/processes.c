@@ -16,7 +16,7 @@ static void in_child(void (*work)(void)) {
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        alarm(60);
+        alarm(240);
         work();
         fflush(NULL);
         raise(SIGKILL);
@@ -60,7 +60,9 @@ static void use_all_handles(void) {
 }
 
 static void handles_of_the_parent_are_refused_in_a_child(void) {
-    region = make("forked");
+    // No threads but this one: the allocator of the sanitizers leaves its locks as they are in a child.
+    stillframe_region_options options = {.threads = 1};
+    OK(stillframe_create("forked", &options, &region));
     OK(stillframe_array(region, "data", "float64", 1, SHAPE(10000), (void **)&data));
     stillframe_declaration declaration = {
         .name = "frame", .dtype = "uint8", .kind = STILLFRAME_LOANED, .rank = 1, .shape = SHAPE(100)};
@@ -92,6 +94,8 @@ static void handles_of_the_parent_are_refused_in_a_child(void) {
     OK(stillframe_unlink(region));
 }
 
+// The sanitizers' own locks would be left behind: see above.
+#ifndef __SANITIZE_ADDRESS__
 static volatile sig_atomic_t stop;
 
 static void *keep_publishing(void *unused) {
@@ -120,6 +124,7 @@ static void a_fork_while_another_thread_publishes_leaves_no_lock_behind(void) {
     pthread_join(thread, NULL);
     OK(stillframe_unlink(region));
 }
+#endif
 
 static volatile sig_atomic_t busy, refused, other;
 
@@ -254,7 +259,9 @@ static void a_producer_that_is_killed_leaves_its_last_version_whole(void) {
 int main(int argc, char **argv) {
     const test tests[] = {
         TEST(handles_of_the_parent_are_refused_in_a_child),
+#ifndef __SANITIZE_ADDRESS__
         TEST(a_fork_while_another_thread_publishes_leaves_no_lock_behind),
+#endif
         TEST(a_signal_handler_that_interrupts_a_publish_finds_the_region_busy),
         TEST(signals_that_come_at_any_instant_of_a_publish_never_hang_it),
         TEST(a_producer_that_is_killed_leaves_its_last_version_whole),
