@@ -1,7 +1,7 @@
 //! The other ranks of a producer's group, as their heads tell, and what the producer retains for them.
 
 use crate::files::{Head, LeaseFile};
-use crate::producer::Producer;
+use crate::producer::{Producer, Version};
 use crate::{Error, Result, files, group, inspect};
 use std::cell::Cell;
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use stillframe_kernel::points;
 use stillframe_protocol::retention::{self, Companion, Retention, Spare};
-use stillframe_protocol::{Board, Newest, State};
+use stillframe_protocol::{Board, Leases, Newest, State};
 use stillframe_segment::{head, lease};
 
 /// How often the other ranks' files are looked at, rather than only the words in their heads: per rank, and at least.
@@ -282,28 +282,26 @@ impl Producer {
         result
     }
 
-    /// Retires the version that the group wants least; true if there was one to retire. What all ranks have goes last, and
-    /// only if nobody holds it, as else nothing would be won.
+    /// Retires the version that the group wants least, of those that nobody holds: of others nothing would be won. What all
+    /// ranks have goes last. True if there was one to retire.
     pub(crate) fn retire_least_wanted(&mut self) -> Result<bool> {
         let mut own = self.live();
         own.pop();
         let Some(companions) = &self.companions else { return Ok(false) };
-        let (common, order) = (companions.retention.common(), companions.retention.by_want(&own));
+        let (common, mut order) = (companions.retention.common(), companions.retention.by_want(&own));
+        let leases = &self.leases;
+        let is_held = |version: &Version| leases.is_held(version.leased.slot).unwrap_or(true);
+        let held: Vec<u64> = self.versions.iter().filter(|version| is_held(version)).map(|v| v.number).collect();
+        order.retain(|version| !held.contains(version));
         for version in order.iter().copied().filter(|version| Some(*version) != common) {
             if self.retire_spare(Spare { version, is_past: false })? {
                 return Ok(true);
             }
         }
-        for version in order {
-            if let Some(index) = self.index_of(version)
-                && !self.is_held(index)?
-            {
-                if let Some(companions) = &mut self.companions {
-                    companions.retention.forget();
-                }
-                return self.retire(index).map(|_| true);
-            }
+        let Some(index) = order.first().and_then(|version| self.index_of(*version)) else { return Ok(false) };
+        if let Some(companions) = &mut self.companions {
+            companions.retention.forget();
         }
-        Ok(false)
+        self.retire(index).map(|_| true)
     }
 }
