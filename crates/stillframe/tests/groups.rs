@@ -5,6 +5,7 @@ mod helper;
 
 use common::{Dir, Numbers, watchdog};
 use helper::{Helper, say, start, until};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use stillframe::{
@@ -508,6 +509,48 @@ fn a_rank_that_is_removed_by_force_and_made_anew_is_found() {
     let snapshot = group.newest().unwrap();
     assert_eq!(snapshot.version(), 6);
     check(&snapshot);
+}
+
+/// A rank and observers take nothing that the head of another rank says for granted.
+#[test]
+fn a_damaged_head_of_another_rank_harms_nobody() {
+    watchdog(300);
+    let mut numbers = Numbers(5);
+    let mut errors = 0;
+    for round in 0..200 {
+        let dir = Dir::new("damage");
+        let mut ranks = open_all(&dir, 2);
+        (1..=3).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
+        drop(ranks.pop());
+        let watching = group(dir.path());
+        // The words that groups read, and any others.
+        let at = match round % 3 {
+            0 => [56, 60, 64, 72, 256, 264][numbers.below(6)],
+            1 => 4096 + 128 * numbers.below(4) + 8 * numbers.below(9),
+            _ => numbers.below(1536) * 8,
+        };
+        let word = match numbers.below(3) {
+            0 => u64::MAX,
+            1 => numbers.next(),
+            _ => numbers.next() << 33 | numbers.next(),
+        };
+        let file = std::fs::File::options().write(true).open(dir.path().join("g/1/head")).unwrap();
+        file.write_all_at(&word.to_le_bytes(), at as u64).unwrap();
+        (4..=6).for_each(|version| ranks[0].publish(version));
+        let look = |group: &Group| {
+            let newest = group.newest().map(|snapshot| snapshot.version());
+            let next = group.next_after(Some(1), Some(Duration::ZERO)).map(|snapshot| snapshot.version());
+            group.ranks()?;
+            group.versions()?;
+            newest.and(next)
+        };
+        errors += u32::from(look(&watching).is_err());
+        let opened = Group::options().dir(dir.path()).open("g").and_then(|group| look(&group));
+        errors += u32::from(opened.is_err());
+        let _ = inspect::group(dir.path(), "g");
+        check_rank(&dir.observe("g/0").newest().unwrap(), 0);
+    }
+    assert!(errors > 50, "{errors}");
 }
 
 /// Ranks that are stopped and killed at any time, and observers that look: what was seen once never goes back.
