@@ -28,7 +28,7 @@ impl Report {
         if !self.json {
             println!("\n{title}");
             let line = format!(
-                "  {:<10} {:<34} {:>10} {:>10} {:>8} {:>7} {:>7}",
+                "  {:<12} {:<34} {:>10} {:>10} {:>8} {:>7} {:>7}",
                 "", "", "value", columns, "ratio", "paper", "ratio"
             );
             println!("{line}");
@@ -56,7 +56,7 @@ impl Report {
         let Row { at, what, value, unit, baseline, .. } = &row;
         let value = format!("{value:.3} {unit}");
         let (paper, paper_ratio) = (text(row.paper_value), text(row.paper_ratio));
-        println!("  {at:<10} {what:<34} {value:>10} {baseline:>10.3} {ratio:>8.2} {paper:>7} {paper_ratio:>7}");
+        println!("  {at:<12} {what:<34} {value:>10} {baseline:>10.3} {ratio:>8.2} {paper:>7} {paper_ratio:>7}");
     }
 
     pub fn note(&self, text: &str) {
