@@ -95,6 +95,9 @@ fn runs_easy() -> usize {
     stillframe_kernel::mappings_max() / 4
 }
 
+/// Ranges laid at addresses of the caller's that together may take as many mappings as one of the snapshot's own.
+const LAID_MAX: usize = 8;
+
 /// Bytes of the tables that are read without asking first whether there are so many.
 const READ_EASY: usize = 1 << 20;
 
@@ -323,7 +326,10 @@ impl Snapshot {
         let runs = self.inner.runs(variable, pages.clone())?;
         // SAFETY: the range is the caller's to replace.
         let map = unsafe { Mapping::lent(address as usize, pages.len() * PAGE_BYTES) };
-        self.inner.lay_all(&map, &runs, base, pages.start)
+        // A process may lay many versions, so each gets its share of the mappings, and each window its share of those.
+        let (easy, windows) = (runs_easy() / LAID_MAX, pages.len().div_ceil(WINDOW_PAGES));
+        let most = if runs.len() <= easy { usize::MAX } else { (easy / windows).clamp(1, WINDOW_RUNS_MAX) };
+        self.inner.lay_all(&map, &runs, base, pages.start, most)
     }
 
     /// Ranges of a variable's bytes, ascending and apart, that may differ from an older snapshot of the same region. It is
@@ -478,19 +484,20 @@ impl Inner {
         }
         let fail = |failure| Error::system(&shared.dir, failure);
         let map = Mapping::reserve(pages * PAGE_BYTES).map_err(fail)?;
-        self.lay_all(&map, &runs, base, 0)?;
+        let most = if runs.len() <= runs_easy() { usize::MAX } else { WINDOW_RUNS_MAX };
+        self.lay_all(&map, &runs, base, 0, most)?;
         Ok(Contiguous { map: Arc::new(map), offset: extent.page_offset as usize })
     }
 
-    /// Fills a map, which begins with page `first` of a variable, with these pieces of it.
-    fn lay_all(&self, map: &Mapping, runs: &[Run], base: usize, first: usize) -> Result<()> {
-        let few = runs.len() <= runs_easy();
+    /// Fills a map, which begins with page `first` of a variable, with these pieces of it. Windows of more than `most`
+    /// pieces are copied.
+    fn lay_all(&self, map: &Mapping, runs: &[Run], base: usize, first: usize, most: usize) -> Result<()> {
         let mut rest = runs;
         while let Some(run) = rest.first() {
             let window_end = (run.page / WINDOW_PAGES + 1) * WINDOW_PAGES;
             let in_window = rest.iter().take_while(|run| run.page + run.pages <= window_end).count();
             let (now, later) = rest.split_at(in_window.max(1));
-            if few || in_window <= WINDOW_RUNS_MAX {
+            if in_window <= most {
                 self.lay_runs(map, now, base, first)?;
             } else {
                 self.copy_runs(map, now, base, first)?;
