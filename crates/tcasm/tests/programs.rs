@@ -33,15 +33,19 @@ fn build() -> &'static Path {
 fn program(name: &str, compiler: &[&str], sources: &[&str]) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let folder = build().join("tcasm-programs").join(format!("{}-{number}", std::process::id()));
+    let programs = build().join("tcasm-programs");
+    let folder = programs.join(format!("{}-{number}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let mut command = Command::new(compiler[0]);
     command.args(&compiler[1..]).current_dir(&folder).arg("-o").arg(name);
-    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
-    command.args(sources.iter().map(|source| programs.join(source)));
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    command.args(sources.iter().map(|source| here.join(source)));
     let status = command.status().unwrap_or_else(|error| panic!("{}: {error}; scripts/setup.sh tcasm", compiler[0]));
     assert!(status.success(), "{command:?}");
-    folder.join(name)
+    // Moved in one step, because another run of these tests may use the program that it replaces.
+    std::fs::rename(folder.join(name), programs.join(name)).unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    programs.join(name)
 }
 
 const C: [&str; 4] = ["cc", "-O1", "-Wall", "-pthread"];
@@ -62,7 +66,7 @@ fn observer() -> &'static Path {
 }
 
 fn fortran(name: &str) -> PathBuf {
-    program(name, &["gfortran", "-O1", "-Wall"], &["tcasm_calls.f90", &format!("{name}.f90")])
+    program(&format!("{name}-fortran"), &["gfortran", "-O1", "-Wall"], &["tcasm_calls.f90", &format!("{name}.f90")])
 }
 
 /// A directory of regions and a name of shared memory of one test's own, both removed at its end.
