@@ -43,7 +43,7 @@ def planted(runs, statement):
     place = "                const double *c = "
     assert source.count(place) == 1
     file, binary = runs.directory / "heat.c", runs.directory / "heat"
-    file.write_text("#include <signal.h>\n#include <unistd.h>\n" + source.replace(place, statement + "\n" + place))
+    file.write_text("#include <signal.h>\n#include <sys/wait.h>\n#include <unistd.h>\n" + source.replace(place, statement + "\n" + place))
     library = TARGET / "release"
     flags = ["-O2", "-std=gnu11", "-ffp-contract=off", f"-I{ROOT}/bindings/c/include"]
     link = [f"-L{library}", "-lstillframe", f"-Wl,-rpath,{library}"]
@@ -143,6 +143,21 @@ def test_a_rank_that_takes_the_others_with_it_leaves_the_last_whole_version_and_
         assert status == 1 and re.search(r"rank \d of 4", err), f"{language}: {status} {out}{err}"
         assert check_seen(out, PLATE) == last, f"{language}: {out}"
     check_collectable(runs)
+
+
+@pytest.mark.parametrize(
+    "end, message",
+    [("exit(0);", ""), ("raise(SIGKILL);", "rank 0 of 1"), ("if (!fork()) exit(0);\nwait(0);\nraise(SIGKILL);", "rank 0 of 1")],
+    ids=["ended", "killed", "killed after its child ended"],
+)
+def test_a_program_that_ended_is_told_from_one_that_was_killed(runs, end, message):
+    command = planted(runs, f"if (step == {STEP}) {{ {end} }}")
+    mpi = runs.start(simulation(command, *PLATE.arguments, "heat", ranks=1))
+    runs.end(mpi)
+    for language in LANGUAGES:
+        status, out, err = runs.end(runs.start([*program(language, "look"), "heat"]))
+        assert check_seen(out, PLATE) == STEP - 1
+        assert (status, message in err) == (1 if message else 0, True), f"{language}: {status} {err}"
 
 
 def test_no_rank_waits_for_an_observer_that_is_stopped_while_it_holds_a_version(runs):
