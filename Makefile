@@ -8,7 +8,7 @@ BUILD := cargo build --release --workspace --exclude stillframe-python && \
 	ln -sf libstillframe.so $${CARGO_TARGET_DIR:-target}/release/libstillframe.so.0
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
-.PHONY: help build install uninstall install-test wheel demo test check rust c header cxx fortran mpi pairs tcasm crash model python kernels readme quick rivals bench tcasm-bench soak clean
+.PHONY: help build install uninstall install-test wheel demo test check rust c header cxx fortran mpi pairs tcasm crash model python kernels readme quick rivals bench tcasm-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -104,8 +104,9 @@ readme: ## the commands and programs of the README and docs/start.md, run as pri
 	PYTHON=$(PYTHON) tests/readme.py
 
 quick: ## every benchmark and both demonstrations in their short form
-	scripts/setup.sh demo
-	cargo build --release -p still -p stillframe-tcasm -p tcasm-bench
+	scripts/setup.sh demo fortran
+	$(BUILD)
+	benches/languages/build.sh
 	tests/quick.sh
 
 rivals: ## beside POSIX shared memory, Boost.Interprocess, iceoryx2 and ADIOS2
@@ -121,6 +122,12 @@ tcasm-bench: ## what the TCASM paper measured, on this machine
 	scripts/setup.sh
 	cargo build --release -p still -p stillframe-tcasm -p tcasm-bench
 	target/release/tcasm-bench $(ARGS)
+
+languages: ## the benchmarks publish and rate through C and Fortran, beside Rust
+	scripts/setup.sh fortran
+	$(BUILD)
+	benches/languages/build.sh
+	benches/languages/run.py $(ARGS)
 
 soak: ## the crash and tracker tests at length
 	scripts/setup.sh

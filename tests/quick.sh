@@ -34,6 +34,17 @@ assert {"msync", "native", "mmap", "func", "file"} <= ways, ways
 print(f"{len(rows)} rows of the TCASM paper's benchmarks")
 PY
 
+timeout 300 benches/languages/run.py --quick --json > "$out/languages.jsonl"
+"$python" - "$out/languages.jsonl" <<'PY'
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+for row in rows:
+    assert {"bench", "case", "value", "unit", "baseline", "ratio", "detail"} <= row.keys(), row
+languages = {row["case"]["language"] for row in rows}
+assert languages == {"rust", "rust again", "c", "fortran"}, languages
+print(f"{len(rows)} rows of {len(languages) - 1} languages")
+PY
+
 # The rivals that need nothing but crates; the others need packages of their own (make rivals).
 CARGO_TARGET_DIR=target/rivals cargo build -q --release --manifest-path benches/rivals/Cargo.toml --features ours
 timeout 300 target/rivals/release/rivals --size 16 --steps 4 --rounds 1 --json \

@@ -18,7 +18,7 @@ The programs of all languages live side by side and are asked in turns, in an or
 the others' close to it in time. Rust takes part twice: how far its second program is from the first is what the comparison
 can tell apart at best. docs/benchmarks.md says how to read the output.
 
-    benches/languages/run.py --programs FOLDER [--json] [--quick]
+    benches/languages/run.py [--json] [--quick]
 """
 
 import argparse
@@ -170,7 +170,8 @@ def rows(start, contenders, arguments):
 
 def main():
     parser = argparse.ArgumentParser(description="The engine's numbers through C and Fortran, beside Rust's.")
-    parser.add_argument("--programs", type=Path, required=True, help="the folder with LANGUAGE-publisher")
+    built = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "languages"
+    parser.add_argument("--programs", type=Path, default=built, help="the folder with LANGUAGE-publisher")
     parser.add_argument("--bench", nargs="*", choices=("rate", "publish"), default=("rate", "publish"))
     parser.add_argument("--kind", choices=("managed", "tracked", "given"), default="managed", help="publish: whose memory")
     parser.add_argument("--size", help="publish: size of the region [default: 256M, or 16M with --quick]")

@@ -1,14 +1,11 @@
 #!/usr/bin/env bash
-# Builds the compiled programs of tests/pairs/run.py into target/pairs.
+# Builds the compiled programs of tests/pairs/run.py into target/pairs, on what `make build` built.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-target}
 out=$target/pairs
 mkdir -p "$out"
-cargo build -q --release -p stillframe-c -p stillframe-pairs
 library=$(realpath "$target/release")
-# The name that programs look for.
-ln -sf libstillframe.so "$library/libstillframe.so.0"
 warnings=(-Wall -Wextra -Werror)
 includes=(-Ibindings/c/include -Ibindings/cxx/include)
 link=(-L"$library" -lstillframe -Wl,-rpath,"$library")
