@@ -99,8 +99,9 @@ kernels: ## the suite of the trackers on another kernel, under emulation
 	scripts/setup.sh
 	tests/kernels/trackers.sh
 
-readme: ## the commands and programs of the README and docs/start.md, run as printed
-	scripts/setup.sh python
+readme: ## the commands and programs of the README and of the pages for beginners, run as printed
+	scripts/setup.sh python cxx fortran
+	$(BUILD)
 	PYTHON=$(PYTHON) tests/readme.py
 
 quick: ## every benchmark and both demonstrations in their short form
