@@ -28,12 +28,12 @@ def program(language, what):
     return [str(TARGET / "heat" / language / what)]
 
 
-def simulation(command, *arguments, ranks=4, options=()):
+def simulation(command, *arguments, ranks=4):
     """A simulation's command; Rust's has its ranks as threads."""
     words = [str(word) for word in arguments]
     if Path(command[0]).name in ("heat-plain", "heat") and Path(command[0]).parent.name == "release":
         return [*command, *words, str(ranks)]
-    return ["mpiexec", *options, "-n", str(ranks), *command, *words]
+    return ["mpiexec", "-n", str(ranks), *command, *words]
 
 
 class Runs:
