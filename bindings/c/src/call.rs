@@ -179,6 +179,12 @@ pub fn error_text() -> *const c_char {
     TEXT.with(|text| text.as_ptr().cast())
 }
 
+/// The same, for tests.
+#[cfg(test)]
+pub fn error_string() -> String {
+    TEXT.with(|text| read(text, str::to_string))
+}
+
 /// Where a caller wants a result.
 #[derive(Clone, Copy)]
 pub struct Out<'a, T> {

@@ -277,9 +277,8 @@ pub fn is_living<T: Handled>(handle: *mut T::Opaque) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::{error_text, run};
+    use crate::call::{error_string as text, run};
     use crate::status::*;
-    use std::ffi::CStr;
 
     struct Thing(#[allow(dead_code)] Box<u32>);
     struct Opaque;
@@ -291,14 +290,6 @@ mod tests {
             static TABLE: Table<Thing> = Table::new();
             &TABLE
         }
-    }
-
-    fn text() -> String {
-        let text = error_text();
-        assert!(!text.is_null());
-        #[allow(unsafe_code)]
-        // SAFETY: the text of this thread ends with a zero and stays until its next call.
-        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     }
 
     fn panic_inside(handle: *mut Opaque) -> stillframe_status {
