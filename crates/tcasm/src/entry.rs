@@ -276,7 +276,7 @@ fn remap(
             let value = match moved {
                 Some(Use::Working(old)) => {
                     let offset = old.offset + (address - old.address) as u64;
-                    Some(Use::Working(Working::new(old.file, *at, new_bytes, offset)))
+                    Some(Use::Working(old.moved(*at, new_bytes, offset)))
                 }
                 other => other,
             };

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use stillframe::{
     Attributes, Declaration, Element, Error, Kind, Order, Outcome, Region, Rule, Scalar, Snapshot, VariableId,
@@ -26,13 +26,22 @@ pub struct Working {
     torn: AtomicBool,
     /// Whether the program took its own right to read from some of it.
     unreadable: AtomicBool,
+    /// The newest version whose content it has, where it was not written since.
+    base: AtomicU64,
 }
 
 impl Working {
     pub fn new(file: &'static SharedFile, address: usize, bytes: usize, offset: u64) -> Arc<Working> {
         file.workings.fetch_add(1, Ordering::AcqRel);
         let (torn, unreadable) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Working { file, address, bytes, offset, torn, unreadable })
+        Arc::new(Working { file, address, bytes, offset, torn, unreadable, base: AtomicU64::new(0) })
+    }
+
+    /// The same memory at another address.
+    pub fn moved(&self, address: usize, bytes: usize, offset: u64) -> Arc<Working> {
+        let moved = Working::new(self.file, address, bytes, offset);
+        moved.base.store(self.base.load(Ordering::Acquire), Ordering::Release);
+        moved
     }
 
     pub fn tear(&self) {
@@ -59,14 +68,24 @@ pub struct Publishing {
     region: Region,
     /// By offset in the file.
     variables: BTreeMap<u64, Variable>,
-    /// What an earlier producer published of other parts of the file, until it is published again.
-    carried: Vec<(VariableId, stillframe::View)>,
+    /// What was published of other parts of the file and has to be said anew with the next version.
+    carried: Vec<Carried>,
+}
+
+/// Bytes of a version that the next version has under another variable.
+#[derive(Debug)]
+struct Carried {
+    id: VariableId,
+    view: stillframe::View,
+    range: Range<usize>,
 }
 
 #[derive(Debug)]
 struct Variable {
     id: VariableId,
     bytes: usize,
+    /// The version it was last published with.
+    version: u64,
     /// The mapping it is published from.
     working: Weak<Working>,
     /// Whether the newest version shows this mapping's content.
@@ -80,6 +99,7 @@ pub fn restore(working: &Working, file_bytes: u64, readable: bool) -> Result<(),
         return Ok(());
     }
     let Some(snapshot) = observer::newest(file, &mut lock(&file.observer))? else { return Ok(()) };
+    working.base.store(snapshot.version(), Ordering::Release);
     for (name, at, start, end) in observer::overlap(&snapshot, working.offset, working.bytes) {
         // Behind the end of the file there is nothing that could be touched.
         let end = end
@@ -124,7 +144,8 @@ pub fn publish(working: &Arc<Working>, addresses: Range<usize>) -> Result<(), Pr
             "the file was removed or renamed, so that nobody would find what is published: map it anew",
         ));
     };
-    let bytes = (working.bytes as u64).min(there.len().saturating_sub(working.offset)) as usize;
+    // The kernel maps whole pages, as far as the file goes.
+    let bytes = (whole_pages(working.bytes) as u64).min(there.len().saturating_sub(working.offset)) as usize;
     let range = addresses.start - working.address..(addresses.end - working.address).min(bytes);
     if range.start >= bytes {
         let text = format!("the file has {} bytes, none of them here: give it a length by ftruncate", there.len());
@@ -178,16 +199,13 @@ impl Publishing {
         let options = Region::options().dir(root()).rule(Rule::Fail);
         let region = without_signals(|| options.create(&file.name))?;
         let mut publishing = Publishing { region, variables: BTreeMap::new(), carried: Vec::new() };
-        if let Some(last) = last {
-            for variable in last.variables() {
-                let Some(offset) = offset_of(&variable.attributes).filter(|offset| *offset != working.offset) else {
-                    continue;
-                };
-                let id = publishing.declare(offset)?;
-                let known = Variable { id, bytes: variable.bytes, working: Weak::new(), is_shown: false };
-                publishing.variables.insert(offset, known);
-                publishing.carried.push((id, last.view(&variable.name)?));
-            }
+        for variable in last.iter().flat_map(Snapshot::variables) {
+            let (Some(offset), Some(last)) = (offset_of(&variable.attributes), &last) else { continue };
+            let id = publishing.declare(offset)?;
+            let (bytes, version) = (variable.bytes, last.version());
+            let known = Variable { id, bytes, version, working: Weak::new(), is_shown: false };
+            publishing.variables.insert(offset, known);
+            publishing.carried.push(Carried { id, view: last.view(&variable.name)?, range: 0..bytes });
         }
         remark(|| format!("{} is published as region {}", file.path.display(), file.name));
         Ok(publishing)
@@ -207,23 +225,29 @@ impl Publishing {
     fn publish(&mut self, working: &Arc<Working>, bytes: usize, range: Range<usize>) -> Result<(), Problem> {
         let (file, offset) = (working.file, working.offset);
         self.check_neighbours(working, bytes)?;
+        // What is left out where nothing was published yet is as an observer sees it before anything is changed.
+        let is_known = self.variables.get(&offset).is_some_and(|variable| {
+            let is_same = variable.bytes == bytes && std::ptr::eq(variable.working.as_ptr(), Arc::as_ptr(working));
+            variable.is_shown && is_same
+        });
+        let is_whole = range.start < PAGE_BYTES && range.end == bytes;
+        let before = if is_known || is_whole { None } else { Some(Pristine::open(working, bytes)?) };
+        self.make_room(working, bytes)?;
         if !self.variables.contains_key(&offset) {
             let id = self.declare(offset)?;
-            self.variables.insert(offset, Variable { id, bytes: 0, working: Weak::new(), is_shown: false });
+            let variable = Variable { id, bytes: 0, version: 0, working: Weak::new(), is_shown: false };
+            self.variables.insert(offset, variable);
         }
         let Some(variable) = self.variables.get_mut(&offset) else { return Ok(()) };
-        let is_same = variable.bytes == bytes && std::ptr::eq(variable.working.as_ptr(), Arc::as_ptr(working));
-        let is_shown = variable.is_shown && is_same;
-        let is_whole = range.start < PAGE_BYTES && range.end == bytes;
-        let before = if is_shown || is_whole { None } else { Some(Pristine::open(working, bytes)?) };
-        // What was said of this variable by an earlier producer ends here.
-        self.carried.retain(|(id, _)| *id != variable.id);
+        self.carried.retain(|carried| carried.id != variable.id);
         let number = self.region.newest().map_or(1, |newest| newest + 1);
         let mut publication = self.region.publish(number);
         publication = publication.attr("device", file.key.0 as i64).attr("inode", file.key.1 as i64);
-        for (id, view) in &self.carried {
+        for Carried { id, view, range } in &self.carried {
+            let bytes = &view[range.clone()];
             // SAFETY: a version's pages, which the view holds.
-            publication = unsafe { publication.tracked_raw(*id, view.as_ptr(), view.len(), &[view.len()], Order::C) };
+            publication =
+                unsafe { publication.tracked_raw(*id, bytes.as_ptr(), bytes.len(), &[bytes.len()], Order::C) };
         }
         let memory = std::ptr::slice_from_raw_parts(working.address as *const u8, bytes);
         let before = before.as_ref().map(|pristine| pristine.own.address as *const u8);
@@ -235,7 +259,12 @@ impl Publishing {
             return Err(Problem::new(libc::ENOSPC, "there is no room for another version"));
         }
         self.carried.clear();
-        (variable.bytes, variable.working, variable.is_shown) = (bytes, Arc::downgrade(working), true);
+        let version = published.version;
+        *variable = Variable { id: variable.id, bytes, version, working: Arc::downgrade(working), is_shown: true };
+        // Nobody else publishes meanwhile, so all these memories have what there is of their bytes.
+        for working in self.variables.values().filter_map(|variable| variable.working.upgrade()) {
+            working.base.store(version, Ordering::Release);
+        }
         remark(|| {
             let (copied, total) = (published.copied_pages, published.total_pages);
             format!("{}: version {} with {copied} of {total} pages copied", file.path.display(), published.version)
@@ -243,22 +272,69 @@ impl Publishing {
         Ok(())
     }
 
+    /// The variables that have bytes of the file from `offset` to `end`.
+    fn overlapping(&self, offset: u64, end: u64) -> impl Iterator<Item = (u64, u64, &Variable)> {
+        let ends =
+            self.variables.iter().map(|(at, known)| (*at, at.saturating_add(whole_pages(known.bytes) as u64), known));
+        ends.filter(move |(other, other_end, _)| *other < end && offset < *other_end)
+    }
+
     /// Refuses what would make two memories answer for the same bytes of the file.
     fn check_neighbours(&self, working: &Arc<Working>, bytes: usize) -> Result<(), Problem> {
-        let end = working.offset + whole_pages(bytes) as u64;
-        for (offset, variable) in &self.variables {
-            let other = *offset..offset.saturating_add(whole_pages(variable.bytes) as u64);
-            if *offset == working.offset {
-                if variable.working.upgrade().is_some_and(|other| !Arc::ptr_eq(&other, working)) {
+        for (_, _, variable) in self.overlapping(working.offset, working.offset + whole_pages(bytes) as u64) {
+            match variable.working.upgrade() {
+                Some(other) if Arc::ptr_eq(&other, working) => {}
+                Some(_) => {
                     let text = "another mapping of the same bytes publishes them: unmap it, or publish that one";
                     return Err(Problem::new(libc::EBUSY, text));
                 }
-            } else if other.start < end && working.offset < other.end {
-                let text = format!(
-                    "bytes {} to {} were published from a mapping with another offset: map the file with offset {}",
-                    other.start, other.end, offset
-                );
-                return Err(Problem::new(libc::EBUSY, text));
+                None if variable.version > working.base.load(Ordering::Acquire) => {
+                    let text =
+                        "these bytes were published from another mapping since this one was made: map the file anew";
+                    return Err(Problem::new(libc::EBUSY, text));
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the bytes of a mapping from variables whose mapping is gone. What these have before and behind them stays.
+    fn make_room(&mut self, working: &Arc<Working>, bytes: usize) -> Result<(), Problem> {
+        let (offset, end) = (working.offset, working.offset + whole_pages(bytes) as u64);
+        let others: Vec<(u64, u64)> = self
+            .overlapping(offset, end)
+            .filter(|(at, other_end, _)| *at != offset || *other_end > end)
+            .map(|(at, other_end, _)| (at, other_end))
+            .collect();
+        for (at, other_end) in others {
+            let Some(old) = self.variables.remove(&at) else { continue };
+            // What is carried already was not published since.
+            let place = self.carried.iter().position(|carried| carried.id == old.id);
+            let (view, from) = match place.map(|index| self.carried.remove(index)) {
+                Some(Carried { view, range, .. }) => (view, range.start),
+                None => {
+                    let snapshot = observer::newest(working.file, &mut lock(&working.file.observer))?;
+                    let Some(snapshot) = snapshot else { continue };
+                    (snapshot.view(&name_of(at))?, 0)
+                }
+            };
+            let Variable { id, bytes: old_bytes, version, .. } = old;
+            let mut pieces = Vec::new();
+            if at < offset {
+                pieces.push((id, at, (offset - at) as usize));
+            } else if at == offset {
+                self.variables.insert(at, Variable { bytes: 0, ..old });
+            } else {
+                self.region.remove(&name_of(at))?;
+            }
+            if other_end > end {
+                pieces.push((self.declare(end)?, end, old_bytes - (end - at) as usize));
+            }
+            for (id, start, bytes) in pieces {
+                let first = from + (start - at) as usize;
+                self.carried.push(Carried { id, view: view.clone(), range: first..first + bytes });
+                self.variables.insert(start, Variable { id, bytes, version, working: Weak::new(), is_shown: false });
             }
         }
         Ok(())

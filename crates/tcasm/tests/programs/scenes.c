@@ -376,6 +376,51 @@ static void pieces_of_a_file(void) {
     CHECK(msync(anew, 2 * PAGE, PUBLISH) == 0);
     const unsigned char *last = look(file, bytes);
     CHECK(last[0] == 4 && is(last, 1, 2 * PAGE, 3) && is(last, 5 * PAGE, 15 * PAGE, 2));
+    let_go(anew, 2 * PAGE);
+    /* A shorter mapping, and one that has parts of two others: what they do not have stays. */
+    unsigned char *less = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    memset(less, 5, PAGE);
+    CHECK(msync(less, PAGE, PUBLISH) == 0);
+    view = look(file, bytes);
+    CHECK(is(view, 0, PAGE, 5) && is(view, PAGE, 2 * PAGE, 3) && is(view, 2 * PAGE, 5 * PAGE, 0));
+    CHECK(is(view, 5 * PAGE, 15 * PAGE, 2) && is(view, 15 * PAGE, bytes, 0));
+    unsigned char *middle = mmap(NULL, 6 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, PAGE);
+    CHECK(is(middle, 0, PAGE, 3) && is(middle, PAGE, 4 * PAGE, 0) && is(middle, 4 * PAGE, 6 * PAGE, 2));
+    memset(middle, 6, 6 * PAGE);
+    CHECK(msync(middle + 4 * PAGE, PAGE, PUBLISH) == 0);
+    view = look(file, bytes);
+    CHECK(is(view, 0, PAGE, 5) && is(view, PAGE, 2 * PAGE, 3) && is(view, 2 * PAGE, 5 * PAGE, 0));
+    CHECK(is(view, 5 * PAGE, 6 * PAGE, 6) && is(view, 6 * PAGE, 15 * PAGE, 2) && is(view, 15 * PAGE, bytes, 0));
+    CHECK(msync(middle, 6 * PAGE, PUBLISH) == 0);
+    view = look(file, bytes);
+    CHECK(is(view, 0, PAGE, 5) && is(view, PAGE, 7 * PAGE, 6) && is(view, 7 * PAGE, 15 * PAGE, 2));
+    /* One piece out of the midst of another. */
+    let_go(middle, 6 * PAGE);
+    unsigned char *inner = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 3 * PAGE);
+    memset(inner, 7, 2 * PAGE);
+    CHECK(msync(inner, 2 * PAGE, PUBLISH) == 0);
+    view = look(file, bytes);
+    CHECK(is(view, 0, PAGE, 5) && is(view, PAGE, 3 * PAGE, 6) && is(view, 3 * PAGE, 5 * PAGE, 7));
+    CHECK(is(view, 5 * PAGE, 7 * PAGE, 6) && is(view, 7 * PAGE, 15 * PAGE, 2));
+    /* What was mapped before another mapping published the same bytes does not know them. */
+    unsigned char *late = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 3 * PAGE);
+    memset(inner, 8, 2 * PAGE);
+    CHECK(msync(inner, 2 * PAGE, PUBLISH) == 0);
+    let_go(inner, 2 * PAGE);
+    CHECK(msync(late, 2 * PAGE, PUBLISH) == -1 && errno == EBUSY);
+    let_go(late, 2 * PAGE);
+    late = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 3 * PAGE);
+    CHECK(is(late, 0, 2 * PAGE, 8) && msync(late, 2 * PAGE, PUBLISH) == 0);
+    let_go(late, 2 * PAGE);
+    let_go(less, PAGE);
+    /* The whole file again. */
+    unsigned char *whole = work_on(file, bytes);
+    CHECK(is(whole, 0, PAGE, 5) && is(whole, PAGE, 3 * PAGE, 6) && is(whole, 3 * PAGE, 5 * PAGE, 8));
+    CHECK(is(whole, 5 * PAGE, 7 * PAGE, 6) && is(whole, 7 * PAGE, 15 * PAGE, 2) && is(whole, 15 * PAGE, bytes, 0));
+    whole[bytes - 1] = 9;
+    CHECK(msync(whole, bytes, PUBLISH) == 0);
+    view = look(file, bytes);
+    CHECK(memcmp(view, whole, bytes) == 0);
 }
 
 static void the_next_producer(void) {
