@@ -131,7 +131,7 @@ pub fn restore(working: &Working, file_bytes: u64, readable: bool) -> Result<(),
 pub fn publish(working: &Arc<Working>, addresses: Range<usize>) -> Result<(), Problem> {
     let file = working.file;
     if working.torn.load(Ordering::Acquire) {
-        let text = "a part of this mapping was unmapped or replaced: map the file anew to publish it";
+        let text = "a part of this mapping was unmapped or replaced meanwhile: publish what is left";
         return Err(Problem::new(libc::EINVAL, text));
     }
     if working.unreadable.load(Ordering::Acquire) {

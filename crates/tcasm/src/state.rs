@@ -77,8 +77,14 @@ impl State {
     pub fn remove(&mut self, start: usize, end: usize) -> Vec<Use> {
         let removed = self.ranges.remove(start, end);
         for value in &removed {
-            if let Use::Working(working) = value {
-                working.tear();
+            let Use::Working(old) = value else { continue };
+            old.tear();
+            // Each piece that is left is a mapping of its own.
+            for (from, to, piece) in self.ranges.overlapping(old.address, old.address.saturating_add(old.bytes)) {
+                if matches!(&piece, Use::Working(working) if Arc::ptr_eq(working, old)) {
+                    let offset = old.offset + (from - old.address) as u64;
+                    self.ranges.insert(from, to, Use::Working(old.moved(from, to - from, offset)));
+                }
             }
         }
         self.note_bounds();
