@@ -762,6 +762,13 @@ static void anything(void) {
                 let_go(data, bytes);
                 data = work_on(file, bytes);
                 memcpy(memory, shown, MOST);
+            } else if (below(3) == 0) {
+                /* A part of it anew: by unmapping it first, or over what is there. */
+                if (below(2))
+                    let_go(data + first * PAGE, pages * PAGE);
+                CHECK(mmap(data + first * PAGE, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, file,
+                           (off_t)(first * PAGE)) == data + first * PAGE);
+                memcpy(memory + first, shown + first, pages);
             } else if (below(10) == 0) {
                 IN_A_CHILD(for (size_t i = 0; i < count; i++) check_view(&views[i]));
             }
