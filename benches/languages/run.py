@@ -88,9 +88,9 @@ def compare(bench, case, unit, figures, spread_of):
         }
 
 
-def rate(start, contenders, kind, quick):
+def rate(start, contenders, kind, arguments):
     """Nanoseconds for one publish of one page."""
-    restarts, rounds, count = (1, 5, 200) if quick else (8, 60, 1000)
+    restarts, rounds, count = (1, 5, 200) if arguments.quick else (8, 60, 1000)
     processor = min(os.sched_getaffinity(0))
     figures = {name: [] for name in contenders}
     for restart in range(restarts):
@@ -107,10 +107,10 @@ def rate(start, contenders, kind, quick):
     yield from compare("rate", {"kind": kind, "bytes": PAGE_BYTES, "threads": 1}, "ns", figures, "batches")
 
 
-def publish(start, contenders, kind, size, pattern, share, threads, quick):
+def publish(start, contenders, kind, size, pattern, share, threads, arguments):
     """Milliseconds that a step costs, and what of it is the publish."""
-    restarts, blocks = (1, 1) if quick else (3, 3)
-    settling = 40 if quick else min(max(int(4 / share) if share else 0, 150), 400)
+    restarts, blocks = (1, 1) if arguments.quick else (arguments.restarts, arguments.blocks)
+    settling = 40 if arguments.quick else min(max(int(4 / share) if share else 0, 150), 400)
     cost, publishes, of_memcpy = ({name: [] for name in contenders} for _ in range(3))
     for restart in range(restarts):
         with ExitStack() as stack:
@@ -158,14 +158,15 @@ def rows(start, contenders, arguments):
     size = parse_bytes(arguments.size or ("16M" if quick else "256M"))
     if "rate" in arguments.bench:
         for kind in ("managed", "tracked", "given"):
-            yield from rate(start, contenders, kind, quick)
+            yield from rate(start, contenders, kind, arguments)
     if "publish" in arguments.bench:
-        cases = [("stationary", 0.0, 1)]
+        shares = [percent / 100 for percent in arguments.dirty or ((0, 10, 100) if quick else (0, 1, 10, 50, 100))]
+        cases = [("stationary", 0.0, 1)] if 0 in shares else []
         for pattern in ("stationary", "random"):
-            cases += [(pattern, share, 1) for share in ((0.1,) if quick else (0.01, 0.1, 0.5, 1.0))]
-        cases += [("stationary", 1.0, 0)]
+            cases += [(pattern, share, 1) for share in shares if share > 0]
+        cases += [("stationary", 1.0, 0)] if 1 in shares else []
         for pattern, share, threads in cases:
-            yield from publish(start, contenders, arguments.kind, size, pattern, share, threads, quick)
+            yield from publish(start, contenders, arguments.kind, size, pattern, share, threads, arguments)
 
 
 def main():
@@ -174,7 +175,12 @@ def main():
     parser.add_argument("--programs", type=Path, default=built, help="the folder with LANGUAGE-publisher")
     parser.add_argument("--bench", nargs="*", choices=("rate", "publish"), default=("rate", "publish"))
     parser.add_argument("--kind", choices=("managed", "tracked", "given"), default="managed", help="publish: whose memory")
+    parser.add_argument(
+        "--dirty", nargs="*", type=float, metavar="PERCENT", help="publish: share of the pages that each step writes"
+    )
     parser.add_argument("--size", help="publish: size of the region [default: 256M, or 16M with --quick]")
+    parser.add_argument("--restarts", type=int, default=3, help="publish: how often all programs are started [default: 3]")
+    parser.add_argument("--blocks", type=int, default=3, help="publish: blocks of 64 steps after each start [default: 3]")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line instead of a table")
     parser.add_argument("--quick", action="store_true", help="small and short: does everything work?")
     parser.add_argument("--only", nargs="*", choices=("c", "fortran"), help="these languages beside Rust")
