@@ -161,19 +161,23 @@ fn quiesced<T>(
     let ends = |(start, bytes): &(usize, usize)| (*start, start.saturating_add(whole_pages(*bytes)));
     let mut state = state();
     let concerned = ranges.iter().map(ends).flat_map(|(start, end)| state.ranges.overlapping(start, end));
-    let mut files: Vec<&'static SharedFile> = concerned
+    let workings: Vec<Arc<Working>> = concerned
         .filter_map(|(_, _, value)| match value {
-            Use::Working(working) => Some(working.file),
+            Use::Working(working) => Some(working),
             Use::View(_) => None,
         })
         .collect();
+    let mut files: Vec<&'static SharedFile> = workings.iter().map(|working| working.file).collect();
     files.sort_by_key(|file| file.key);
     files.dedup_by_key(|file| file.key);
     let guards: Vec<_> = files.iter().map(|file| lock(&file.producer)).collect();
     let result = real();
-    drop(guards);
+    let done = is_done(&result);
+    // Whoever waits to publish finds out before it reads what is not there any more.
+    workings.iter().filter(|_| done).for_each(|working| working.tear());
+    drop((guards, workings));
     quietly(|| {
-        if is_done(&result) {
+        if done {
             for (start, end) in ranges.iter().map(ends) {
                 drop(state.remove(start, end));
             }

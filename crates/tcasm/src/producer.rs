@@ -130,6 +130,8 @@ pub fn restore(working: &Working, file_bytes: u64, readable: bool) -> Result<(),
 /// Publishes the pages of a mapping that a range of addresses touches.
 pub fn publish(working: &Arc<Working>, addresses: Range<usize>) -> Result<(), Problem> {
     let file = working.file;
+    let mut place = lock(&file.producer);
+    // Whoever unmaps a part of it has the lock meanwhile.
     if working.torn.load(Ordering::Acquire) {
         let text = "a part of this mapping was unmapped or replaced meanwhile: publish what is left";
         return Err(Problem::new(libc::EINVAL, text));
@@ -151,7 +153,6 @@ pub fn publish(working: &Arc<Working>, addresses: Range<usize>) -> Result<(), Pr
         let text = format!("the file has {} bytes, none of them here: give it a length by ftruncate", there.len());
         return Err(Problem::new(libc::EINVAL, text));
     }
-    let mut place = lock(&file.producer);
     let publishing = match &mut *place {
         Some(publishing) => publishing,
         None => place.insert(Publishing::open(working)?),

@@ -78,7 +78,6 @@ impl State {
         let removed = self.ranges.remove(start, end);
         for value in &removed {
             let Use::Working(old) = value else { continue };
-            old.tear();
             // Each piece that is left is a mapping of its own.
             for (from, to, piece) in self.ranges.overlapping(old.address, old.address.saturating_add(old.bytes)) {
                 if matches!(&piece, Use::Working(working) if Arc::ptr_eq(working, old)) {

@@ -184,6 +184,11 @@ fn threads_map_and_unmap_while_another_publishes_and_forks() {
 }
 
 #[test]
+fn a_mapping_may_be_unmapped_while_another_thread_publishes_it() {
+    play("unmapped_while_publishing");
+}
+
+#[test]
 fn a_forked_child_keeps_its_parents_views() {
     play("fork_keeps_views");
 }

@@ -665,6 +665,35 @@ static void a_small_file_system(void) {
     CHECK(failed > 0);
 }
 
+static unsigned char *volatile published;
+
+static void *publish_until_it_fails(void *unused) {
+    while (msync(published, 500 * PAGE, PUBLISH) == 0)
+        ;
+    return unused;
+}
+
+static void unmapped_while_publishing(void) {
+    size_t bytes = 500 * PAGE;
+    int file = file_of(name, bytes);
+    for (int round = 0; round < 100; round++) {
+        unsigned char *data = work_on(file, bytes);
+        memset(data, round, bytes);
+        published = data;
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, publish_until_it_fails, NULL) == 0);
+        usleep((useconds_t)(round * 37 % 3000));
+        let_go(round % 2 ? data : data + 100 * PAGE, round % 2 ? bytes : 300 * PAGE);
+        CHECK(pthread_join(thread, NULL) == 0);
+        /* What was left of it was published piece by piece. */
+        const unsigned char *view = look(file, bytes);
+        CHECK(is(view, 0, 100 * PAGE, view[0]) && is(view, 100 * PAGE, 400 * PAGE, view[100 * PAGE]));
+        CHECK(is(view, 400 * PAGE, bytes, view[400 * PAGE]));
+        let_go(view, bytes);
+        let_go(data, bytes);
+    }
+}
+
 static uint64_t number_ = 1;
 
 static size_t below(size_t limit) {
@@ -805,6 +834,7 @@ int main(int argc, char **argv) {
         {"plain", plain},
         {"without_room", without_room},
         {"anything", anything},
+        {"unmapped_while_publishing", unmapped_while_publishing},
         {"a_small_file_system", a_small_file_system},
     };
     CHECK(argc == 3);
