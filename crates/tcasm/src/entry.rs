@@ -297,22 +297,33 @@ fn remap(
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mprotect(address: *mut c_void, bytes: size_t, protection: c_int) -> c_int {
-    let result = kernel::mprotect(address as usize, bytes, protection);
-    if result == 0 && may_concern(address as usize, bytes) {
-        inside(
-            || {
-                quietly(|| {
-                    let end = (address as usize).saturating_add(whole_pages(bytes));
-                    for (_, _, value) in state().ranges.overlapping(address as usize, end) {
-                        if let Use::Working(working) = value {
-                            working.set_readable(protection & (libc::PROT_READ | libc::PROT_WRITE) != 0);
-                        }
-                    }
-                });
-                Some(())
-            },
-            || (),
-        );
+    let real = || kernel::mprotect(address as usize, bytes, protection);
+    if !may_concern(address as usize, bytes) {
+        return real();
+    }
+    inside(|| Some(protect(address as usize, bytes, protection, real)), real)
+}
+
+fn protect(address: usize, bytes: usize, protection: c_int, real: impl FnOnce() -> c_int) -> c_int {
+    let readable = protection & (libc::PROT_READ | libc::PROT_WRITE) != 0;
+    let concerned = state().ranges.overlapping(address, address.saturating_add(whole_pages(bytes)));
+    let workings: Vec<Arc<Working>> = concerned
+        .into_iter()
+        .filter_map(|(_, _, value)| match value {
+            Use::Working(working) => Some(working),
+            Use::View(_) => None,
+        })
+        .collect();
+    if !readable {
+        // Whoever publishes ends first, and nobody begins.
+        for working in &workings {
+            working.set_readable(false);
+            drop(lock(&working.file.producer));
+        }
+    }
+    let result = real();
+    if readable == (result == 0) {
+        workings.iter().for_each(|working| working.set_readable(true));
     }
     result
 }
