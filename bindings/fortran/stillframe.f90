@@ -2431,6 +2431,22 @@ contains
     if (o%status == stillframe_ok) given = [given, at]
   end subroutine
 
+  subroutine commit(self, version, published, o)
+    class(stillframe_region), intent(inout) :: self
+    integer(int64), intent(in) :: version
+    type(stillframe_published), intent(out), optional :: published
+    type(outcome), intent(inout) :: o
+    type(c_published), target :: c
+    type(c_ptr) :: wanted
+
+    wanted = c_null_ptr
+    if (present(published)) wanted = c_loc(c)
+    if (version < 0) call refuse(o, stillframe_bad_argument, 'version ' // decimal(version) // ' is negative')
+    if (o%status == stillframe_ok) call check(o, c_publish(self%handle, version, wanted))
+    if (present(published) .and. o%status == stillframe_ok) published = stillframe_published(c%version, c%dirty_pages, &
+      c%copied_pages, c%total_pages, c%seconds, c%skipped /= 0)
+  end subroutine
+
   ! Publishes, and forgets where the arrays are that were given for this publish only.
   subroutine finish(self, version, given, published, o)
     class(stillframe_region), intent(inout) :: self
@@ -2438,17 +2454,13 @@ contains
     integer, intent(in) :: given(:)
     type(stillframe_published), intent(out), optional :: published
     type(outcome), intent(inout) :: o
-    type(c_published), target :: c
     integer :: i
 
-    if (version < 0) call refuse(o, stillframe_bad_argument, 'version ' // decimal(version) // ' is negative')
-    if (o%status == stillframe_ok) call check(o, c_publish(self%handle, version, c_loc(c)))
+    call commit(self, version, published, o)
     do i = 1, size(given)
       call check(o, c_track_at(self%handle, self%entries(given(i))%variable, 0_c_int32_t, [0_c_size_t], &
         int(stillframe_column_major, c_int32_t), c_null_ptr))
     end do
-    if (present(published) .and. o%status == stillframe_ok) published = stillframe_published(c%version, c%dirty_pages, &
-      c%copied_pages, c%total_pages, c%seconds, c%skipped /= 0)
   end subroutine
 
   ! Publishes all variables as this version, which has to be higher than the one before.
@@ -2458,10 +2470,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: none(0)
     type(outcome) :: o
 
-    call finish(self, int(version, int64), none, published, o)
+    call commit(self, int(version, int64), published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -2868,10 +2879,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: none(0)
     type(outcome) :: o
 
-    call finish(self, int(version, int64), none, published, o)
+    call commit(self, int(version, int64), published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
