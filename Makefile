@@ -39,9 +39,10 @@ demo: ## a real LAMMPS run, published every step, with two observers; pictures i
 
 test: check rust c cxx fortran mpi pairs tcasm crash model python install-test kernels readme quick ## everything, as CI runs it
 
-check: ## formatter, linter, and nothing left generated
+check: ## formatter, linter, and links in the documentation
 	scripts/setup.sh
 	cargo fmt --all --check
+	RUSTDOCFLAGS="-D warnings" cargo doc -q --no-deps --workspace --exclude stillframe-python
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	$(LOOM) cargo clippy -p stillframe-protocol --all-targets -- -D warnings
 

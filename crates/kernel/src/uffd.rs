@@ -1,7 +1,7 @@
 //! Asynchronous write protection (userfaultfd(2), `UFFD_FEATURE_WP_ASYNC`, Linux 6.7).
 //!
 //! An armed page takes one fault at its first write, in which the kernel itself disarms it; nobody is woken and no
-//! handler runs. What was written is found later with [`crate::pagemap::scan`].
+//! handler runs. What was written is found later with [`crate::pagemap`].
 
 use crate::Failure;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
