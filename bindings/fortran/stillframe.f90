@@ -116,7 +116,9 @@ module stillframe
   type, public :: stillframe_region_info
     character(:), allocatable :: name, problem
     integer :: state = stillframe_live, pid = 0, keep = 0
+    integer :: rank = 0, ranks = 0            ! ranks = 0: it is of no group
     integer(int64) :: newest = -1, allocated_bytes = 0, bound_bytes = 0, published = 0, skipped = 0
+    integer(int64) :: created_ns = 0, working_bytes = 0
   end type
 
   type :: entry
@@ -602,7 +604,9 @@ module stillframe
     integer(c_int32_t) :: state = 0, pid = 0, has_version = 0, keep = 0
     integer(c_int64_t) :: newest = 0, allocated_bytes = 0, bound_bytes = 0, published = 0, skipped = 0
     type(c_ptr) :: problem = c_null_ptr
-    integer(c_int64_t) :: reserved(4) = 0
+    integer(c_int64_t) :: created_ns = 0, working_bytes = 0
+    integer(c_int32_t) :: rank = 0, ranks = 0
+    integer(c_int64_t) :: reserved = 0
   end type
 
   interface
@@ -6733,6 +6737,10 @@ contains
     info%bound_bytes = c%bound_bytes
     info%published = c%published
     info%skipped = c%skipped
+    info%created_ns = c%created_ns
+    info%working_bytes = c%working_bytes
+    info%rank = int(c%rank)
+    info%ranks = int(c%ranks)
     list%regions = [list%regions, info]
     on = .true.
   end function
