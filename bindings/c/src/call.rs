@@ -63,8 +63,8 @@ impl Failure {
 
     /// There is no attribute of this name.
     pub fn unknown_attribute(name: &str, known: &[String]) -> Failure {
-        let known = if known.is_empty() { "none".into() } else { known.join(", ") };
-        Failure::UnknownAttribute(format!("there is no attribute '{name}'; there is {known}").into())
+        let known = if known.is_empty() { "nor any other".into() } else { format!("but {}", known.join(", ")) };
+        Failure::UnknownAttribute(format!("there is no attribute '{name}', {known}").into())
     }
 
     fn panic(payload: Box<dyn Any + Send>) -> Failure {
@@ -85,7 +85,7 @@ impl std::fmt::Display for Failure {
                 }
                 Got::Null => write!(f, "the {kind} is NULL: was it made, and did that succeed?"),
                 Got::Ended => write!(f, "this {kind} has ended: its handle was given up earlier"),
-                Got::Other(other) => write!(f, "this is the handle of a {other}, and the call is for: {kind}"),
+                Got::Other(other) => write!(f, "this is a handle for: {other}; the call is for: {kind}"),
                 Got::Foreign(address) => {
                     write!(f, "{address:#x} is no handle of a {kind}, but an address or memory without a value")
                 }

@@ -76,7 +76,7 @@ def test_a_dead_rank_is_named_and_an_ended_program_ends_the_loop(spawn: Spawn) -
     ranks[1].kill()
     publish(ranks[0], 2)
     assert [info.state for info in group.ranks()] == ["live", "dead"]
-    with pytest.raises(sf.RankGone, match="rank 1 of 2 of group 'heat' is gone: its last version is version 1"):
+    with pytest.raises(sf.RankGone, match="rank 1 of 2 of group 'heat' is gone: its newest is version 1"):
         group.newest_after(1, timeout=20)
     seen = []
     with pytest.raises(sf.RankGone):

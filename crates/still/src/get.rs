@@ -38,12 +38,13 @@ Files:
         magnitude, axes longer than 1024 averaged); numbers beside it are indices in the variable
 
 With --json: {\"region\", \"version\", \"published_ns\", \"variable\", \"dtype\", \"shape\", \"order\", \"units\",
-\"values\"}, values nested by axis; nan and inf are strings, complex numbers [re, im], records objects.
+\"values\"}, values nested by axis; nan and inf are strings, complex numbers [re, im], records
+objects.
 
 Exit codes: 0 well, 1 when the region or version does not exist or a file cannot be written, 2 when
 the slice makes no sense for the variable.")]
 pub struct Args {
-    /// The region
+    /// The region; of a group one of its ranks, such as heat/2
     region: String,
     /// A variable or record field and what part of it, such as 'u[0, :]'
     #[arg(value_name = "VAR[SLICE]")]

@@ -123,8 +123,12 @@ impl GroupSummary {
                 "live" if is_slow(rank) => "is slowest",
                 _ => return None,
             };
-            let far = format!("rank {} is {}", furthest.rank, at(furthest));
-            Some(format!("rank {} {found}, {} while {far}", rank.rank, at(rank)))
+            let far = if rank.newest == furthest.newest {
+                ", as far as any".into()
+            } else {
+                format!(" while rank {} is {}", furthest.rank, at(furthest))
+            };
+            Some(format!("rank {} {found}, {}{far}", rank.rank, at(rank)))
         };
         self.ranks.iter().filter_map(note).collect()
     }

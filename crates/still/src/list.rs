@@ -27,14 +27,16 @@ there, so it needs a producer that keeps more than one. AGE is the time since th
 
 A group, the ranks of a parallel program, is one line: NEWEST is the newest version that all ranks
 have, RATE that of the slowest, MEMORY that of all. Ranks that are dead, slow or missing are named
-below; --ranks lists them all.
+below; --ranks lists them all. BEHIND counts the versions above a rank's newest that the furthest
+rank still has: those in between that are gone do not count.
 
 With --json: {\"dir\", \"regions\": [{\"name\", \"path\", \"state\", \"reason\", \"newest\", \"versions\",
 \"published_ns\", \"created_ns\", \"rate_hz\", \"memory_bytes\", \"plane_bytes\", \"working_bytes\",
-\"bound_bytes\", \"producer_pid\", \"tracker\", \"keep\", \"published\", \"skipped\", \"rank\", \"ranks\"}], \"groups\":
-[{\"name\", \"state\", \"newest\", \"versions\", \"published_ns\", \"rate_hz\", \"memory_bytes\", \"ranks\": [{\"rank\",
-\"state\", \"producer_pid\", \"newest\", \"behind\"}]}]}; what is not known is null. The ranks of groups are
-among the regions too; the state of a group is \"partial\" when some ranks live and some do not.
+\"bound_bytes\", \"producer_pid\", \"tracker\", \"keep\", \"published\", \"skipped\", \"rank\",
+\"ranks\"}], \"groups\": [{\"name\", \"state\", \"newest\", \"versions\", \"published_ns\", \"rate_hz\",
+\"memory_bytes\", \"ranks\": [{\"rank\", \"state\", \"producer_pid\", \"newest\", \"behind\"}]}]};
+what is not known is null. The ranks of groups are among the regions too; the state of a group is
+\"partial\" when some ranks live and some do not.
 
 Exit codes: 0 also when there are no regions, 1 when the directory cannot be read.")]
 pub struct Args {

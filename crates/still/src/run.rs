@@ -21,10 +21,12 @@ Examples:
   still run --tcasm -- ./simulation input.txt     it publishes /dev/shm/snap_0.shm
   still run --tcasm -- ./observer snap_0.shm      it maps that, beside it, whenever it likes
   still ls                                        both see the region tcasm/snap_0.shm
-  still get tcasm/snap_0.shm data[:16]
+  still get tcasm/snap_0.shm 'data[:16]'         its bytes; types are the program's own
   mpiexec -n 4 still run --tcasm -- ./simulation
 
-Whatever the program starts runs so too. STILLFRAME_VERBOSE=1 says on standard error what is published.")]
+Whatever the program starts runs so too. STILLFRAME_VERBOSE=1 says on standard error what is published.
+
+Exit codes: the program's own; 1 when it cannot be run, 2 when there is no such program.")]
 pub struct Args {
     /// Load the library that publishes and observes through TCASM's calls
     #[arg(long)]
@@ -50,7 +52,9 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let mut command = std::process::Command::new(&program);
     command.args(rest).env("STILLFRAME_DIR", dir).env("LD_PRELOAD", preloaded(&find_library()?)?);
     let error = command.exec();
-    Err(Failure::Problem(format!("{} cannot be run: {error}", program.display())))
+    // The program itself is there; what it asks for to be run may not be.
+    let whose = if error.kind() == std::io::ErrorKind::NotFound { "its interpreter: " } else { "" };
+    Err(Failure::Problem(format!("{} cannot be run: {whose}{error}", program.display())))
 }
 
 /// The library, which lies beside this program or in the `lib` folder of the same installation.

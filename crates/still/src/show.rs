@@ -22,13 +22,14 @@ Examples:
   still show heat/2               a rank of a group
   still show heat --json | jq -r '.variables[].name'
 
-With --json: {\"region\": as in `still ls`, \"version\": {\"version\", \"published_ns\", \"attributes\"} or null,
-\"variables\": [{\"name\", \"dtype\", \"shape\", \"order\", \"units\", \"bytes\", \"attributes\"}],
+With --json: {\"region\": as in `still ls`, \"version\": {\"version\", \"published_ns\", \"attributes\"}
+or null, \"variables\": [{\"name\", \"dtype\", \"shape\", \"order\", \"units\", \"bytes\", \"attributes\"}],
 \"versions\": [{\"version\", \"published_ns\", \"dirty_pages\", \"total_pages\", \"retiring\"}],
 \"planes\": [{\"index\", \"allocated_bytes\"}],
 \"holders\": [{\"pid\", \"command\", \"state\", \"stopped\", \"version\", \"age_ms\"}]}.
 Of a group: {\"group\": as in `still ls`, \"version\", \"variables\": [[of rank 0], [of rank 1], ...]}.
-A dtype is a name such as \"float64\", or for records {\"fields\": [{\"name\", \"dtype\", \"offset\"}], \"bytes\"}.
+A dtype is a name such as \"float64\", or for records {\"fields\": [{\"name\", \"dtype\", \"offset\"}],
+\"bytes\"}.
 
 Exit codes: 0 well, 1 when the region or version does not exist or is unreadable.")]
 pub struct Args {

@@ -43,7 +43,9 @@ pub enum Error {
         why: String,
     },
     /// Versions must increase.
-    #[error("version {version} does not follow version {newest} of region '{region}': publish a higher number")]
+    #[error(
+        "version {version} does not follow version {newest} of region '{region}': publish a higher number, or begin afresh if the newest is a former run's"
+    )]
     NotIncreasing {
         /// The region.
         region: String,
@@ -177,7 +179,7 @@ pub enum Error {
         dir: PathBuf,
     },
     /// The region belongs to somebody else.
-    #[error("{} may not be opened by this user: its owner can share it with the option 'mode' or a directory both can reach", path.display())]
+    #[error("{} may not be opened or made by this user: its owner can share it with the option 'mode' or a directory both can reach", path.display())]
     Denied {
         /// The file.
         path: PathBuf,
@@ -227,7 +229,7 @@ pub enum Error {
     },
     /// A rank of a group died, and what is waited for needs it.
     #[error(
-        "rank {rank} of {ranks} of group '{group}' is gone: its last version is {}, and rank {furthest} is at {}; \
+        "rank {rank} of {ranks} of group '{group}' is gone: its newest is {}, and that of rank {furthest} {}; \
          what all ranks have can still be read, and its next producer goes on",
         number(.newest), number(.furthest_newest)
     )]

@@ -21,7 +21,7 @@ use stillframe_segment::head;
 const ATTEMPTS: usize = 1000;
 /// Longest sleep while a rank has not begun: nothing can be waited on that is not there.
 const POLL_MAX: Duration = Duration::from_millis(5);
-/// How long the last ranks of a program may outlive the first before their observer takes it for an accident.
+/// How long a rank may go on without a version above that of one which ended, before observers take it for an accident.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Whether a rank of a group has a producer.
@@ -429,7 +429,11 @@ impl Group {
                 if is_level && ended_ns != 0 && !lives {
                     return Err(Error::ProducerGone { region: self.name().into() });
                 }
-                let is_late = files::unix_ns().saturating_sub(ended_ns) >= GRACE.as_nanos() as u64;
+                // The others have as long from when they came as far as the rank that ended, which may be long after it.
+                let published_ns = |observer: &Observer| observer.versions().last().map_or(0, |info| info.published_ns);
+                let level_ns = members.iter().flatten().map(published_ns).max().unwrap_or(0);
+                let waited_ns = files::unix_ns().saturating_sub(ended_ns.max(level_ns));
+                let is_late = ended_ns == 0 || waited_ns >= GRACE.as_nanos() as u64;
                 if !is_level || is_late {
                     return Err(Error::RankGone {
                         group: self.name().into(),

@@ -174,7 +174,7 @@ fn another_user_needs_to_be_let_in() {
     assert_eq!(std::fs::metadata(dir.path().join("r")).unwrap().mode() & 0o777, 0o700);
     let mut stranger = as_nobody("stranger", dir.path());
     let said = stranger.hear().unwrap();
-    assert!(said.starts_with("denied") && said.contains("may not be opened by this user"), "{said}");
+    assert!(said.starts_with("denied") && said.contains("may not be opened or made by this user"), "{said}");
     assert!(said.contains("'mode'"), "{said}");
     drop(stranger);
     play.step();

@@ -252,7 +252,7 @@ fn a_rank_that_dies_is_named_and_nobody_waits_for_it() {
     dying.kill();
     let error = watcher.join().unwrap();
     assert!(matches!(error, Error::RankGone { rank: 2, ranks: 3, newest: Some(10), .. }), "{error}");
-    assert!(error.to_string().contains("rank 2 of 3 of group 'g' is gone: its last version is version 10"), "{error}");
+    assert!(error.to_string().contains("rank 2 of 3 of group 'g' is gone: its newest is version 10"), "{error}");
     assert_eq!(group.ranks().unwrap()[2].state, RankState::Dead);
     let mut snapshots = group.snapshots(false, LONG);
     assert_eq!(snapshots.next().unwrap().unwrap().version(), 10);
@@ -275,6 +275,25 @@ fn a_rank_that_dies_is_named_and_nobody_waits_for_it() {
     let snapshot = group.newest_after(Some(10), SECOND).unwrap();
     assert_eq!(snapshot.version(), 106);
     check(&snapshot);
+}
+
+#[test]
+fn a_rank_that_ended_long_before_the_others_is_no_accident() {
+    watchdog(300);
+    let dir = Dir::new("early");
+    let mut ranks: Vec<Rank> = (0..2).map(|rank| Rank::open(dir.options(), rank, 2)).collect();
+    let (mut slow, mut fast) = (ranks.pop().unwrap(), ranks.pop().unwrap());
+    (1..=3).for_each(|version| fast.publish(version));
+    drop(fast);
+    std::thread::sleep(Duration::from_millis(1200));
+    (1..=3).for_each(|version| slow.publish(version));
+    let group = group(dir.path());
+    let mut snapshots = group.snapshots(false, LONG);
+    assert_eq!(snapshots.next().unwrap().unwrap().version(), 3);
+    let rest = std::thread::spawn(move || snapshots.count());
+    std::thread::sleep(Duration::from_millis(50));
+    drop(slow);
+    assert_eq!(rest.join().unwrap(), 0);
 }
 
 #[test]

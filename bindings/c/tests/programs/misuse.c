@@ -16,7 +16,7 @@ static void handles_that_are_none_are_told_apart(void) {
     stillframe_observer *observer = look("handles");
     stillframe_snapshot *snapshot = newest(observer);
     FAILS(STILLFRAME_BAD_HANDLE, "stillframe_publish: the region is NULL", stillframe_publish(NULL, 1, NULL));
-    FAILS(STILLFRAME_BAD_HANDLE, "this is the handle of a snapshot, and the call is for: region",
+    FAILS(STILLFRAME_BAD_HANDLE, "this is a handle for: snapshot; the call is for: region",
           stillframe_publish((stillframe_region *)snapshot, 1, NULL));
     stillframe_snapshot *none;
     FAILS(STILLFRAME_BAD_HANDLE, "the call is for: observer", stillframe_newest((stillframe_observer *)region, &none));
