@@ -60,7 +60,7 @@ class Run:
         )
         try:
             printed, _ = simulation.communicate(timeout=TIMEOUT)
-            found = re.search(r"bits (\w+), ([\d.]+) s", printed)
+            found = re.search(r"bits (\w+), +([\d.]+) s", printed)
             if simulation.returncode or not found:
                 sys.exit(f"{' '.join(command)} ended with {simulation.returncode}: {printed}")
             if observer and observer.wait(TIMEOUT):

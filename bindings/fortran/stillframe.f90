@@ -1137,7 +1137,7 @@ contains
     type(outcome), intent(inout) :: o
 
     if (.not. c_associated(where%address)) then
-      call refuse(o, stillframe_no_memory_there, "array '" // trim(name) // "' is not allocated or not associated")
+      call refuse(o, stillframe_no_memory_there, "array '" // trim(name) // "' is not allocated or associated: allocate it")
     else if (any(where%shape(1:where%rank) < 0)) then
       call refuse(o, stillframe_wrong_shape, "array '" // trim(name) // &
         "' is a dummy of assumed size (*): pass a section that says where it ends, as a(1:n)")

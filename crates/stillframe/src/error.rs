@@ -203,7 +203,7 @@ pub enum Error {
         newest: Option<u64>,
     },
     /// Nothing happened in time.
-    #[error("region '{region}': waited {} ms for {what}", waited.as_millis())]
+    #[error("region '{region}': waited {} ms for {what}: 'still ls' shows what there is", waited.as_millis())]
     Timeout {
         /// The region.
         region: String,
@@ -304,7 +304,7 @@ pub enum Error {
     },
     /// The file system is full.
     #[error(
-        "{} has {free_bytes} bytes free and this needs {needed_bytes} more: free some, make it larger \
+        "the file system of {} has {free_bytes} bytes free and this needs {needed_bytes} more: free some, make it larger \
          (mount -o remount,size=…), let go of old snapshots, keep fewer versions, or choose another directory",
         path.display()
     )]

@@ -86,7 +86,7 @@ program heat
     bits = iparity([(iparity(transfer(u(1:h, x), [0_int64])), x = 1, w)])
     call MPI_Reduce(total, total_all, 1, MPI_DOUBLE_PRECISION, MPI_SUM, 0, plate)
     call MPI_Reduce(bits, bits_all, 1, MPI_INTEGER8, MPI_BXOR, 0, plate)
-    if (rank == 0) print '(2a, i0, a, i0, a, i0, a, i0, a, f0.4, a, z16.16, a, f0.6, a)', trim(name), ': ', height, ' x ', width, &
+    if (rank == 0) print '(2a, i0, a, i0, a, i0, a, i0, a, f0.4, a, z16.16, a, f10.6, a)', trim(name), ': ', height, ' x ', width, &
         ' on ', ranks, ' ranks, step ', steps, ', heat ', total_all, ', bits ', bits_all, ', ', seconds, ' s'
     call MPI_Type_free(row)
     call MPI_Finalize()
