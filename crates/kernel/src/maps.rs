@@ -39,14 +39,15 @@ pub struct Maps {
 }
 
 impl Maps {
-    /// Whether all memory at these addresses may be read. No page is touched, so this takes a fraction of a microsecond for
-    /// each mapping, whatever its size. Before Linux 6.11 memory that is there and may not be read passes.
+    /// Whether all memory at these addresses may be read. At most one page of each mapping is touched, so this takes a
+    /// fraction of a microsecond for each, whatever its size. Before Linux 6.11 memory that is there and may not be read
+    /// passes, and so does that of a file that was cut shorter.
     pub fn is_readable(&self, address: usize, bytes: usize) -> bool {
         let Some(end) = address.checked_add(bytes) else { return false };
         let file = self.file.get_or_init(|| File::open("/proc/self/maps").ok()).as_ref();
         let mut at = address;
         while at < end {
-            match file.map(|file| readable_end(file, at)) {
+            match file.map(|file| readable_end(file, at, end)) {
                 Some(Ok(Some(next))) => at = next,
                 Some(Ok(None)) => return false,
                 Some(Err(_)) | None => return is_mapped(at, end),
@@ -56,17 +57,29 @@ impl Maps {
     }
 }
 
-/// The end of the readable mapping at an address, if there is one.
-fn readable_end(file: &File, address: usize) -> Result<Option<usize>, Failure> {
+/// The end of the readable mapping at an address, if there is one; and, if it is of a file, has it there up to `end`.
+fn readable_end(file: &File, address: usize, end: usize) -> Result<Option<usize>, Failure> {
     let size = std::mem::size_of::<Query>() as u64;
     let mut query = Query { size, flags: VMA_READABLE, address: address as u64, ..Query::default() };
     // SAFETY: the structure is the one the call takes, and asks for no text to be written elsewhere.
     if unsafe { libc::ioctl(file.as_raw_fd(), PROCMAP_QUERY, &raw mut query) } == 0 {
+        let next = query.end as usize;
+        let is_there = query.inode == 0 || is_in_file(next.min(end) - 1);
         // What ends at or before its beginning would be asked for again and again.
-        return Ok(Some(query.end as usize).filter(|end| *end > address));
+        return Ok(Some(next).filter(|next| *next > address && is_there));
     }
     let failure = Failure::last("ioctl", "PROCMAP_QUERY");
     if failure.errno() == libc::ENOENT { Ok(None) } else { Err(failure) }
+}
+
+/// Whether a file's mapping has its file behind an address. Files are cut at their end, so the last page answers for those
+/// before it.
+fn is_in_file(address: usize) -> bool {
+    let page = address / PAGE_BYTES * PAGE_BYTES;
+    // SAFETY: the advice reads a page that is about to be read anyway, with an error where touching it would be a signal.
+    let result = unsafe { libc::madvise(page as *mut libc::c_void, PAGE_BYTES, libc::MADV_POPULATE_READ) };
+    // Memory of devices and the like is not for this call to judge.
+    result == 0 || Failure::last("madvise", "MADV_POPULATE_READ").errno() != libc::EFAULT
 }
 
 fn is_mapped(address: usize, end: usize) -> bool {
@@ -80,6 +93,7 @@ fn is_mapped(address: usize, end: usize) -> bool {
 mod tests {
     use super::*;
     use crate::map::Mapping;
+    use std::os::fd::FromRawFd;
 
     #[test]
     fn memory_is_readable_where_all_of_it_is_there() {
@@ -101,10 +115,34 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_was_cut_beneath_its_mapping_is_told_where_the_kernel_can() {
+        // SAFETY: the name is a string that ends, and the descriptor is nobody else's.
+        let file = unsafe { File::from_raw_fd(libc::memfd_create(c"cut".as_ptr(), libc::MFD_CLOEXEC)) };
+        file.set_len(8 * PAGE_BYTES as u64).unwrap();
+        let (bytes, protection) = (8 * PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE);
+        for kind in [libc::MAP_SHARED, libc::MAP_PRIVATE] {
+            file.set_len(bytes as u64).unwrap();
+            // SAFETY: a new mapping at an address of the kernel's choice.
+            let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, kind, file.as_raw_fd(), 0) };
+            assert_ne!(at, libc::MAP_FAILED);
+            let (at, maps) = (at as usize, Maps::default());
+            assert!(maps.is_readable(at, bytes));
+            file.set_len(bytes as u64 / 2 - 100).unwrap();
+            let asked = File::open("/proc/self/maps").map(|file| readable_end(&file, at, at + bytes));
+            assert!(matches!(asked, Ok(Ok(None)) | Ok(Err(_)) | Err(_)));
+            assert!(!maps.is_readable(at, bytes) || !matches!(asked, Ok(Ok(_))));
+            assert!(maps.is_readable(at, bytes / 2));
+            // SAFETY: the mapping from above, which nobody uses any more.
+            unsafe { libc::munmap(at as *mut libc::c_void, bytes) };
+        }
+    }
+
+    #[test]
     fn memory_that_may_not_be_read_is_told_where_the_kernel_can() {
         let memory = Mapping::reserve(PAGE_BYTES).unwrap();
         let maps = Maps::default();
-        let asked = File::open("/proc/self/maps").map(|file| readable_end(&file, memory.address()));
+        let asked =
+            File::open("/proc/self/maps").map(|file| readable_end(&file, memory.address(), memory.address() + 1));
         match asked {
             Ok(Ok(found)) => assert!(found.is_none() && !maps.is_readable(memory.address(), 1)),
             _ => assert!(maps.is_readable(memory.address(), 1)),

@@ -231,6 +231,23 @@ static void tracked_memory_that_was_freed_is_named(void) {
         CHECK(shows("freed", "gone", gone, 8192));
         munmap(gone, bytes);
     }
+    // A file that is cut shorter beneath its mapping, where touching the rest is a signal.
+    if (is_linux(6, 11)) {
+        int file = memfd_create("cut", MFD_CLOEXEC);
+        CHECK(file >= 0 && ftruncate(file, (off_t)bytes) == 0);
+        gone = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        CHECK(gone != MAP_FAILED);
+        memset(gone, 3, bytes);
+        OK(stillframe_track(region, "gone", "uint8", 1, &bytes, gone));
+        OK(stillframe_publish(region, 50, NULL));
+        CHECK(ftruncate(file, 8192) == 0);
+        FAILS(STILLFRAME_NO_MEMORY_THERE, "gone", stillframe_publish(region, 51, NULL));
+        OK(stillframe_track(region, "gone", "uint8", 1, SHAPE(8192), gone));
+        OK(stillframe_publish(region, 51, NULL));
+        CHECK(shows("freed", "gone", gone, 8192));
+        munmap(gone, bytes);
+        close(file);
+    }
     // An address out of the blue.
     OK(stillframe_track(region, "gone", "uint8", 1, SHAPE(100), (void *)(uintptr_t)64));
     FAILS(STILLFRAME_NO_MEMORY_THERE, "0x40", stillframe_publish(region, 100, NULL));
