@@ -168,8 +168,8 @@ fn quiesced<T>(
         })
         .collect();
     let mut files: Vec<&'static SharedFile> = workings.iter().map(|working| working.file).collect();
-    files.sort_by_key(|file| file.key);
-    files.dedup_by_key(|file| file.key);
+    files.sort_by_key(|file| std::ptr::from_ref(*file));
+    files.dedup_by_key(|file| std::ptr::from_ref(*file));
     let guards: Vec<_> = files.iter().map(|file| lock(&file.producer)).collect();
     let result = real();
     let done = is_done(&result);

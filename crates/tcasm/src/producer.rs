@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use stillframe::{
@@ -139,8 +138,7 @@ pub fn publish(working: &Arc<Working>, addresses: Range<usize>) -> Result<(), Pr
     if working.unreadable.load(Ordering::Acquire) {
         return Err(Problem::new(libc::EACCES, "this mapping may not be read: publish before mprotect forbids it"));
     }
-    let there = std::fs::metadata(&file.path).ok().filter(|meta| (meta.dev(), meta.ino()) == file.key);
-    let Some(there) = there else {
+    let Some(there) = file.metadata() else {
         return Err(Problem::new(
             libc::ENOENT,
             "the file was removed or renamed, so that nobody would find what is published: map it anew",

@@ -8,11 +8,14 @@ use crate::observer::{Attached, View};
 use crate::producer::{Publishing, Working};
 use crate::ranges::Ranges;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A file below `/dev/shm` that this process mapped. There is one for each, for as long as the process lives.
+/// A file below `/dev/shm` that this process mapped. There is one for each path it had, for as long as the process lives.
 #[derive(Debug)]
 pub struct SharedFile {
     pub key: (u64, u64),
@@ -30,6 +33,11 @@ impl SharedFile {
         let (producer, observer, workings) = (Mutex::new(None), Mutex::new(None), AtomicUsize::new(0));
         SharedFile { key, path, name, producer, observer, workings }
     }
+
+    /// The file's metadata, if its path still leads to it.
+    pub fn metadata(&self) -> Option<Metadata> {
+        std::fs::metadata(&self.path).ok().filter(|meta| (meta.dev(), meta.ino()) == self.key)
+    }
 }
 
 /// What a range of addresses is used for.
@@ -44,8 +52,9 @@ pub enum Use {
 #[derive(Debug)]
 pub struct State {
     pub ranges: Ranges<Use>,
-    /// By device and inode; `None` for those that are none of this library's concern.
-    files: Option<HashMap<(u64, u64), Option<&'static SharedFile>>>,
+    /// By device and inode, one for each path that the file was mapped by, that of the last mapping last; none for those
+    /// that are none of this library's concern.
+    files: Option<HashMap<(u64, u64), Vec<&'static SharedFile>>>,
 }
 
 static STATE: Mutex<State> = Mutex::new(State { ranges: Ranges::new(), files: None });
@@ -97,12 +106,12 @@ impl State {
     }
 
     pub fn files(&self) -> impl Iterator<Item = &'static SharedFile> + use<> {
-        let files: Vec<_> = self.files.iter().flat_map(HashMap::values).copied().flatten().collect();
+        let files: Vec<_> = self.files.iter().flat_map(HashMap::values).flatten().copied().collect();
         files.into_iter()
     }
 
     pub fn known(&self, key: (u64, u64)) -> Option<&'static SharedFile> {
-        self.files.as_ref().and_then(|files| files.get(&key).copied().flatten())
+        self.files.as_ref().and_then(|files| files.get(&key)?.last().copied())
     }
 }
 
@@ -114,12 +123,24 @@ pub fn file_of(descriptor: i32) -> Option<(&'static SharedFile, Stat)> {
     }
     let mut state = state();
     let files = state.files.get_or_insert_with(HashMap::new);
-    let known = files.entry(stat.key).or_insert_with(|| {
-        let path = names::path_of(descriptor)?;
-        let name = names::region_name(&path)?;
-        crate::fork::prepare_for_forks();
-        // Kept for good: there are no more of them than files that the program mapped.
-        Some(Box::leak(Box::new(SharedFile::new(stat.key, path, name))))
-    });
-    known.map(|file| (file, stat))
+    let known = files.entry(stat.key);
+    if let Entry::Occupied(known) = &known
+        && known.get().last().is_none_or(|file| file.metadata().is_some())
+    {
+        return known.get().last().map(|file| (*file, stat));
+    }
+    let known = known.or_default();
+    let found = names::path_of(descriptor).and_then(|path| Some((names::region_name(&path)?, path)));
+    if let Some((name, path)) = found {
+        match known.iter().position(|file| file.path == path) {
+            // It has an earlier name again, under which it may be published still.
+            Some(index) => known[index..].rotate_left(1),
+            None => {
+                crate::fork::prepare_for_forks();
+                // Kept for good: there are no more of them than names of files that the program mapped.
+                known.push(Box::leak(Box::new(SharedFile::new(stat.key, path, name))));
+            }
+        }
+    }
+    known.last().map(|file| (*file, stat))
 }

@@ -209,6 +209,11 @@ fn the_next_producer_finds_what_the_last_one_published() {
 }
 
 #[test]
+fn a_file_that_is_renamed_is_published_by_its_new_name_from_a_new_mapping() {
+    play("renamed_files");
+}
+
+#[test]
 fn a_file_that_is_removed_takes_its_region_along() {
     play("removed_files");
     let place = Place::new("unlinked");

@@ -491,6 +491,33 @@ static void removed_files(void) {
     CHECK(remove("/no such file") == -1 && errno == ENOENT);
 }
 
+static void renamed_files(void) {
+    size_t bytes = 10 * PAGE;
+    char first[512], second[512];
+    snprintf(first, sizeof first, "/dev/shm%s", name);
+    snprintf(second, sizeof second, "/dev/shm%s.final", name);
+    int file = file_of(name, bytes);
+    unsigned char *data = work_on(file, bytes);
+    memset(data, 1, bytes);
+    CHECK(msync(data, bytes, PUBLISH) == 0);
+    const unsigned char *view = look(file, bytes);
+    CHECK(rename(first, second) == 0);
+    CHECK(msync(data, bytes, PUBLISH) == -1 && errno == ENOENT);
+    unsigned char *anew = work_on(file, bytes);
+    memset(anew, 2, bytes);
+    CHECK(msync(anew, bytes, PUBLISH) == 0);
+    CHECK(shows(file, bytes, 2));
+    IN_A_CHILD(CHECK(shows(file, bytes, 2)));
+    CHECK(rename(second, first) == 0);
+    CHECK(shows(file, bytes, 1));
+    memset(data, 3, bytes);
+    CHECK(msync(data, bytes, PUBLISH) == 0);
+    CHECK(shows(file, bytes, 3));
+    CHECK(is(view, 0, bytes, 1));
+    CHECK(rename(first, second) == 0);
+    CHECK(unlink(second) == 0);
+}
+
 static void errors(void) {
     size_t bytes = 10 * PAGE;
     int file = file_of(name, bytes);
@@ -830,6 +857,7 @@ int main(int argc, char **argv) {
         {"pieces_of_a_file", pieces_of_a_file},
         {"the_next_producer", the_next_producer},
         {"removed_files", removed_files},
+        {"renamed_files", renamed_files},
         {"errors", errors},
         {"plain", plain},
         {"without_room", without_room},
