@@ -23,9 +23,9 @@ install: build ## into PREFIX (/usr/local), below DESTDIR if that is set: docs/i
 uninstall: ## out of PREFIX again
 	scripts/install.sh uninstall
 
-wheel: ## a wheel for Python 3.11 and later, and the sources it is built from, in target/wheels
+wheel: ## a wheel for Python 3.11 and later, and the sources it is built from, in target/dist
 	scripts/setup.sh dist
-	target/venv/bin/maturin build -q --release --sdist --out target/wheels --interpreter $(PYTHON)
+	target/venv/bin/maturin build -q --release --sdist --out target/dist --interpreter $(PYTHON)
 
 install-test: ## users' projects against an installed tree, the wheel and the Spack recipe: what docs/install.md says
 	scripts/setup.sh test cxx fortran cmake pkg-config

@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT, SECONDS_MAX
 
 VERSION = re.search(r'^version = "(.+)"$', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)[1]
-DIST = ROOT / "target/wheels"
+DIST = ROOT / "target/dist"
 
 PROGRAM = """
 import sys
