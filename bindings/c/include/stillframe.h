@@ -20,8 +20,9 @@
 // WHO MAY WRITE WHAT, WHEN. Nobody may write a managed or tracked variable while stillframe_publish
 // runs; that is the only rule for writers, and the program's to keep: a version would show half of
 // what was written. A submitted loan is not written again. Memory of snapshots cannot be written.
-// Everything else may be written at any time, by any means the kernel sees; for writes of devices
-// (RDMA, GPUs) there is stillframe_mark_dirty.
+// Everything else may be written at any time, by any means of the program that the kernel sees. For
+// writes of devices (RDMA, GPUs), of other processes into memory they share, and into a file beneath
+// a mapping of it (write) there is stillframe_mark_dirty.
 //
 // WHAT DANGLES. Memory of a managed variable is there until it is resized or removed or its region
 // is closed; memory of a loan until it is submitted or discarded; whatever came from a snapshot
