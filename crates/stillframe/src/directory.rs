@@ -129,11 +129,33 @@ pub(crate) fn clear(dir: &Path) -> Result<()> {
     let entries = std::fs::read_dir(dir).map_err(|error| Error::io("readdir", dir, error))?;
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name == table::FILE || name.starts_with("schema.") || name.starts_with("plane.") {
+        if name == table::FILE || is_numbered(&name) {
             std::fs::remove_file(entry.path()).map_err(|error| Error::io("unlink", &entry.path(), error))?;
         }
     }
     Ok(())
+}
+
+/// Whether a file is one of those that a region has several of, rather than somebody's `schema.sql`.
+fn is_numbered(name: &str) -> bool {
+    let number = name.strip_prefix("schema.").or_else(|| name.strip_prefix("plane."));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether a directory has nothing but what an unfinished creation leaves. Without a head that says so, it may as well be
+/// somebody's own with a file called `lease` or `head` in it.
+pub(crate) fn is_unfinished(dir: &Path) -> bool {
+    let is_ours = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.is_ok_and(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            match name.as_str() {
+                lease::FILE => entry.metadata().is_ok_and(|meta| meta.is_file() && meta.len() == 0),
+                head::FILE | table::FILE => true,
+                name => is_numbered(name),
+            }
+        })
+    };
+    std::fs::read_dir(dir).is_ok_and(|mut entries| entries.all(is_ours))
 }
 
 /// Gives the head its space and its geometry, all but the magic.
@@ -167,8 +189,7 @@ pub(crate) fn remove(root: &Path, dir: &Path) -> Result<()> {
     unlink(&dir.join(head::FILE))?;
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let ours = name == "tables" || name.starts_with("plane.") || name.starts_with("schema.");
-        if ours {
+        if name == table::FILE || is_numbered(&name) {
             unlink(&entry.path())?;
         }
     }

@@ -435,7 +435,7 @@ pub fn collectable(dir: &Path) -> Result<Vec<RegionInfo>> {
     let all = regions(dir)?;
     let is_free = |info: &RegionInfo| match info.state {
         State::Dead => !is_held(dir, &info.name),
-        State::Incomplete => !is_produced(dir, &info.name),
+        State::Incomplete => directory::is_unfinished(&info.path) && !is_produced(dir, &info.name),
         _ => false,
     };
     let free: Vec<bool> = all.iter().map(is_free).collect();

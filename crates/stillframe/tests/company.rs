@@ -481,3 +481,24 @@ fn helper_process() {
         ("parent", parent),
     ]);
 }
+
+#[test]
+fn collecting_in_a_wrong_directory_leaves_what_is_no_region() {
+    watchdog(60);
+    let dir = Dir::new("wrong");
+    let files = ["a/lease", "a/schema.sql", "a/tables", "b/head", "b/plane.rs", "c/lease"];
+    for file in files {
+        let path = dir.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        // An empty head is what a producer leaves that ended before its region began.
+        std::fs::write(&path, if file == "b/head" { "" } else { "somebody's" }).unwrap();
+    }
+    std::fs::create_dir(dir.path().join("d")).unwrap();
+    std::fs::write(dir.path().join("d/lease"), "").unwrap();
+    let collected: Vec<_> = inspect::collect(dir.path()).unwrap().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(collected, ["d"]);
+    assert!(files.iter().all(|file| dir.path().join(file).exists()));
+    // Whoever says the name means what is a region's.
+    inspect::remove(dir.path(), "a", false).unwrap();
+    assert!(dir.path().join("a/schema.sql").exists());
+}
