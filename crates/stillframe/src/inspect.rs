@@ -143,8 +143,10 @@ fn find(dir: &Path, prefix: String, depth: usize, names: &mut Vec<String>) -> Re
         Err(_) if depth > 0 => return Ok(()),
         Err(error) => return Err(Error::io("open", dir, error)),
     };
+    let device = std::fs::metadata(dir).map(|meta| meta.dev()).ok();
     for entry in entries.flatten() {
-        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+        // Regions of a directory lie in its file system; what is mounted below has its own.
+        if !entry.metadata().is_ok_and(|meta| meta.is_dir() && Some(meta.dev()) == device) {
             continue;
         }
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());

@@ -71,3 +71,8 @@ class Timeout(ResourceError, TimeoutError):
 
 class CorruptError(Error):
     """The shared files hold something that no healthy producer writes."""
+
+
+# Tracebacks name errors as programs import them.
+for _error in [value for value in globals().values() if isinstance(value, type) and issubclass(value, Error)]:
+    _error.__module__ = __package__
