@@ -98,7 +98,8 @@ fn valgrind_finds_no_error_and_no_leak() {
     let into = tempfile::tempdir().unwrap();
     let kinds = "definite,indirect,possible";
     let (show, errors) = (format!("--show-leak-kinds={kinds}"), format!("--errors-for-leak-kinds={kinds}"));
-    let valgrind = ["valgrind", "-q", "--error-exitcode=99", "--leak-check=full", &show, &errors];
+    // Threads that wait for each other in turns would starve one another without the fair schedule.
+    let valgrind = ["valgrind", "-q", "--fair-sched=yes", "--error-exitcode=99", "--leak-check=full", &show, &errors];
     for program in PROGRAMS {
         // The kernel's tracker does not see what a program that is emulated writes.
         check(&compile(program, into.path(), &[], SONAME), &valgrind, Some("full_copy"));

@@ -95,7 +95,7 @@ printf 'they run, with sanitizers too\n'
 if command -v valgrind >/dev/null; then
     for program in "${programs[@]}"; do
         # The kernel's tracker does not see what a program that is emulated writes.
-        start env STILLFRAME_TRACKER=full_copy valgrind -q --error-exitcode=9 --leak-check=full \
+        start env STILLFRAME_TRACKER=full_copy valgrind -q --fair-sched=yes --error-exitcode=9 --leak-check=full \
             --errors-for-leak-kinds=definite --suppressions="$here/valgrind.supp" "$out/$program-plain"
     done
     finish "they run under valgrind"

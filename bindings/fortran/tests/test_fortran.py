@@ -194,7 +194,7 @@ def test_a_group_shows_the_newest_version_that_every_rank_has(built, regions):
 
 @pytest.mark.parametrize("program", ["kinds", "using", "misuse", "group"])
 def test_valgrind_finds_no_error_and_no_leak(built, regions, program):
-    options = ["-q", "--leak-check=full", "--error-exitcode=9", f"--suppressions={TESTS / 'valgrind.supp'}"]
+    options = ["-q", "--fair-sched=yes", "--leak-check=full", "--error-exitcode=9", f"--suppressions={TESTS / 'valgrind.supp'}"]
     must("valgrind", *options, built / program, STILLFRAME_DIR=regions, STILLFRAME_TRACKER="full_copy")
 
 
