@@ -50,7 +50,7 @@ wheel() {
     local stamp="$venv/.wheel" newest
     newest=$(find crates/*/src bindings/python/src bindings/python/python pyproject.toml Cargo.lock \
         -type f -newer "$stamp" 2>/dev/null | head -1 || true)
-    if [ -e "$stamp" ] && [ -z "$newest" ]; then return 0; fi
+    if [ -e "$stamp" ] && [ -z "$newest" ] && "$venv/bin/python" -c 'import stillframe' 2>/dev/null; then return 0; fi
     say "building the Python package"
     # In a folder of its own: there is one wheel there, whatever else pip and maturin leave in target/wheels.
     "$venv/bin/maturin" build -q --release --out "$venv/wheel" --interpreter "$venv/bin/python" >&2

@@ -48,7 +48,8 @@ class Stillframe(Package):
             pip = spec["python"].command
             pip.add_default_arg("-m", "pip")
             options = ("--no-deps", "--no-index", "--no-build-isolation", "--no-warn-script-location")
-            pip("install", *options, f"--prefix={prefix}", ".")
+            # Without --ignore-installed pip removes a stillframe that the Python itself has.
+            pip("install", "--ignore-installed", *options, f"--prefix={prefix}", ".")
 
     @property
     def libs(self):
