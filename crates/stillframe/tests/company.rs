@@ -502,3 +502,35 @@ fn collecting_in_a_wrong_directory_leaves_what_is_no_region() {
     inspect::remove(dir.path(), "a", false).unwrap();
     assert!(dir.path().join("a/schema.sql").exists());
 }
+
+#[test]
+fn what_removes_a_region_never_takes_the_next_one_of_the_name() {
+    watchdog(120);
+    let dir = Dir::new("next");
+    let path = dir.path().to_path_buf();
+    let removers: Vec<_> = (0..2)
+        .map(|_| {
+            let path = path.clone();
+            std::thread::spawn(move || {
+                for _ in 0..300 {
+                    match inspect::remove(&path, "r", false) {
+                        Ok(_) | Err(Error::NoRegion { .. } | Error::InUse { .. }) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+            })
+        })
+        .collect();
+    for version in 1..60 {
+        let mut region = match dir.options().fresh(true).create("r") {
+            Ok(region) => region,
+            // Another thread was just removing what was there.
+            Err(Error::InUse { .. }) => continue,
+            Err(error) => panic!("{error}"),
+        };
+        region.publish(version).commit().unwrap();
+        assert_eq!(dir.observe("r").newest().unwrap().version(), version);
+    }
+    removers.into_iter().for_each(|remover| remover.join().unwrap());
+}
