@@ -76,39 +76,54 @@ pub(crate) fn make(dir: &Path, mode: u32) -> Result<()> {
 const REMOVAL_BEGINS: Duration = Duration::from_millis(20);
 const REMOVAL: Duration = Duration::from_secs(10);
 
-/// Opens the lease file and takes the producer's lock in it.
-pub(crate) fn lock(dir: &Path, name: &str, mode: u32) -> Result<LeaseFile> {
+/// Why a region's lock was not to be had.
+pub(crate) enum Obstacle {
+    /// Somebody else has it.
+    Held,
+    /// The lease file was removed between opening and locking, and protects nothing.
+    Removed,
+    /// There is no directory.
+    NoDirectory,
+}
+
+/// Opens the lease file, makes it if it is missing, and takes the producer's lock in it if nobody has it. Whoever produces
+/// and whoever removes does this first, so that only one of them goes on.
+pub(crate) fn try_lock(dir: &Path, name: &str, mode: u32) -> Result<Result<LeaseFile, Obstacle>> {
     let path = dir.join(lease::FILE);
+    let file = match files::create_file(&path, mode) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Err(Obstacle::NoDirectory)),
+        other => other.map_err(|error| Error::io("open", &path, error))?,
+    };
+    let leases = LeaseFile::new(file, path.clone(), name);
+    if !leases.try_produce()? {
+        return Ok(Err(Obstacle::Held));
+    }
+    let ours = leases.file()?.metadata().map_err(|error| Error::io("fstat", &path, error))?;
+    let is_there = std::fs::metadata(&path).is_ok_and(|there| there.ino() == ours.ino());
+    Ok(if is_there { Ok(leases) } else { Err(Obstacle::Removed) })
+}
+
+/// Takes the producer's lock, and makes the directory again if the region is just being removed.
+pub(crate) fn lock(dir: &Path, name: &str, mode: u32) -> Result<LeaseFile> {
     let begin = Instant::now();
     loop {
-        let file = match files::create_file(&path, mode) {
-            // The directory went away because the region was removed at this moment.
-            Err(error) if error.kind() == ErrorKind::NotFound && begin.elapsed() < REMOVAL => {
-                make(dir, mode)?;
-                continue;
-            }
-            other => other.map_err(|error| Error::io("open", &path, error))?,
-        };
-        let leases = LeaseFile::new(file, path.clone(), name);
-        if !leases.try_produce()? {
-            // Whoever removes a region has the lock too, and takes the head away first.
-            let patience = if dir.join(head::FILE).exists() { REMOVAL_BEGINS } else { REMOVAL };
-            if begin.elapsed() < patience {
+        match try_lock(dir, name, mode)? {
+            Ok(leases) => return Ok(leases),
+            Err(Obstacle::NoDirectory) if begin.elapsed() < REMOVAL => make(dir, mode)?,
+            Err(Obstacle::Removed) if begin.elapsed() < REMOVAL => {}
+            Err(Obstacle::NoDirectory | Obstacle::Removed) => return Err(Error::InUse { region: name.into(), pid: 0 }),
+            Err(Obstacle::Held) => {
+                // Whoever removes a region has the lock too, and takes the head away first.
+                let patience = if dir.join(head::FILE).exists() { REMOVAL_BEGINS } else { REMOVAL };
+                if begin.elapsed() >= patience {
+                    let mut pid = [0; 4];
+                    let read = File::open(dir.join(head::FILE))
+                        .and_then(|f| f.read_exact_at(&mut pid, head::PRODUCER_PID_AT as u64));
+                    let pid = read.map_or(0, |()| u32::from_le_bytes(pid));
+                    return Err(Error::InUse { region: name.into(), pid });
+                }
                 std::thread::sleep(Duration::from_millis(1));
-                continue;
             }
-            let mut pid = [0; 4];
-            let read =
-                File::open(dir.join(head::FILE)).and_then(|f| f.read_exact_at(&mut pid, head::PRODUCER_PID_AT as u64));
-            let pid = read.map_or(0, |()| u32::from_le_bytes(pid));
-            return Err(Error::InUse { region: name.into(), pid });
-        }
-        // A file that was removed between opening and locking protects nothing.
-        let ours = leases.file()?.metadata().map_err(|error| Error::io("fstat", &path, error))?;
-        match std::fs::metadata(&path) {
-            Ok(there) if there.ino() == ours.ino() => return Ok(leases),
-            _ if begin.elapsed() >= REMOVAL => return Err(Error::InUse { region: name.into(), pid: 0 }),
-            _ => continue,
         }
     }
 }

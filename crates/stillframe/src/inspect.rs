@@ -1,6 +1,6 @@
 //! Looking at regions from outside: which exist, who holds what, what is damaged, what can go.
 
-use crate::directory;
+use crate::directory::{self, Obstacle};
 use crate::files::{self, LeaseFile, plane_file};
 use crate::group::{self, Group, RankInfo, RankState};
 use crate::observer::{Observer, VersionInfo};
@@ -395,36 +395,20 @@ pub(crate) fn remove_region(dir: &Path, name: &str, force: bool) -> Result<Remov
     }
     let bytes = allocated_bytes(&path);
     // The lock is kept while the files go, so that no producer can begin among them.
-    let (leases, is_locked) = lock_for_removal(dir, name, &path)?;
-    if !is_locked && !force {
-        let pid = region(dir, name).map_or(0, |info| info.producer_pid);
-        return Err(Error::InUse { region: name.into(), pid });
-    }
-    directory::remove(dir, &path)?;
-    drop(leases);
-    Ok(Removed { bytes })
-}
-
-/// Opens a region's lease file, and takes its producer's lock in it if nobody has it. The file is made if it is missing: a
-/// producer that has just made the directory is about to do the same, and only one of the two gets the lock.
-fn lock_for_removal(dir: &Path, name: &str, path: &Path) -> Result<(LeaseFile, bool)> {
-    let lease = path.join(lease::FILE);
-    let gone = || Error::NoRegion { region: name.into(), dir: dir.to_path_buf() };
-    loop {
-        let file = match File::options().read(true).write(true).create(true).truncate(false).open(&lease) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(gone()),
-            other => other.map_err(|error| Error::io("open", &lease, error))?,
-        };
-        let ours = file.metadata().map_err(|error| Error::io("fstat", &lease, error))?;
-        let leases = LeaseFile::new(file, lease.clone(), name);
-        let is_locked = leases.try_produce()?;
-        // A file that was removed between opening and locking protects nothing, and what is there by now is somebody's.
-        match std::fs::metadata(&lease) {
-            Ok(there) if there.ino() == ours.ino() => return Ok((leases, is_locked)),
-            Ok(_) => continue,
-            Err(_) => return Err(gone()),
+    let _leases = loop {
+        match directory::try_lock(&path, name, 0o600)? {
+            Ok(leases) => break Some(leases),
+            Err(Obstacle::Held) if force => break None,
+            Err(Obstacle::Held) => {
+                let pid = region(dir, name).map_or(0, |info| info.producer_pid);
+                return Err(Error::InUse { region: name.into(), pid });
+            }
+            Err(Obstacle::Removed) => {}
+            Err(Obstacle::NoDirectory) => return Err(Error::NoRegion { region: name.into(), dir: dir.to_path_buf() }),
         }
-    }
+    };
+    directory::remove(dir, &path)?;
+    Ok(Removed { bytes })
 }
 
 /// Removes every region whose producer is gone and that nobody holds; ranks of a group only when that is so of all of
