@@ -1,0 +1,1 @@
+//! One checkpoint, opened.

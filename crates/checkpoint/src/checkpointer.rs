@@ -1,0 +1,1 @@
+//! The running observer that saves versions as they come.

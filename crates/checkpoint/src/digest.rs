@@ -1,0 +1,81 @@
+//! Checksums: XXH3 with 128 bits, as `xxhsum -H2` prints and checks them.
+
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+use std::path::Path;
+use xxhash_rust::xxh3::Xxh3Default;
+
+/// The checksum of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest(pub u128);
+
+impl Digest {
+    /// The checksum of these bytes.
+    pub fn of(bytes: &[u8]) -> Digest {
+        Digest(xxhash_rust::xxh3::xxh3_128(bytes))
+    }
+
+    /// Reads 32 hexadecimal digits.
+    pub fn from_hex(text: &str) -> Option<Digest> {
+        let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_hex { u128::from_str_radix(text, 16).ok().map(Digest) } else { None }
+    }
+}
+
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// A checksum of bytes that come in pieces.
+#[derive(Clone, Default)]
+pub struct Digester(Xxh3Default);
+
+impl Digester {
+    /// A checksum of nothing yet.
+    pub fn new() -> Digester {
+        Digester::default()
+    }
+
+    /// Takes the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The checksum of all that was taken.
+    pub fn finish(&self) -> Digest {
+        Digest(self.0.digest128())
+    }
+}
+
+/// The checksums of a checkpoint's files, by their paths in it.
+pub type Digests = BTreeMap<String, Digest>;
+
+/// The text of the checksum file.
+pub(crate) fn encode(digests: &Digests) -> String {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(digests.len() * 48);
+    for (path, digest) in digests {
+        let _ = writeln!(text, "{digest}  {path}");
+    }
+    text
+}
+
+/// Reads the text of the checksum file at `file`.
+///
+/// # Errors
+/// [`Error::Damaged`] with the number of the line.
+pub fn decode(file: &Path, text: &str) -> Result<Digests> {
+    let mut digests = Digests::new();
+    for (index, line) in text.lines().enumerate() {
+        let parsed = line.split_once("  ").and_then(|(hex, path)| Some((Digest::from_hex(hex)?, path)));
+        let fresh = parsed.filter(|(_, path)| !path.is_empty() && !digests.contains_key(*path));
+        let Some((digest, path)) = fresh else {
+            let why = format!("line {} is no checksum and path of its own", index + 1);
+            return Err(Error::Damaged { path: file.into(), why });
+        };
+        digests.insert(path.into(), digest);
+    }
+    Ok(digests)
+}

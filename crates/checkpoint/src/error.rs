@@ -1,0 +1,218 @@
+//! What can go wrong with checkpoints, and what to do about it.
+
+use std::path::{Path, PathBuf};
+use stillframe::Family;
+use stillframe_kernel::Failure;
+
+/// A result whose error is an [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can go wrong. No error leaves a checkpoint half written under its name, or a good one damaged.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An error of the region or group.
+    #[error(transparent)]
+    Engine(#[from] stillframe::Error),
+    /// An option with a value that makes no sense.
+    #[error("option {option}: {why}")]
+    BadOption {
+        /// The option.
+        option: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The directory has checkpoints of another region.
+    #[error(
+        "{} has checkpoints of '{found}', not of '{expected}': use a directory for each region or group", dir.display()
+    )]
+    OtherRegion {
+        /// The store.
+        dir: PathBuf,
+        /// What was to be saved.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// Somebody else writes checkpoints into the directory.
+    #[error(
+        "process {pid} on {host} ({command}) writes checkpoints into {}: end it, or use another directory", dir.display()
+    )]
+    Locked {
+        /// The store.
+        dir: PathBuf,
+        /// Its process number, as it said.
+        pid: u32,
+        /// Its host.
+        host: String,
+        /// Its command line.
+        command: String,
+    },
+    /// The file system is full, or the user's share of it.
+    #[error(
+        "no space left in {}: {free_bytes} bytes are free and the checkpoint of version {version} takes up to {needed_bytes}: free some, \
+         keep fewer checkpoints, compress them, or use another directory; those that were there are untouched",
+        dir.display()
+    )]
+    NoSpace {
+        /// The store.
+        dir: PathBuf,
+        /// The version that was to be saved.
+        version: u64,
+        /// Bytes it may take, of those not linked.
+        needed_bytes: u64,
+        /// Bytes that are free.
+        free_bytes: u64,
+    },
+    /// The directory may not be written to.
+    #[error(
+        "{} cannot be written to ({failure}): give this user the right to, or use another directory", path.display()
+    )]
+    ReadOnly {
+        /// The directory or file.
+        path: PathBuf,
+        /// The call.
+        failure: Failure,
+    },
+    /// The directory, or one in it, went away while it was written to.
+    #[error(
+        "{} was removed or renamed while version {version} was being saved: that version is not saved; make the directory again \
+         and save the next one", dir.display()
+    )]
+    Vanished {
+        /// The store.
+        dir: PathBuf,
+        /// The version that was to be saved.
+        version: u64,
+    },
+    /// The disk did not take what was written.
+    #[error(
+        "version {version} could not be brought to disk in {} ({failure}): it is not saved; look at the kernel's log and the \
+         disk's health, and use another directory", dir.display()
+    )]
+    NotSynced {
+        /// The store.
+        dir: PathBuf,
+        /// The version that was to be saved.
+        version: u64,
+        /// The call.
+        failure: Failure,
+    },
+    /// A checkpoint of this version is there, of other content, and this file system cannot exchange the two at once.
+    #[error(
+        "{} has another checkpoint of version {version}, of a former run: remove it, or use another directory", dir.display()
+    )]
+    VersionExists {
+        /// The store.
+        dir: PathBuf,
+        /// The version.
+        version: u64,
+    },
+    /// There is no good checkpoint.
+    #[error("{} has no good checkpoint{}", dir.display(), damaged(.skipped))]
+    NoCheckpoint {
+        /// The store.
+        dir: PathBuf,
+        /// Those that are damaged, and how.
+        skipped: Vec<String>,
+    },
+    /// There is no checkpoint of the version.
+    #[error("{} has no checkpoint of version {version}; it has {}", dir.display(), list(.known))]
+    NoSuchVersion {
+        /// The store.
+        dir: PathBuf,
+        /// The version.
+        version: u64,
+        /// Those it has.
+        known: Vec<u64>,
+    },
+    /// Any other system call that failed.
+    #[error("{}: {failure}", path.display())]
+    System {
+        /// The file it was about.
+        path: PathBuf,
+        /// The call.
+        failure: Failure,
+    },
+    /// The manifest was written by a program that knows another format.
+    #[error(
+        "{} is of format {found}, and this program reads format {known}: use the Stillframe that wrote it, or a newer one",
+        path.display()
+    )]
+    ForeignFormat {
+        /// The manifest.
+        path: PathBuf,
+        /// Its format and version.
+        found: String,
+        /// Those that can be read.
+        known: String,
+    },
+    /// A file of a checkpoint is damaged.
+    #[error("{} is damaged: {why}; 'still verify' says how far, and an older checkpoint may be whole", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+fn list(versions: &[u64]) -> String {
+    if versions.is_empty() {
+        return "none".into();
+    }
+    versions.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn damaged(skipped: &[String]) -> String {
+    if skipped.is_empty() { String::new() } else { format!("; damaged are {}", skipped.join("; ")) }
+}
+
+impl Error {
+    /// Which of three things happened.
+    pub fn family(&self) -> Family {
+        match self {
+            Error::Engine(error) => error.family(),
+            own => match own.code() {
+                ..1100 => Family::Misuse,
+                1100..1200 => Family::Environment,
+                _ => Family::Corrupt,
+            },
+        }
+    }
+
+    /// The error's number in every language that has numbers for errors; it never changes. Those of the engine are below
+    /// 1000. Misuse has those below 1100, the environment those below 1200, corruption those below 1300.
+    pub fn code(&self) -> i32 {
+        match self {
+            Error::Engine(error) => error.code(),
+            Error::BadOption { .. } => 1010,
+            Error::OtherRegion { .. } => 1011,
+            Error::Locked { .. } => 1100,
+            Error::NoSpace { .. } => 1101,
+            Error::ReadOnly { .. } => 1102,
+            Error::Vanished { .. } => 1103,
+            Error::NotSynced { .. } => 1104,
+            Error::VersionExists { .. } => 1105,
+            Error::NoCheckpoint { .. } => 1106,
+            Error::NoSuchVersion { .. } => 1107,
+            Error::System { .. } => 1108,
+            Error::ForeignFormat { .. } => 1200,
+            Error::Damaged { .. } => 1201,
+        }
+    }
+
+    /// The error of a system call about `path`, with the causes told apart that a user can do something about.
+    pub(crate) fn system(path: &Path, failure: Failure) -> Error {
+        let path = path.to_path_buf();
+        match failure.errno() {
+            libc::EACCES | libc::EPERM | libc::EROFS => Error::ReadOnly { path, failure },
+            _ => Error::System { path, failure },
+        }
+    }
+
+    /// The error of a standard library call about `path`.
+    pub(crate) fn io(call: &'static str, path: &Path, source: std::io::Error) -> Error {
+        Error::system(path, Failure { call, detail: String::new(), source })
+    }
+}

@@ -1,0 +1,37 @@
+//! Checkpoints of running simulations, in files that need no Stillframe to be read.
+//!
+//! A *store* is a directory with the checkpoints of one region or one group. Each checkpoint is a directory in it, complete
+//! in itself: a Zarr group with an array for each variable, a manifest, and a checksum of every file. `docs/checkpoint-format.md`
+//! has every name and field.
+//!
+//! [`Saver`] writes one version at a time; what it returns as saved is on disk, and whoever looks at the store sees whole
+//! checkpoints only.
+#![deny(unsafe_code)]
+
+mod checkpoint;
+mod checkpointer;
+mod digest;
+mod directory;
+mod error;
+mod keep;
+pub mod layout;
+pub mod manifest;
+mod options;
+mod part;
+mod recovery;
+mod repartition;
+mod restore;
+mod save;
+mod status;
+mod store;
+mod verify;
+mod when;
+mod zarr;
+
+pub use digest::Digest;
+pub use error::{Error, Result};
+pub use keep::Keep;
+pub use layout::Grid;
+pub use manifest::Manifest;
+pub use options::{Codec, SaveOptions};
+pub use save::{Phase, Progress, Saved, Saver, Source};

@@ -1,0 +1,1 @@
+//! Restart with another number of ranks.

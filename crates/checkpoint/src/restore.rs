@@ -1,0 +1,1 @@
+//! A checkpoint put back into memory.

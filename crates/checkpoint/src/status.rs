@@ -1,0 +1,1 @@
+//! What a checkpointer says of itself.

@@ -1,0 +1,1 @@
+//! Whether a checkpoint is what was written.

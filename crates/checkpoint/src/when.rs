@@ -1,0 +1,1 @@
+//! Conditions over attributes of versions.

@@ -1,0 +1,1 @@
+//! Zarr's metadata of a checkpoint.
