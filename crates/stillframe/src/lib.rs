@@ -22,6 +22,7 @@ mod managed;
 mod mask;
 mod observer;
 mod options;
+mod part;
 mod place;
 mod planes;
 mod producer;
@@ -42,6 +43,7 @@ pub use loan::{EndedLoan, Loan, LoanBytes};
 pub use num_complex::Complex;
 pub use observer::{Observer, ObserverOptions, Snapshots, VersionInfo};
 pub use options::{RegionOptions, Rule};
+pub use part::Part;
 pub use region::{
     Array, Attributes, Declaration, KeptMemory, Kind, Loaned, Outcome, Publication, Published, Region, Statistics,
     Tracked, VariableId,

@@ -9,7 +9,7 @@ use crate::place::{Place, Source, Space, Working};
 use crate::planes::Planes;
 use crate::tables::Tables;
 use crate::tracker::Tracker;
-use crate::{Declaration, Error, Kind, RegionOptions, Result, element};
+use crate::{Declaration, Error, Kind, Part, RegionOptions, Result, element};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -43,6 +43,8 @@ pub(crate) struct VariableState {
     pub(crate) kind: Kind,
     pub(crate) shape: Vec<usize>,
     pub(crate) order: crate::Order,
+    /// What its attributes tell of a global array.
+    pub(crate) part: Option<Part>,
     pub(crate) sources: Vec<Source>,
     /// The source whose content the next version shows, unless the variable is tracked and left out of it.
     pub(crate) current: Option<usize>,
@@ -232,9 +234,15 @@ impl Producer {
         let shape = declaration.kind.shape().unwrap_or(&[]).to_vec();
         let bytes = element::array_bytes(&declaration.dtype, &shape)
             .map_err(|why| Error::WrongShape { name: declaration.name.clone(), why })?;
+        let wrong = |why| Error::WrongShape { name: declaration.name.clone(), why };
+        let part = Part::of(&declaration.attributes).map_err(wrong)?;
+        if let Some(part) = part.as_ref().filter(|_| !declaration.kind.is_tracked()) {
+            part.check(&shape).map_err(wrong)?;
+        }
         let dormant = self.dormant.iter().position(|dormant| dormant.meta.name == declaration.name);
         let matches = dormant.map(|index| &self.dormant[index]).is_some_and(|dormant| {
             dormant.meta.dtype == declaration.dtype
+                && is_same_part(&dormant.meta.attributes, &part)
                 && (declaration.kind.is_tracked()
                     || dormant.extent.order == declaration.order
                         && dormant.extent.page_offset == 0
@@ -261,6 +269,7 @@ impl Producer {
             meta,
             kind: declaration.kind,
             shape,
+            part,
             sources: Vec::new(),
             current: None,
             shown: None,
@@ -439,6 +448,14 @@ impl Producer {
         self.head.set(Counter::PlaneBytes, self.statistics.plane_bytes);
         self.head.set(Counter::WorkingBytes, private);
         self.head.set(Counter::Planes, self.planes.count() as u64);
+    }
+}
+
+/// Whether what a variable held may be taken up by one of this part: another box of the global array is other content.
+fn is_same_part(recovered: &crate::Attributes, part: &Option<Part>) -> bool {
+    match (Part::of(recovered), part) {
+        (Ok(Some(recovered)), Some(part)) => recovered == *part,
+        _ => true,
     }
 }
 

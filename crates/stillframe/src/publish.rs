@@ -41,18 +41,18 @@ pub(crate) struct Input {
     pub(crate) bytes: usize,
     pub(crate) shape: Vec<usize>,
     pub(crate) order: Order,
-    pub(crate) part: Option<Part>,
+    pub(crate) portion: Option<Portion>,
 }
 
 /// The pages of a tracked variable that are published, when not all are.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
+pub(crate) struct Portion {
     pub(crate) pages: std::ops::Range<usize>,
     /// Address of the variable's content as it was, for pages outside that no version shows.
     pub(crate) before: Option<usize>,
 }
 
-impl Part {
+impl Portion {
     /// The pages of a window that are published.
     fn mask(&self, window: usize) -> Mask {
         let page = |page: usize| page.saturating_sub(window * WINDOW_PAGES).min(WINDOW_PAGES);
@@ -105,6 +105,7 @@ impl Producer {
         for input in inputs {
             self.check_mapped(input)?;
         }
+        self.check_parts(inputs)?;
         for input in inputs {
             self.take_input(input)?;
         }
@@ -182,12 +183,27 @@ impl Producer {
     /// An array that was freed is an error while nothing has been touched, not a signal while it is copied.
     fn check_mapped(&mut self, input: &Input) -> Result<()> {
         let bytes = input.bytes;
-        let before = input.part.as_ref().and_then(|part| part.before);
+        let before = input.portion.as_ref().and_then(|portion| portion.before);
         for address in std::iter::once(input.address).chain(before) {
             if !self.maps.is_readable(address, bytes) {
                 let name = self.variable(input.id)?.meta.name.clone();
                 return Err(Error::NotMapped { name, address, bytes });
             }
+        }
+        Ok(())
+    }
+
+    /// Refuses shapes that do not fit the parts of global arrays which the variables are said to be.
+    fn check_parts(&self, inputs: &[Input]) -> Result<()> {
+        for state in self.variables.values() {
+            let Some(part) = &state.part else { continue };
+            let input = inputs.iter().find(|input| input.id == state.meta.id);
+            let shape = match (input, &state.shown) {
+                (Some(input), _) => input.shape.clone(),
+                (None, Some(shown)) if state.kind.is_tracked() => shown.shape.iter().map(|n| *n as usize).collect(),
+                _ => continue,
+            };
+            part.check(&shape).map_err(|why| Error::WrongShape { name: state.meta.name.clone(), why })?;
         }
         Ok(())
     }
@@ -273,7 +289,7 @@ impl Producer {
             }
             found?;
             let Some(state) = variables.get_mut(&id) else { continue };
-            let part = input.and_then(|input| input.part.as_ref());
+            let portion = input.and_then(|input| input.portion.as_ref());
             let VariableState { sources, shown, meta, .. } = state;
             let source = &mut sources[index];
             let mut before = Vec::new();
@@ -305,8 +321,8 @@ impl Producer {
                 }
                 source.pending[window] = Mask::EMPTY;
                 source.sticky.learn(window, dirty, source.collected.armed[window]);
-                if let Some(part) = part {
-                    let outside = valid.without(part.mask(window));
+                if let Some(portion) = portion {
+                    let outside = valid.without(portion.mask(window));
                     let seen = Mask::first(shown_pages.saturating_sub(window * WINDOW_PAGES).min(WINDOW_PAGES));
                     let unseen = outside.without(seen);
                     before.push(unseen);
@@ -321,7 +337,7 @@ impl Producer {
             }
             source.written_percent = written_pages * 100 / source.memory.pages.max(1);
             let name = meta.name.clone();
-            let before = match part.map(|part| part.before) {
+            let before = match portion.map(|portion| portion.before) {
                 Some(Some(address)) => Some(Before { address, pages: before }),
                 Some(None) if before.iter().any(|pages| !pages.is_empty()) => {
                     let why = "no version shows the rest of it, which a publish of a part needs to be told".into();

@@ -10,8 +10,8 @@
 use crate::loan::{Loan, LoanBytes};
 use crate::place::{Source, Working};
 use crate::producer::{Producer, VariableState};
-use crate::publish::{Input, Part};
-use crate::{DType, Element, Error, Order, RegionOptions, Result, Scalar, TrackerKind, element};
+use crate::publish::{Input, Portion};
+use crate::{DType, Element, Error, Order, Part, RegionOptions, Result, Scalar, TrackerKind, element};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -361,16 +361,39 @@ impl Region {
     /// Gives a managed variable another shape, keeping its leading bytes, or a loaned one.
     ///
     /// # Errors
-    /// Misuse if the variable is tracked or the shape cannot be; environment if memory cannot be had.
+    /// Misuse if the variable is tracked, the shape cannot be, or its part of a global array does not have it; environment
+    /// if memory cannot be had.
     pub fn resize(&mut self, id: VariableId, shape: &[usize]) -> Result<()> {
         self.check_process()?;
         let producer = &mut self.producer;
         let Some(mut state) = producer.variables.remove(&id.0) else {
             return Err(producer.unknown(&format!("number {}", id.0)));
         };
-        let result = producer.resize(&mut state, shape);
+        let fits = state.part.as_ref().map_or(Ok(()), |part| part.check(shape));
+        let fits = fits.map_err(|why| Error::WrongShape { name: state.meta.name.clone(), why });
+        let result = fits.and_then(|()| producer.resize(&mut state, shape));
         producer.variables.insert(id.0, state);
         result
+    }
+
+    /// Says that a variable is another part of its global array from the next version on, as after balancing the load, and
+    /// gives it that part's shape as [`resize`](Region::resize) does. Of a tracked variable the shape is given at each
+    /// publish, and has to fit from the next one on.
+    ///
+    /// # Errors
+    /// As [`resize`](Region::resize), and misuse if the shape does not fit the part. Nothing is changed then.
+    pub fn repart(&mut self, id: VariableId, shape: &[usize], part: &Part) -> Result<()> {
+        let state = self.state(id.0)?;
+        let (name, old, is_tracked) = (state.meta.name.clone(), state.part.clone(), state.kind.is_tracked());
+        part.check(shape).map_err(|why| Error::WrongShape { name, why })?;
+        self.producer.variable(id.0)?.part = Some(part.clone());
+        if !is_tracked && let Err(error) = self.resize(id, shape) {
+            self.producer.variable(id.0)?.part = old;
+            return Err(error);
+        }
+        part.write(&mut self.producer.variable(id.0)?.meta.attributes);
+        self.producer.schema_changed = true;
+        Ok(())
     }
 
     /// Removes a variable; versions that exist keep it.
@@ -645,7 +668,7 @@ impl<'a> Publication<'a> {
         memory: *const [u8],
         shape: &[usize],
         order: Order,
-        part: Option<(Range<usize>, Option<*const u8>)>,
+        portion: Option<(Range<usize>, Option<*const u8>)>,
     ) {
         let (address, bytes) = (memory.cast::<u8>() as usize, memory.len());
         let check = self.region.state(id).and_then(|state| {
@@ -660,21 +683,21 @@ impl<'a> Publication<'a> {
             if self.inputs.iter().any(|input| input.id == id) {
                 return Err(Error::WrongShape { name: name(), why: "it was given twice for one version".into() });
             }
-            match &part {
+            match &portion {
                 Some((range, _)) if range.start > range.end || range.end > bytes => {
                     Err(Error::OutOfRange { name: name(), start: range.start, end: range.end, bytes })
                 }
                 _ => Ok(()),
             }
         });
-        let part = part.map(|(range, before)| {
+        let portion = portion.map(|(range, before)| {
             let page_offset = address % PAGE_BYTES;
             let first = (page_offset + range.start) / PAGE_BYTES;
             let end = if range.is_empty() { first } else { (page_offset + range.end).div_ceil(PAGE_BYTES) };
-            Part { pages: first..end, before: before.map(|before| before as usize) }
+            Portion { pages: first..end, before: before.map(|before| before as usize) }
         });
         match check {
-            Ok(()) => self.inputs.push(Input { id, address, bytes, shape: shape.to_vec(), order, part }),
+            Ok(()) => self.inputs.push(Input { id, address, bytes, shape: shape.to_vec(), order, portion }),
             Err(error) => self.error = self.error.take().or(Some(error)),
         }
     }
