@@ -98,15 +98,39 @@ pub enum Error {
         /// The call.
         failure: Failure,
     },
-    /// A checkpoint of this version is there, of other content, and this file system cannot exchange the two at once.
+    /// A checkpoint of this version is there already, and of another run.
     #[error(
-        "{} has another checkpoint of version {version}, of a former run: remove it, or use another directory", dir.display()
+        "{} is a checkpoint of version {version} that was published at another time, by another run: move it, or use another \
+         directory", path.display()
     )]
-    VersionExists {
-        /// The store.
-        dir: PathBuf,
+    Contradicts {
+        /// The checkpoint that is there.
+        path: PathBuf,
         /// The version.
         version: u64,
+    },
+    /// The saving was cancelled.
+    #[error("the saving of version {version} was cancelled; nothing of it is left")]
+    Cancelled {
+        /// The version.
+        version: u64,
+    },
+    /// The version is being saved by another thread.
+    #[error("version {version} is being saved already")]
+    Saving {
+        /// The version.
+        version: u64,
+    },
+    /// The file system has no locks.
+    #[error(
+        "{} is on a file system without locks ({failure}), so nobody could keep two writers apart: mount it with them (Lustre: \
+         -o flock), or use another directory", dir.display()
+    )]
+    NoLocks {
+        /// The store.
+        dir: PathBuf,
+        /// The call.
+        failure: Failure,
     },
     /// There is no good checkpoint.
     #[error("{} has no good checkpoint{}", dir.display(), damaged(.skipped))]
@@ -173,30 +197,33 @@ impl Error {
     pub fn family(&self) -> Family {
         match self {
             Error::Engine(error) => error.family(),
-            own => match own.code() {
-                ..1100 => Family::Misuse,
-                1100..1200 => Family::Environment,
+            own => match own.code() % 1000 {
+                ..100 => Family::Misuse,
+                100..200 => Family::Environment,
                 _ => Family::Corrupt,
             },
         }
     }
 
-    /// The error's number in every language that has numbers for errors; it never changes. Those of the engine are below
-    /// 1000. Misuse has those below 1100, the environment those below 1200, corruption those below 1300.
+    /// The error's number in every language that has numbers for errors; it never changes. What the engine has too has the
+    /// engine's number, all others are above 1000: misuse below 1100, the environment below 1200, corruption below 1300.
     pub fn code(&self) -> i32 {
         match self {
             Error::Engine(error) => error.code(),
-            Error::BadOption { .. } => 1010,
-            Error::OtherRegion { .. } => 1011,
+            Error::BadOption { .. } => 11,
+            Error::OtherRegion { .. } => 1010,
             Error::Locked { .. } => 1100,
-            Error::NoSpace { .. } => 1101,
+            Error::NoSpace { .. } => 107,
             Error::ReadOnly { .. } => 1102,
             Error::Vanished { .. } => 1103,
             Error::NotSynced { .. } => 1104,
-            Error::VersionExists { .. } => 1105,
+            Error::Saving { .. } => 1011,
+            Error::Contradicts { .. } => 1101,
+            Error::Cancelled { .. } => 1105,
+            Error::NoLocks { .. } => 1108,
             Error::NoCheckpoint { .. } => 1106,
             Error::NoSuchVersion { .. } => 1107,
-            Error::System { .. } => 1108,
+            Error::System { .. } => 114,
             Error::ForeignFormat { .. } => 1200,
             Error::Damaged { .. } => 1201,
         }

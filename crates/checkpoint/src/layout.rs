@@ -96,7 +96,10 @@ impl Grid {
             }
             let most = (chunk_bytes / inner).max(1);
             let step = PAGE_BYTES / gcd(inner, PAGE_BYTES);
-            chunk[axis] = if step <= most { most - most % step } else { most };
+            let most = if step <= most { most - most % step } else { most };
+            // As many as need be, of about the same size, so that little of the last reaches over the edge.
+            let even = extent.div_ceil(extent.div_ceil(most));
+            chunk[axis] = even.next_multiple_of(step).min(most);
             break;
         }
         if order == Order::Fortran {
@@ -109,7 +112,8 @@ impl Grid {
     pub fn of(shape: &[usize], chunk_shape: &[usize], order: Order, element_bytes: usize) -> Option<Grid> {
         let grid = Grid { shape: shape.to_vec(), chunk_shape: chunk_shape.to_vec(), order, element_bytes };
         let product = |of: &[usize]| of.iter().try_fold(element_bytes, |all, n| all.checked_mul(*n));
-        let fits = shape.len() == chunk_shape.len() && !chunk_shape.contains(&0);
+        let fits = shape.len() == chunk_shape.len()
+            && shape.iter().zip(chunk_shape).all(|(extent, k)| (1..=(*extent).max(1)).contains(k));
         if !fits || product(shape).is_none() || product(chunk_shape).is_none() {
             return None;
         }
@@ -280,6 +284,7 @@ mod tests {
         assert!(Grid::of(&[4, 4], &[4, 2], Order::Fortran, 8).is_some());
         assert!(Grid::of(&[4, 4], &[0, 4], Order::C, 8).is_none());
         assert!(Grid::of(&[4], &[4, 4], Order::C, 8).is_none());
+        assert!(Grid::of(&[4], &[5], Order::C, 8).is_none());
         assert!(Grid::of(&[usize::MAX, 2], &[1, 2], Order::C, 8).is_none());
     }
 

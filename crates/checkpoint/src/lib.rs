@@ -10,6 +10,7 @@
 
 mod checkpoint;
 mod checkpointer;
+mod codec;
 mod digest;
 mod directory;
 mod error;

@@ -4,7 +4,7 @@ use crate::layout::Grid;
 use crate::{Error, Result, layout};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use stillframe::{Attributes, DType, Order};
+use stillframe::{Attributes, DType, Order, Part};
 
 /// What the manifest says that it is.
 pub const FORMAT: &str = "stillframe-checkpoint";
@@ -88,6 +88,7 @@ pub struct Variable {
     /// How chunks are stored.
     pub codec: CodecName,
     /// Which part of a global array it is, if it is one.
+    #[serde(with = "part")]
     pub part: Option<Part>,
 }
 
@@ -101,15 +102,6 @@ pub enum CodecName {
     Zstd,
     /// Zarr's codec `blosc` with lz4.
     Lz4,
-}
-
-/// Which part of a global array a variable is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
-    /// Where it begins, along each axis.
-    pub offset: Vec<usize>,
-    /// Extents of the whole.
-    pub global_shape: Vec<usize>,
 }
 
 impl Variable {
@@ -187,15 +179,7 @@ impl Manifest {
             }
             variable.grid().map_err(|why| format!("variable '{name}': {why}"))?;
             if let Some(part) = &variable.part {
-                let axes = variable.shape.len();
-                let fits = part.offset.len() == axes && part.global_shape.len() == axes;
-                let inside = |axis: usize| {
-                    let end = part.offset[axis].checked_add(variable.shape[axis]);
-                    end.is_some_and(|end| end <= part.global_shape[axis])
-                };
-                if !fits || !(0..axes).all(inside) {
-                    return Err(format!("variable '{name}' does not lie in the global array it is a part of"));
-                }
+                part.check(&variable.shape).map_err(|why| format!("variable '{name}': {why}"))?;
             }
         }
         Ok(())
@@ -221,6 +205,27 @@ mod dtype {
     pub fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<DType, D::Error> {
         let text = String::deserialize(from)?;
         DType::from_text(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// A part, as an object of its own.
+mod part {
+    use super::*;
+
+    #[derive(Serialize, Deserialize)]
+    struct Fields {
+        offset: Vec<usize>,
+        global_shape: Vec<usize>,
+    }
+
+    pub fn serialize<S: serde::Serializer>(part: &Option<Part>, to: S) -> Result<S::Ok, S::Error> {
+        let fields = |part: &Part| Fields { offset: part.offset.clone(), global_shape: part.global_shape.clone() };
+        part.as_ref().map(fields).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Part>, D::Error> {
+        let fields: Option<Fields> = Option::deserialize(from)?;
+        Ok(fields.map(|Fields { offset, global_shape }| Part { offset, global_shape }))
     }
 }
 

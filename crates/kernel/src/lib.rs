@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 pub mod copy;
+pub mod disk;
 pub mod exit;
 pub mod fork;
 pub mod futex;

@@ -1,0 +1,81 @@
+//! Bringing files to disk (syncfs(2), sync_file_range(2), statfs(2)).
+
+use crate::Failure;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
+/// Brings all that was written to the file system of `file` to disk, names included. From Linux 5.8 on it also reports
+/// what could not be written since `file` was opened, whoever wrote it.
+pub fn sync_file_system(file: &File) -> Result<(), Failure> {
+    // SAFETY: the call takes a descriptor, which is open, and touches no memory.
+    match unsafe { libc::syncfs(file.as_raw_fd()) } {
+        0 => Ok(()),
+        _ => Err(Failure::last("syncfs", "")),
+    }
+}
+
+/// Asks the kernel to begin writing what was written to `file`, and does not wait. It is a hint, and may do nothing.
+pub fn begin_writeback(file: &File) {
+    // SAFETY: the call takes numbers and a descriptor, which is open, and touches no memory.
+    unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
+}
+
+/// What kind of file system a file is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileSystem {
+    /// ext2, ext3 or ext4.
+    Ext,
+    /// XFS.
+    Xfs,
+    /// Btrfs.
+    Btrfs,
+    /// Memory.
+    Tmpfs,
+    /// Any other, by the number the kernel has for it.
+    Other(i64),
+}
+
+/// The file system of `file`.
+pub fn file_system(file: &File) -> Result<FileSystem, Failure> {
+    // SAFETY: `statfs` is plain data, valid when zeroed.
+    let mut status: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open and the pointer refers to a live `statfs`.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), &mut status) } != 0 {
+        return Err(Failure::last("fstatfs", ""));
+    }
+    // The numbers have different types on different machines.
+    Ok(match status.f_type as i64 & 0xffff_ffff {
+        0xef53 => FileSystem::Ext,
+        0x5846_5342 => FileSystem::Xfs,
+        0x9123_683e => FileSystem::Btrfs,
+        0x0102_1994 => FileSystem::Tmpfs,
+        other => FileSystem::Other(other),
+    })
+}
+
+/// Whether [`sync_file_system`] reports what could not be written, as it does from Linux 5.8 on.
+pub fn reports_lost_writes() -> bool {
+    // SAFETY: `utsname` is plain data, valid when zeroed.
+    let mut names: libc::utsname = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer refers to a live `utsname`.
+    if unsafe { libc::uname(&mut names) } != 0 {
+        return false;
+    }
+    let release: String =
+        names.release.iter().map(|byte| *byte as u8 as char).take_while(|letter| *letter != '\0').collect();
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(|digits| digits.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5, 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_is_known_and_can_be_synced() {
+        let memory = File::open("/dev/shm").unwrap();
+        assert_eq!(file_system(&memory).unwrap(), FileSystem::Tmpfs);
+        sync_file_system(&memory).unwrap();
+        begin_writeback(&memory);
+    }
+}
