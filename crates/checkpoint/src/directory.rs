@@ -1,1 +1,231 @@
 //! A store's directory: its lock, what is committed in it, and what killed writers left.
+
+use crate::digest::{self, Digest, Digests};
+use crate::layout::{self, CHECKSUMS, LATEST, LATEST_NEW, LOCK, MANIFEST, MANIFEST_CHECKSUM};
+use crate::manifest::{CodecName, Manifest};
+use crate::{Error, Result};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use stillframe_kernel::lock::{self, Kind};
+use stillframe_kernel::points;
+
+/// The lock of a store, which one writer holds.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    path: PathBuf,
+    file: File,
+}
+
+impl Lock {
+    /// Takes the lock of a store, and says in it who has it.
+    pub(crate) fn take(dir: &Path) -> Result<Lock> {
+        let path = dir.join(LOCK);
+        loop {
+            let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+            let mut file = opened.map_err(|error| Error::io("open", &path, error))?;
+            let taken = lock::try_lock(&file, Kind::Write, 0, 1).map_err(|failure| match failure.errno() {
+                libc::ENOLCK | libc::ENOSYS | libc::EOPNOTSUPP => Error::NoLocks { dir: dir.into(), failure },
+                _ => Error::system(&path, failure),
+            })?;
+            if !taken {
+                return Err(locked(dir, &mut file));
+            }
+            let lock = Lock { path: path.clone(), file };
+            if !lock.is_in_place() {
+                // Somebody took the file away between the two steps, and others may have made another.
+                continue;
+            }
+            // What it says is for people, and a disk that is full takes nothing from the lock.
+            let _ = lock.say();
+            return Ok(lock);
+        }
+    }
+
+    fn say(&self) -> std::io::Result<()> {
+        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let command = fs::read("/proc/self/cmdline").unwrap_or_default();
+        let words: Vec<_> = command.split(|byte| *byte == 0).filter(|word| !word.is_empty()).collect();
+        let command: Vec<_> =
+            words.iter().map(|word| String::from_utf8_lossy(word).replace(char::is_control, " ")).collect();
+        let text = format!("{}\n{}\n{}\n", std::process::id(), host.trim(), command.join(" "));
+        self.file.set_len(0)?;
+        (&self.file).write_all(text.as_bytes())
+    }
+
+    /// Whether the lock's file is still the one that others see.
+    pub(crate) fn is_in_place(&self) -> bool {
+        let id = |data: fs::Metadata| (data.dev(), data.ino());
+        match (fs::metadata(&self.path), self.file.metadata()) {
+            (Ok(seen), Ok(held)) => id(seen) == id(held),
+            _ => false,
+        }
+    }
+}
+
+fn locked(dir: &Path, file: &mut File) -> Error {
+    let mut text = String::new();
+    let _ = file.rewind().and_then(|()| file.take(1 << 16).read_to_string(&mut text));
+    let mut lines = text.lines();
+    let pid = lines.next().and_then(|line| line.parse().ok()).unwrap_or(0);
+    let mut line = |unknown: &str| lines.next().filter(|line| !line.is_empty()).unwrap_or(unknown).to_string();
+    let (host, command) = (line("an unknown host"), line("its command is unknown"));
+    Error::Locked { dir: dir.into(), pid, host, command }
+}
+
+/// The versions of which there are checkpoints under their names, ascending. Whether they are good is another question.
+///
+/// # Errors
+/// [`Error::System`] if the directory cannot be read.
+pub(crate) fn versions(dir: &Path) -> Result<Vec<u64>> {
+    let mut versions: Vec<u64> = names(dir)?.iter().filter_map(|name| layout::checkpoint_version(name)).collect();
+    versions.sort_unstable();
+    Ok(versions)
+}
+
+fn names(dir: &Path) -> Result<Vec<String>> {
+    let fail = |error| Error::io("readdir", dir, error);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir).map_err(fail)? {
+        // Names that are no text are none of ours.
+        names.extend(entry.map_err(fail)?.file_name().into_string());
+    }
+    Ok(names)
+}
+
+/// Removes what killed writers left, and returns its names. Only the holder of the lock may, for what living writers are
+/// at work on looks the same.
+pub(crate) fn clean(dir: &Path, _lock: &Lock) -> Result<Vec<String>> {
+    let mut cleaned = Vec::new();
+    for name in names(dir)? {
+        let path = dir.join(&name);
+        if name == LATEST_NEW {
+            fs::remove_file(&path).map_err(|error| Error::io("unlink", &path, error))?;
+        } else if layout::is_left_over(&name) {
+            points::hit("checkpoint.clean");
+            remove_tree(&path)?;
+        } else {
+            continue;
+        }
+        cleaned.push(name);
+    }
+    cleaned.sort();
+    Ok(cleaned)
+}
+
+/// Removes a directory and all that is in it; what is gone already is not missed.
+pub(crate) fn remove_tree(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("unlink", path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Brings names in a directory to disk.
+pub(crate) fn sync_dir(dir: &Path) -> std::io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Deletes a checkpoint. Under its name it is whole until it is not there any more.
+pub(crate) fn remove(dir: &Path, version: u64) -> Result<()> {
+    let (from, to) = (dir.join(layout::checkpoint_dir(version)), dir.join(layout::removing_dir(version)));
+    remove_tree(&to)?;
+    points::hit("remove.rename");
+    match fs::rename(&from, &to) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io("rename", &from, error)),
+        Ok(()) => {}
+    }
+    points::hit("remove.renamed");
+    // Else a machine that stops might have the files gone, and the name still there.
+    sync_dir(dir).map_err(|error| Error::io("fsync", dir, error))?;
+    points::hit("remove.synced");
+    let removed = remove_tree(&to);
+    points::hit("remove.removed");
+    removed
+}
+
+/// Makes `latest.zarr` lead to a checkpoint. It is a convenience, so that nothing is lost if it cannot be.
+pub(crate) fn point_latest(dir: &Path, version: u64) {
+    let (new, name) = (dir.join(LATEST_NEW), dir.join(LATEST));
+    let _ = fs::remove_file(&new);
+    if std::os::unix::fs::symlink(layout::checkpoint_dir(version), &new).is_ok() {
+        points::hit("latest.made");
+        if fs::rename(&new, &name).is_err() {
+            let _ = fs::remove_file(&new);
+        }
+    }
+}
+
+/// A checkpoint whose manifest, checksum file and sizes of files are as they should be. What is in the chunks was not
+/// looked at.
+#[derive(Debug)]
+pub(crate) struct Good {
+    pub(crate) manifest: Manifest,
+    pub(crate) digests: Digests,
+}
+
+/// Looks whether the checkpoint at `path` is good.
+///
+/// # Errors
+/// [`Error::Damaged`] or [`Error::ForeignFormat`] with what is not; [`Error::System`] if it cannot be seen.
+pub(crate) fn examine(path: &Path) -> Result<Good> {
+    let damaged = |path: &Path, why: String| Error::Damaged { path: path.into(), why };
+    let read = |name: &str| {
+        let path = path.join(name);
+        match fs::read(&path) {
+            Ok(bytes) => Ok((path, bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(damaged(&path, "it is missing".into())),
+            Err(error) => Err(Error::io("read", &path, error)),
+        }
+    };
+    let (manifest_path, text) = read(MANIFEST)?;
+    let manifest = Manifest::decode(&manifest_path, &text)?;
+    let (checksum_path, line) = read(MANIFEST_CHECKSUM)?;
+    if line != manifest_checksum(&text).as_bytes() {
+        let why = format!("it is not the checksum of {MANIFEST}, or {MANIFEST} was changed");
+        return Err(damaged(&checksum_path, why));
+    }
+    let (digests_path, text) = read(CHECKSUMS)?;
+    let found = Digest::of(&text).to_string();
+    if found != manifest.checksums.digest {
+        return Err(damaged(
+            &digests_path,
+            format!("its checksum is {found} instead of {}", manifest.checksums.digest),
+        ));
+    }
+    let text = String::from_utf8(text).map_err(|error| damaged(&digests_path, error.to_string()))?;
+    let digests = digest::decode(&digests_path, &text)?;
+    for variable in &manifest.variables {
+        let grid = variable.grid().map_err(|why| damaged(&manifest_path, why))?;
+        for index in 0..grid.chunks() {
+            let chunk = variable.chunk_path(&grid, index);
+            if !digests.contains_key(&chunk) {
+                return Err(damaged(&digests_path, format!("it has no checksum of {chunk}")));
+            }
+            let bytes = size(&path.join(&chunk))?;
+            let expected = grid.chunk_bytes() as u64;
+            let fits = if variable.codec == CodecName::Bytes { bytes == expected } else { bytes > 0 };
+            if !fits {
+                return Err(damaged(&path.join(&chunk), format!("it has {bytes} bytes instead of {expected}")));
+            }
+        }
+    }
+    Ok(Good { manifest, digests })
+}
+
+fn size(path: &Path) -> Result<u64> {
+    match fs::metadata(path) {
+        Ok(data) => Ok(data.len()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(Error::Damaged { path: path.into(), why: "it is missing".into() })
+        }
+        Err(error) => Err(Error::io("stat", path, error)),
+    }
+}
+
+/// The text of the manifest's checksum file.
+pub(crate) fn manifest_checksum(manifest: &[u8]) -> String {
+    format!("{}  {MANIFEST}\n", Digest::of(manifest))
+}

@@ -1,7 +1,5 @@
 //! Which checkpoints stay.
 
-use std::collections::BTreeSet;
-
 /// Which checkpoints stay when a new one is safe: the newest ones, and every so many for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keep {
@@ -18,11 +16,23 @@ impl Default for Keep {
 }
 
 impl Keep {
-    /// Those of the `good` checkpoints that may go. It is never all of them.
-    pub fn removable(&self, good: &BTreeSet<u64>) -> Vec<u64> {
-        let old = good.len().saturating_sub(self.newest.max(1));
-        let stays = |version: &u64| self.every.is_some_and(|every| every > 0 && version.is_multiple_of(every));
-        good.iter().take(old).filter(|version| !stays(version)).copied().collect()
+    /// Which of `versions`, ascending, may go once `saved` is safe. The newest are counted by those that are good, so that
+    /// damaged ones take nobody's place; `saved` itself always stays.
+    pub(crate) fn removable(self, versions: &[u64], saved: u64, is_good: impl FnMut(u64) -> bool) -> Vec<u64> {
+        let mut is_good = is_good;
+        let mut good = 0;
+        let mut removable = Vec::new();
+        for version in versions.iter().rev().copied() {
+            if good >= self.newest.max(1) {
+                removable.push(version);
+            } else if is_good(version) {
+                good += 1;
+            }
+        }
+        let stays = |version: u64| self.every.is_some_and(|every| every > 0 && version.is_multiple_of(every));
+        removable.retain(|version| *version != saved && !stays(*version));
+        removable.reverse();
+        removable
     }
 }
 
@@ -30,11 +40,12 @@ impl Keep {
 mod tests {
     use super::*;
 
-    const NONE: [u64; 0] = [];
-
-    fn removable(newest: usize, every: Option<u64>, good: &[u64]) -> Vec<u64> {
-        Keep { newest, every }.removable(&good.iter().copied().collect())
+    fn removable(newest: usize, every: Option<u64>, versions: &[u64]) -> Vec<u64> {
+        let saved = versions.last().copied().unwrap_or_default();
+        Keep { newest, every }.removable(versions, saved, |_| true)
     }
+
+    const NONE: [u64; 0] = [];
 
     #[test]
     fn the_newest_and_every_so_many_stay() {
@@ -48,5 +59,13 @@ mod tests {
         assert_eq!(removable(0, None, &[7]), NONE);
         assert_eq!(removable(0, Some(0), &[7, 8]), [7]);
         assert_eq!(removable(1, None, &[]), NONE);
+        let keep = Keep { newest: 1, every: None };
+        assert_eq!(keep.removable(&[6, 7, 8, 9], 9, |version| version == 7), [6]);
+    }
+
+    #[test]
+    fn what_was_saved_last_stays_even_if_its_number_is_the_smallest() {
+        let keep = Keep { newest: 1, every: None };
+        assert_eq!(keep.removable(&[5, 110, 120], 5, |_| true), [110]);
     }
 }

@@ -9,6 +9,8 @@ pub const LOCK: &str = "lock";
 pub const STATUS: &str = "status.json";
 /// A symbolic link to the newest checkpoint.
 pub const LATEST: &str = "latest.zarr";
+/// That link while it is made.
+pub const LATEST_NEW: &str = ".latest.zarr.new";
 /// What restoring needs to know, in each checkpoint.
 pub const MANIFEST: &str = "manifest.json";
 /// The checksum of the manifest, written last of all.

@@ -19,6 +19,7 @@ pub mod layout;
 pub mod manifest;
 mod options;
 mod part;
+mod partial;
 mod recovery;
 mod repartition;
 mod restore;

@@ -1,9 +1,21 @@
 //! Saving one version.
 
-use crate::{Result, SaveOptions};
+use crate::digest;
+use crate::directory::{self, Lock};
+use crate::layout::{self, CHECKSUMS, Grid, MANIFEST, MANIFEST_CHECKSUM};
+use crate::manifest::{self, Checksums, FORMAT, FORMAT_VERSION, Manifest, Variable};
+use crate::partial::{self, Base, Partial, Subject};
+use crate::{Error, Result, SaveOptions, zarr};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use stillframe::{GroupSnapshot, Snapshot};
+use stillframe_kernel::{Failure, points};
 
 /// What is saved.
 #[derive(Debug, Clone, Copy)]
@@ -57,25 +69,99 @@ pub struct Saved {
     pub files: u64,
     /// Versions whose checkpoints were deleted, as the keep rule says.
     pub removed: Vec<u64>,
+    /// What could not be done once it was safe: deleting old ones, say.
+    pub trouble: Option<String>,
     /// How long it took.
     pub duration: Duration,
 }
 
+impl<'a> Source<'a> {
+    /// The snapshots, with their ranks if it is a group.
+    fn snapshots(self) -> Vec<(Option<u32>, &'a Snapshot)> {
+        match self {
+            Source::Region(snapshot) => vec![(None, snapshot)],
+            Source::Group(group) => {
+                group.ranks().iter().enumerate().map(|(rank, snapshot)| (Some(rank as u32), snapshot)).collect()
+            }
+        }
+    }
+
+    /// The name of the region or group.
+    fn name(self) -> &'a str {
+        match self {
+            Source::Region(snapshot) => snapshot.region(),
+            // The ranks of a group are regions called `group/rank`.
+            Source::Group(group) => {
+                let rank = group.ranks().first().map_or("", Snapshot::region);
+                rank.rsplit_once('/').map_or(rank, |(name, _)| name)
+            }
+        }
+    }
+
+    fn version(self) -> u64 {
+        match self {
+            Source::Region(snapshot) => snapshot.version(),
+            Source::Group(group) => group.version(),
+        }
+    }
+
+    fn published_ns(self) -> u64 {
+        self.snapshots().iter().map(|(_, snapshot)| snapshot.published_ns()).max().unwrap_or(0)
+    }
+}
+
 /// Writes the checkpoints of one region or group into one directory, which nobody else can write to meanwhile.
+///
+/// Several threads may save different versions at once.
 #[derive(Debug)]
 pub struct Saver {
     dir: PathBuf,
     options: SaveOptions,
+    lock: Lock,
+    cleaned: Vec<String>,
+    state: Mutex<State>,
+    /// Held by whoever deletes.
+    removing: Mutex<BTreeMap<u64, Identity>>,
+    /// Counts the calls of [`cancel`](Saver::cancel).
+    cancels: AtomicU64,
+}
+
+/// What a directory was found to be, so that it need not be looked at again: its inode and the time of its last change.
+type Identity = (u64, i64, i64);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whose checkpoints they are.
+    region: Option<String>,
+    /// The checkpoint that was committed last, and when its version was published.
+    base: Option<(Arc<Base>, u64)>,
+    /// Versions that are being saved.
+    saving: BTreeSet<u64>,
 }
 
 impl Saver {
     /// Takes a directory, which is made if it is not there, and cleans up what killed writers left.
     ///
     /// # Errors
-    /// [`Error::Locked`](crate::Error::Locked) if somebody else writes into it; [`Error::ReadOnly`](crate::Error::ReadOnly).
+    /// [`Error::Locked`] if somebody else writes into it; [`Error::ReadOnly`]; [`Error::NoLocks`].
     pub fn open(dir: impl Into<PathBuf>, options: SaveOptions) -> Result<Saver> {
         options.check()?;
-        Ok(Saver { dir: dir.into(), options })
+        let dir = dir.into();
+        fs::create_dir_all(&dir).map_err(|error| Error::io("mkdir", &dir, error))?;
+        let lock = Lock::take(&dir)?;
+        points::hit("open.locked");
+        let cleaned = directory::clean(&dir, &lock)?;
+        let mut state = State::default();
+        for version in directory::versions(&dir)?.into_iter().rev() {
+            let path = dir.join(layout::checkpoint_dir(version));
+            // Those that are damaged are no reason not to write good ones.
+            let Ok(good) = directory::examine(&path) else { continue };
+            state.region = Some(good.manifest.region.clone());
+            state.base = Base::of(&path, &good).ok().map(|base| (base.into(), good.manifest.published_ns));
+            break;
+        }
+        let state = Mutex::new(state);
+        Ok(Saver { dir, options, lock, cleaned, state, removing: Mutex::default(), cancels: AtomicU64::new(0) })
     }
 
     /// The directory.
@@ -87,4 +173,313 @@ impl Saver {
     pub fn options(&self) -> &SaveOptions {
         &self.options
     }
+
+    /// What killed writers had left, and was cleaned up: names in the directory.
+    pub fn cleaned(&self) -> &[String] {
+        &self.cleaned
+    }
+
+    /// Ends all that is being saved as soon as it can be, with [`Error::Cancelled`]. What is saved later is not concerned.
+    pub fn cancel(&self) {
+        self.cancels.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Saves a version. When this returns, it is on disk under its name; on an error nothing of it is there.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], [`Error::Vanished`], [`Error::NotSynced`], [`Error::ReadOnly`] if the disk or the directory is in
+    /// the way; [`Error::Contradicts`] if another run's version of this number is there; [`Error::OtherRegion`].
+    pub fn save(&self, source: Source, progress: &(dyn Fn(Progress) + Sync)) -> Result<Saved> {
+        let begin = Instant::now();
+        let version = source.version();
+        let _claim = self.claim(source)?;
+        let path = self.dir.join(layout::checkpoint_dir(version));
+        if let Some(saved) = self.look_at_former(source, &path)? {
+            return Ok(Saved { duration: begin.elapsed(), ..saved });
+        }
+        let subjects = self.subjects(source);
+        let bytes: u64 = subjects.iter().map(|subject| subject.grid.bytes() as u64).sum();
+        let partial = Partial::begin(&self.dir, version, self.options.codec, bytes)?;
+        let aside = partial.path().to_path_buf();
+        let written = self.write(source, &partial, &subjects, bytes, progress);
+        let (files, stored) = written.inspect_err(|_| {
+            // Nothing more can be done about what cannot be removed; the next one to open the directory tries again.
+            let _ = directory::remove_tree(&aside);
+        })?;
+        if let Err(error) = self.commit(&partial, &path) {
+            let _ = directory::remove_tree(&aside);
+            return Err(error);
+        }
+        points::hit("save.committed");
+        let sums = partial.sums();
+        let newest = self.remember(partial.into_base(&path, subjects, stored), source.published_ns());
+        if newest {
+            directory::point_latest(&self.dir, version);
+        }
+        progress(Progress { version, phase: Phase::Committed, bytes, bytes_done: bytes });
+        let (removed, trouble) = self.apply_keep(version);
+        points::hit("save.end");
+        Ok(Saved {
+            version,
+            path,
+            already: false,
+            bytes,
+            written_bytes: sums.written_bytes,
+            linked_bytes: sums.linked_bytes,
+            files,
+            removed,
+            trouble,
+            duration: begin.elapsed(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    /// Sees to it that a version is saved by one thread, and that the directory is its region's.
+    fn claim(&self, source: Source) -> Result<Claim<'_>> {
+        let (name, version) = (source.name(), source.version());
+        let mut state = self.state();
+        if let Some(region) = state.region.as_ref().filter(|region| *region != name) {
+            return Err(Error::OtherRegion { dir: self.dir.clone(), expected: name.into(), found: region.clone() });
+        }
+        if !state.saving.insert(version) {
+            return Err(Error::Saving { version });
+        }
+        state.region = Some(name.into());
+        Ok(Claim { saver: self, version })
+    }
+
+    /// What is there under the version's name already: this very version, which is then all there is to say, or nothing that
+    /// is good.
+    fn look_at_former(&self, source: Source, path: &Path) -> Result<Option<Saved>> {
+        let version = source.version();
+        if let Err(error) = fs::symlink_metadata(path) {
+            return match error.kind() {
+                ErrorKind::NotFound => Ok(None),
+                _ => Err(Error::io("stat", path, error)),
+            };
+        }
+        match directory::examine(path) {
+            Ok(good) if good.manifest.published_ns == source.published_ns() => {
+                // Whoever wrote it may have been killed before its name was on disk.
+                directory::sync_dir(&self.dir).map_err(|error| Error::io("fsync", &self.dir, error))?;
+                Ok(Some(Saved {
+                    version,
+                    path: path.into(),
+                    already: true,
+                    bytes: good.manifest.bytes,
+                    written_bytes: 0,
+                    linked_bytes: good.manifest.linked_bytes,
+                    files: good.digests.len() as u64 + OWN_FILES,
+                    removed: Vec::new(),
+                    trouble: None,
+                    duration: Duration::ZERO,
+                }))
+            }
+            // What is damaged is no checkpoint, and makes room for one.
+            Err(Error::Damaged { .. }) => Ok(None),
+            Ok(_) | Err(Error::ForeignFormat { .. }) => Err(Error::Contradicts { path: path.into(), version }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The variables of a version, and how they are cut.
+    fn subjects<'a>(&self, source: Source<'a>) -> Vec<Subject<'a>> {
+        let mut subjects = Vec::new();
+        for (rank, snapshot) in source.snapshots() {
+            for view in snapshot.variables() {
+                let grid = Grid::new(&view.shape, view.order, view.dtype.bytes(), self.options.chunk_bytes);
+                let variable = Variable {
+                    rank,
+                    name: view.name.clone(),
+                    path: manifest::array_path(rank, &view.name),
+                    dtype: view.dtype.clone(),
+                    order: view.order,
+                    units: view.units.clone(),
+                    attributes: view.attributes.clone(),
+                    shape: view.shape.clone(),
+                    chunk_shape: grid.chunk_shape().to_vec(),
+                    codec: self.options.codec.name(),
+                    // Attributes of these names that tell no part are the program's own business.
+                    part: view.part().ok().flatten(),
+                };
+                subjects.push(Subject { snapshot, variable, grid });
+            }
+        }
+        subjects
+    }
+
+    /// Writes all files of a checkpoint and brings them to disk. Returns how many they are, and the chunks.
+    fn write(
+        &self,
+        source: Source,
+        partial: &Partial,
+        subjects: &[Subject],
+        bytes: u64,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<(u64, Vec<Vec<partial::Stored>>)> {
+        let version = source.version();
+        let base = self.state().base.as_ref().map(|(base, _)| base.clone());
+        let cancels = self.cancels.load(Ordering::Relaxed);
+        let go_on = || match self.cancels.load(Ordering::Relaxed) == cancels {
+            true => Ok(()),
+            false => Err(Error::Cancelled { version }),
+        };
+        let say = |phase, bytes_done| progress(Progress { version, phase, bytes, bytes_done });
+        let ranks = source.snapshots();
+        let count = matches!(source, Source::Group(_)).then_some(ranks.len() as u32);
+        partial.make_dirs(count, subjects)?;
+        let stored = partial.store(subjects, base.as_deref(), self.options.threads, &|bytes_done| {
+            say(Phase::Writing, bytes_done);
+            go_on()
+        })?;
+        points::hit("save.chunks");
+        let mut digests = partial::digests(subjects, &stored);
+        let mut manifest = Manifest {
+            format: FORMAT.into(),
+            format_version: FORMAT_VERSION,
+            region: source.name().into(),
+            ranks: count,
+            version,
+            published_ns: source.published_ns(),
+            saved_ns: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
+            attributes: ranks.first().map(|(_, snapshot)| snapshot.attributes().clone()).unwrap_or_default(),
+            rank_attributes: Vec::new(),
+            rank_published_ns: Vec::new(),
+            previous: base.as_ref().map(|base| base.version),
+            bytes,
+            linked_bytes: partial.sums().linked_bytes,
+            files: 0,
+            checksums: Checksums { algorithm: "xxh128".into(), file: CHECKSUMS.into(), digest: String::new() },
+            variables: subjects.iter().map(|subject| subject.variable.clone()).collect(),
+        };
+        if count.is_some() {
+            manifest.rank_attributes = ranks.iter().map(|(_, snapshot)| snapshot.attributes().clone()).collect();
+            manifest.rank_published_ns = ranks.iter().map(|(_, snapshot)| snapshot.published_ns()).collect();
+        }
+        for (name, text) in zarr::files(&manifest, self.options.codec) {
+            let digest = partial.put(&name, text.as_bytes())?;
+            digests.insert(name, digest);
+            points::hit("save.metadata");
+        }
+        manifest.files = digests.len() as u64;
+        manifest.checksums.digest = partial.put(CHECKSUMS, digest::encode(&digests).as_bytes())?.to_string();
+        points::hit("save.checksums");
+        let text = manifest.encode();
+        partial.put(MANIFEST, text.as_bytes())?;
+        points::hit("save.manifest");
+        partial.put(MANIFEST_CHECKSUM, directory::manifest_checksum(text.as_bytes()).as_bytes())?;
+        points::hit("save.written");
+        go_on()?;
+        say(Phase::Syncing, bytes);
+        partial.sync()?;
+        points::hit("save.synced");
+        go_on()?;
+        Ok((digests.len() as u64 + OWN_FILES, stored))
+    }
+
+    /// Gives a checkpoint that is on disk its name, and brings the name to disk.
+    fn commit(&self, partial: &Partial, path: &Path) -> Result<()> {
+        let version = partial.version();
+        // A directory that was made anew may have another writer.
+        if !self.lock.is_in_place() {
+            return Err(partial.fail("stat", &self.dir, std::io::Error::from_raw_os_error(libc::ENOENT)));
+        }
+        let rename = || fs::rename(partial.path(), path);
+        match rename() {
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
+                // What is there was found to be damaged.
+                directory::remove(&self.dir, version)?;
+                rename().map_err(|error| partial.fail("rename", path, error))?;
+            }
+            Err(error) => return Err(partial.fail("rename", path, error)),
+            Ok(()) => {}
+        }
+        points::hit("save.renamed");
+        directory::sync_dir(&self.dir).map_err(|source| {
+            // Nobody shall take for safe what is not.
+            let _ = fs::rename(path, partial.path());
+            let failure = Failure { call: "fsync", detail: self.dir.display().to_string(), source };
+            Error::NotSynced { dir: self.dir.clone(), version, failure }
+        })
+    }
+
+    /// Remembers what the next checkpoint can share chunks with; says whether it is the newest.
+    fn remember(&self, base: Option<Base>, published_ns: u64) -> bool {
+        let mut state = self.state();
+        let newest = state.base.as_ref().is_none_or(|(_, newest)| *newest <= published_ns);
+        if newest {
+            state.base = base.map(|base| (base.into(), published_ns));
+        }
+        newest
+    }
+
+    /// Deletes what the keep rule does not want, if what was saved is good. Returns what was deleted, and what could not be
+    /// done.
+    fn apply_keep(&self, saved: u64) -> (Vec<u64>, Option<String>) {
+        let mut known = self.removing.lock().unwrap_or_else(|poison| poison.into_inner());
+        let path = |version| self.dir.join(layout::checkpoint_dir(version));
+        if let Err(error) = directory::examine(&path(saved)) {
+            return (
+                Vec::new(),
+                Some(format!("version {saved} was saved and is damaged, so no other was deleted: {error}")),
+            );
+        }
+        let versions = match directory::versions(&self.dir) {
+            Ok(versions) => versions,
+            Err(error) => return (Vec::new(), Some(error.to_string())),
+        };
+        known.retain(|version, _| versions.binary_search(version).is_ok());
+        let is_good = |version| {
+            let Some(identity) = identity(&path(version)) else { return false };
+            if known.get(&version) == Some(&identity) {
+                return true;
+            }
+            let good = directory::examine(&path(version)).is_ok();
+            if good {
+                known.insert(version, identity);
+            }
+            good
+        };
+        let removable = self.options.keep.removable(&versions, saved, is_good);
+        let mut removed = Vec::new();
+        for version in removable {
+            // What this program does not understand is not its to delete.
+            let manifest = path(version).join(MANIFEST);
+            let ours = fs::read(&manifest).is_ok_and(|text| Manifest::decode(&manifest, &text).is_ok());
+            if !ours || self.state().saving.contains(&version) {
+                continue;
+            }
+            if let Err(error) = directory::remove(&self.dir, version) {
+                return (removed, Some(format!("version {version} could not be deleted: {error}")));
+            }
+            removed.push(version);
+        }
+        (removed, None)
+    }
 }
+
+/// Files of a checkpoint that its checksums do not count: themselves, the manifest and the manifest's checksum.
+const OWN_FILES: u64 = 3;
+
+fn identity(path: &Path) -> Option<Identity> {
+    let data = fs::metadata(path).ok()?;
+    Some((data.ino(), data.ctime(), data.ctime_nsec()))
+}
+
+/// A version that is being saved.
+struct Claim<'a> {
+    saver: &'a Saver,
+    version: u64,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.saver.state().saving.remove(&self.version);
+    }
+}
+
+#[cfg(test)]
+mod tests;

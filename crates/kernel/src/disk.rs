@@ -20,6 +20,22 @@ pub fn begin_writeback(file: &File) {
     unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
+/// Makes writes to `file` go past the kernel's cache, or through it again. Past it, offsets, lengths and addresses have to
+/// be multiples of what the disk asks for; pages always are. File systems that cannot refuse.
+pub fn set_direct(file: &File, direct: bool) -> Result<(), Failure> {
+    // SAFETY: the call takes numbers and a descriptor, which is open, and touches no memory.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    if flags < 0 {
+        return Err(Failure::last("fcntl(F_GETFL)", ""));
+    }
+    let wanted = if direct { flags | libc::O_DIRECT } else { flags & !libc::O_DIRECT };
+    // SAFETY: as above.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, wanted) } {
+        0 => Ok(()),
+        _ => Err(Failure::last("fcntl(F_SETFL)", "O_DIRECT")),
+    }
+}
+
 /// What kind of file system a file is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileSystem {

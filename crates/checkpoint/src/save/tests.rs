@@ -1,0 +1,452 @@
+use super::*;
+use crate::{Codec, Keep};
+use proptest::prelude::*;
+use stillframe::{
+    Attributes, DType, Declaration, Group, Kind, Observer, Order, Part, Region, RegionOptions, Scalar, VariableId,
+};
+
+/// A region with its observer, in directories of its own.
+struct Bench {
+    dir: tempfile::TempDir,
+    region: Region,
+    version: u64,
+}
+
+fn options(dir: &Path) -> RegionOptions {
+    Region::options().dir(dir.join("regions"))
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let dir = tempfile::Builder::new().prefix("checkpoint-").tempdir_in("/dev/shm").unwrap();
+        let region = options(dir.path()).create("r").unwrap();
+        Bench { dir, region, version: 0 }
+    }
+
+    fn store(&self) -> PathBuf {
+        self.dir.path().join("store")
+    }
+
+    fn declare(&mut self, name: &str, dtype: DType, order: Order, shape: &[usize]) -> VariableId {
+        let kind = Kind::Managed { shape: shape.to_vec() };
+        self.region.declare(Declaration { order, ..Declaration::new(name, dtype, kind) }).unwrap()
+    }
+
+    fn fill(&mut self, id: VariableId, seed: u64) {
+        let bytes = self.region.managed_bytes_mut(id).unwrap();
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            // Every other page is zeros, as in arrays that are used up to somewhere.
+            *byte = if at / 4096 % 2 == 1 { 0 } else { (at as u64 * 31 + seed) as u8 & 1 };
+        }
+    }
+
+    fn publish(&mut self) -> Snapshot {
+        self.version += 10;
+        self.region.publish(self.version).attr("t", 0.1 * self.version as f64).commit().unwrap();
+        self.newest()
+    }
+
+    fn newest(&self) -> Snapshot {
+        Observer::options().dir(self.dir.path().join("regions")).open("r").unwrap().newest().unwrap()
+    }
+}
+
+fn quiet(_: Progress) {}
+
+fn save(saver: &Saver, snapshot: &Snapshot) -> Saved {
+    saver.save(Source::Region(snapshot), &quiet).unwrap()
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// The bytes of an array, put together from its files by what the manifest and nothing else says.
+fn read(checkpoint: &Path, variable: &Variable) -> Vec<u8> {
+    let element = variable.dtype.bytes();
+    let mut bytes = vec![0xaa; variable.shape.iter().product::<usize>() * element];
+    let axes = variable.shape.len();
+    let counts: Vec<usize> = (0..axes).map(|axis| variable.shape[axis].div_ceil(variable.chunk_shape[axis])).collect();
+    // Fastest axis last, whatever the order.
+    let along: Vec<usize> = if variable.order == Order::C { (0..axes).collect() } else { (0..axes).rev().collect() };
+    for chunk in indices(&counts) {
+        let key: String = chunk.iter().map(|at| format!("/{at}")).collect();
+        let stored = fs::read(checkpoint.join(format!("{}/c{key}", variable.path))).unwrap();
+        let mut content = vec![0; variable.chunk_shape.iter().product::<usize>() * element];
+        crate::codec::decode(variable.codec, &stored, &mut content).unwrap();
+        for inside in indices(&variable.chunk_shape) {
+            let at: Vec<usize> =
+                (0..axes).map(|axis| chunk[axis] * variable.chunk_shape[axis] + inside[axis]).collect();
+            let offset =
+                |at: &[usize], shape: &[usize]| along.iter().fold(0, |offset, axis| offset * shape[*axis] + at[*axis]);
+            let from = offset(&inside, &variable.chunk_shape) * element;
+            if (0..axes).all(|axis| at[axis] < variable.shape[axis]) {
+                let to = offset(&at, &variable.shape) * element;
+                bytes[to..to + element].copy_from_slice(&content[from..from + element]);
+            } else {
+                assert!(content[from..from + element].iter().all(|byte| *byte == 0), "padding is zeros");
+            }
+        }
+    }
+    bytes
+}
+
+fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
+    shape.iter().fold(vec![vec![]], |all, extent| {
+        all.iter().flat_map(|at| (0..*extent).map(move |n| [&at[..], &[n]].concat())).collect()
+    })
+}
+
+/// All files of a checkpoint are as their checksums say, and its arrays hold what the snapshot shows.
+fn check(checkpoint: &Path, snapshots: &[&Snapshot]) -> Manifest {
+    let good = directory::examine(checkpoint).unwrap();
+    for (path, digest) in &good.digests {
+        assert_eq!(digest::Digest::of(&fs::read(checkpoint.join(path)).unwrap()), *digest, "{path}");
+    }
+    for variable in &good.manifest.variables {
+        let snapshot = snapshots[variable.rank.unwrap_or(0) as usize];
+        let mut expected = vec![0; snapshot.variable(&variable.name).unwrap().bytes];
+        snapshot.read(&variable.name, 0, &mut expected).unwrap();
+        assert!(read(checkpoint, variable) == expected, "{variable:?}");
+    }
+    good.manifest
+}
+
+fn record() -> DType {
+    DType::packed([("x", DType::Float(8)), ("id", DType::Int(4)), ("tag", DType::Bytes(3))]).unwrap()
+}
+
+#[test]
+fn what_is_saved_is_what_the_snapshot_shows() {
+    let mut bench = Bench::new();
+    for (name, dtype, order, shape) in [
+        ("u", DType::Float(8), Order::C, &[300, 200][..]),
+        ("f", DType::Float(4), Order::Fortran, &[70, 5, 30]),
+        ("scalar", DType::Complex(16), Order::C, &[]),
+        ("empty", DType::Int(2), Order::C, &[3, 0]),
+        ("mask", DType::Bool, Order::C, &[12345]),
+        ("cells", record(), Order::C, &[999]),
+        ("zarr.json", DType::Uint(1), Order::C, &[5]),
+        ("__private", DType::Bytes(7), Order::C, &[5]),
+    ] {
+        let id = bench.declare(name, dtype, order, shape);
+        bench.fill(id, 7);
+    }
+    let snapshot = bench.publish();
+    for codec in [Codec::Plain, Codec::Zstd { level: 3 }, Codec::Lz4] {
+        let store = bench.dir.path().join(format!("{codec:?}"));
+        let saver = Saver::open(&store, SaveOptions::new().chunk_bytes(1 << 15).codec(codec).threads(3)).unwrap();
+        let saved = save(&saver, &snapshot);
+        let manifest = check(&saved.path, &[&snapshot]);
+        assert_eq!((saved.version, saved.already, saved.linked_bytes), (10, false, 0));
+        assert_eq!((manifest.version, manifest.region.as_str(), manifest.previous), (10, "r", None));
+        assert_eq!(manifest.attributes, *snapshot.attributes());
+        assert_eq!(names(&store), ["latest.zarr", "lock", "v000000000010.zarr"]);
+        assert_eq!(fs::canonicalize(store.join("latest.zarr")).unwrap(), fs::canonicalize(&saved.path).unwrap());
+    }
+}
+
+#[test]
+fn a_group_is_saved_with_all_its_ranks() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut regions: Vec<Region> = (0..3).map(|rank| options(dir.path()).rank(rank, 3).create("g").unwrap()).collect();
+    for (rank, region) in regions.iter_mut().enumerate() {
+        let part = Part { offset: vec![rank * 4], global_shape: vec![12] };
+        let declared = Declaration::new("u", DType::Float(8), Kind::Managed { shape: vec![4] }).part(part);
+        let id = region.declare(declared).unwrap();
+        region.managed_bytes_mut(id).unwrap().fill(rank as u8 + 1);
+        region.publish(5).attr("rank", rank as i64).commit().unwrap();
+    }
+    let snapshot = Group::options().dir(dir.path().join("regions")).open("g").unwrap().newest().unwrap();
+    let saver = Saver::open(dir.path().join("store"), SaveOptions::new()).unwrap();
+    let saved = saver.save(Source::Group(&snapshot), &quiet).unwrap();
+    let manifest = check(&saved.path, &snapshot.ranks().iter().collect::<Vec<_>>());
+    assert_eq!((manifest.region.as_str(), manifest.ranks), ("g", Some(3)));
+    assert_eq!(manifest.rank_attributes[2].get("rank"), Some(&Scalar::Int(2)));
+    assert_eq!(manifest.variables[1].path, "1/u");
+    assert_eq!(manifest.variables[1].part, Some(Part { offset: vec![4], global_shape: vec![12] }));
+}
+
+#[test]
+fn what_did_not_change_is_shared_with_the_checkpoint_before() {
+    let mut bench = Bench::new();
+    let id = bench.declare("u", DType::Uint(1), Order::C, &[1 << 20]);
+    bench.region.managed_bytes_mut(id).unwrap().fill(1);
+    let open = || Saver::open(bench.dir.path().join("store"), SaveOptions::new().chunk_bytes(1 << 16)).unwrap();
+    let saver = open();
+    let first = bench.publish();
+    assert_eq!(save(&saver, &first).linked_bytes, 0);
+    bench.region.managed_bytes_mut(id).unwrap()[5 << 16] = 2;
+    let second = bench.publish();
+    let saved = save(&saver, &second);
+    assert_eq!(saved.linked_bytes, 15 << 16);
+    assert!(saved.written_bytes < 2 << 16, "{} bytes", saved.written_bytes);
+    assert_eq!(check(&saved.path, &[&second]).previous, Some(10));
+    // A writer that comes later knows what to share from the files alone.
+    drop(saver);
+    let saver = open();
+    bench.region.managed_bytes_mut(id).unwrap()[7 << 16] = 2;
+    let third = bench.publish();
+    assert_eq!(save(&saver, &third).linked_bytes, 15 << 16);
+    for (version, snapshot) in [(10, &first), (20, &second), (30, &third)] {
+        check(&bench.store().join(layout::checkpoint_dir(version)), &[snapshot]);
+    }
+}
+
+#[test]
+fn a_chunk_that_lost_bytes_is_not_shared() {
+    let mut bench = Bench::new();
+    let id = bench.declare("u", DType::Uint(1), Order::C, &[1 << 18]);
+    bench.fill(id, 0);
+    let saver = Saver::open(bench.store(), SaveOptions::new().chunk_bytes(1 << 16)).unwrap();
+    let saved = save(&saver, &bench.publish());
+    let chunk = saved.path.join("u/c/1");
+    fs::remove_file(&chunk).unwrap();
+    fs::write(&chunk, b"short").unwrap();
+    fs::remove_file(saved.path.join("u/c/2")).unwrap();
+    let snapshot = bench.publish();
+    let saved = save(&saver, &snapshot);
+    assert_eq!(saved.linked_bytes, 2 << 16);
+    check(&saved.path, &[&snapshot]);
+}
+
+#[test]
+fn a_store_on_a_file_system_of_its_own_shares_nothing_with_none() {
+    let mut bench = Bench::new();
+    let id = bench.declare("u", DType::Float(8), Order::C, &[1000]);
+    bench.fill(id, 0);
+    let saver = Saver::open(bench.store(), SaveOptions::new()).unwrap();
+    save(&saver, &bench.publish());
+    // The checkpoint before was moved away: what is saved next is whole all the same.
+    fs::rename(bench.store().join(layout::checkpoint_dir(10)), bench.dir.path().join("elsewhere")).unwrap();
+    let snapshot = bench.publish();
+    let saved = save(&saver, &snapshot);
+    check(&saved.path, &[&snapshot]);
+}
+
+#[test]
+fn old_checkpoints_go_and_those_that_are_kept_stay_whole() {
+    let mut bench = Bench::new();
+    let id = bench.declare("u", DType::Uint(1), Order::C, &[1 << 18]);
+    let keep = Keep { newest: 2, every: Some(30) };
+    let saver = Saver::open(bench.store(), SaveOptions::new().chunk_bytes(1 << 16).keep(keep)).unwrap();
+    for step in 0..8 {
+        bench.region.managed_bytes_mut(id).unwrap()[step << 15] = 1;
+        let snapshot = bench.publish();
+        let saved = save(&saver, &snapshot);
+        assert_eq!(saved.trouble, None);
+        check(&saved.path, &[&snapshot]);
+    }
+    assert_eq!(directory::versions(&bench.store()).unwrap(), [30, 60, 70, 80]);
+    for version in [30, 60, 70, 80] {
+        directory::examine(&bench.store().join(layout::checkpoint_dir(version))).unwrap();
+    }
+}
+
+#[test]
+fn damaged_checkpoints_take_no_good_ones_place() {
+    let mut bench = Bench::new();
+    bench.declare("u", DType::Float(8), Order::C, &[100]);
+    let keep = Keep { newest: 2, every: None };
+    let saver = Saver::open(bench.store(), SaveOptions::new().keep(keep)).unwrap();
+    for _ in 0..2 {
+        save(&saver, &bench.publish());
+    }
+    fs::remove_file(bench.store().join("v000000000020.zarr/u/c/0")).unwrap();
+    assert_eq!(save(&saver, &bench.publish()).removed, []);
+    assert_eq!(save(&saver, &bench.publish()).removed, [10, 20]);
+}
+
+#[test]
+fn a_version_that_is_safe_is_not_written_again() {
+    let mut bench = Bench::new();
+    bench.declare("u", DType::Float(8), Order::C, &[100]);
+    let snapshot = bench.publish();
+    let saver = Saver::open(bench.store(), SaveOptions::new()).unwrap();
+    let first = save(&saver, &snapshot);
+    let inode = |path: &Path| fs::metadata(path).unwrap().ino();
+    let before = inode(&first.path);
+    let again = save(&saver, &snapshot);
+    assert!(again.already && again.written_bytes == 0 && again.files == first.files);
+    assert_eq!(inode(&first.path), before);
+    // If it was damaged meanwhile, it is.
+    fs::remove_file(first.path.join("u/c/0")).unwrap();
+    assert!(!save(&saver, &snapshot).already);
+    check(&first.path, &[&snapshot]);
+}
+
+#[test]
+fn another_run_does_not_mix_with_the_first() {
+    let mut bench = Bench::new();
+    bench.declare("u", DType::Float(8), Order::C, &[100]);
+    let saver = Saver::open(bench.store(), SaveOptions::new()).unwrap();
+    save(&saver, &bench.publish());
+    let dir = bench.dir.path().join("regions");
+    let mut other = Region::options().dir(dir.join("other")).create("r").unwrap();
+    other.publish(10).commit().unwrap();
+    let snapshot = Observer::options().dir(dir.join("other")).open("r").unwrap().newest().unwrap();
+    let error = saver.save(Source::Region(&snapshot), &quiet).unwrap_err();
+    assert!(matches!(error, Error::Contradicts { version: 10, .. }), "{error}");
+    let mut other = Region::options().dir(&dir).create("s").unwrap();
+    other.publish(20).commit().unwrap();
+    let snapshot = Observer::options().dir(&dir).open("s").unwrap().newest().unwrap();
+    let error = saver.save(Source::Region(&snapshot), &quiet).unwrap_err();
+    assert!(matches!(&error, Error::OtherRegion { found, .. } if found == "r"), "{error}");
+}
+
+#[test]
+fn the_second_writer_is_told_who_the_first_is() {
+    let bench = Bench::new();
+    let first = Saver::open(bench.store(), SaveOptions::new()).unwrap();
+    let error = Saver::open(bench.store(), SaveOptions::new()).unwrap_err();
+    assert!(
+        matches!(&error, Error::Locked { pid, command, .. } if *pid == std::process::id() && !command.is_empty()),
+        "{error}"
+    );
+    drop(first);
+    Saver::open(bench.store(), SaveOptions::new()).unwrap();
+}
+
+#[test]
+fn what_killed_writers_left_is_cleaned_up_and_nothing_else() {
+    let bench = Bench::new();
+    let store = bench.store();
+    for dir in [".v000000000007.zarr.partial/u/c", ".v000000000003.zarr.removing", "mine", ".hidden"] {
+        fs::create_dir_all(store.join(dir)).unwrap();
+    }
+    fs::write(store.join(".v000000000007.zarr.partial/u/c/0"), b"half").unwrap();
+    std::os::unix::fs::symlink("nowhere", store.join(layout::LATEST_NEW)).unwrap();
+    let saver = Saver::open(&store, SaveOptions::new()).unwrap();
+    assert_eq!(saver.cleaned(), [".latest.zarr.new", ".v000000000003.zarr.removing", ".v000000000007.zarr.partial"]);
+    assert_eq!(names(&store), [".hidden", "lock", "mine"]);
+}
+
+#[test]
+fn a_cancelled_save_leaves_nothing() {
+    let mut bench = Bench::new();
+    bench.declare("u", DType::Uint(1), Order::C, &[1 << 18]);
+    let snapshot = bench.publish();
+    let saver = Saver::open(bench.store(), SaveOptions::new().chunk_bytes(1 << 16)).unwrap();
+    let cancel = |progress: Progress| {
+        if progress.phase == Phase::Writing && progress.bytes_done > 0 {
+            saver.cancel();
+        }
+    };
+    let error = saver.save(Source::Region(&snapshot), &cancel).unwrap_err();
+    assert!(matches!(error, Error::Cancelled { version: 10 }), "{error}");
+    assert_eq!(names(&bench.store()), ["lock"]);
+    save(&saver, &snapshot);
+}
+
+#[test]
+fn a_directory_deleted_under_it_is_an_error_that_says_so() {
+    let mut bench = Bench::new();
+    bench.declare("u", DType::Uint(1), Order::C, &[1 << 18]);
+    let snapshot = bench.publish();
+    let saver = Saver::open(bench.store(), SaveOptions::new().chunk_bytes(1 << 16).threads(1)).unwrap();
+    for phase in [Phase::Writing, Phase::Syncing] {
+        let take_away = |progress: Progress| {
+            if progress.phase == phase {
+                let _ = fs::remove_dir_all(bench.store());
+            }
+        };
+        let error = saver.save(Source::Region(&snapshot), &take_away).unwrap_err();
+        assert!(matches!(error, Error::Vanished { version: 10, .. }), "{error}");
+        assert!(!bench.store().exists());
+    }
+    // Another writer may have it now.
+    let _other = Saver::open(bench.store(), SaveOptions::new()).unwrap();
+    let error = saver.save(Source::Region(&snapshot), &quiet).unwrap_err();
+    assert!(matches!(error, Error::Vanished { .. }), "{error}");
+    assert_eq!(names(&bench.store()), ["lock"]);
+}
+
+#[test]
+fn several_versions_are_saved_at_once() {
+    let mut bench = Bench::new();
+    let id = bench.declare("u", DType::Uint(1), Order::C, &[1 << 20]);
+    let mut snapshots = Vec::new();
+    for step in 0..6 {
+        bench.region.managed_bytes_mut(id).unwrap()[step << 17] = 1;
+        snapshots.push(bench.publish());
+    }
+    let keep = Keep { newest: 6, every: None };
+    let saver = Saver::open(bench.store(), SaveOptions::new().chunk_bytes(1 << 16).keep(keep)).unwrap();
+    std::thread::scope(|scope| {
+        for snapshot in &snapshots {
+            scope.spawn(|| save(&saver, snapshot));
+        }
+    });
+    for snapshot in &snapshots {
+        check(&bench.store().join(layout::checkpoint_dir(snapshot.version())), &[snapshot]);
+    }
+}
+
+#[test]
+fn attributes_come_back_to_the_last_bit() {
+    let mut attributes = Attributes::new();
+    for (name, value) in [("a", 0.1 + 0.2), ("b", 1.0), ("c", f64::MIN_POSITIVE), ("d", -0.0), ("e", f64::INFINITY)] {
+        attributes.insert(name.into(), Scalar::Float(value));
+    }
+    attributes.insert("n".into(), Scalar::Int(i64::MIN));
+    attributes.insert("t".into(), Scalar::Text("{\"float\":\"NaN\"}".into()));
+    let mut bench = Bench::new();
+    let kind = Kind::Managed { shape: vec![3] };
+    bench.region.declare(Declaration::new("u", DType::Float(8), kind)).unwrap();
+    let mut publication = bench.region.publish(1);
+    for (name, value) in &attributes {
+        publication = publication.attr(name, value.clone());
+    }
+    publication.attr("nan", f64::NAN).commit().unwrap();
+    let saver = Saver::open(bench.store(), SaveOptions::new()).unwrap();
+    let saved = save(&saver, &bench.newest());
+    let mut found = directory::examine(&saved.path).unwrap().manifest.attributes;
+    assert!(matches!(found.remove("nan"), Some(Scalar::Float(value)) if value.is_nan()));
+    assert_eq!(found, attributes);
+    assert!(matches!(found["d"], Scalar::Float(zero) if zero.is_sign_negative()));
+}
+
+fn dtypes() -> impl Strategy<Value = DType> {
+    prop_oneof![
+        Just(DType::Int(1)),
+        Just(DType::Uint(2)),
+        Just(DType::Float(4)),
+        Just(DType::Float(8)),
+        Just(DType::Complex(16)),
+        Just(DType::Bytes(13)),
+        Just(record()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #[test]
+    fn any_array_is_saved_as_it_is(
+        shape in proptest::collection::vec(0usize..40, 0..4),
+        dtype in dtypes(),
+        fortran in any::<bool>(),
+        chunk_pages in 1usize..8,
+        codec in prop_oneof![Just(Codec::Plain), Just(Codec::Zstd { level: 1 }), Just(Codec::Lz4)],
+        changes in proptest::collection::vec(any::<proptest::sample::Index>(), 0..4),
+    ) {
+        let mut bench = Bench::new();
+        let order = if fortran { Order::Fortran } else { Order::C };
+        let id = bench.declare("u", dtype, order, &shape);
+        bench.fill(id, 3);
+        let saver = Saver::open(bench.store(), SaveOptions::new().chunk_bytes(chunk_pages << 12).codec(codec)).unwrap();
+        let first = bench.publish();
+        let saved = save(&saver, &first);
+        check(&saved.path, &[&first]);
+        let bytes = bench.region.managed_bytes_mut(id).unwrap();
+        for at in changes.iter().filter(|_| !bytes.is_empty()).map(|at| at.index(bytes.len())).collect::<Vec<_>>() {
+            bytes[at] ^= 0xff;
+        }
+        let second = bench.publish();
+        let saved = save(&saver, &second);
+        check(&saved.path, &[&second]);
+        check(&bench.store().join(layout::checkpoint_dir(first.version())), &[&first]);
+    }
+}
