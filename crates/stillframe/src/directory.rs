@@ -116,16 +116,20 @@ pub(crate) fn lock(dir: &Path, name: &str, mode: u32) -> Result<LeaseFile> {
                 // Whoever removes a region has the lock too, and takes the head away first.
                 let patience = if dir.join(head::FILE).exists() { REMOVAL_BEGINS } else { REMOVAL };
                 if begin.elapsed() >= patience {
-                    let mut pid = [0; 4];
-                    let read = File::open(dir.join(head::FILE))
-                        .and_then(|f| f.read_exact_at(&mut pid, head::PRODUCER_PID_AT as u64));
-                    let pid = read.map_or(0, |()| u32::from_le_bytes(pid));
-                    return Err(Error::InUse { region: name.into(), pid });
+                    return Err(Error::InUse { region: name.into(), pid: producer_pid(dir) });
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
     }
+}
+
+/// What the last producer of a region wrote as its process number; 0 if there is none.
+pub(crate) fn producer_pid(dir: &Path) -> u32 {
+    let mut pid = [0; 4];
+    let head = File::open(dir.join(head::FILE));
+    let read = head.and_then(|head| head.read_exact_at(&mut pid, head::PRODUCER_PID_AT as u64));
+    read.map_or(0, |()| u32::from_le_bytes(pid))
 }
 
 pub(crate) fn read_begin(file: &File, bytes: &mut [u8]) -> std::io::Result<usize> {

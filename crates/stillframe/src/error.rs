@@ -170,6 +170,24 @@ pub enum Error {
         /// What the producer wrote as its process number.
         pid: u32,
     },
+    /// A region is to be put where another one is, whose content would be lost.
+    #[error(
+        "region '{region}' is still in memory, {}: a program that creates it goes on from there; to put another version \
+         in its place, ask for it to be replaced, or remove it first ('still rm')",
+        newest.map_or("though it cannot be read".into(), |newest| format!("at version {newest}"))
+    )]
+    Survives {
+        /// The region.
+        region: String,
+        /// Its newest version, if it can be read.
+        newest: Option<u64>,
+    },
+    /// Another process is putting the same region in its place.
+    #[error("region '{region}' is being restored by another process: wait for that to end, or choose another name")]
+    Staged {
+        /// The region.
+        region: String,
+    },
     /// There is no such region.
     #[error("there is no region '{region}' in {}: start its producer, wait for it, or name the right directory", dir.display())]
     NoRegion {
@@ -463,6 +481,8 @@ impl Error {
             Error::RankMissing { .. } => 115,
             Error::RankGone { .. } => 116,
             Error::NoCommonVersion { .. } => 117,
+            Error::Survives { .. } => 118,
+            Error::Staged { .. } => 119,
             Error::Corrupt { .. } => 200,
         }
     }

@@ -4,6 +4,7 @@ use crate::directory::{self, Obstacle};
 use crate::files::{self, LeaseFile, plane_file};
 use crate::group::{self, Group, RankInfo, RankState};
 use crate::observer::{Observer, VersionInfo};
+use crate::staging;
 use crate::tracker::TrackerKind;
 use crate::{Corrupt, Error, Result};
 use std::fs::File;
@@ -187,17 +188,10 @@ fn group_of(info: &RegionInfo) -> Option<&str> {
     info.name.rsplit_once('/').map(|(group, _)| group)
 }
 
-/// What can be said of one region. One that is damaged or another user's is described as far as possible.
-///
-/// # Errors
-/// [`Error::NoRegion`] if there is none of this name, [`Error::IsGroup`] if it is a group's.
-pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
-    let path = files::region_dir(dir, name)?;
-    if !path.is_dir() {
-        return Err(Error::NoRegion { region: name.into(), dir: dir.to_path_buf() });
-    }
+/// What can be said of a region before it is opened.
+fn unread(name: &str, path: PathBuf) -> RegionInfo {
     let planes = planes(&path);
-    let mut info = RegionInfo {
+    RegionInfo {
         name: name.into(),
         state: State::Incomplete,
         rank: None,
@@ -217,7 +211,19 @@ pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
         copied_pages: 0,
         publish_ns: 0,
         path,
-    };
+    }
+}
+
+/// What can be said of one region. One that is damaged or another user's is described as far as possible.
+///
+/// # Errors
+/// [`Error::NoRegion`] if there is none of this name, [`Error::IsGroup`] if it is a group's.
+pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
+    let path = files::region_dir(dir, name)?;
+    if !path.is_dir() {
+        return Err(Error::NoRegion { region: name.into(), dir: dir.to_path_buf() });
+    }
+    let mut info = unread(name, path);
     let observer = match Observer::options().dir(dir).open(name) {
         Ok(observer) => observer,
         Err(Error::NoRegion { .. }) if info.path.read_dir().is_ok() => return Ok(info),
@@ -412,14 +418,18 @@ pub(crate) fn remove_region(dir: &Path, name: &str, force: bool) -> Result<Remov
 }
 
 /// Removes every region whose producer is gone and that nobody holds; ranks of a group only when that is so of all of
-/// them. Returns each with what came of it.
+/// them; and what a restore that was killed left. Returns each with what came of it.
 ///
 /// # Errors
 /// As [`regions`].
 pub fn collect(dir: &Path) -> Result<Vec<(String, Result<Removed>)>> {
     let mut done = Vec::new();
     for info in collectable(dir)? {
-        match remove_region(dir, &info.name, false) {
+        let removed = match staging::is_staged(&info.path) {
+            true => staging::remove(&info.path).map(|bytes| Removed { bytes }),
+            false => remove_region(dir, &info.name, false),
+        };
+        match removed {
             // Somebody else removed it meanwhile.
             Err(Error::NoRegion { .. }) => {}
             result => done.push((info.name, result)),
@@ -450,7 +460,12 @@ pub fn collectable(dir: &Path) -> Result<Vec<RegionInfo>> {
             .iter()
             .any(|(group, ranks)| group_of(info) == Some(group) && info.rank.is_some_and(|rank| rank.1 == *ranks))
     };
-    Ok(std::iter::zip(all, free).filter(|(info, free)| *free && !is_wanted(info)).map(|(info, _)| info).collect())
+    let free = std::iter::zip(all, free).filter(|(info, free)| *free && !is_wanted(info)).map(|(info, _)| info);
+    let staged = staging::left_over(dir).into_iter().map(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        RegionInfo { allocated_bytes: staging::allocated_bytes(&path), ..unread(&name, path) }
+    });
+    Ok(free.chain(staged).collect())
 }
 
 fn is_held(dir: &Path, name: &str) -> bool {

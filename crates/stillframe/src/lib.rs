@@ -32,6 +32,7 @@ mod region;
 mod retirement;
 mod schemas;
 mod snapshot;
+mod staging;
 mod sticky;
 mod tables;
 mod tracker;
@@ -49,6 +50,7 @@ pub use region::{
     Tracked, VariableId,
 };
 pub use snapshot::{Chunk, Chunks, Snapshot, VariableView, View};
+pub use staging::Staging;
 pub use stillframe_kernel::fork::generation as fork_generation;
 pub use stillframe_segment::dtype::{DTypeError, Field};
 pub use stillframe_segment::{Corrupt, DType, Order, PAGE_BYTES, RANK_MAX, Scalar};

@@ -33,6 +33,15 @@ const SOURCES_MAX: usize = 4;
 /// Windows shared with a plane in one publish, as a divisor of the windows there are.
 const SHARE_DIVISOR: usize = 64;
 
+/// What a version is called, and what is said of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Label {
+    pub(crate) number: u64,
+    /// Nanoseconds since 1970; the time of the commit if there are none.
+    pub(crate) published_ns: Option<u64>,
+    pub(crate) attributes: Attributes,
+}
+
 /// Where a tracked variable is this time.
 #[derive(Debug, Clone)]
 pub(crate) struct Input {
@@ -94,8 +103,9 @@ struct Submitted {
 }
 
 impl Producer {
-    pub(crate) fn publish(&mut self, number: u64, inputs: &[Input], attributes: &Attributes) -> Result<Published> {
+    pub(crate) fn publish(&mut self, label: &Label, inputs: &[Input]) -> Result<Published> {
         let begin = Instant::now();
+        let number = label.number;
         self.leases.file()?;
         if let Some(newest) = self.newest_number()
             && number <= newest
@@ -122,11 +132,11 @@ impl Producer {
             if !room {
                 return Ok(None);
             }
-            let mut written = self.write(number, inputs, &jobs, &plan, attributes, dirty_pages);
+            let mut written = self.write(label, inputs, &jobs, &plan, dirty_pages);
             if let Err(Error::NoSpace { .. }) = written {
                 // Idle slots may hold what the description lacks.
                 self.planes.cool(true);
-                written = self.write(number, inputs, &jobs, &plan, attributes, dirty_pages);
+                written = self.write(label, inputs, &jobs, &plan, dirty_pages);
             }
             written.map(Some)
         });
@@ -488,11 +498,10 @@ impl Producer {
     /// Copies, describes and commits. Returns the number of pages copied.
     fn write(
         &mut self,
-        number: u64,
+        label: &Label,
         inputs: &[Input],
         jobs: &[Job],
         plan: &[Assignment],
-        attributes: &Attributes,
         dirty_pages: usize,
     ) -> Result<usize> {
         let copied = self.copy(jobs, plan)?;
@@ -503,7 +512,7 @@ impl Producer {
         let submitted = self.submitted_loans();
         let extents = self.extents(inputs);
         let words = Arc::new(self.make_table(plan, &self.shown_slots(&submitted), &extents)?);
-        let described = self.describe(number, words.clone(), &extents, attributes, dirty_pages);
+        let described = self.describe(label, words.clone(), &extents, dirty_pages);
         if described.is_err() {
             self.release_table(&words);
         }
@@ -650,15 +659,14 @@ impl Producer {
     /// Writes manifest, window table and descriptor of the version to come.
     fn describe(
         &mut self,
-        number: u64,
+        label: &Label,
         words: Arc<Vec<u32>>,
         extents: &[Extent],
-        attributes: &Attributes,
         dirty_pages: usize,
     ) -> Result<Version> {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
-        Manifest::encode(extents, attributes, &mut bytes);
+        Manifest::encode(extents, &label.attributes, &mut bytes);
         let manifest_bytes = bytes.len();
         let manifest_crc = table::checksum(&bytes);
         let manifest = self.tables.take(manifest_bytes)?;
@@ -674,14 +682,14 @@ impl Producer {
         };
         self.tables.write(table_block, &bytes);
         let descriptor = Descriptor {
-            version: number,
+            version: label.number,
             manifest_block: manifest,
             manifest_bytes: manifest_bytes as u32,
             table_block,
             windows: words.len() as u32,
             manifest_crc,
             table_crc: table::checksum(&bytes),
-            published_ns: files::unix_ns(),
+            published_ns: label.published_ns.unwrap_or_else(files::unix_ns),
             dirty_pages: dirty_pages as u64,
             total_pages: self.total_pages(),
             schema: self.schema,
@@ -692,7 +700,7 @@ impl Producer {
         self.head.set_descriptor(slot, &descriptor);
         Ok(Version {
             leased: Leased { slot, sequence: self.sequence + 1 },
-            number,
+            number: label.number,
             state: State::Live,
             table: words,
             manifest: (manifest, manifest_bytes),

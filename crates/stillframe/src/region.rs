@@ -10,7 +10,7 @@
 use crate::loan::{Loan, LoanBytes};
 use crate::place::{Source, Working};
 use crate::producer::{Producer, VariableState};
-use crate::publish::{Input, Portion};
+use crate::publish::{Input, Label, Portion};
 use crate::{DType, Element, Error, Order, Part, RegionOptions, Result, Scalar, TrackerKind, element};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -484,7 +484,8 @@ impl Region {
 
     /// Begins a publish; nothing happens until [`commit`](Publication::commit).
     pub fn publish(&mut self, version: u64) -> Publication<'_> {
-        Publication { region: self, version, inputs: Vec::new(), attributes: Attributes::new(), error: None }
+        let label = Label { number: version, ..Label::default() };
+        Publication { region: self, label, inputs: Vec::new(), error: None }
     }
 
     /// What the region did.
@@ -603,9 +604,8 @@ fn resize_in_place(source: &mut Source, bytes: usize) {
 #[must_use = "nothing is published before commit"]
 pub struct Publication<'a> {
     region: &'a mut Region,
-    version: u64,
+    label: Label,
     inputs: Vec<Input>,
-    attributes: Attributes,
     error: Option<Error>,
 }
 
@@ -704,7 +704,14 @@ impl<'a> Publication<'a> {
 
     /// Adds an attribute of the version.
     pub fn attr(mut self, name: &str, value: impl Into<Scalar>) -> Self {
-        self.attributes.insert(name.into(), value.into());
+        self.label.attributes.insert(name.into(), value.into());
+        self
+    }
+
+    /// Says when the version was published, in nanoseconds since 1970: for one that is put back, and that was published
+    /// before. Without it, it is the time of the commit.
+    pub fn published_ns(mut self, published_ns: u64) -> Self {
+        self.label.published_ns = Some(published_ns);
         self
     }
 
@@ -715,7 +722,7 @@ impl<'a> Publication<'a> {
     pub fn commit(self) -> Result<Published> {
         match self.error {
             Some(error) => Err(error),
-            None => self.region.producer.publish(self.version, &self.inputs, &self.attributes),
+            None => self.region.producer.publish(&self.label, &self.inputs),
         }
     }
 }

@@ -1,0 +1,284 @@
+//! Regions made where nobody sees them, and put in their place all at once.
+//!
+//! They are made in a hidden directory beside the regions, which no observer looks into, and their directory is renamed when
+//! they are whole. A process that is killed before leaves the hidden directory, which nobody has locked then; whoever stages
+//! next in the same directory of regions removes it.
+
+use crate::directory::{self, Obstacle};
+use crate::files::{self, LeaseFile};
+use crate::group::ranks_below;
+use crate::{Error, RegionOptions, Result, inspect};
+use std::fs::{DirBuilder, File, TryLockError};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use stillframe_kernel::{points, rename};
+use stillframe_segment::{head, lease};
+
+/// Ends of the hidden directories' names.
+const SUFFIX: &str = ".staged";
+/// How often somebody else may come first before it is no coincidence.
+const ATTEMPTS: usize = 100;
+
+/// A hidden place for one region, or for all ranks of one group, while they are made: to restore them as a whole or not at
+/// all. Regions are made there with [`options`](Staging::options) and closed; [`commit`](Staging::commit) puts them in
+/// their place. Dropped before that, it removes them.
+///
+/// ```
+/// # use stillframe::{Kind, Observer, Region, Staging};
+/// # let dir = std::env::temp_dir().join(format!("stillframe-doc-staging-{}", std::process::id()));
+/// let staging = Staging::begin(&Region::options().dir(&dir), "heat")?;
+/// let mut region = staging.options(None).create("heat")?;
+/// region.array::<f64>("u", &[4])?;
+/// region.publish(120).commit()?;
+/// region.close()?;
+/// assert!(Observer::options().dir(&dir).open("heat").is_err());
+/// staging.commit(false)?;
+/// assert_eq!(Observer::options().dir(&dir).open("heat")?.newest()?.version(), 120);
+/// # std::fs::remove_dir_all(&dir).ok();
+/// # Ok::<(), stillframe::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Staging {
+    options: RegionOptions,
+    name: String,
+    /// Where the region's directory will be.
+    dir: PathBuf,
+    place: PathBuf,
+    /// Whoever has the hidden directory locked lives.
+    _lock: File,
+}
+
+impl Staging {
+    /// Begins, with the directory and mode that the options say. What dead processes left staged is removed.
+    ///
+    /// # Errors
+    /// [`Error::Staged`] if another process stages this name; misuse if it is no name; environment if the directory
+    /// cannot be made.
+    pub fn begin(options: &RegionOptions, name: &str) -> Result<Staging> {
+        let dir = files::region_dir(&options.dir, name)?;
+        directory::make(&options.dir, options.mode)?;
+        sweep(&options.dir)?;
+        let place = options.dir.join(format!(".{}{SUFFIX}", name.replace('/', "%")));
+        for _ in 0..ATTEMPTS {
+            match DirBuilder::new().mode(0o700).create(&place) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                    return Err(Error::io("mkdir", &place, error));
+                }
+                _ => {}
+            }
+            match try_lock(&place)? {
+                Claim::Locked(lock) => {
+                    points::hit("staging.begun");
+                    return Ok(Staging { options: options.clone(), name: name.into(), dir, place, _lock: lock });
+                }
+                // Whoever looks for left-overs has it for an instant, too.
+                Claim::Held => std::thread::sleep(Duration::from_millis(1)),
+                Claim::Gone => {}
+            }
+        }
+        Err(Error::Staged { region: name.into() })
+    }
+
+    /// Options for making the region here, under the name it will have, or that of a rank of so many.
+    pub fn options(&self, rank: Option<(u32, u32)>) -> RegionOptions {
+        let mut options = self.options.clone().dir(&self.place).fresh(false);
+        (options.rank, options.rollback) = (rank, None);
+        options
+    }
+
+    /// Puts what was made in its place, where observers see it and the next producer of the name recovers it: a region, or
+    /// all ranks of a group. If a region without a producer is there, it makes way if it has no version; with `replace` it
+    /// does in any case. Observers keep what they hold.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] if a producer of the name lives; [`Error::Survives`] if a region is there that has versions or cannot
+    /// be read, without `replace`; [`Error::BadName`] if other regions or files are in the way. Nothing is changed then.
+    pub fn commit(self, replace: bool) -> Result<()> {
+        let made = self.place.join(&self.name);
+        if let Some(parent) = self.dir.parent() {
+            directory::make(parent, self.options.mode)?;
+        }
+        if made.join(lease::FILE).exists() {
+            directory::check_neighbours(&self.options.dir, &self.dir, &self.name)
+                .or_else(|error| if self.ranks_there()?.is_empty() { Err(error) } else { Ok(()) })?;
+        }
+        for _ in 0..ATTEMPTS {
+            points::hit("staging.made");
+            match rename::rename_new(&made, &self.dir) {
+                Ok(()) => {
+                    points::hit("staging.renamed");
+                    return Ok(());
+                }
+                Err(failure) if failure.errno() == libc::EEXIST => {}
+                Err(failure) => return Err(Error::system(&self.dir, failure)),
+            }
+            let Some(mut there) = self.lock_what_is_there()? else { continue };
+            if !replace && let Some((region, newest)) = there.survivor(&self.options.dir)? {
+                return Err(Error::Survives { region, newest });
+            }
+            points::hit("staging.locked");
+            rename::exchange(&made, &self.dir).map_err(|failure| Error::system(&self.dir, failure))?;
+            points::hit("staging.exchanged");
+            // A rank may have begun where the others were locked.
+            if let Err(error) = there.lock_rest(&made, &self.name) {
+                rename::exchange(&made, &self.dir).map_err(|failure| Error::system(&self.dir, failure))?;
+                return Err(error);
+            }
+            return Ok(());
+        }
+        Err(Error::InUse { region: self.name.clone(), pid: 0 })
+    }
+
+    fn ranks_there(&self) -> Result<Vec<u32>> {
+        ranks_below(&self.dir)
+    }
+
+    /// Locks all that has the region's name, so that no producer begins meanwhile; `None` if it went away.
+    fn lock_what_is_there(&self) -> Result<Option<There>> {
+        let mut there = There { locked: Vec::new() };
+        match check_entries(&self.dir, &self.name) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        there.lock_rest(&self.dir, &self.name)?;
+        Ok(Some(there))
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // Whoever stages next removes what cannot be removed here.
+        let _ = std::fs::remove_dir_all(&self.place);
+    }
+}
+
+/// The regions that are to make way, locked.
+struct There {
+    locked: Vec<(String, LeaseFile)>,
+}
+
+impl There {
+    /// Locks the region in `dir`, or its ranks, as far as they are not locked yet.
+    fn lock_rest(&mut self, dir: &Path, name: &str) -> Result<()> {
+        let mut found: Vec<(PathBuf, String)> = Vec::new();
+        if dir.join(lease::FILE).exists() || dir.join(head::FILE).exists() {
+            found.push((dir.to_path_buf(), name.into()));
+        }
+        found.extend(
+            ranks_below(dir)?.into_iter().map(|rank| (dir.join(rank.to_string()), files::rank_name(name, rank))),
+        );
+        found.retain(|(_, name)| self.locked.iter().all(|(locked, _)| locked != name));
+        for (dir, name) in found {
+            match directory::try_lock(&dir, &name, 0o600)? {
+                Ok(leases) => self.locked.push((name, leases)),
+                Err(Obstacle::Held) => return Err(Error::InUse { pid: directory::producer_pid(&dir), region: name }),
+                Err(Obstacle::Removed | Obstacle::NoDirectory) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A region that has something to lose.
+    fn survivor(&self, root: &Path) -> Result<Option<(String, Option<u64>)>> {
+        for (name, _) in &self.locked {
+            let info = match inspect::region(root, name) {
+                Err(Error::NoRegion { .. }) => continue,
+                other => other?,
+            };
+            if info.newest.is_some() || matches!(info.state, inspect::State::Unreadable(_)) {
+                return Ok(Some((name.clone(), info.newest)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Refuses to take away what is neither a region's nor a rank's; `false` if there is no directory.
+fn check_entries(dir: &Path, name: &str) -> Result<bool> {
+    let why = "what lies below it is not only its own, and would be lost; move that away, or choose another name";
+    let stranger = || Error::BadName { name: name.into(), what: "region", why };
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => return Err(stranger()),
+        Err(error) => return Err(Error::io("open", dir, error)),
+    };
+    let ranks = ranks_below(dir)?;
+    for entry in entries {
+        let entry = entry.map_err(|error| Error::io("readdir", dir, error))?;
+        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let text = entry.file_name().to_string_lossy().into_owned();
+        let is_rank = ranks.iter().any(|rank| text == rank.to_string());
+        match is_dir {
+            true if is_rank => check_entries(&entry.path(), &format!("{name}/{text}")).map(drop)?,
+            false if files::is_own_file(&text) => {}
+            _ => return Err(stranger()),
+        }
+    }
+    Ok(true)
+}
+
+enum Claim {
+    Locked(File),
+    Held,
+    Gone,
+}
+
+/// Locks a hidden directory, if it is still the one of its name.
+fn try_lock(place: &Path) -> Result<Claim> {
+    let file = match File::open(place) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Claim::Gone),
+        other => other.map_err(|error| Error::io("open", place, error))?,
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(Claim::Held),
+        Err(TryLockError::Error(error)) => return Err(Error::io("flock", place, error)),
+    }
+    let ours = file.metadata().map_err(|error| Error::io("fstat", place, error))?;
+    let is_there = std::fs::symlink_metadata(place).is_ok_and(|there| there.ino() == ours.ino());
+    Ok(if is_there { Claim::Locked(file) } else { Claim::Gone })
+}
+
+/// Whether a path is that of a hidden directory.
+pub(crate) fn is_staged(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with('.') && name.ends_with(SUFFIX)
+}
+
+/// The hidden directories whose makers are dead.
+pub(crate) fn left_over(root: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+    let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
+    let is_dead = |path: &PathBuf| matches!(try_lock(path), Ok(Claim::Locked(_)));
+    dirs.filter(|path| is_staged(path)).filter(is_dead).collect()
+}
+
+/// Removes what dead processes left staged. Others' are their own business.
+fn sweep(root: &Path) -> Result<()> {
+    left_over(root).iter().try_for_each(|place| remove(place).map(drop))
+}
+
+/// Removes a hidden directory if its maker is dead, and says how many bytes that frees.
+pub(crate) fn remove(place: &Path) -> Result<u64> {
+    let Ok(Claim::Locked(_lock)) = try_lock(place) else { return Ok(0) };
+    let bytes = allocated_bytes(place);
+    match std::fs::remove_dir_all(place) {
+        Ok(()) => Ok(bytes),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(bytes),
+        Err(error) => Err(Error::io("unlink", place, error)),
+    }
+}
+
+/// Bytes of memory or disk behind a directory and all below it.
+pub(crate) fn allocated_bytes(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let bytes = entries.filter_map(|entry| match entry.file_type().ok()?.is_dir() {
+        true => Some(allocated_bytes(&entry.path())),
+        false => entry.metadata().ok().map(|meta| meta.blocks() * 512),
+    });
+    bytes.sum()
+}
