@@ -1,1 +1,403 @@
 //! One checkpoint, opened.
+
+use crate::damage::{Damage, Fault};
+use crate::digest::{self, Digester, Digests};
+use crate::layout::{self, Grid};
+use crate::manifest::{CodecName, Manifest, Variable};
+use crate::tree::Tree;
+use crate::{Digest, Error, Result, codec};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
+use stillframe::Attributes;
+
+/// Longest manifest that is read: some 400 bytes for each variable of each rank.
+const MANIFEST_MAX: u64 = 1 << 29;
+/// Longest list of checksums that is read: some 80 bytes for each chunk.
+const CHECKSUMS_MAX: u64 = 1 << 32;
+/// Bytes that are read and then summed while they are in the processor's cache.
+const BLOCK_BYTES: usize = 1 << 18;
+
+/// A checkpoint: a version of a region or group, in files. It can be read from several threads.
+///
+/// Opening reads the manifest and checks it; chunks are checked when they are read. What it reads lies in the checkpoint's
+/// directory, whatever the names in its files and whatever links there are.
+#[derive(Debug)]
+pub struct Checkpoint {
+    tree: Tree,
+    manifest: Manifest,
+    grids: Vec<Grid>,
+    digests: OnceLock<Digests>,
+    /// The chunk that was read last for a part of it: parts are often asked for one after the other.
+    last: Mutex<Option<Kept>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    variable: usize,
+    chunk: usize,
+    bytes: Vec<u8>,
+}
+
+/// Memory that a thread uses for chunk after chunk.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    encoded: Vec<u8>,
+    decoded: Vec<u8>,
+}
+
+impl Checkpoint {
+    /// Opens the checkpoint in a directory: one of a store, or a copy of one, made with `cp -r` or whatever else.
+    ///
+    /// # Errors
+    /// [`Error::NoStore`] if there is none; [`Error::ForeignFormat`] if it was written by another Stillframe;
+    /// [`Error::Damaged`] if its manifest is not what was written; [`Error::Unreadable`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Checkpoint> {
+        let path = path.as_ref();
+        let tree = Tree::open(path)?;
+        let text = match read_whole(&tree, layout::MANIFEST, MANIFEST_MAX) {
+            Err(damage) if damage.fault == Fault::Missing && tree.file(layout::METADATA).is_err() => {
+                return Err(Error::NoStore { path: path.into(), why: "has no manifest, so it is no checkpoint".into() });
+            }
+            other => other.map_err(|damage| damage.of(path))?,
+        };
+        // Another format may check itself in another way.
+        let file = path.join(layout::MANIFEST);
+        let decoded = Manifest::decode(&file, &text);
+        if !matches!(decoded, Err(Error::ForeignFormat { .. })) {
+            check_manifest(&tree, &text).map_err(|damage| damage.of(path))?;
+        }
+        let manifest = decoded?;
+        if manifest.ranks == Some(0) {
+            return Err(Error::Damaged { path: file, why: "it tells of a group without ranks".into() });
+        }
+        let damaged = |why: String| Error::Damaged { path: file.clone(), why };
+        let grid = |variable: &Variable| {
+            let grid = variable.grid().map_err(damaged)?;
+            let is_longer = |(chunk, extent): (&usize, &usize)| chunk > &(*extent).max(1);
+            match grid.chunk_shape().iter().zip(grid.shape()).any(is_longer) {
+                true => Err(damaged(format!("the chunks of variable '{}' are larger than it is", variable.name))),
+                false => Ok(grid),
+            }
+        };
+        let grids = manifest.variables.iter().map(grid).collect::<Result<Vec<Grid>>>()?;
+        Ok(Checkpoint { tree, manifest, grids, digests: OnceLock::new(), last: Mutex::new(None) })
+    }
+
+    /// The version.
+    pub fn version(&self) -> u64 {
+        self.manifest.version
+    }
+
+    /// The directory, as it was named.
+    pub fn path(&self) -> &Path {
+        self.tree.path()
+    }
+
+    /// All that its manifest tells.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The version's attributes; of a group, those of rank 0.
+    pub fn attributes(&self) -> &Attributes {
+        &self.manifest.attributes
+    }
+
+    /// A variable; of a group, with its rank.
+    ///
+    /// # Errors
+    /// Misuse if there is none of this name.
+    pub fn variable(&self, rank: Option<u32>, name: &str) -> Result<&Variable> {
+        self.find(rank, name).map(|index| &self.manifest.variables[index])
+    }
+
+    fn find(&self, rank: Option<u32>, name: &str) -> Result<usize> {
+        let variables = &self.manifest.variables;
+        variables.iter().position(|variable| variable.rank == rank && variable.name == name).ok_or_else(|| {
+            let rank_name = |rank| format!("{}/{rank}", self.manifest.region);
+            let known = variables.iter().filter(|variable| variable.rank == rank);
+            Error::Engine(stillframe::Error::UnknownVariable {
+                region: rank.map_or(self.manifest.region.clone(), rank_name),
+                name: name.into(),
+                known: known.map(|variable| variable.name.clone()).collect(),
+            })
+        })
+    }
+
+    /// Reads bytes of a variable, in the order in which it has its elements. Every chunk that has some of them is checked,
+    /// whole, before any of them is returned.
+    ///
+    /// # Errors
+    /// Misuse if there is no such variable, or `out` is not as long as the range, or that reaches past the variable;
+    /// [`Error::Damaged`] with the chunk.
+    pub fn read(&self, rank: Option<u32>, name: &str, bytes: Range<usize>, out: &mut [u8]) -> Result<()> {
+        let index = self.find(rank, name)?;
+        let grid = &self.grids[index];
+        if bytes.start > bytes.end || bytes.end > grid.bytes() || bytes.len() != out.len() {
+            let (start, end, bytes) = (bytes.start, bytes.end, grid.bytes());
+            return Err(Error::Engine(stillframe::Error::OutOfRange { name: name.into(), start, end, bytes }));
+        }
+        self.digests()?;
+        let mut scratch = Scratch::default();
+        let mut out = out;
+        for chunk in grid.covering(bytes.clone()) {
+            let range = grid.range(chunk);
+            let wanted = range.start.max(bytes.start)..range.end.min(bytes.end);
+            let (part, rest) = out.split_at_mut(wanted.len());
+            out = rest;
+            if wanted == range {
+                self.read_chunk(index, chunk, part, &mut scratch).map_err(|damage| damage.of(self.path()))?;
+                continue;
+            }
+            let mut last = self.last.lock().unwrap_or_else(|poison| poison.into_inner());
+            if !last.as_ref().is_some_and(|kept| (kept.variable, kept.chunk) == (index, chunk)) {
+                let mut content = last.take().map_or(Vec::new(), |kept| kept.bytes);
+                self.check_chunk_length(index, chunk).map_err(|damage| damage.of(self.path()))?;
+                content.clear();
+                content.try_reserve_exact(range.len()).map_err(|_| {
+                    let source = io::Error::from_raw_os_error(libc::ENOMEM);
+                    Error::reading("malloc", &self.path().join(self.chunk_path(index, chunk)), source)
+                })?;
+                content.resize(range.len(), 0);
+                self.read_chunk(index, chunk, &mut content, &mut scratch).map_err(|damage| damage.of(self.path()))?;
+                *last = Some(Kept { variable: index, chunk, bytes: content });
+            }
+            if let Some(kept) = last.as_ref() {
+                part.copy_from_slice(&kept.bytes[wanted.start - range.start..wanted.end - range.start]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all files are there and as long as they have to be, without reading the chunks.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] with the first that is not, or with the list of checksums.
+    pub fn check(&self) -> Result<()> {
+        let damaged = |damage: Damage| damage.of(self.path());
+        self.check_counts().map_err(damaged)?;
+        for (index, grid) in self.grids.iter().enumerate() {
+            for chunk in 0..grid.chunks() {
+                self.chunk_digest(index, chunk).map_err(damaged)?;
+                self.check_chunk_length(index, chunk).map_err(damaged)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The checksums of its files.
+    pub(crate) fn digests(&self) -> Result<&Digests> {
+        self.load_digests().map_err(|damage| damage.of(self.path()))
+    }
+
+    pub(crate) fn load_digests(&self) -> Result<&Digests, Damage> {
+        if let Some(digests) = self.digests.get() {
+            return Ok(digests);
+        }
+        let file = layout::CHECKSUMS;
+        let damage = |fault| Damage::file(file, fault);
+        let text = read_whole(&self.tree, file, CHECKSUMS_MAX)?;
+        let (found, hex) = (Digest::of(&text), &self.manifest.checksums.digest);
+        match Digest::from_hex(hex) {
+            Some(expected) if expected == found => {}
+            Some(expected) => return Err(damage(Fault::Changed { expected, found })),
+            None => {
+                let why = format!("'{hex}' is no checksum of {file}");
+                return Err(Damage::file(layout::MANIFEST, Fault::Senseless { why }));
+            }
+        }
+        let senseless = |why| damage(Fault::Senseless { why });
+        let text = std::str::from_utf8(&text).map_err(|error| senseless(error.to_string()))?;
+        let digests = digest::decode(Path::new(file), text).map_err(|error| match error {
+            Error::Damaged { why, .. } => senseless(why),
+            other => senseless(other.to_string()),
+        })?;
+        Ok(self.digests.get_or_init(|| digests))
+    }
+
+    /// Whether there can be as many chunks as the manifest says, so that they may be gone through one by one.
+    pub(crate) fn check_counts(&self) -> Result<(), Damage> {
+        let files = self.load_digests()?.len();
+        let chunks = self.grids.iter().try_fold(0usize, |all, grid| all.checked_add(grid.chunks()));
+        match chunks.filter(|chunks| *chunks <= files) {
+            Some(_) => Ok(()),
+            None => {
+                let why = format!("it tells of more chunks than there are checksums, {files}");
+                Err(Damage::file(layout::MANIFEST, Fault::Senseless { why }))
+            }
+        }
+    }
+
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    pub(crate) fn grids(&self) -> &[Grid] {
+        &self.grids
+    }
+
+    pub(crate) fn chunk_path(&self, variable: usize, chunk: usize) -> String {
+        self.manifest.variables[variable].chunk_path(&self.grids[variable], chunk)
+    }
+
+    fn chunk_damage(&self, variable: usize, chunk: usize, fault: Fault) -> Damage {
+        Damage::chunk(&self.manifest.variables[variable], &self.grids[variable], chunk, fault)
+    }
+
+    fn chunk_digest(&self, variable: usize, chunk: usize) -> Result<Digest, Damage> {
+        let digest = self.load_digests()?.get(&self.chunk_path(variable, chunk)).copied();
+        digest.ok_or_else(|| self.chunk_damage(variable, chunk, Fault::Unlisted))
+    }
+
+    fn check_chunk_length(&self, variable: usize, chunk: usize) -> Result<(), Damage> {
+        self.open_chunk(variable, chunk).map(drop).map_err(|fault| self.chunk_damage(variable, chunk, fault))
+    }
+
+    /// A chunk's file and its length.
+    fn open_chunk(&self, variable: usize, chunk: usize) -> Result<(File, usize), Fault> {
+        let (file, metadata) =
+            self.tree.file(&self.chunk_path(variable, chunk)).map_err(|error| Fault::io(&error))?;
+        let (whole, found) = (self.grids[variable].chunk_bytes() as u64, metadata.len());
+        let fault = match self.manifest.variables[variable].codec {
+            CodecName::Bytes => Fault::length(whole, found),
+            // What cannot be made smaller grows by a little.
+            _ => Fault::length(whole + whole / 8 + (1 << 16), found).filter(|fault| matches!(fault, Fault::TooLong { .. })),
+        };
+        match fault {
+            Some(fault) => Err(fault),
+            None => Ok((file, found as usize)),
+        }
+    }
+
+    /// Reads a chunk's part of a variable to `out`, which is as long as that, and checks all of the chunk. On an error what
+    /// `out` holds is unspecified.
+    pub(crate) fn read_chunk(
+        &self,
+        variable: usize,
+        chunk: usize,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), Damage> {
+        let expected = self.chunk_digest(variable, chunk)?;
+        let fault = |fault| self.chunk_damage(variable, chunk, fault);
+        let (file, length) = self.open_chunk(variable, chunk).map_err(fault)?;
+        let codec = self.manifest.variables[variable].codec;
+        let found = match codec {
+            CodecName::Bytes => read_plain(&file, length, out),
+            _ => read_all(&file, length, &mut scratch.encoded),
+        };
+        let found = found.map_err(|error| fault(Fault::io(&error)))?;
+        if found != expected {
+            return Err(fault(Fault::Changed { expected, found }));
+        }
+        if codec == CodecName::Bytes {
+            return Ok(());
+        }
+        let whole = self.grids[variable].chunk_bytes();
+        let decode = |to: &mut [u8]| {
+            codec::decode(codec, &scratch.encoded, to).map_err(|error| fault(Fault::Senseless { why: error.to_string() }))
+        };
+        if whole == out.len() {
+            return decode(out);
+        }
+        scratch.decoded.clear();
+        let no_memory = |_| fault(Fault::Unreadable { errno: libc::ENOMEM });
+        scratch.decoded.try_reserve_exact(whole).map_err(no_memory)?;
+        scratch.decoded.resize(whole, 0);
+        decode(&mut scratch.decoded)?;
+        out.copy_from_slice(&scratch.decoded[..out.len()]);
+        Ok(())
+    }
+
+    /// The checksum of a file that is no chunk.
+    pub(crate) fn check_file(&self, path: &str, expected: Digest) -> Result<(), Damage> {
+        let fault = |fault| Damage::file(path, fault);
+        let (file, metadata) = self.tree.file(path).map_err(|error| fault(Fault::io(&error)))?;
+        let length = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
+        let found = read_plain(&file, length, &mut []).map_err(|error| fault(Fault::io(&error)))?;
+        if found == expected { Ok(()) } else { Err(fault(Fault::Changed { expected, found })) }
+    }
+
+    /// The checksum of a chunk, without keeping its content.
+    pub(crate) fn check_chunk(&self, variable: usize, chunk: usize, scratch: &mut Scratch) -> Result<(), Damage> {
+        let codec = self.manifest.variables[variable].codec;
+        if codec == CodecName::Bytes {
+            return self.read_chunk(variable, chunk, &mut [], scratch);
+        }
+        // What cannot be decoded is damaged, whatever its checksum.
+        let fault = |fault| self.chunk_damage(variable, chunk, fault);
+        let mut content = std::mem::take(&mut scratch.decoded);
+        let whole = self.grids[variable].chunk_bytes();
+        self.open_chunk(variable, chunk).map_err(fault)?;
+        content.clear();
+        content.try_reserve_exact(whole).map_err(|_| fault(Fault::Unreadable { errno: libc::ENOMEM }))?;
+        content.resize(whole, 0);
+        let result = self.read_chunk(variable, chunk, &mut content, scratch);
+        scratch.decoded = content;
+        result
+    }
+}
+
+/// Checks the manifest against the line of its checksum.
+fn check_manifest(tree: &Tree, text: &[u8]) -> Result<(), Damage> {
+    let file = layout::MANIFEST_CHECKSUM;
+    let line = read_whole(tree, file, 4096)?;
+    let digits = line.get(..32).and_then(|digits| std::str::from_utf8(digits).ok());
+    let rest = line.get(32..).unwrap_or_default();
+    let expected = digits.and_then(Digest::from_hex).filter(|_| rest == format!("  {}\n", layout::MANIFEST).as_bytes());
+    let Some(expected) = expected else {
+        let why = format!("it is no line with a checksum of {}", layout::MANIFEST);
+        return Err(Damage::file(file, Fault::Senseless { why }));
+    };
+    match Digest::of(text) {
+        found if found == expected => Ok(()),
+        found => Err(Damage::file(layout::MANIFEST, Fault::Changed { expected, found })),
+    }
+}
+
+/// The content of a file that is not larger than `most`.
+fn read_whole(tree: &Tree, path: &str, most: u64) -> Result<Vec<u8>, Damage> {
+    let read = || {
+        let (file, metadata) = tree.file(path).map_err(|error| Fault::io(&error))?;
+        if metadata.len() > most {
+            return Err(Fault::TooLong { expected: most, found: metadata.len() });
+        }
+        let mut bytes = Vec::new();
+        read_all(&file, metadata.len() as usize, &mut bytes).map_err(|error| Fault::io(&error))?;
+        Ok(bytes)
+    };
+    read().map_err(|fault| Damage::file(path, fault))
+}
+
+/// Reads a file of this length, and returns its checksum.
+fn read_all(file: &File, length: usize, bytes: &mut Vec<u8>) -> io::Result<Digest> {
+    bytes.clear();
+    bytes.try_reserve_exact(length).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
+    bytes.resize(length, 0);
+    read_plain(file, length, bytes)
+}
+
+/// Reads the begin of a file of this length to `out`, sums all of it, and returns the checksum.
+fn read_plain(file: &File, length: usize, out: &mut [u8]) -> io::Result<Digest> {
+    let mut digester = Digester::new();
+    let mut at = 0;
+    for block in out.chunks_mut(BLOCK_BYTES) {
+        file.read_exact_at(block, at as u64)?;
+        digester.update(block);
+        at += block.len();
+    }
+    if at < length {
+        let mut block = vec![0; BLOCK_BYTES.min(length - at)];
+        while at < length {
+            let count = block.len().min(length - at);
+            file.read_exact_at(&mut block[..count], at as u64)?;
+            digester.update(&block[..count]);
+            at += count;
+        }
+    }
+    Ok(digester.finish())
+}

@@ -150,6 +150,22 @@ pub enum Error {
         /// Those it has.
         known: Vec<u64>,
     },
+    /// There is no directory of checkpoints, or no checkpoint, where one was named.
+    #[error("{} {why}: name the directory that 'still checkpoint --to' was given, or one of the checkpoints in it", path.display())]
+    NoStore {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// What is there instead.
+        why: String,
+    },
+    /// A file may not be read by this user, or the disk does not give it.
+    #[error("{} cannot be read ({failure}): give this user the right to, or see whether the disk is well", path.display())]
+    Unreadable {
+        /// The file or directory.
+        path: PathBuf,
+        /// The call.
+        failure: Failure,
+    },
     /// Any other system call that failed.
     #[error("{}: {failure}", path.display())]
     System {
@@ -224,6 +240,8 @@ impl Error {
             Error::NoCheckpoint { .. } => 1106,
             Error::NoSuchVersion { .. } => 1107,
             Error::System { .. } => 114,
+            Error::NoStore { .. } => 1109,
+            Error::Unreadable { .. } => 1110,
             Error::ForeignFormat { .. } => 1200,
             Error::Damaged { .. } => 1201,
         }
@@ -235,6 +253,16 @@ impl Error {
         match failure.errno() {
             libc::EACCES | libc::EPERM | libc::EROFS => Error::ReadOnly { path, failure },
             _ => Error::System { path, failure },
+        }
+    }
+
+    /// The error of a call that was to read `path`.
+    pub(crate) fn reading(call: &'static str, path: &Path, source: std::io::Error) -> Error {
+        let path = path.to_path_buf();
+        match source.kind() {
+            std::io::ErrorKind::NotFound => Error::NoStore { path, why: "is not there".into() },
+            std::io::ErrorKind::NotADirectory => Error::NoStore { path, why: "is no directory".into() },
+            _ => Error::Unreadable { path, failure: Failure { call, detail: String::new(), source } },
         }
     }
 

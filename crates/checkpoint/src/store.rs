@@ -1,1 +1,156 @@
 //! The checkpoints of a directory.
+
+use crate::checkpoint::Checkpoint;
+use crate::{Error, Result, layout};
+use std::path::{Path, PathBuf};
+
+/// A directory with the checkpoints of one region or group. Looking at it takes no lock and writes nothing: it may belong
+/// to somebody else, be read-only, or be written to meanwhile.
+#[derive(Debug, Clone)]
+pub struct Store {
+    path: PathBuf,
+}
+
+/// What is there of a version.
+#[derive(Debug)]
+pub struct Entry {
+    /// The version, as the directory's name says.
+    pub version: u64,
+    /// The directory.
+    pub path: PathBuf,
+    /// The checkpoint with its manifest, or what is wrong with that.
+    pub checkpoint: Result<Checkpoint>,
+}
+
+/// A checkpoint that was not used, because it is damaged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its directory.
+    pub path: PathBuf,
+    /// What is wrong with it, with the file, and the chunk if it is one.
+    pub why: String,
+}
+
+impl std::fmt::Display for Skipped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.why)
+    }
+}
+
+impl Store {
+    /// Opens a directory of checkpoints.
+    ///
+    /// # Errors
+    /// [`Error::NoStore`] if there is no directory, or it is a single checkpoint; [`Error::Unreadable`].
+    pub fn open(dir: impl AsRef<Path>) -> Result<Store> {
+        let path = dir.as_ref().to_path_buf();
+        std::fs::read_dir(&path).map_err(|error| Error::reading("open", &path, error))?;
+        if is_checkpoint(&path) {
+            return Err(Error::NoStore { path, why: "is a single checkpoint".into() });
+        }
+        Ok(Store { path })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The versions that have a directory, ascending. What is being written or deleted has none.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`].
+    pub fn versions(&self) -> Result<Vec<u64>> {
+        let failed = |error| Error::reading("readdir", &self.path, error);
+        let mut versions = Vec::new();
+        for entry in std::fs::read_dir(&self.path).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            versions.extend(name.to_str().and_then(layout::checkpoint_version));
+        }
+        versions.sort_unstable();
+        Ok(versions)
+    }
+
+    /// The versions that have a directory with what their manifests tell, ascending.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] if the directory cannot be listed.
+    pub fn entries(&self) -> Result<Vec<Entry>> {
+        Ok(self.versions()?.into_iter().map(|version| self.entry(version)).collect())
+    }
+
+    fn entry(&self, version: u64) -> Entry {
+        let path = self.path.join(layout::checkpoint_dir(version));
+        Entry { version, checkpoint: open(&path, version), path }
+    }
+
+    /// The checkpoint of a version, if its manifest is good.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchVersion`]; otherwise as [`Checkpoint::open`].
+    pub fn version(&self, version: u64) -> Result<Checkpoint> {
+        let known = self.versions()?;
+        if !known.contains(&version) {
+            return Err(Error::NoSuchVersion { dir: self.path.clone(), version, known });
+        }
+        self.entry(version).checkpoint
+    }
+
+    /// The newest checkpoint whose manifest is good, and whose files are all there and as long as they were. Their content
+    /// is checked when it is read.
+    ///
+    /// # Errors
+    /// [`Error::NoCheckpoint`] with what is wrong with those that are there; [`Error::Unreadable`].
+    pub fn newest(&self) -> Result<Checkpoint> {
+        self.newest_naming(&mut Vec::new())
+    }
+
+    /// As [`newest`](Store::newest); the damaged ones that are newer are added to `skipped`.
+    ///
+    /// # Errors
+    /// As [`newest`](Store::newest).
+    pub fn newest_naming(&self, skipped: &mut Vec<Skipped>) -> Result<Checkpoint> {
+        self.first_good(skipped, |checkpoint| checkpoint.check().map(|()| checkpoint))
+    }
+
+    /// What `take` makes of the newest checkpoint that is not damaged.
+    pub(crate) fn first_good<T>(
+        &self,
+        skipped: &mut Vec<Skipped>,
+        mut take: impl FnMut(Checkpoint) -> Result<T>,
+    ) -> Result<T> {
+        for version in self.versions()?.into_iter().rev() {
+            let Entry { path, checkpoint, .. } = self.entry(version);
+            match checkpoint.and_then(&mut take) {
+                Err(error @ (Error::Damaged { .. } | Error::ForeignFormat { .. })) => {
+                    skipped.push(Skipped { path, why: error.to_string() });
+                }
+                other => return other,
+            }
+        }
+        let skipped = skipped.iter().map(Skipped::to_string).collect();
+        Err(Error::NoCheckpoint { dir: self.path.clone(), skipped })
+    }
+}
+
+/// Whether a directory is a checkpoint rather than one of several.
+pub(crate) fn is_checkpoint(path: &Path) -> bool {
+    [layout::MANIFEST, layout::CHECKSUMS, layout::METADATA].iter().any(|file| path.join(file).exists())
+}
+
+/// Opens the checkpoint of a version in its store.
+fn open(path: &Path, version: u64) -> Result<Checkpoint> {
+    let damaged = |why: String| Error::Damaged { path: path.into(), why };
+    let metadata = std::fs::symlink_metadata(path).map_err(|error| Error::reading("stat", path, error))?;
+    if !metadata.is_dir() {
+        return Err(damaged("it is no directory, where a checkpoint has to be".into()));
+    }
+    let checkpoint = Checkpoint::open(path).map_err(|error| match error {
+        Error::NoStore { why, .. } => damaged(format!("it {why}")),
+        other => other,
+    })?;
+    match checkpoint.version() {
+        found if found == version => Ok(checkpoint),
+        found => Err(damaged(format!("its manifest is that of version {found}"))),
+    }
+}

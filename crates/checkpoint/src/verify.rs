@@ -1,1 +1,84 @@
 //! Whether a checkpoint is what was written.
+
+use crate::checkpoint::{Checkpoint, Scratch};
+use crate::damage::{Damage, Fault};
+use crate::digest::Digest;
+use crate::{Result, layout, workers};
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How far reading a checkpoint is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// The version.
+    pub version: u64,
+    /// Bytes of all variables.
+    pub bytes: u64,
+    /// Those that were read.
+    pub bytes_done: u64,
+}
+
+/// A file to be checked.
+enum Job<'a> {
+    Chunk { variable: usize, chunk: usize },
+    File { path: &'a str, digest: Digest },
+}
+
+impl Checkpoint {
+    /// Reads all files of the checkpoint and compares them with their checksums. Returns every one that is damaged, missing,
+    /// or not one of its own, by path; an empty list means that all is as it was written. Nothing outside its directory is
+    /// read.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`](crate::Error::Unreadable) if its directories cannot be listed.
+    pub fn verify(&self, threads: usize, progress: &(dyn Fn(Reading) + Sync)) -> Result<Vec<Damage>> {
+        let digests = match self.check_counts().and_then(|()| self.load_digests()) {
+            Ok(digests) => digests,
+            // Without the checksums nothing can be said of the rest.
+            Err(damage) => return Ok(vec![damage]),
+        };
+        let all = |variable: usize| (0..self.grids()[variable].chunks()).map(move |chunk| (variable, chunk));
+        let chunks = || (0..self.grids().len()).flat_map(all);
+        let chunk_paths: BTreeSet<String> = chunks().map(|(variable, chunk)| self.chunk_path(variable, chunk)).collect();
+        let jobs = chunks().map(|(variable, chunk)| Job::Chunk { variable, chunk });
+        let files = digests.iter().filter(|(path, _)| !chunk_paths.contains(*path));
+        let jobs = jobs.chain(files.map(|(path, digest)| Job::File { path, digest: *digest }));
+
+        let damages = Mutex::new(Vec::new());
+        let (version, bytes, done) = (self.version(), self.bytes(), AtomicU64::new(0));
+        workers::work(threads, jobs, |job, scratch: &mut Scratch| {
+            let (result, count) = match job {
+                Job::Chunk { variable, chunk } => {
+                    let count = self.grids()[variable].range(chunk).len();
+                    (self.check_chunk(variable, chunk, scratch), count as u64)
+                }
+                Job::File { path, digest } => (self.check_file(path, digest), 0),
+            };
+            if let Err(damage) = result {
+                damages.lock().unwrap_or_else(|poison| poison.into_inner()).push(damage);
+            }
+            let bytes_done = done.fetch_add(count, Ordering::Relaxed) + count;
+            progress(Reading { version, bytes, bytes_done });
+            true
+        });
+
+        let mut damages = damages.into_inner().unwrap_or_else(|poison| poison.into_inner());
+        let own = [layout::MANIFEST, layout::MANIFEST_CHECKSUM, layout::CHECKSUMS];
+        // The directories above files, each with the slash that ends it.
+        let mut dirs: BTreeSet<&str> = BTreeSet::new();
+        for path in digests.keys() {
+            dirs.extend(path.match_indices('/').map(|(at, _)| &path[..at]));
+        }
+        let found = self.tree().walk(&|dir| dirs.contains(dir))?;
+        let is_own = |path: &String| digests.contains_key(path) || own.contains(&path.as_str());
+        damages.extend(found.iter().filter(|path| !is_own(path)).map(|path| Damage::file(path, Fault::Foreign)));
+        damages.sort_by(|left, right| left.path.cmp(&right.path));
+        Ok(damages)
+    }
+
+    /// Bytes of all variables.
+    pub fn bytes(&self) -> u64 {
+        self.grids().iter().fold(0u64, |all, grid| all.saturating_add(grid.bytes() as u64))
+    }
+}

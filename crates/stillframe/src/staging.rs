@@ -88,6 +88,22 @@ impl Staging {
         options
     }
 
+    /// The hidden directory.
+    pub fn path(&self) -> &Path {
+        &self.place
+    }
+
+    /// Whether [`commit`](Staging::commit) would find its place taken, as things are: to be asked before the work is done.
+    ///
+    /// # Errors
+    /// As [`commit`](Staging::commit).
+    pub fn check(&self, replace: bool) -> Result<()> {
+        match self.lock_what_is_there()? {
+            Some(there) => there.check(&self.options.dir, replace),
+            None => Ok(()),
+        }
+    }
+
     /// Puts what was made in its place, where observers see it and the next producer of the name recovers it: a region, or
     /// all ranks of a group. If a region without a producer is there, it makes way if it has no version; with `replace` it
     /// does in any case. Observers keep what they hold.
@@ -115,9 +131,7 @@ impl Staging {
                 Err(failure) => return Err(Error::system(&self.dir, failure)),
             }
             let Some(mut there) = self.lock_what_is_there()? else { continue };
-            if !replace && let Some((region, newest)) = there.survivor(&self.options.dir)? {
-                return Err(Error::Survives { region, newest });
-            }
+            there.check(&self.options.dir, replace)?;
             points::hit("staging.locked");
             rename::exchange(&made, &self.dir).map_err(|failure| Error::system(&self.dir, failure))?;
             points::hit("staging.exchanged");
@@ -181,18 +195,21 @@ impl There {
         Ok(())
     }
 
-    /// A region that has something to lose.
-    fn survivor(&self, root: &Path) -> Result<Option<(String, Option<u64>)>> {
+    /// Refuses to replace a region that has something to lose, unless that was asked for.
+    fn check(&self, root: &Path, replace: bool) -> Result<()> {
+        if replace {
+            return Ok(());
+        }
         for (name, _) in &self.locked {
             let info = match inspect::region(root, name) {
                 Err(Error::NoRegion { .. }) => continue,
                 other => other?,
             };
             if info.newest.is_some() || matches!(info.state, inspect::State::Unreadable(_)) {
-                return Ok(Some((name.clone(), info.newest)));
+                return Err(Error::Survives { region: name.clone(), newest: info.newest });
             }
         }
-        Ok(None)
+        Ok(())
     }
 }
 
