@@ -60,7 +60,10 @@ impl Checkpoint {
         let tree = Tree::open(path)?;
         let text = match read_whole(&tree, layout::MANIFEST, MANIFEST_MAX) {
             Err(damage) if damage.fault == Fault::Missing && tree.file(layout::METADATA).is_err() => {
-                return Err(Error::NoStore { path: path.into(), why: "has no manifest, so it is no checkpoint".into() });
+                return Err(Error::NoStore {
+                    path: path.into(),
+                    why: "has no manifest, so it is no checkpoint".into(),
+                });
             }
             other => other.map_err(|damage| damage.of(path))?,
         };
@@ -259,13 +262,13 @@ impl Checkpoint {
 
     /// A chunk's file and its length.
     fn open_chunk(&self, variable: usize, chunk: usize) -> Result<(File, usize), Fault> {
-        let (file, metadata) =
-            self.tree.file(&self.chunk_path(variable, chunk)).map_err(|error| Fault::io(&error))?;
+        let (file, metadata) = self.tree.file(&self.chunk_path(variable, chunk)).map_err(|error| Fault::io(&error))?;
         let (whole, found) = (self.grids[variable].chunk_bytes() as u64, metadata.len());
         let fault = match self.manifest.variables[variable].codec {
             CodecName::Bytes => Fault::length(whole, found),
             // What cannot be made smaller grows by a little.
-            _ => Fault::length(whole + whole / 8 + (1 << 16), found).filter(|fault| matches!(fault, Fault::TooLong { .. })),
+            _ => Fault::length(whole + whole / 8 + (1 << 16), found)
+                .filter(|fault| matches!(fault, Fault::TooLong { .. })),
         };
         match fault {
             Some(fault) => Err(fault),
@@ -299,7 +302,8 @@ impl Checkpoint {
         }
         let whole = self.grids[variable].chunk_bytes();
         let decode = |to: &mut [u8]| {
-            codec::decode(codec, &scratch.encoded, to).map_err(|error| fault(Fault::Senseless { why: error.to_string() }))
+            codec::decode(codec, &scratch.encoded, to)
+                .map_err(|error| fault(Fault::Senseless { why: error.to_string() }))
         };
         if whole == out.len() {
             return decode(out);
@@ -346,16 +350,17 @@ impl Checkpoint {
 fn check_manifest(tree: &Tree, text: &[u8]) -> Result<(), Damage> {
     let file = layout::MANIFEST_CHECKSUM;
     let line = read_whole(tree, file, 4096)?;
+    let found = Digest::of(text);
+    if line == format!("{found}  {}\n", layout::MANIFEST).as_bytes() {
+        return Ok(());
+    }
     let digits = line.get(..32).and_then(|digits| std::str::from_utf8(digits).ok());
-    let rest = line.get(32..).unwrap_or_default();
-    let expected = digits.and_then(Digest::from_hex).filter(|_| rest == format!("  {}\n", layout::MANIFEST).as_bytes());
-    let Some(expected) = expected else {
-        let why = format!("it is no line with a checksum of {}", layout::MANIFEST);
-        return Err(Damage::file(file, Fault::Senseless { why }));
-    };
-    match Digest::of(text) {
-        found if found == expected => Ok(()),
-        found => Err(Damage::file(layout::MANIFEST, Fault::Changed { expected, found })),
+    match digits.and_then(Digest::from_hex) {
+        Some(expected) if expected != found => Err(Damage::file(layout::MANIFEST, Fault::Changed { expected, found })),
+        _ => {
+            let why = format!("it is no line with a checksum of {}", layout::MANIFEST);
+            Err(Damage::file(file, Fault::Senseless { why }))
+        }
     }
 }
 

@@ -40,7 +40,8 @@ impl Checkpoint {
         };
         let all = |variable: usize| (0..self.grids()[variable].chunks()).map(move |chunk| (variable, chunk));
         let chunks = || (0..self.grids().len()).flat_map(all);
-        let chunk_paths: BTreeSet<String> = chunks().map(|(variable, chunk)| self.chunk_path(variable, chunk)).collect();
+        let chunk_paths: BTreeSet<String> =
+            chunks().map(|(variable, chunk)| self.chunk_path(variable, chunk)).collect();
         let jobs = chunks().map(|(variable, chunk)| Job::Chunk { variable, chunk });
         let files = digests.iter().filter(|(path, _)| !chunk_paths.contains(*path));
         let jobs = jobs.chain(files.map(|(path, digest)| Job::File { path, digest: *digest }));

@@ -147,8 +147,7 @@ fn a_group_is_restored_with_all_its_ranks() {
     let found: Vec<Version> = snapshot.ranks().iter().map(Version::of).collect();
     assert_eq!(found, versions);
     drop(snapshot);
-    let mut ranks: Vec<Region> =
-        (0..3).map(|rank| place.options().rank(rank, 3).create("heat").unwrap()).collect();
+    let mut ranks: Vec<Region> = (0..3).map(|rank| place.options().rank(rank, 3).create("heat").unwrap()).collect();
     for region in &mut ranks {
         assert_eq!(region.recovered(), Some(9));
         region.publish(10).commit().unwrap();

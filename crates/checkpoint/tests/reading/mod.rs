@@ -43,8 +43,7 @@ impl Place {
     /// Names in the directory of regions, hidden ones too.
     pub fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.shm()).unwrap();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
