@@ -4,6 +4,9 @@ use crate::checkpoint::Checkpoint;
 use crate::{Error, Result, layout};
 use std::path::{Path, PathBuf};
 
+/// How often all checkpoints may be deleted while they are read, with others in their place.
+const ATTEMPTS: usize = 10;
+
 /// A directory with the checkpoints of one region or group. Looking at it takes no lock and writes nothing: it may belong
 /// to somebody else, be read-only, or be written to meanwhile.
 #[derive(Debug, Clone)]
@@ -119,14 +122,23 @@ impl Store {
         skipped: &mut Vec<Skipped>,
         mut take: impl FnMut(Checkpoint) -> Result<T>,
     ) -> Result<T> {
-        for version in self.versions()?.into_iter().rev() {
-            let Entry { path, checkpoint, .. } = self.entry(version);
-            match checkpoint.and_then(&mut take) {
-                Err(error @ (Error::Damaged { .. } | Error::ForeignFormat { .. })) => {
-                    skipped.push(Skipped { path, why: error.to_string() });
+        for _ in 0..ATTEMPTS {
+            let mut is_same = true;
+            for version in self.versions()?.into_iter().rev() {
+                let Entry { path, checkpoint, .. } = self.entry(version);
+                match checkpoint.and_then(&mut take) {
+                    // Deleted while it was read, because newer ones came.
+                    Err(_) if !path.exists() => is_same = false,
+                    Err(error @ (Error::Damaged { .. } | Error::ForeignFormat { .. })) => {
+                        skipped.push(Skipped { path, why: error.to_string() });
+                    }
+                    other => return other,
                 }
-                other => return other,
             }
+            if is_same {
+                break;
+            }
+            skipped.clear();
         }
         let skipped = skipped.iter().map(Skipped::to_string).collect();
         Err(Error::NoCheckpoint { dir: self.path.clone(), skipped })

@@ -23,6 +23,9 @@ pub enum Failure {
     /// The engine's own account.
     #[error(transparent)]
     Engine(#[from] stillframe::Error),
+    /// What checkpoints have to say.
+    #[error(transparent)]
+    Checkpoint(#[from] stillframe_checkpoint::Error),
     /// An index that does not fit.
     #[error(transparent)]
     Slice(#[from] SliceError),
@@ -50,6 +53,7 @@ impl Failure {
         match self {
             Failure::Misuse(_) | Failure::Slice(_) => MISUSE,
             Failure::Engine(error) if error.family() == stillframe::Family::Misuse => MISUSE,
+            Failure::Checkpoint(error) if error.family() == stillframe::Family::Misuse => MISUSE,
             // A reader such as `head` has seen enough, and so has the user.
             failure if failure.is_closed_pipe() => FINE,
             _ => PROBLEM,

@@ -4,16 +4,18 @@ use crate::context::{Context, Verdict};
 use crate::failure::FINE;
 use crate::group::{self, GroupSummary};
 use crate::region::Summary;
+use crate::store;
 use crate::table::{Align, Table, sanitize};
 use crate::units;
 use stillframe::inspect;
 
-/// List the regions: who is alive, what is newest, how much memory it takes
+/// List the regions: who is alive, what is newest, how much memory it takes; or the checkpoints of a directory
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   still ls
   still ls --json | jq -r '.regions[] | select(.state == \"dead\") | .name'
+  still ls --store ckpt
 
 States:
   live        the producer runs
@@ -38,11 +40,21 @@ With --json: {\"dir\", \"regions\": [{\"name\", \"path\", \"state\", \"reason\",
 what is not known is null. The ranks of groups are among the regions too; the state of a group is
 \"partial\" when some ranks live and some do not.
 
-Exit codes: 0 also when there are no regions, 1 when the directory cannot be read.")]
+With --store, the checkpoints of a directory, or the one that a directory is: SHARED is what a
+checkpoint has in common with the one before it and takes no room of its own, AGE the time since the
+version was published. A damaged one is named with what is wrong; `still verify` reads all of it.
+With --json then: {\"store\", \"checkpoints\": [{\"version\", \"path\", \"error\", \"region\", \"ranks\",
+\"published_ns\", \"saved_ns\", \"attributes\", \"bytes\", \"linked_bytes\", \"files\", \"previous\"}]}.
+
+Exit codes: 0 also when there is nothing to list, 1 when the directory cannot be read or a checkpoint
+is damaged.")]
 pub struct Args {
     /// List the ranks of groups
     #[arg(long)]
     ranks: bool,
+    /// List the checkpoints of this directory instead
+    #[arg(long, value_name = "DIR", conflicts_with = "ranks")]
+    store: Option<std::path::PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -50,6 +62,9 @@ pub struct Args {
 
 /// Lists the regions.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
+    if let Some(path) = &args.store {
+        return store::list(context, path, args.json);
+    }
     let now_ns = units::now_ns();
     let mut regions = Vec::new();
     let mut groups: Vec<GroupSummary> = Vec::new();

@@ -17,12 +17,15 @@ mod group;
 mod list;
 mod npy;
 mod picture;
+mod progress;
 mod region;
 mod remove;
+mod restore;
 mod run;
 mod selection;
 mod show;
 mod slice;
+mod store;
 mod table;
 mod text;
 mod trial;
@@ -74,6 +77,7 @@ enum Command {
     Remove(remove::RemoveArgs),
     #[command(name = "gc")]
     Collect(remove::CollectArgs),
+    Restore(restore::Args),
     Run(run::Args),
     Verify(verify::Args),
     Doctor(doctor::Args),
@@ -116,6 +120,7 @@ fn run(command: Command, context: &mut Context) -> Verdict {
         Command::Watch(args) => watch::run(context, &args),
         Command::Remove(args) => remove::run(context, &args),
         Command::Collect(args) => remove::collect(context, &args),
+        Command::Restore(args) => restore::run(context, &args),
         Command::Run(args) => run::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),
         Command::Doctor(args) => doctor::run(context, &args),

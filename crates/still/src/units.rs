@@ -45,6 +45,11 @@ pub fn format_rate(hz: f64) -> String {
     }
 }
 
+/// Bytes per second, such as `1.5 GiB/s`.
+pub fn format_rate_bytes(rate: f64) -> String {
+    format!("{}/s", format_bytes(rate as u64))
+}
+
 /// A share of one, such as `12 %`.
 pub fn format_share(share: f64) -> String {
     let percent = share * 100.0;

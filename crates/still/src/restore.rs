@@ -1,0 +1,119 @@
+//! `still restore`: a checkpoint back into memory.
+
+use crate::context::{Context, Verdict};
+use crate::failure::{FINE, Failure};
+use crate::progress::Progress;
+use crate::store;
+use crate::table::sanitize;
+use crate::units;
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Instant;
+use stillframe::Region;
+use stillframe_checkpoint::{Error, RestoreOptions};
+
+/// Put a checkpoint back into memory, for a program to go on from
+///
+/// The region is then as the program left it that published this version and ended: observers see it, and a program that
+/// creates it goes on from there. Of a group, all ranks come at once.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  still restore ckpt                         the newest good checkpoint, under its own name
+  still restore ckpt --version 120
+  still restore ckpt --version 120 --as heat-at-120 && still get heat-at-120 u -o u.png
+  still restore ckpt/v000000000120.zarr      one checkpoint, or a copy of one
+
+Every chunk is compared with its checksum while it is read. A checkpoint that is damaged is named on
+standard error, with the chunk, and the one before is used, unless --version asks for one. Until
+all of it was found to be good nobody sees any of it, and if it is not, nothing is changed.
+
+What is in memory under that name stays, and that is an error: a program that creates the region
+goes on from there. --replace takes it away instead, but never while its producer lives.
+
+With --json: {\"region\", \"version\", \"path\", \"bytes\", \"seconds\", \"skipped\": [{\"path\", \"error\"}]}.
+
+Exit codes: 0 restored, 1 not, 2 the command makes no sense.")]
+pub struct Args {
+    /// The directory of checkpoints, or one of them
+    #[arg(value_name = "DIR")]
+    store: PathBuf,
+    /// This version instead of the newest that is good
+    #[arg(long, value_name = "V")]
+    version: Option<u64>,
+    /// Name of the region or group [default: that of the checkpoint]
+    #[arg(long = "as", value_name = "NAME")]
+    name: Option<String>,
+    /// Take away what has that name in memory
+    #[arg(long)]
+    replace: bool,
+    /// Threads that read [default: the processors, at most 4]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Restores a checkpoint.
+pub fn run(context: &mut Context, args: &Args) -> Verdict {
+    let begin = Instant::now();
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => name_in(args)?,
+    };
+    let mut options = RestoreOptions::new().replace(args.replace).version(args.version);
+    if let Some(threads) = args.threads {
+        options = options.threads(threads);
+    }
+    let progress = Progress::new("restoring");
+    let bytes = std::sync::atomic::AtomicU64::new(0);
+    let region = Region::options().dir(&context.dir);
+    let restored = options.restore_newest(&args.store, &region, &name, &|reading| {
+        bytes.store(reading.bytes, std::sync::atomic::Ordering::Relaxed);
+        progress.show(reading.version, reading.bytes_done, reading.bytes);
+    });
+    drop(progress);
+    let (restored, bytes) = (restored?, bytes.into_inner());
+    for skipped in &restored.skipped {
+        crate::complain(&format!("skipped: {skipped}"));
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    if args.json {
+        let skipped: Vec<_> =
+            restored.skipped.iter().map(|skipped| json!({ "path": skipped.path, "error": skipped.why })).collect();
+        context.write_json(&json!({
+            "region": name, "version": restored.version, "path": restored.path, "bytes": bytes, "seconds": seconds,
+            "skipped": skipped,
+        }))?;
+        return Ok(FINE);
+    }
+    let (size, time) = (units::format_bytes(bytes), units::format_ms(seconds * 1e3));
+    let path = sanitize(&restored.path.display().to_string());
+    context.finish(&format!(
+        "restored {} at version {} from {path}: {size} in {time}",
+        sanitize(&name),
+        restored.version
+    ))
+}
+
+/// The name that the checkpoint to be restored tells, or the newest that tells one.
+fn name_in(args: &Args) -> Result<String, Failure> {
+    let entries = store::entries(&args.store)?;
+    let wanted = |version: u64| args.version.is_none_or(|wanted| wanted == version);
+    let mut errors = Vec::new();
+    let known = entries.iter().map(|entry| entry.version).collect();
+    for entry in entries.into_iter().rev().filter(|entry| wanted(entry.version)) {
+        match entry.checkpoint {
+            Ok(checkpoint) => return Ok(checkpoint.manifest().region.clone()),
+            Err(error) if args.version.is_some() => return Err(error.into()),
+            Err(error) => errors.push(error.to_string()),
+        }
+    }
+    let dir = args.store.clone();
+    Err(match args.version {
+        Some(version) => Error::NoSuchVersion { dir, version, known },
+        None => Error::NoCheckpoint { dir, skipped: errors },
+    }
+    .into())
+}
