@@ -42,10 +42,18 @@ fn too_large(bytes: usize) -> Failure {
 
 impl Mapping {
     /// Maps part of a file so that all who map it see the same bytes. The file is as long as the mapping, or longer.
+    /// Large pages of the file can be entered as such: they begin at the same addresses, modulo their size, as in the file.
     pub fn shared(file: &File, offset: u64, bytes: usize, writable: bool) -> Result<Mapping, Failure> {
         let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
-        let address = map(0, bytes, protection, libc::MAP_SHARED | libc::MAP_NORESERVE, Some((file, offset)))?;
-        Ok(Mapping { address, bytes, writable })
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+        if bytes < LARGE_BYTES || !offset.is_multiple_of(LARGE_BYTES as u64) || !bytes.is_multiple_of(PAGE_BYTES) {
+            let address = map(0, bytes, protection, flags, Some((file, offset)))?;
+            return Ok(Mapping { address, bytes, writable });
+        }
+        let mut mapping = Mapping::reserve(bytes)?;
+        map(mapping.address, bytes, protection, flags | libc::MAP_FIXED, Some((file, offset)))?;
+        mapping.writable = writable;
+        Ok(mapping)
     }
 
     /// A range that belongs to somebody else, and stays mapped when this value is dropped.
@@ -145,7 +153,7 @@ impl Mapping {
     /// Advises the kernel about part of the range (madvise(2)).
     pub fn advise(&self, offset: usize, bytes: usize, advice: i32) -> Result<(), Failure> {
         self.check(offset, bytes);
-        // SAFETY: the range is owned. The advice used in this crate (HUGEPAGE, POPULATE_*) does not change content.
+        // SAFETY: the range is owned. The advice used in this crate (HUGEPAGE, COLLAPSE, POPULATE_*) does not change content.
         match unsafe { libc::madvise((self.address + offset) as *mut libc::c_void, bytes, advice) } {
             0 => Ok(()),
             _ => Err(Failure::last("madvise", format!("{bytes} bytes, advice {advice}"))),
@@ -165,6 +173,18 @@ impl Mapping {
     /// before 5.14 cannot, and then each page faults at its first write.
     pub fn populate_for_writing(&self, offset: usize, bytes: usize) {
         let _ = self.advise(offset, bytes, libc::MADV_POPULATE_WRITE);
+    }
+
+    /// As [`populate_for_writing`](Mapping::populate_for_writing), for pages of a file in memory that were written before.
+    /// The kernel enters those of a shared mapping in batches when they are read, and writable ones as writable.
+    pub fn populate_again(&self, offset: usize, bytes: usize) {
+        let _ = self.advise(offset, bytes, libc::MADV_POPULATE_READ);
+    }
+
+    /// Moves part of a file in memory into large pages, as far as there are any to be had, and enters them. What is there
+    /// already costs next to nothing. Best effort: a kernel before 6.1 or another file system cannot.
+    pub fn gather_large_pages(&self, offset: usize, bytes: usize) -> bool {
+        self.advise(offset, bytes, libc::MADV_COLLAPSE).is_ok()
     }
 
     /// An aligned word that other processes may change at any time.

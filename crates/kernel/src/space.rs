@@ -27,6 +27,33 @@ pub fn give_back(file: &File, start: u64, bytes: u64) -> Result<(), Failure> {
     fallocate(file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, start, bytes)
 }
 
+/// The ranges from `start` to `end` that hold data (`SEEK_DATA`, lseek(2)). A file system may leave out space that was taken
+/// and never written, and may count holes as data. Moves the file's offset.
+pub fn data_ranges(file: &File, start: u64, end: u64) -> Result<Vec<std::ops::Range<u64>>, Failure> {
+    let seek = |from: u64, whence: i32| {
+        // SAFETY: the call takes numbers only.
+        match unsafe { libc::lseek(file.as_raw_fd(), from as libc::off_t, whence) } {
+            -1 => match Failure::last("lseek", format!("{from}, {whence}")) {
+                // There is nothing of the kind behind `from`.
+                failure if failure.errno() == libc::ENXIO => Ok(end),
+                failure => Err(failure),
+            },
+            at => Ok((at as u64).min(end)),
+        }
+    };
+    let mut ranges = Vec::new();
+    let mut at = start;
+    while at < end {
+        let data = seek(at, libc::SEEK_DATA)?;
+        if data >= end {
+            break;
+        }
+        at = seek(data, libc::SEEK_HOLE)?.max(data + 1);
+        ranges.push(data..at);
+    }
+    Ok(ranges)
+}
+
 /// Bytes that can still be written to the file system of `file`.
 pub fn free_bytes(file: &File) -> Result<u64, Failure> {
     // SAFETY: `statvfs` is plain data, valid when zeroed.

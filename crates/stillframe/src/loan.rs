@@ -15,6 +15,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use stillframe_kernel::map::Mapping;
+use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES};
 
 const WRITING: u8 = 0;
 const SUBMITTED: u8 = 1;
@@ -197,6 +198,7 @@ impl crate::producer::Producer {
         let pages: Vec<_> = (0..source.windows()).map(|window| source.valid(window)).collect();
         let mut plane = 0;
         let mut assignments = Vec::new();
+        let present_bytes = self.planes.present_bytes();
         let room = self.with_room(
             &mut |producer, out| {
                 plane = producer.planes.assign_whole(window as usize, &pages, out)?;
@@ -215,9 +217,10 @@ impl crate::producer::Producer {
             });
         }
         let ticket = Ticket::default();
-        let maps = self.loan_map(id, window, windows, plane, &pages).and_then(|map| {
+        let is_recycled = self.planes.present_bytes() == present_bytes;
+        let maps = self.loan_map(id, window, windows, plane, &pages, is_recycled).and_then(|map| {
             let plane = self.planes.plane(plane);
-            let at = window as u64 * stillframe_segment::WINDOW_BYTES as u64;
+            let at = window as u64 * WINDOW_BYTES as u64;
             let after = Mapping::copy_on_write(&plane.file, at, map.map.bytes());
             after.map(|after| (map, after)).map_err(|failure| Error::system(&plane.path, failure))
         });
@@ -234,8 +237,18 @@ impl crate::producer::Producer {
         Ok(LoanBytes::new(map, bytes, ticket, after))
     }
 
-    /// A map of a variable's place in a plane: one that an earlier loan had and no longer uses, or a new one.
-    fn loan_map(&mut self, id: u32, window: u32, windows: u32, plane: usize, pages: &[Mask]) -> Result<Arc<LoanMap>> {
+    /// A map of a variable's place in a plane: one that an earlier loan had and no longer uses, or a new one. Slots that are
+    /// recycled were written before.
+    fn loan_map(
+        &mut self,
+        id: u32,
+        window: u32,
+        windows: u32,
+        plane: usize,
+        pages: &[Mask],
+        is_recycled: bool,
+    ) -> Result<Arc<LoanMap>> {
+        let large_pages = self.options.large_pages;
         let known = &mut self.variable(id)?.loan_maps;
         known.retain(|known| !known.replaced.load(Ordering::Acquire));
         if let Some(free) = known.iter().find(|known| known.plane == plane && Arc::strong_count(known) == 1) {
@@ -243,7 +256,14 @@ impl crate::producer::Producer {
         }
         let map = crate::place::map_place(window, windows, plane, &self.planes)?;
         let count: usize = pages.iter().map(|mask| mask.count()).sum();
-        map.populate_for_writing(0, count * stillframe_segment::PAGE_BYTES);
+        // Only windows that the variable fills, for a large page takes memory for all slots of its window.
+        let whole = pages.iter().take_while(|mask| **mask == Mask::FULL).count() * WINDOW_BYTES;
+        let gathered = if large_pages && whole > 0 && map.gather_large_pages(0, whole) { whole } else { 0 };
+        let rest = count * PAGE_BYTES - gathered;
+        match is_recycled {
+            true => map.populate_again(gathered, rest),
+            false => map.populate_for_writing(gathered, rest),
+        }
         let map = Arc::new(LoanMap { plane, map, replaced: AtomicBool::new(false) });
         self.variable(id)?.loan_maps.push(map.clone());
         Ok(map)

@@ -116,7 +116,7 @@ impl RegionOptions {
         self
     }
 
-    /// Whether managed variables ask for large pages; true by default.
+    /// Whether managed variables, and whole windows of loaned ones, ask for large pages; true by default.
     pub fn large_pages(mut self, large_pages: bool) -> Self {
         self.large_pages = large_pages;
         self

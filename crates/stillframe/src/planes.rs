@@ -8,6 +8,7 @@ use crate::files::{create_file, plane_file};
 use crate::mask::{Mask, insert_pages};
 use crate::{Error, Result};
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use stillframe_kernel::space;
 use stillframe_segment::{PAGE_BYTES, PLANES_MAX, WINDOW_BYTES, WINDOW_PAGES};
@@ -88,27 +89,12 @@ impl Planes {
         Ok(())
     }
 
-    /// Gives back all memory of recovered planes but that of the slots in use, whose memory is there. The file system
-    /// cannot be asked: it does not tell memory that was taken and never written from none (`SEEK_DATA`, lseek(2)).
+    /// Finds out which slots of recovered planes have memory. Free ones keep theirs, for a program that runs once per
+    /// version would otherwise take it, zeroed, and give it back each time.
     pub(crate) fn settle(&mut self) -> Result<()> {
         for plane in &mut self.list {
-            let give_back = |at: u64, bytes: u64| {
-                space::give_back(&plane.file, at, bytes).map_err(|failure| Error::system(&plane.path, failure))
-            };
-            for (window, in_use) in plane.in_use.iter().enumerate() {
-                for (start, end) in Mask::FULL.without(*in_use).runs() {
-                    let (at, bytes) = span(window, start, end);
-                    give_back(at, bytes)?;
-                }
-                self.present_pages += in_use.count() as u64;
-            }
-            plane.present.clone_from(&plane.in_use);
-            // What lies behind the last window is of a version that was never committed.
-            let known = (plane.in_use.len() * WINDOW_BYTES) as u64;
-            let length = plane.file.metadata().map_err(|error| Error::io("fstat", &plane.path, error))?.len();
-            if length > known {
-                give_back(known, length - known)?;
-            }
+            plane.settle()?;
+            self.present_pages += plane.present.iter().map(|mask| mask.count() as u64).sum::<u64>();
         }
         Ok(())
     }
@@ -342,6 +328,56 @@ fn span(window: usize, start: usize, end: usize) -> (u64, u64) {
 }
 
 impl Plane {
+    /// Finds out which slots have memory, when those in use are marked.
+    fn settle(&mut self) -> Result<()> {
+        let fail = |failure| Error::system(&self.path, failure);
+        let meta = self.file.metadata().map_err(|error| Error::io("fstat", &self.path, error))?;
+        let pages = |masks: &[Mask]| masks.iter().map(|mask| mask.count() as u64).sum::<u64>();
+        let has_no_other = |present: &[Mask]| meta.blocks() * 512 == pages(present) * PAGE_BYTES as u64;
+        self.present.clone_from(&self.in_use);
+        if has_no_other(&self.present) {
+            return Ok(());
+        }
+        let is_full = |window: usize| self.in_use[window] == Mask::FULL;
+        let windows = self.in_use.len();
+        let mut first = 0;
+        while first < windows {
+            if is_full(first) {
+                first += 1;
+                continue;
+            }
+            let end = (first..windows).find(|window| is_full(*window)).unwrap_or(windows);
+            let bytes = |window: usize| (window * WINDOW_BYTES) as u64;
+            for range in space::data_ranges(&self.file, bytes(first), bytes(end)).map_err(fail)? {
+                let (from, to) = (range.start.div_ceil(PAGE_BYTES as u64), range.end / PAGE_BYTES as u64);
+                insert_pages(&mut self.present, from as usize, (to as usize).max(from as usize));
+            }
+            first = end;
+        }
+        if has_no_other(&self.present) {
+            return Ok(());
+        }
+        // The file system does not tell memory that was taken and never written from none, so such memory goes. And where
+        // the file was copied, slots in use that hold zeros may have lost theirs.
+        for (window, present) in self.present.iter().enumerate() {
+            for (start, end) in Mask::FULL.without(*present).runs() {
+                let (at, bytes) = span(window, start, end);
+                space::give_back(&self.file, at, bytes).map_err(fail)?;
+            }
+            for (start, end) in self.in_use[window].runs() {
+                let (at, bytes) = span(window, start, end);
+                space::take(&self.file, at, bytes)
+                    .map_err(|failure| Error::system(&self.path, failure).needing(bytes))?;
+            }
+        }
+        // What lies behind the last window is of a version that was never committed.
+        let known = (windows * WINDOW_BYTES) as u64;
+        if meta.len() > known {
+            space::give_back(&self.file, known, meta.len() - known).map_err(fail)?;
+        }
+        Ok(())
+    }
+
     fn grow(&mut self, windows: usize) -> Result<()> {
         self.in_use.resize(windows, Mask::EMPTY);
         self.present.resize(windows, Mask::EMPTY);
