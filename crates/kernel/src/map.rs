@@ -121,6 +121,15 @@ impl Mapping {
         map(self.address + offset, bytes, libc::PROT_READ, flags, Some((file, file_offset))).map(drop)
     }
 
+    /// Lays part of a file over part of this range, writable: what is written is a copy of this process's own.
+    pub fn lay_copy_on_write(&self, offset: usize, file: &File, file_offset: u64, bytes: usize) -> Result<(), Failure> {
+        self.check(offset, bytes);
+        assert!(self.writable, "laying writable pages over a read-only mapping");
+        let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        map(self.address + offset, bytes, protection, flags, Some((file, file_offset))).map(drop)
+    }
+
     /// Lays zeros over part of this range, read-only.
     pub fn lay_zeros(&self, offset: usize, bytes: usize) -> Result<(), Failure> {
         self.check(offset, bytes);

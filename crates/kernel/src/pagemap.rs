@@ -17,6 +17,8 @@ const PM_SCAN_CHECK_WPASYNC: u64 = 2;
 pub const ENTRY_SOFT_DIRTY: u64 = 1 << 55;
 /// Entry bit 56: mapped by this process alone.
 pub const ENTRY_EXCLUSIVE: u64 = 1 << 56;
+/// Entry bit 57: armed, and not written since.
+pub const ENTRY_ARMED: u64 = 1 << 57;
 /// Entry bit 61: a page of a file or of shared memory, not a private copy.
 pub const ENTRY_FILE: u64 = 1 << 61;
 /// Entry bit 62: swapped out.

@@ -64,3 +64,31 @@ pub fn free_bytes(file: &File) -> Result<u64, Failure> {
         _ => Err(Failure::last("fstatvfs", "")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PAGE_BYTES;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn what_was_written_is_told_from_what_was_only_taken() {
+        let path = format!("/dev/shm/stillframe-space-{}", std::process::id());
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let page = PAGE_BYTES as u64;
+        file.set_len(10 * page).unwrap();
+        take(&file, 0, 3 * page).unwrap();
+        for at in [1, 5, 6, 9] {
+            file.write_all_at(&[1], at * page).unwrap();
+        }
+        let ranges = |start: u64, end: u64| -> Vec<(u64, u64)> {
+            let ranges = data_ranges(&file, start * page, end * page).unwrap();
+            ranges.into_iter().map(|range| (range.start / page, range.end / page)).collect()
+        };
+        assert_eq!(ranges(0, 10), [(1, 2), (5, 7), (9, 10)]);
+        assert_eq!(ranges(6, 9), [(6, 7)]);
+        assert_eq!(ranges(2, 5), []);
+        assert_eq!(ranges(10, 15), []);
+    }
+}

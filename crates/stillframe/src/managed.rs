@@ -2,7 +2,8 @@
 //!
 //! A managed variable starts as anonymous memory in large pages. Pages that stay clean need not exist twice, as working
 //! memory and in a plane: their window is replaced by a private mapping of the plane that holds them, and the kernel's
-//! copy-on-write separates what is written later. Hot pages keep memory of their own on top of that mapping.
+//! copy-on-write separates what is written later. Hot pages keep memory of their own on top of that mapping. What was
+//! recovered begins so, in as many mappings as it has pieces, which is why a restart takes no time to speak of.
 //!
 //! One invariant carries this: *a page without memory of its own shows the newest version's slot*. It holds because a page
 //! is found dirty only after a write gave it memory of its own ([`Managed::own_pages`] makes sure), and because the slot
@@ -11,6 +12,7 @@
 use crate::mask::Mask;
 use crate::planes::Planes;
 use crate::{Error, Result};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use stillframe_kernel::map::Mapping;
 use stillframe_segment::table::ZERO_PLANE;
 use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
@@ -144,43 +146,107 @@ impl Managed {
         Ok(true)
     }
 
-    /// Fills a new working memory with a version that was recovered: shared where one plane holds a window.
-    pub(crate) fn adopt(&mut self, index: usize, first: u32, table: &Subtable, planes: &Planes) -> Result<()> {
-        let window = first as usize + index;
-        let Some(overlay) = Overlay::new(window, Mask::EMPTY, table, planes)? else { return Ok(()) };
-        let filled = overlay.fill(planes, |mapping, page| {
-            mapping.write(page * PAGE_BYTES, &read_page(window, page, table, planes)?);
-            Ok(())
-        });
-        match filled {
-            Ok(()) => {}
-            // A full file system has no room for a shared window, but the content is wanted all the same.
-            Err(Error::NoSpace { .. }) => {
-                for page in (0..WINDOW_PAGES).filter(|page| table[*page] != ZERO_PLANE) {
-                    let content = read_page(window, page, table, planes)?;
-                    self.memory.write(index * WINDOW_BYTES + page * PAGE_BYTES, &content);
+    /// Fills a new working memory, which lies from window `first` on in the planes, with a version that was recovered:
+    /// `table` tells the planes of the pages of a window. Nothing is copied but windows of many pieces, by up to `threads`
+    /// threads; at most `pieces_max` mappings are made. Returns the windows that were copied.
+    pub(crate) fn adopt(
+        &mut self,
+        first: u32,
+        table: impl Fn(usize) -> Subtable,
+        planes: &Planes,
+        threads: usize,
+        pieces_max: usize,
+    ) -> Result<Vec<usize>> {
+        let mut shown: Vec<Piece> = Vec::new();
+        let mut copied = Vec::new();
+        for index in 0..self.windows.len() {
+            let table = table(index);
+            let pieces = pieces(index, &table);
+            if pieces.len() > PIECES_MAX || shown.len() + pieces.len() > pieces_max {
+                self.windows[index] = Window { hot: Mask::EMPTY, ..self.windows[index] };
+                copied.push((index, pieces));
+            } else if !pieces.is_empty() {
+                let mut private = Mask::EMPTY;
+                (0..WINDOW_PAGES).filter(|page| table[*page] == ZERO_PLANE).for_each(|page| private.insert(page));
+                self.windows[index] = Window { private, hot: Mask::EMPTY, before: Mask::EMPTY, age: 0, shared: true };
+                for piece in pieces {
+                    match shown.last_mut() {
+                        Some(last) if last.plane == piece.plane && last.page + last.pages == piece.page => {
+                            last.pages += piece.pages;
+                        }
+                        _ => shown.push(piece),
+                    }
                 }
-                return Ok(());
             }
-            Err(error) => return Err(error),
         }
-        let Overlay { mapping, private, .. } = overlay;
-        let path = planes.plane(0).path.clone();
-        self.memory.replace(index * WINDOW_BYTES, mapping).map_err(|failure| Error::system(&path, failure))?;
-        self.windows[index] = Window { private, hot: Mask::EMPTY, before: Mask::EMPTY, age: 0, shared: true };
+        for Piece { plane, page, pages } in shown {
+            let plane = planes.plane(plane as usize);
+            let at = (first as usize * WINDOW_BYTES + page * PAGE_BYTES) as u64;
+            self.memory
+                .lay_copy_on_write(page * PAGE_BYTES, &plane.file, at, pages * PAGE_BYTES)
+                .map_err(|failure| Error::system(&plane.path, failure))?;
+        }
+        self.copy_windows(first, &copied, planes, threads)?;
+        Ok(copied.into_iter().map(|(index, _)| index).collect())
+    }
+
+    /// Copies the pieces of windows into memory of their own.
+    fn copy_windows(&self, first: u32, copied: &[(usize, Vec<Piece>)], planes: &Planes, threads: usize) -> Result<()> {
+        let mut maps: Vec<Option<Mapping>> = (0..planes.count()).map(|_| None).collect();
+        for piece in copied.iter().flat_map(|(_, pieces)| pieces) {
+            if maps[piece.plane as usize].is_none() {
+                let (plane, bytes) = (planes.plane(piece.plane as usize), self.windows.len() * WINDOW_BYTES);
+                let map = Mapping::shared(&plane.file, u64::from(first) * WINDOW_BYTES as u64, bytes, false);
+                maps[piece.plane as usize] = Some(map.map_err(|failure| Error::system(&plane.path, failure))?);
+            }
+        }
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some((index, pieces)) = copied.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.memory.populate_for_writing(index * WINDOW_BYTES, WINDOW_BYTES);
+                for Piece { plane, page, pages } in pieces {
+                    if let Some(map) = &maps[*plane as usize] {
+                        let at = page * PAGE_BYTES;
+                        self.memory.copy_from(at, map, at, pages * PAGE_BYTES);
+                    }
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads.min(copied.len() / WINDOWS_PER_THREAD) {
+                // A process out of threads copies with those it has.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+            }
+            work();
+        });
         Ok(())
     }
 }
 
-fn read_page(window: usize, page: usize, table: &Subtable, planes: &Planes) -> Result<[u8; PAGE_BYTES]> {
-    let mut content = [0; PAGE_BYTES];
-    if table[page] != ZERO_PLANE {
-        let plane = planes.plane(table[page] as usize);
-        let at = (window * WINDOW_BYTES + page * PAGE_BYTES) as u64;
-        std::os::unix::fs::FileExt::read_exact_at(&plane.file, &mut content, at)
-            .map_err(|error| Error::io("pread", &plane.path, error))?;
+/// Pages side by side in one plane, counted from the first page of the working memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Piece {
+    plane: u8,
+    page: usize,
+    pages: usize,
+}
+
+/// Pieces of a recovered window above which it is copied: each piece takes one of the process's mappings.
+const PIECES_MAX: usize = 8;
+/// Windows to copy for which starting another thread is worth it.
+const WINDOWS_PER_THREAD: usize = 4;
+
+/// The pieces in which the pages of a window lie, but for those that are zeros.
+fn pieces(index: usize, table: &Subtable) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (page, plane) in table.iter().enumerate().filter(|(_, plane)| **plane != ZERO_PLANE) {
+        let page = index * WINDOW_PAGES + page;
+        match pieces.last_mut() {
+            Some(last) if last.plane == *plane && last.page + last.pages == page => last.pages += 1,
+            _ => pieces.push(Piece { plane: *plane, page, pages: 1 }),
+        }
     }
-    Ok(content)
+    pieces
 }
 
 /// A private mapping of the plane with most of a window's pages, and the pages it does not show.

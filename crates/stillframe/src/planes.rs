@@ -22,6 +22,8 @@ pub(crate) struct Plane {
     present: Vec<Mask>,
     /// Free slots with memory that were so at the last visit too.
     idle: Vec<Mask>,
+    /// Pages with memory, at most, in free slots of a recovered plane of which nobody looked yet where they are.
+    unseen_pages: u64,
 }
 
 /// All planes of a region.
@@ -64,7 +66,8 @@ impl Planes {
     }
 
     pub(crate) fn present_bytes(&self) -> u64 {
-        self.present_pages * PAGE_BYTES as u64
+        let unseen_pages: u64 = self.list.iter().map(|plane| plane.unseen_pages).sum();
+        (self.present_pages + unseen_pages) * PAGE_BYTES as u64
     }
 
     /// Makes all planes long enough for `windows` windows.
@@ -89,12 +92,29 @@ impl Planes {
         Ok(())
     }
 
-    /// Finds out which slots of recovered planes have memory. Free ones keep theirs, for a program that runs once per
-    /// version would otherwise take it, zeroed, and give it back each time.
+    /// Takes the slots in use of recovered planes for all that has memory. What free slots have is found out before any is
+    /// chosen, so that beginning does not take the time of it.
     pub(crate) fn settle(&mut self) -> Result<()> {
         for plane in &mut self.list {
+            plane.present.clone_from(&plane.in_use);
+            let (taken_pages, present_pages) = (plane.taken_pages()?, plane.present_pages());
+            self.present_pages += present_pages;
+            match taken_pages < present_pages {
+                true => plane.settle()?,
+                false => plane.unseen_pages = taken_pages - present_pages,
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out which free slots have memory, if that is not known. They keep it, for a program that runs once per version
+    /// would otherwise take it, zeroed, and give it back each time.
+    fn see(&mut self) -> Result<()> {
+        for plane in self.list.iter_mut().filter(|plane| plane.unseen_pages > 0) {
+            let before = plane.present_pages();
             plane.settle()?;
-            self.present_pages += plane.present.iter().map(|mask| mask.count() as u64).sum::<u64>();
+            plane.unseen_pages = 0;
+            self.present_pages += plane.present_pages() - before;
         }
         Ok(())
     }
@@ -105,7 +125,8 @@ impl Planes {
         let path = self.dir.join(plane_file(number));
         let file = create_file(&self.directory.join(&plane_file(number)), self.mode);
         let file = file.map_err(|error| Error::io("open", &path, error))?;
-        let mut plane = Plane { file, path, in_use: Vec::new(), present: Vec::new(), idle: Vec::new() };
+        let mut plane =
+            Plane { file, path, in_use: Vec::new(), present: Vec::new(), idle: Vec::new(), unseen_pages: 0 };
         plane.grow(self.windows)?;
         self.list.push(plane);
         stillframe_kernel::points::hit("plane.created");
@@ -139,6 +160,7 @@ impl Planes {
     /// Chooses slots for the dirty pages of a window and marks them used. `hint` is the plane to prefer, so that
     /// neighbouring windows end up side by side.
     pub(crate) fn assign(&mut self, window: usize, dirty: Mask, hint: usize, out: &mut Vec<Assignment>) -> Result<()> {
+        self.see()?;
         let count = self.list.len();
         let order = || (hint..count).chain(0..hint.min(count));
         let mut rest = dirty;
@@ -211,6 +233,7 @@ impl Planes {
 
     /// A plane in which all these pages of neighbouring windows are free, for a loan.
     pub(crate) fn assign_whole(&mut self, window: usize, pages: &[Mask], out: &mut Vec<Assignment>) -> Result<usize> {
+        self.see()?;
         let fits = |planes: &Planes, plane: usize, ready: bool| {
             pages.iter().enumerate().all(|(index, mask)| {
                 let slots =
@@ -303,6 +326,8 @@ impl Planes {
             false => (turn * self.windows / TURN, (turn + 1) * self.windows / TURN),
         };
         self.turn += usize::from(!everything);
+        // What cannot be looked at is looked at again when it is wanted.
+        let _ = self.see();
         for window in from..to {
             for plane in &mut self.list {
                 let ready = plane.present[window].without(plane.in_use[window]);
@@ -328,33 +353,30 @@ fn span(window: usize, start: usize, end: usize) -> (u64, u64) {
 }
 
 impl Plane {
-    /// Finds out which slots have memory, when those in use are marked.
+    /// Pages for which the file system has taken memory.
+    fn taken_pages(&self) -> Result<u64> {
+        let meta = self.file.metadata().map_err(|error| Error::io("fstat", &self.path, error))?;
+        Ok(meta.blocks() * 512 / PAGE_BYTES as u64)
+    }
+
+    fn present_pages(&self) -> u64 {
+        self.present.iter().map(|mask| mask.count() as u64).sum()
+    }
+
+    /// Finds out which slots have memory, when those in use are marked and nobody has chosen others.
     fn settle(&mut self) -> Result<()> {
         let fail = |failure| Error::system(&self.path, failure);
-        let meta = self.file.metadata().map_err(|error| Error::io("fstat", &self.path, error))?;
-        let pages = |masks: &[Mask]| masks.iter().map(|mask| mask.count() as u64).sum::<u64>();
-        let has_no_other = |present: &[Mask]| meta.blocks() * 512 == pages(present) * PAGE_BYTES as u64;
-        self.present.clone_from(&self.in_use);
-        if has_no_other(&self.present) {
-            return Ok(());
-        }
-        let is_full = |window: usize| self.in_use[window] == Mask::FULL;
         let windows = self.in_use.len();
-        let mut first = 0;
-        while first < windows {
-            if is_full(first) {
-                first += 1;
-                continue;
-            }
-            let end = (first..windows).find(|window| is_full(*window)).unwrap_or(windows);
-            let bytes = |window: usize| (window * WINDOW_BYTES) as u64;
-            for range in space::data_ranges(&self.file, bytes(first), bytes(end)).map_err(fail)? {
-                let (from, to) = (range.start.div_ceil(PAGE_BYTES as u64), range.end / PAGE_BYTES as u64);
-                insert_pages(&mut self.present, from as usize, (to as usize).max(from as usize));
-            }
-            first = end;
+        // In one go: the search for the end of a range does not stop at that of a window.
+        for range in space::data_ranges(&self.file, 0, (windows * WINDOW_BYTES) as u64).map_err(fail)? {
+            let (from, to) = (range.start.div_ceil(PAGE_BYTES as u64), range.end / PAGE_BYTES as u64);
+            insert_pages(&mut self.present, from as usize, to as usize);
         }
-        if has_no_other(&self.present) {
+        if self.present_pages() > self.taken_pages()? {
+            // A file system that cannot tell says that everything is data.
+            self.present.clone_from(&self.in_use);
+        }
+        if self.taken_pages()? == self.present_pages() {
             return Ok(());
         }
         // The file system does not tell memory that was taken and never written from none, so such memory goes. And where
@@ -372,8 +394,9 @@ impl Plane {
         }
         // What lies behind the last window is of a version that was never committed.
         let known = (windows * WINDOW_BYTES) as u64;
-        if meta.len() > known {
-            space::give_back(&self.file, known, meta.len() - known).map_err(fail)?;
+        let bytes = self.file.metadata().map_err(|error| Error::io("fstat", &self.path, error))?.len();
+        if bytes > known {
+            space::give_back(&self.file, known, bytes - known).map_err(fail)?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::loan::{LoanMap, OpenLoan};
 use crate::managed::{Managed, Subtable};
 use crate::place::{Place, Source, Space, Working};
 use crate::planes::Planes;
+use crate::publish::shared_windows_max;
 use crate::tables::Tables;
 use crate::tracker::Tracker;
 use crate::{Declaration, Error, Kind, Part, RegionOptions, Result, element};
@@ -325,11 +326,18 @@ impl Producer {
         let windows = extent.windows().max(1) as usize;
         let mut working = self.working(&state.kind, windows)?;
         if let Working::Managed(managed) = &mut working {
-            for index in 0..extent.windows() as usize {
-                let subtable = self.subtable(extent.window as usize + index);
-                managed.adopt(index, extent.window, &subtable, &self.planes)?;
-            }
+            let first = extent.window as usize;
+            let table = |index: usize| match index < extent.windows() as usize {
+                true => self.subtable(first + index),
+                false => [ZERO_PLANE; WINDOW_PAGES],
+            };
+            let pieces_max = shared_windows_max().saturating_sub(self.shared_windows);
+            let copied = managed.adopt(extent.window, table, &self.planes, self.copier.threads(), pieces_max)?;
             self.shared_windows += managed.shared_windows();
+            for run in copied.chunk_by(|index, next| index + 1 == *next) {
+                // What cannot be watched yet counts as written.
+                let _ = self.tracker.rewatch(managed.address() + run[0] * WINDOW_BYTES, run.len() * WINDOW_BYTES);
+            }
         }
         let mut source = Source::new(Place::new(extent.place, extent.window, windows as u32), working);
         source.memory.owned = true;

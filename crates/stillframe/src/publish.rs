@@ -806,7 +806,7 @@ impl Producer {
 }
 
 /// Each shared window takes one of the process's mappings, and the application needs most of them for itself.
-fn shared_windows_max() -> usize {
+pub(crate) fn shared_windows_max() -> usize {
     stillframe_kernel::mappings_max() / 4
 }
 

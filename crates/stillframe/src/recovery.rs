@@ -53,6 +53,9 @@ impl Producer {
             }
         }
         self.planes.settle()?;
+        if self.options.bound_bytes.is_some_and(|bound| self.planes.present_bytes() > bound) {
+            self.planes.cool(true);
+        }
         points::hit("recover.planes");
         // Versions that were being retired may be free by now, and older ones than are kept may go.
         self.return_to_earlier()?;
@@ -218,11 +221,14 @@ fn mark_used(planes: &mut Planes, tables: &Tables, window: usize, word: u32) {
     if word & table::SUBTABLE == 0 {
         return planes.mark(word as usize, window, Mask::FULL);
     }
-    for (page, plane) in tables.subtable(word & !table::SUBTABLE).into_iter().enumerate() {
-        if plane != ZERO_PLANE {
+    let subtable = tables.subtable(word & !table::SUBTABLE);
+    let mut page = 0;
+    for run in subtable.chunk_by(|left, right| left == right) {
+        if run[0] != ZERO_PLANE {
             let mut mask = Mask::EMPTY;
-            mask.insert(page);
-            planes.mark(plane as usize, window, mask);
+            mask.insert_run(page, page + run.len());
+            planes.mark(run[0] as usize, window, mask);
         }
+        page += run.len();
     }
 }

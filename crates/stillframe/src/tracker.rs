@@ -319,8 +319,10 @@ impl Tracker {
 }
 
 fn is_soft_dirty(entry: u64) -> bool {
-    // A page without memory that reads as dirty belongs to a new mapping, and has never been written.
-    entry & pagemap::ENTRY_SOFT_DIRTY != 0 && entry & pagemap::ENTRY_POPULATED != 0
+    // A page that reads as dirty without memory of its own, none or a plane's, belongs to a new mapping, and has never
+    // been written.
+    let is_own = entry & pagemap::ENTRY_POPULATED != 0 && entry & pagemap::ENTRY_FILE == 0;
+    entry & pagemap::ENTRY_SOFT_DIRTY != 0 && is_own
 }
 
 /// Whether a page of the application may have changed without its soft-dirty bit: given back to the kernel and zeros since,
@@ -369,7 +371,11 @@ fn collect_wp_async(
         *watch = if userfault.register(start, bytes).is_ok() { Watch::On } else { Watch::Off };
         if *watch == Watch::On {
             if range.owned {
-                collect_entries(pagemap, range, &mut out.dirty, |_, entry| entry & pagemap::ENTRY_POPULATED != 0)?;
+                // What shows a plane was only read; what is armed was armed when it was recovered.
+                let clean = pagemap::ENTRY_FILE | pagemap::ENTRY_ARMED;
+                collect_entries(pagemap, range, &mut out.dirty, |_, entry| {
+                    entry & pagemap::ENTRY_POPULATED != 0 && entry & clean == 0
+                })?;
             } else {
                 insert_pages(&mut out.dirty, range.whole.start, range.whole.end);
             }
