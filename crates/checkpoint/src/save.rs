@@ -6,10 +6,9 @@ use crate::layout::{self, CHECKSUMS, Grid, MANIFEST, MANIFEST_CHECKSUM};
 use crate::manifest::{self, Checksums, FORMAT, FORMAT_VERSION, Manifest, Variable};
 use crate::partial::{self, Base, Partial, Subject};
 use crate::{Error, Result, SaveOptions, zarr};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -121,13 +120,10 @@ pub struct Saver {
     cleaned: Vec<String>,
     state: Mutex<State>,
     /// Held by whoever deletes.
-    removing: Mutex<BTreeMap<u64, Identity>>,
+    removing: Mutex<()>,
     /// Counts the calls of [`cancel`](Saver::cancel).
     cancels: AtomicU64,
 }
-
-/// What a directory was found to be, so that it need not be looked at again: its inode and the time of its last change.
-type Identity = (u64, i64, i64);
 
 #[derive(Debug, Default)]
 struct State {
@@ -419,7 +415,7 @@ impl Saver {
     /// Deletes what the keep rule does not want, if what was saved is good. Returns what was deleted, and what could not be
     /// done.
     fn apply_keep(&self, saved: u64) -> (Vec<u64>, Option<String>) {
-        let mut known = self.removing.lock().unwrap_or_else(|poison| poison.into_inner());
+        let _removing = self.removing.lock().unwrap_or_else(|poison| poison.into_inner());
         let path = |version| self.dir.join(layout::checkpoint_dir(version));
         if let Err(error) = directory::examine(&path(saved)) {
             return (
@@ -431,18 +427,8 @@ impl Saver {
             Ok(versions) => versions,
             Err(error) => return (Vec::new(), Some(error.to_string())),
         };
-        known.retain(|version, _| versions.binary_search(version).is_ok());
-        let is_good = |version| {
-            let Some(identity) = identity(&path(version)) else { return false };
-            if known.get(&version) == Some(&identity) {
-                return true;
-            }
-            let good = directory::examine(&path(version)).is_ok();
-            if good {
-                known.insert(version, identity);
-            }
-            good
-        };
+        // Looked at anew each time, because what was good once may be damaged by now.
+        let is_good = |version| directory::examine(&path(version)).is_ok();
         let removable = self.options.keep.removable(&versions, saved, is_good);
         let mut removed = Vec::new();
         for version in removable {
@@ -463,11 +449,6 @@ impl Saver {
 
 /// Files of a checkpoint that its checksums do not count: themselves, the manifest and the manifest's checksum.
 const OWN_FILES: u64 = 3;
-
-fn identity(path: &Path) -> Option<Identity> {
-    let data = fs::metadata(path).ok()?;
-    Some((data.ino(), data.ctime(), data.ctime_nsec()))
-}
 
 /// A version that is being saved.
 struct Claim<'a> {

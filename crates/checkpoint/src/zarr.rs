@@ -41,7 +41,7 @@ pub(crate) fn files(manifest: &Manifest, codec: Codec) -> Vec<(String, String)> 
     let file = |(path, node): (String, Value)| {
         let path = if path.is_empty() { layout::METADATA.into() } else { format!("{path}/{}", layout::METADATA) };
         // Neither names nor numbers can fail to become JSON.
-        (path, serde_json::to_string_pretty(&node).unwrap_or_default() + "\n")
+        (path, format!("{}\n", serde_json::to_string_pretty(&node).unwrap_or_default()))
     };
     nodes.into_iter().map(file).collect()
 }
@@ -146,7 +146,7 @@ fn packed(fields: &[Field], bytes: u32) -> Vec<Value> {
 /// So many zeros as base64, in which three of them are `AAAA`.
 fn zeros_base64(bytes: usize) -> String {
     let padding = (3 - bytes % 3) % 3;
-    "A".repeat(bytes.div_ceil(3) * 4 - padding) + &"=".repeat(padding)
+    format!("{}{}", "A".repeat(bytes.div_ceil(3) * 4 - padding), "=".repeat(padding))
 }
 
 fn array_attributes(variable: &Variable) -> Map<String, Value> {
