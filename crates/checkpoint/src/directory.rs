@@ -1,8 +1,6 @@
 //! A store's directory: its lock, what is committed in it, and what killed writers left.
 
-use crate::digest::{self, Digest, Digests};
-use crate::layout::{self, CHECKSUMS, LATEST, LATEST_NEW, LOCK, MANIFEST, MANIFEST_CHECKSUM};
-use crate::manifest::{CodecName, Manifest};
+use crate::layout::{self, LATEST, LATEST_NEW, LOCK};
 use crate::{Error, Result};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, Write};
@@ -72,16 +70,6 @@ fn locked(dir: &Path, file: &mut File) -> Error {
     let mut line = |unknown: &str| lines.next().filter(|line| !line.is_empty()).unwrap_or(unknown).to_string();
     let (host, command) = (line("an unknown host"), line("its command is unknown"));
     Error::Locked { dir: dir.into(), pid, host, command }
-}
-
-/// The versions of which there are checkpoints under their names, ascending. Whether they are good is another question.
-///
-/// # Errors
-/// [`Error::System`] if the directory cannot be read.
-pub(crate) fn versions(dir: &Path) -> Result<Vec<u64>> {
-    let mut versions: Vec<u64> = names(dir)?.iter().filter_map(|name| layout::checkpoint_version(name)).collect();
-    versions.sort_unstable();
-    Ok(versions)
 }
 
 fn names(dir: &Path) -> Result<Vec<String>> {
@@ -156,76 +144,4 @@ pub(crate) fn point_latest(dir: &Path, version: u64) {
             let _ = fs::remove_file(&new);
         }
     }
-}
-
-/// A checkpoint whose manifest, checksum file and sizes of files are as they should be. What is in the chunks was not
-/// looked at.
-#[derive(Debug)]
-pub(crate) struct Good {
-    pub(crate) manifest: Manifest,
-    pub(crate) digests: Digests,
-}
-
-/// Looks whether the checkpoint at `path` is good.
-///
-/// # Errors
-/// [`Error::Damaged`] or [`Error::ForeignFormat`] with what is not; [`Error::System`] if it cannot be seen.
-pub(crate) fn examine(path: &Path) -> Result<Good> {
-    let damaged = |path: &Path, why: String| Error::Damaged { path: path.into(), why };
-    let read = |name: &str| {
-        let path = path.join(name);
-        match fs::read(&path) {
-            Ok(bytes) => Ok((path, bytes)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Err(damaged(&path, "it is missing".into())),
-            Err(error) => Err(Error::io("read", &path, error)),
-        }
-    };
-    let (manifest_path, text) = read(MANIFEST)?;
-    let manifest = Manifest::decode(&manifest_path, &text)?;
-    let (checksum_path, line) = read(MANIFEST_CHECKSUM)?;
-    if line != manifest_checksum(&text).as_bytes() {
-        let why = format!("it is not the checksum of {MANIFEST}, or {MANIFEST} was changed");
-        return Err(damaged(&checksum_path, why));
-    }
-    let (digests_path, text) = read(CHECKSUMS)?;
-    let found = Digest::of(&text).to_string();
-    if found != manifest.checksums.digest {
-        return Err(damaged(
-            &digests_path,
-            format!("its checksum is {found} instead of {}", manifest.checksums.digest),
-        ));
-    }
-    let text = String::from_utf8(text).map_err(|error| damaged(&digests_path, error.to_string()))?;
-    let digests = digest::decode(&digests_path, &text)?;
-    for variable in &manifest.variables {
-        let grid = variable.grid().map_err(|why| damaged(&manifest_path, why))?;
-        for index in 0..grid.chunks() {
-            let chunk = variable.chunk_path(&grid, index);
-            if !digests.contains_key(&chunk) {
-                return Err(damaged(&digests_path, format!("it has no checksum of {chunk}")));
-            }
-            let bytes = size(&path.join(&chunk))?;
-            let expected = grid.chunk_bytes() as u64;
-            let fits = if variable.codec == CodecName::Bytes { bytes == expected } else { bytes > 0 };
-            if !fits {
-                return Err(damaged(&path.join(&chunk), format!("it has {bytes} bytes instead of {expected}")));
-            }
-        }
-    }
-    Ok(Good { manifest, digests })
-}
-
-fn size(path: &Path) -> Result<u64> {
-    match fs::metadata(path) {
-        Ok(data) => Ok(data.len()),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            Err(Error::Damaged { path: path.into(), why: "it is missing".into() })
-        }
-        Err(error) => Err(Error::io("stat", path, error)),
-    }
-}
-
-/// The text of the manifest's checksum file.
-pub(crate) fn manifest_checksum(manifest: &[u8]) -> String {
-    format!("{}  {MANIFEST}\n", Digest::of(manifest))
 }

@@ -6,10 +6,10 @@
 
 use crate::codec;
 use crate::digest::{Digest, Digester, Digests};
-use crate::directory::{Good, sync_dir};
+use crate::directory::sync_dir;
 use crate::layout::Grid;
 use crate::manifest::{CodecName, Variable};
-use crate::{Codec, Error, Result};
+use crate::{Checkpoint, Codec, Error, Result};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{ErrorKind, IoSlice, Seek, SeekFrom, Write};
@@ -52,15 +52,15 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// The checkpoint at `path`, of which all is known that its files say.
-    pub(crate) fn of(path: &Path, good: &Good) -> std::io::Result<Base> {
+    /// A checkpoint of which no more is known than its files say.
+    pub(crate) fn of(checkpoint: &Checkpoint) -> Result<Base> {
+        let (path, digests) = (checkpoint.path(), checkpoint.digests()?);
         let mut variables = HashMap::new();
-        for variable in &good.manifest.variables {
-            let Ok(grid) = variable.grid() else { continue };
+        for (variable, grid) in checkpoint.manifest().variables.iter().zip(checkpoint.grids()) {
             let plain = variable.codec == CodecName::Bytes;
             let chunk = |index| {
-                let file = variable.chunk_path(&grid, index);
-                let digest = good.digests.get(&file).copied()?;
+                let file = variable.chunk_path(grid, index);
+                let digest = digests.get(&file).copied()?;
                 let bytes = if plain { grid.chunk_bytes() as u64 } else { fs::metadata(path.join(file)).ok()?.len() };
                 Some(Stored { digest, content: plain.then_some(digest), bytes })
             };
@@ -68,7 +68,8 @@ impl Base {
                 variables.insert(variable.path.clone(), (variable.clone(), chunks));
             }
         }
-        Ok(Base { version: good.manifest.version, dir: File::open(path)?, variables })
+        let dir = File::open(path).map_err(|error| Error::io("open", path, error))?;
+        Ok(Base { version: checkpoint.version(), dir, variables })
     }
 
     /// The chunks of a variable, if it was cut and stored alike.

@@ -5,7 +5,7 @@ use crate::directory::{self, Lock};
 use crate::layout::{self, CHECKSUMS, Grid, MANIFEST, MANIFEST_CHECKSUM};
 use crate::manifest::{self, Checksums, FORMAT, FORMAT_VERSION, Manifest, Variable};
 use crate::partial::{self, Base, Partial, Subject};
-use crate::{Error, Result, SaveOptions, zarr};
+use crate::{Checkpoint, Error, Result, SaveOptions, Store, zarr};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
@@ -148,13 +148,11 @@ impl Saver {
         points::hit("open.locked");
         let cleaned = directory::clean(&dir, &lock)?;
         let mut state = State::default();
-        for version in directory::versions(&dir)?.into_iter().rev() {
-            let path = dir.join(layout::checkpoint_dir(version));
-            // Those that are damaged are no reason not to write good ones.
-            let Ok(good) = directory::examine(&path) else { continue };
-            state.region = Some(good.manifest.region.clone());
-            state.base = Base::of(&path, &good).ok().map(|base| (base.into(), good.manifest.published_ns));
-            break;
+        // Those that are damaged are no reason not to write good ones.
+        if let Ok(newest) = Store::open(&dir)?.newest() {
+            let Manifest { region, published_ns, .. } = newest.manifest();
+            state.region = Some(region.clone());
+            state.base = Base::of(&newest).ok().map(|base| (base.into(), *published_ns));
         }
         let state = Mutex::new(state);
         Ok(Saver { dir, options, lock, cleaned, state, removing: Mutex::default(), cancels: AtomicU64::new(0) })
@@ -257,18 +255,18 @@ impl Saver {
                 _ => Err(Error::io("stat", path, error)),
             };
         }
-        match directory::examine(path) {
-            Ok(good) if good.manifest.published_ns == source.published_ns() => {
+        match good(path) {
+            Ok(good) if good.manifest().published_ns == source.published_ns() => {
                 // Whoever wrote it may have been killed before its name was on disk.
                 directory::sync_dir(&self.dir).map_err(|error| Error::io("fsync", &self.dir, error))?;
                 Ok(Some(Saved {
                     version,
                     path: path.into(),
                     already: true,
-                    bytes: good.manifest.bytes,
+                    bytes: good.manifest().bytes,
                     written_bytes: 0,
-                    linked_bytes: good.manifest.linked_bytes,
-                    files: good.digests.len() as u64 + OWN_FILES,
+                    linked_bytes: good.manifest().linked_bytes,
+                    files: good.manifest().files + OWN_FILES,
                     removed: Vec::new(),
                     trouble: None,
                     duration: Duration::ZERO,
@@ -364,9 +362,9 @@ impl Saver {
         manifest.checksums.digest = partial.put(CHECKSUMS, digest::encode(&digests).as_bytes())?.to_string();
         points::hit("save.checksums");
         let text = manifest.encode();
-        partial.put(MANIFEST, text.as_bytes())?;
+        let digest = partial.put(MANIFEST, text.as_bytes())?;
         points::hit("save.manifest");
-        partial.put(MANIFEST_CHECKSUM, directory::manifest_checksum(text.as_bytes()).as_bytes())?;
+        partial.put(MANIFEST_CHECKSUM, format!("{digest}  {MANIFEST}\n").as_bytes())?;
         points::hit("save.written");
         go_on()?;
         say(Phase::Syncing, bytes);
@@ -417,25 +415,23 @@ impl Saver {
     fn apply_keep(&self, saved: u64) -> (Vec<u64>, Option<String>) {
         let _removing = self.removing.lock().unwrap_or_else(|poison| poison.into_inner());
         let path = |version| self.dir.join(layout::checkpoint_dir(version));
-        if let Err(error) = directory::examine(&path(saved)) {
+        if let Err(error) = good(&path(saved)) {
             return (
                 Vec::new(),
                 Some(format!("version {saved} was saved and is damaged, so no other was deleted: {error}")),
             );
         }
-        let versions = match directory::versions(&self.dir) {
+        let versions = match Store::open(&self.dir).and_then(|store| store.versions()) {
             Ok(versions) => versions,
             Err(error) => return (Vec::new(), Some(error.to_string())),
         };
         // Looked at anew each time, because what was good once may be damaged by now.
-        let is_good = |version| directory::examine(&path(version)).is_ok();
+        let is_good = |version| good(&path(version)).is_ok();
         let removable = self.options.keep.removable(&versions, saved, is_good);
         let mut removed = Vec::new();
         for version in removable {
             // What this program does not understand is not its to delete.
-            let manifest = path(version).join(MANIFEST);
-            let ours = fs::read(&manifest).is_ok_and(|text| Manifest::decode(&manifest, &text).is_ok());
-            if !ours || self.state().saving.contains(&version) {
+            if Checkpoint::open(path(version)).is_err() || self.state().saving.contains(&version) {
                 continue;
             }
             if let Err(error) = directory::remove(&self.dir, version) {
@@ -449,6 +445,12 @@ impl Saver {
 
 /// Files of a checkpoint that its checksums do not count: themselves, the manifest and the manifest's checksum.
 const OWN_FILES: u64 = 3;
+
+/// The checkpoint at `path`, if its manifest and the sizes of its files are as they should be.
+fn good(path: &Path) -> Result<Checkpoint> {
+    let checkpoint = Checkpoint::open(path)?;
+    checkpoint.check().map(|()| checkpoint)
+}
 
 /// A version that is being saved.
 struct Claim<'a> {
