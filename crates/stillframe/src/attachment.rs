@@ -172,6 +172,11 @@ impl Shared {
         Ok(())
     }
 
+    /// Whether both are the same files. Those that are mapped are not reused, so their inodes tell.
+    pub(crate) fn is_same(&self, other: &Shared) -> bool {
+        self.identity == other.identity
+    }
+
     /// Whether the region's name is still that of these files.
     pub(crate) fn is_named(&self) -> bool {
         let there = std::fs::metadata(self.dir.join(head::FILE));

@@ -224,6 +224,14 @@ impl Group {
         self.known().iter().flatten().any(Observer::producer_alive)
     }
 
+    /// When each rank's producer began, in nanoseconds since 1970; `None` if it has not. It differs between runs.
+    ///
+    /// # Errors
+    /// As [`ranks`](Group::ranks).
+    pub fn begun_ns(&self) -> Result<Vec<Option<u64>>> {
+        Ok(self.members()?.iter().map(|member| member.as_ref().map(Observer::begun_ns)).collect())
+    }
+
     /// How each rank is doing.
     ///
     /// # Errors

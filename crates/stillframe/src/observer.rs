@@ -136,6 +136,17 @@ impl Observer {
         self.shared.leases.is_produced().unwrap_or(false)
     }
 
+    /// Whether the region's name is still that of the files which are looked at. It is not after the region was removed, or
+    /// made anew: the observer can be opened again then.
+    pub fn is_current(&self) -> bool {
+        self.shared.is_named()
+    }
+
+    /// When the producer began, or the last one if none lives, in nanoseconds since 1970. It differs between runs.
+    pub fn begun_ns(&self) -> u64 {
+        self.shared.head.number64(head::BEGUN_NS_AT)
+    }
+
     /// Holds the newest version.
     ///
     /// # Errors

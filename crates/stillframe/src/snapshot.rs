@@ -206,6 +206,16 @@ impl Snapshot {
         (self.inner.descriptor.dirty_pages, self.inner.descriptor.total_pages)
     }
 
+    /// Place of the version among all that were committed in the region's files, by any producer: it grows by one with each.
+    pub fn sequence(&self) -> u64 {
+        self.inner.hold.leased.sequence
+    }
+
+    /// Whether both snapshots are of the same region's files, rather than of two that had the same name one after the other.
+    pub fn is_of_same_files(&self, other: &Snapshot) -> bool {
+        self.inner.hold.shared.is_same(&other.inner.hold.shared)
+    }
+
     /// The version's attributes.
     pub fn attributes(&self) -> &Attributes {
         &self.inner.attributes
@@ -333,7 +343,8 @@ impl Snapshot {
     }
 
     /// Ranges of a variable's bytes, ascending and apart, that may differ from an older snapshot of the same region. It is
-    /// everything if the variable moved, was resized, or was not there. The work is proportional to what changed.
+    /// everything if the variable moved, was resized, or was not there, or if the region was removed and made anew in between.
+    /// The work is proportional to what changed.
     ///
     /// # Errors
     /// Misuse if the variable is unknown, or the snapshots are of different regions.
@@ -344,6 +355,10 @@ impl Snapshot {
             return Err(Error::DifferentRegions { left, right });
         }
         let all = || if new.bytes == 0 { Vec::new() } else { std::iter::once(0..new.bytes).collect() };
+        // Planes of files that are gone say nothing about those of the same name that came after them.
+        if !self.is_of_same_files(older) {
+            return Ok(all());
+        }
         let Ok((_, old)) = older.inner.variable(name) else { return Ok(all()) };
         let same = old.extent.place == new.extent.place
             && old.extent.window == new.extent.window

@@ -541,3 +541,31 @@ fn helper_process() {
     helper::enter(&[("holder", holder)]);
     until("nothing", || true);
 }
+
+#[test]
+fn snapshots_of_two_runs_with_one_name_are_not_taken_for_versions_of_one() {
+    watchdog(300);
+    let dir = Dir::new("runs");
+    let publish = |value: u64| {
+        let mut region = dir.options().fresh(true).create("r").unwrap();
+        let array = region.array::<u64>("u", &[4096]).unwrap();
+        region.slice_mut(&array).fill(value);
+        region.publish(7).commit().unwrap();
+        let observer = dir.observe("r");
+        (region, observer.newest().unwrap(), observer)
+    };
+    let (region, first, observer) = publish(1);
+    assert!(observer.is_current());
+    let begun_ns = observer.begun_ns();
+    drop(region);
+    let (mut region, second, again) = publish(2);
+    // In both files the version lies in the same planes.
+    assert_eq!(second.changed(&first, "u").unwrap(), [0..4096 * 8]);
+    assert!(!second.is_of_same_files(&first) && first.is_of_same_files(&first.clone()));
+    assert!(!observer.is_current() && again.is_current());
+    assert!(again.begun_ns() > begun_ns);
+    assert_eq!(second.sequence(), 1);
+    region.publish(100).commit().unwrap();
+    let third = again.newest().unwrap();
+    assert_eq!((third.sequence(), third.changed(&second, "u").unwrap()), (2, vec![]));
+}
