@@ -22,6 +22,16 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// A condition on versions that makes no sense, or none for a version.
+    #[error("the condition {}: {why}", marked(.text, .at))]
+    Expression {
+        /// The condition.
+        text: String,
+        /// The character at which it goes wrong, if it is at one.
+        at: Option<usize>,
+        /// What is wrong.
+        why: String,
+    },
     /// The directory has checkpoints of another region.
     #[error(
         "{} has checkpoints of '{found}', not of '{expected}': use a directory for each region or group", dir.display()
@@ -208,6 +218,13 @@ fn damaged(skipped: &[String]) -> String {
     if skipped.is_empty() { String::new() } else { format!("; damaged are {}", skipped.join("; ")) }
 }
 
+/// The text, with the place marked in the line itself, because messages are of one line.
+fn marked(text: &str, at: &Option<usize>) -> String {
+    let Some(at) = at else { return format!("\"{text}\"") };
+    let (before, after): (String, String) = (text.chars().take(*at).collect(), text.chars().skip(*at).collect());
+    format!("\"{}\"", format!("{} <-- HERE {after}", before.trim_end()).trim())
+}
+
 impl Error {
     /// Which of three things happened.
     pub fn family(&self) -> Family {
@@ -228,6 +245,7 @@ impl Error {
             Error::Engine(error) => error.code(),
             Error::BadOption { .. } => 11,
             Error::OtherRegion { .. } => 1010,
+            Error::Expression { .. } => 1012,
             Error::Locked { .. } => 1100,
             Error::NoSpace { .. } => 107,
             Error::ReadOnly { .. } => 1102,
