@@ -10,7 +10,6 @@ use crate::subject::{Held, Marks, Run, Subject};
 use crate::when::When;
 use crate::{Error, Progress, Result, SaveOptions, Saved, Saver};
 use std::collections::{BTreeSet, VecDeque};
-use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -22,6 +21,8 @@ use stillframe::inspect;
 const TICK: Duration = Duration::from_millis(50);
 /// How often the status file is written while something is being saved.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
+/// How long it is left alone after it was written.
+const STATUS_PAUSE: Duration = Duration::from_millis(20);
 /// How long nothing is tried after a save that failed; twice as long after each further one, up to the other.
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
@@ -362,7 +363,10 @@ pub struct Checkpointer {
 
 impl std::fmt::Debug for Checkpointer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Checkpointer").field("name", &self.desk.name).field("dir", &self.desk.dir).finish_non_exhaustive()
+        f.debug_struct("Checkpointer")
+            .field("name", &self.desk.name)
+            .field("dir", &self.desk.dir)
+            .finish_non_exhaustive()
     }
 }
 
@@ -721,13 +725,19 @@ impl Desk {
             if let Some(at) = papers.saving.iter_mut().find(|at| at.saving.version == version) {
                 (at.saving.bytes, at.saving.bytes_done) = (progress.bytes, progress.bytes_done);
             }
-            if papers.order == Order::Cancel { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if papers.order == Order::Cancel {
+                saver.cancel();
+            }
         };
         let saved = saver.save(held.source(), &progress)?;
         if let Some(earlier) = earlier {
-            let _store = self.store();
-            earlier.finish()?;
-            self.tell(Event::SetAside { versions: earlier.versions().to_vec(), to: earlier.to().into() });
+            let store = self.store();
+            let finished = earlier.finish();
+            drop(store);
+            // What could not be moved is found again by the next save; this version is safe all the same.
+            finished
+                .is_ok()
+                .then(|| self.tell(Event::SetAside { versions: earlier.versions().to_vec(), to: earlier.to().into() }));
         }
         Ok(saved)
     }
@@ -767,27 +777,21 @@ impl Desk {
         let mut written: Option<Status> = None;
         loop {
             let papers = self.papers();
-            let is_over = papers.is_over();
-            let status = papers.status();
+            let (status, is_over) = (papers.status(), papers.is_over());
             drop(papers);
-            let is_new = written.as_ref().is_none_or(|old| Status { updated_ns: status.updated_ns, ..old.clone() } != status);
+            let is_news = |old: &Status| Status { updated_ns: status.updated_ns, ..old.clone() } != status;
             // A directory that cannot be written to is an error of the next save, and not of this.
-            if is_new && status.write(&self.dir).is_ok() {
+            if written.as_ref().is_none_or(is_news) && status.write(&self.dir).is_ok() {
                 written = Some(status);
             }
             if is_over {
                 return;
             }
+            // Much may happen at once, and to write it down at each change would cost more than it tells.
+            std::thread::sleep(STATUS_PAUSE);
             let papers = self.papers();
-            if papers.is_over() {
-                continue;
-            }
-            let papers = self.sleep(papers, STATUS_INTERVAL);
-            // Progress alone is told at intervals.
-            let is_news = papers.is_over() || papers.saving.is_empty();
-            drop(papers);
-            if !is_news {
-                std::thread::sleep(Duration::from_millis(20));
+            if !papers.is_over() {
+                drop(self.sleep(papers, STATUS_INTERVAL));
             }
         }
     }
@@ -862,10 +866,10 @@ impl Watch {
     fn forgive(&mut self, error: Error) -> Result<Look> {
         use stillframe::Error as Engine;
         match error {
-            Error::Engine(Engine::Timeout { .. } | Engine::SlowRank { .. } | Engine::VersionGone { .. }) => Ok(Look::On),
-            Error::Engine(
-                Engine::NoVersion { .. } | Engine::RankMissing { .. } | Engine::NoCommonVersion { .. },
-            ) => {
+            Error::Engine(Engine::Timeout { .. } | Engine::SlowRank { .. } | Engine::VersionGone { .. }) => {
+                Ok(Look::On)
+            }
+            Error::Engine(Engine::NoVersion { .. } | Engine::RankMissing { .. } | Engine::NoCommonVersion { .. }) => {
                 self.nap(TICK);
                 let is_alive = self.subject.as_ref().is_some_and(Subject::is_alive);
                 Ok(if is_alive { Look::On } else { Look::Gone })
@@ -921,7 +925,7 @@ impl Watch {
             self.run = Some(run);
             if !is_same {
                 self.schedule.begin();
-                (self.marks, self.rank_gone) = (None, false);
+                (self.marks, self.taken, self.rank_gone) = (None, None, false);
                 self.desk.tell(match is_first {
                     true => Event::Attached { ranks: subject.ranks(), newest },
                     false => Event::NewRun { newest },
@@ -941,7 +945,9 @@ impl Watch {
         if let Some(retry) = papers.retry {
             // After a failure nothing else is tried before its time, and then whatever is newest.
             if !papers.is_idle() || retry > now {
-                drop(self.desk.sleep(papers, retry.saturating_duration_since(now).clamp(Duration::from_millis(1), TICK)));
+                drop(
+                    self.desk.sleep(papers, retry.saturating_duration_since(now).clamp(Duration::from_millis(1), TICK)),
+                );
                 return if subject.is_alive() { Ok(Look::On) } else { Ok(Look::Gone) };
             }
             drop(papers);
@@ -969,13 +975,17 @@ impl Watch {
         let time = self.schedule.left(now).map_or(TICK, |left| left.clamp(Duration::from_millis(1), TICK));
         if self.all {
             let held = match subject.next_after(self.schedule.seen(), time) {
-                Err(stillframe::Error::Timeout { .. } | stillframe::Error::SlowRank { .. }) => return self.look_again(subject),
+                Err(stillframe::Error::Timeout { .. } | stillframe::Error::SlowRank { .. }) => {
+                    return self.look_again(subject);
+                }
                 other => other?,
             };
             return self.consider(held);
         }
         let newest = match subject.wait_newer(self.schedule.seen(), time) {
-            Err(stillframe::Error::Timeout { .. } | stillframe::Error::SlowRank { .. }) => return self.look_again(subject),
+            Err(stillframe::Error::Timeout { .. } | stillframe::Error::SlowRank { .. }) => {
+                return self.look_again(subject);
+            }
             other => other?,
         };
         if self.when.is_some() {

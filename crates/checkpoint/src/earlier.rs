@@ -23,10 +23,12 @@ pub(crate) struct Earlier {
 impl Earlier {
     /// Finds the checkpoints whose numbers are not below this version's although they were published before it.
     pub fn find(dir: &Path, version: u64, published_ns: u64) -> Result<Option<Earlier>> {
-        let is_older = |found: &u64| good(dir, *found).is_some_and(|found| found.manifest().published_ns < published_ns);
+        let is_older =
+            |found: &u64| good(dir, *found).is_some_and(|found| found.manifest().published_ns < published_ns);
         let versions: Vec<u64> = named(dir)?.range(version..).copied().filter(is_older).collect();
         let Some(last) = versions.last() else { return Ok(None) };
-        let has_any = |folder: &Path| versions.iter().any(|version| folder.join(layout::checkpoint_dir(*version)).exists());
+        let has_any =
+            |folder: &Path| versions.iter().any(|version| folder.join(layout::checkpoint_dir(*version)).exists());
         let numbered = |number: u32| match number {
             1 => dir.join(format!("earlier-{last}")),
             _ => dir.join(format!("earlier-{last}-{number}")),

@@ -181,7 +181,8 @@ pub fn newest_safe(dir: impl AsRef<Path>) -> Result<Option<u64>> {
 
 /// The newest version that is safe, if it is not below `version`: all that was done up to `version` need not be done again.
 fn safe_from(dir: &Path, version: u64) -> Result<Option<u64>> {
-    let found = named(dir)?.into_iter().rev().take_while(|found| *found >= version).find(|found| good(dir, *found).is_some());
+    let found =
+        named(dir)?.into_iter().rev().take_while(|found| *found >= version).find(|found| good(dir, *found).is_some());
     if found.is_some() {
         settle(dir)?;
     }

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod bench;
+mod checkpoint;
 mod context;
 mod csv;
 mod demo;
@@ -22,6 +23,7 @@ mod region;
 mod remove;
 mod restore;
 mod run;
+mod safe;
 mod selection;
 mod show;
 mod slice;
@@ -79,6 +81,8 @@ enum Command {
     Collect(remove::CollectArgs),
     Restore(restore::Args),
     Run(run::Args),
+    Checkpoint(checkpoint::Args),
+    Safe(safe::Args),
     Verify(verify::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
@@ -122,6 +126,8 @@ fn run(command: Command, context: &mut Context) -> Verdict {
         Command::Collect(args) => remove::collect(context, &args),
         Command::Restore(args) => restore::run(context, &args),
         Command::Run(args) => run::run(context, &args),
+        Command::Checkpoint(args) => checkpoint::run(context, &args),
+        Command::Safe(args) => safe::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Bench(args) => finish(bench::run(args)),

@@ -1,0 +1,480 @@
+//! `still checkpoint`: an observer that saves versions as they come.
+
+use crate::context::{Context, Verdict};
+use crate::failure::{FINE, Failure, PROBLEM};
+use crate::table::sanitize;
+use crate::units;
+use ratatui::crossterm::terminal;
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::collections::HashMap;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use stillframe_checkpoint::{
+    Checkpointer, CheckpointerOptions, Codec, Event, Keep, SaveOptions, Saving, State, Status,
+};
+
+/// Save versions of a running program to disk, without stopping it
+///
+/// Attaches to a region or group, saves versions into a directory, and leaves the program alone. Each
+/// checkpoint is a directory of its own, DIR/v000000000120.zarr, that zarr, xarray and `cp` can read; what did not change
+/// since the one before is a hard link to it. It is there whole or not at all, and once it is there it is on disk.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  still checkpoint heat --to ck                              every version, the newest first
+  still checkpoint heat --to ck --every 1000 --at-end        versions 1000, 2000, ... and the last
+  still checkpoint heat --to ck --every-seconds 600 --keep 2 --keep-every 10000
+  still checkpoint heat --to ck --when 'step % 100 == 0 && residual < 1e-3'
+  still checkpoint heat --to ck --once                       the newest version, then end
+  still checkpoint heat --to ck --all --held 8               none left out, up to 8 held at once
+  still checkpoint heat --to ck --wait 60 &                  start it first, then the program
+  still safe ck 5000 --wait 30                               is version 5000 on disk?
+  still restore ck                                           back into memory
+
+Which versions: each rule that holds is enough; without any, all are due. --every means multiples of
+N, or the next version if that one was not published or went. Versions that come while one is being
+saved are left out but for the newest, and counted; --all holds them until they are saved, as long
+as --held and --held-bytes allow, and then leaves them with the program.
+
+Conditions know the attributes of the version (of a group, those of rank 0), `version`, and `age`,
+the seconds since it was published. They have + - * / %, comparisons, && || ! and parentheses.
+
+It ends when the program is gone (after --wait seconds more, if given, in which the next run may
+begin). Ctrl-C or SIGTERM lets it finish what it holds; the second one drops that. Neither leaves
+anything behind, and nor does kill -9 but for what the next one cleans up. A save that fails, for
+lack of space or whatever, is told, and tried again with the newest version, after 1 s at first.
+If the region begins anew with numbers that are taken, what the earlier run left goes into
+DIR/earlier-N first. DIR/status.json always says how things are.
+
+With --json: one object per line, {\"event\", \"time_ns\", ...}: `attached` {\"region\", \"to\", \"ranks\",
+\"newest\"}, `begun` {\"version\", \"bytes\"}, `saved` {\"version\", \"path\", \"already\", \"bytes\",
+\"written_bytes\", \"linked_bytes\", \"files\", \"removed\", \"seconds\"}, `missed` {\"count\", \"after\",
+\"before\"}, `failed` {\"version\", \"error\", \"code\", \"retry_seconds\"}, `undecided` and `rank-gone`
+{\"error\"}, `gone` {\"wait_seconds\"}, `new-run` {\"newest\"}, `set-aside` {\"versions\", \"to\"}, `remade`,
+and at last `ended` {\"status\"}, which is what status.json says.
+
+Exit codes: 0 when the last version it had to save is safe, 1 when it is not or there is no such
+region, 2 when the command makes no sense.")]
+pub struct Args {
+    /// The region or group
+    name: String,
+    /// The directory for the checkpoints, made if it is not there
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// Save versions whose number is a multiple of N
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    every: Option<u64>,
+    /// Save a version every so many seconds
+    #[arg(long, value_name = "T", value_parser = parse_seconds)]
+    every_seconds: Option<Duration>,
+    /// Save versions for which this holds, such as 'step % 100 == 0 && residual < 1e-3'
+    #[arg(long, value_name = "EXPR")]
+    when: Option<String>,
+    /// Save the last version when the program is gone
+    #[arg(long)]
+    at_end: bool,
+    /// Save one version, and end
+    #[arg(long)]
+    once: bool,
+    /// Keep the newest K checkpoints [default: 3]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: Option<u32>,
+    /// Keep those whose version is a multiple of M for ever
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u64).range(1..))]
+    keep_every: Option<u64>,
+    /// Hold versions that come too fast, and save all of them
+    #[arg(long)]
+    all: bool,
+    /// With --all, hold at most H versions, 1 to 32 [default: 8]
+    #[arg(long, value_name = "H", requires = "all")]
+    held: Option<usize>,
+    /// With --all, hold at most so much memory, such as 2G [default: a quarter of what is available]
+    #[arg(long, value_name = "B", requires = "all", value_parser = parse_bytes)]
+    held_bytes: Option<u64>,
+    /// Compress the chunks
+    #[arg(long, value_name = "CODEC", value_enum)]
+    compress: Option<Compress>,
+    /// Bytes of a chunk, about, such as 4M [default: 1M]
+    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    chunk_bytes: Option<u64>,
+    /// Threads that write a version [default: the processors, at most 4]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Wait so many seconds for the region to appear, and for the next run when it is gone
+    #[arg(long, value_name = "S", value_parser = parse_wait, default_value = "0", hide_default_value = true)]
+    wait: Duration,
+    /// Print JSON, one object per event
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Compress {
+    /// smaller
+    Zstd,
+    /// faster
+    Lz4,
+}
+
+/// The compression level of zstd that its authors take for usual.
+const ZSTD_LEVEL: i32 = 3;
+/// How often the line on a terminal is drawn anew, and signals are asked for.
+const TICK: Duration = Duration::from_millis(100);
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    match parse_wait(text) {
+        Ok(Duration::ZERO) => Err("give more than 0 seconds".into()),
+        other => other,
+    }
+}
+
+/// A number of seconds, 0 included.
+pub fn parse_wait(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "give a number of seconds such as 0.5".to_string())?;
+    if !(0.0..=1e9).contains(&seconds) {
+        return Err("give between 0 and 1000000000 seconds".into());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[number.len()..].to_ascii_lowercase().trim_end_matches('b').trim_end_matches('i') {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return Err("give a number of bytes such as 4096, 4M or 2G".into()),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| "give a whole number of bytes above 0, such as 4096, 4M or 2G".into())
+}
+
+impl Args {
+    fn options(&self, context: &Context) -> Result<CheckpointerOptions, Failure> {
+        let newest = self.keep.map_or(Keep::default().newest, |keep| keep as usize);
+        let mut save = SaveOptions::new().keep(Keep { newest, every: self.keep_every });
+        save = match self.compress {
+            None => save,
+            Some(Compress::Zstd) => save.codec(Codec::Zstd { level: ZSTD_LEVEL }),
+            Some(Compress::Lz4) => save.codec(Codec::Lz4),
+        };
+        if let Some(bytes) = self.chunk_bytes {
+            save = save.chunk_bytes(bytes as usize);
+        }
+        if let Some(threads) = self.threads {
+            save = save.threads(threads);
+        }
+        let mut options = Checkpointer::options().dir(&context.dir).save(save);
+        options = options.at_end(self.at_end).once(self.once).all(self.all).wait(self.wait);
+        if let Some(every) = self.every {
+            options = options.every_versions(every);
+        }
+        if let Some(every) = self.every_seconds {
+            options = options.every(every);
+        }
+        if let Some(when) = &self.when {
+            options = options.when(when)?;
+        }
+        if let Some(held) = self.held {
+            options = options.held(held);
+        }
+        if let Some(bytes) = self.held_bytes {
+            options = options.held_bytes(bytes);
+        }
+        Ok(options)
+    }
+}
+
+/// Saves versions until the program is gone or somebody ends it.
+pub fn run(context: &mut Context, args: &Args) -> Verdict {
+    let (sender, events) = channel();
+    let options = args.options(context)?.listen(move |event| {
+        // Whoever read them has ended.
+        let _ = sender.send(event.clone());
+    });
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let checkpointer = match options.start(&args.name, &args.to) {
+        Ok(checkpointer) => checkpointer,
+        Err(stillframe_checkpoint::Error::Engine(error @ stillframe::Error::NoRegion { .. })) => {
+            let text = format!("{error}; --wait SECONDS waits");
+            return Err(Failure::Problem(text));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut teller = Teller::new(args, std::io::stdout().is_terminal() && !args.json);
+    if !args.wait.is_zero() {
+        teller.progress(context.out, &checkpointer.status());
+    }
+    let mut interrupts = 0;
+    loop {
+        let event = events.recv_timeout(TICK);
+        for _ in signals.pending() {
+            interrupts += 1;
+            match interrupts {
+                1 => {
+                    checkpointer.finish();
+                    let status = checkpointer.status();
+                    if let Some(saving) = status.saving.first() {
+                        let text = format!("finishing version {}; once more drops it", saving.version);
+                        teller.say(context.out, &text);
+                    }
+                }
+                _ => checkpointer.cancel(),
+            }
+        }
+        match event {
+            Ok(event) => teller.tell(context.out, &event),
+            Err(RecvTimeoutError::Timeout) if checkpointer.has_ended() => break,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        teller.progress(context.out, &checkpointer.status());
+    }
+    let ended = checkpointer.join();
+    events.try_iter().for_each(|event| teller.tell(context.out, &event));
+    teller.clear(context.out);
+    let status = ended?;
+    teller.end(context.out, &status);
+    match status.state {
+        State::Failed => {
+            let error = status.error.unwrap_or_else(|| "the last version is not safe".into());
+            Err(Failure::Problem(format!("{error}; the region keeps its last version: run this again with --once")))
+        }
+        _ if interrupts > 1 && !status.saving.is_empty() => Ok(PROBLEM),
+        _ => Ok(FINE),
+    }
+}
+
+/// Says what happens, in lines of text or JSON, and on a terminal how far things are in the line below.
+struct Teller<'a> {
+    name: &'a str,
+    to: &'a Path,
+    json: bool,
+    is_terminal: bool,
+    /// Whether nobody reads any more: a log that was closed is no reason to stop saving.
+    is_mute: bool,
+    drawn: bool,
+    begun: HashMap<u64, Instant>,
+}
+
+impl<'a> Teller<'a> {
+    fn new(args: &'a Args, is_terminal: bool) -> Teller<'a> {
+        let (name, to, json) = (args.name.as_str(), args.to.as_path(), args.json);
+        Teller { name, to, json, is_terminal, is_mute: false, drawn: false, begun: HashMap::new() }
+    }
+
+    fn print(&mut self, out: &mut dyn Write, text: &str) {
+        self.clear(out);
+        let written = writeln!(out, "{text}").and_then(|()| out.flush());
+        self.is_mute |= written.is_err();
+    }
+
+    fn print_json(&mut self, out: &mut dyn Write, event: &str, mut value: Value) {
+        value["event"] = event.into();
+        value["time_ns"] = units::now_ns().into();
+        self.print(out, &value.to_string());
+    }
+
+    /// Says something that is not an event.
+    fn say(&mut self, out: &mut dyn Write, text: &str) {
+        if !self.json {
+            self.print(out, text);
+        }
+    }
+
+    /// Says what is wrong, where errors are looked for.
+    fn complain(&mut self, out: &mut dyn Write, text: &str) {
+        self.clear(out);
+        let _ = writeln!(std::io::stderr(), "still: {}", sanitize(text));
+    }
+
+    fn tell(&mut self, out: &mut dyn Write, event: &Event) {
+        if let Event::Begun { version, .. } = event {
+            self.begun.insert(*version, Instant::now());
+        }
+        if self.json {
+            let (name, value) = self.describe(event);
+            return self.print_json(out, name, value);
+        }
+        let count = |number: usize, what| units::count(number, what);
+        match event {
+            Event::Attached { ranks, newest } => {
+                let what = ranks.map_or("region".into(), |ranks| format!("group of {}", count(ranks, "rank")));
+                let newest = newest.map_or("no version yet".into(), |newest| format!("newest version {newest}"));
+                let text = format!("{}: {what}, {newest}; saving to {}", sanitize(self.name), self.to.display());
+                self.print(out, &text);
+            }
+            Event::Saved(saved) if saved.already => {
+                self.print(out, &format!("version {} was safe before", saved.version));
+            }
+            Event::Saved(saved) => {
+                let (bytes, written) = (units::format_bytes(saved.bytes), units::format_bytes(saved.written_bytes));
+                let seconds = saved.duration.as_secs_f64();
+                let rate = units::format_bytes((saved.written_bytes as f64 / seconds.max(1e-9)) as u64);
+                let removed = match saved.removed.as_slice() {
+                    [] => String::new(),
+                    removed => format!("; removed {}", list(removed)),
+                };
+                let time = units::format_ms(seconds * 1e3);
+                let text = format!(
+                    "version {} is safe: {bytes}, {written} written in {time}, {rate}/s{removed}",
+                    saved.version
+                );
+                self.print(out, &text);
+            }
+            Event::Missed { count, after, before } => {
+                let text = match after {
+                    Some(after) if after + count + 1 == *before && *count == 1 => {
+                        format!("missed version {}", after + 1)
+                    }
+                    Some(after) if after + count + 1 == *before => {
+                        format!("missed versions {} to {}: {count} came too fast", after + 1, before - 1)
+                    }
+                    Some(after) => format!("missed {count} between versions {after} and {before}: they came too fast"),
+                    None => format!("missed {count} before version {before}: they came too fast"),
+                };
+                self.print(out, &text);
+            }
+            Event::Failed { version, error, retry, .. } => {
+                let retry = match retry {
+                    Some(retry) => format!("; trying again in {}", units::format_ms(retry.as_secs_f64() * 1e3)),
+                    None => String::new(),
+                };
+                self.complain(out, &format!("version {version} is not saved: {error}{retry}"));
+            }
+            Event::Undecided { error } => self.complain(out, error),
+            Event::RankGone { error } => self.complain(out, &format!("{error}; waiting")),
+            Event::Gone { wait } => {
+                let wait = match wait.is_zero() {
+                    true => String::new(),
+                    false => format!("; waiting {} for the next one", units::format_ms(wait.as_secs_f64() * 1e3)),
+                };
+                self.print(out, &format!("the program that published {} is gone{wait}", sanitize(self.name)));
+            }
+            Event::NewRun { newest } => {
+                let newest = newest.map_or("no version yet".into(), |newest| format!("newest version {newest}"));
+                self.print(out, &format!("a new run of {} has begun: {newest}", sanitize(self.name)));
+            }
+            Event::SetAside { versions, to } => {
+                let text = format!(
+                    "the earlier run's {} gave way to this one's, and went to {}",
+                    list(versions),
+                    to.display()
+                );
+                self.print(out, &text);
+            }
+            Event::Remade => {
+                self.complain(
+                    out,
+                    &format!("{} was removed, and is made again: what was in it is gone", self.to.display()),
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn describe(&self, event: &Event) -> (&'static str, Value) {
+        match event {
+            Event::Attached { ranks, newest } => {
+                ("attached", json!({ "region": self.name, "to": self.to, "ranks": ranks, "newest": newest }))
+            }
+            Event::Begun { version, bytes } => ("begun", json!({ "version": version, "bytes": bytes })),
+            Event::Saved(saved) => {
+                let value = json!({
+                    "version": saved.version, "path": saved.path, "already": saved.already, "bytes": saved.bytes,
+                    "written_bytes": saved.written_bytes, "linked_bytes": saved.linked_bytes, "files": saved.files,
+                    "removed": saved.removed, "seconds": saved.duration.as_secs_f64(),
+                });
+                ("saved", value)
+            }
+            Event::Missed { count, after, before } => {
+                ("missed", json!({ "count": count, "after": after, "before": before }))
+            }
+            Event::Failed { version, error, code, retry } => {
+                let retry = retry.map(|retry| retry.as_secs_f64());
+                ("failed", json!({ "version": version, "error": error, "code": code, "retry_seconds": retry }))
+            }
+            Event::Undecided { error } => ("undecided", json!({ "error": error })),
+            Event::RankGone { error } => ("rank-gone", json!({ "error": error })),
+            Event::Gone { wait } => ("gone", json!({ "wait_seconds": wait.as_secs_f64() })),
+            Event::NewRun { newest } => ("new-run", json!({ "newest": newest })),
+            Event::SetAside { versions, to } => ("set-aside", json!({ "versions": versions, "to": to })),
+            Event::Remade => ("remade", json!({})),
+            _ => ("other", json!({})),
+        }
+    }
+
+    /// Draws the line that says how far things are.
+    fn progress(&mut self, out: &mut dyn Write, status: &Status) {
+        if !self.is_terminal || self.is_mute {
+            return;
+        }
+        let mut parts: Vec<String> = status.saving.iter().map(|saving| self.describe_saving(saving)).collect();
+        if parts.is_empty() {
+            parts.push("waiting".into());
+        }
+        parts.push(status.newest_safe.map_or("none safe yet".into(), |newest| format!("newest safe {newest}")));
+        if status.missed > 0 {
+            parts.push(format!("{} missed", status.missed));
+        }
+        let width = terminal::size().map_or(80, |(width, _)| width.max(2) as usize - 1);
+        let line: String = parts.join("  ").chars().take(width).collect();
+        // The line is drawn over itself, and what it had more is erased.
+        let drawn = write!(out, "\r{line}\x1b[K").and_then(|()| out.flush());
+        self.is_mute |= drawn.is_err();
+        self.drawn = true;
+    }
+
+    fn describe_saving(&self, saving: &Saving) -> String {
+        let seconds = self.begun.get(&saving.version).map_or(0.0, |begun| begun.elapsed().as_secs_f64());
+        let share = saving.bytes_done as f64 / saving.bytes.max(1) as f64;
+        let rate = units::format_bytes((saving.bytes_done as f64 / seconds.max(1e-3)) as u64);
+        let (done, bytes) = (units::format_bytes(saving.bytes_done), units::format_bytes(saving.bytes));
+        format!("saving {}: {}, {done} of {bytes}, {rate}/s", saving.version, units::format_share(share))
+    }
+
+    fn clear(&mut self, out: &mut dyn Write) {
+        if std::mem::take(&mut self.drawn) {
+            let _ = write!(out, "\r\x1b[K").and_then(|()| out.flush());
+        }
+    }
+
+    fn end(&mut self, out: &mut dyn Write, status: &Status) {
+        if self.json {
+            return self.print_json(out, "ended", json!({ "status": status }));
+        }
+        let newest = match status.newest_safe {
+            Some(newest) => format!("newest safe version {newest}"),
+            None => "no version is safe".into(),
+        };
+        let text = format!("ended: {} saved, {} missed, {newest}", status.saved, status.missed);
+        self.print(out, &text);
+    }
+}
+
+fn list(versions: &[u64]) -> String {
+    versions.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_may_have_a_unit() {
+        for (text, bytes) in [("4096", 4096), ("4K", 4096), ("4KiB", 4096), ("2g", 2 << 30), ("1MB", 1 << 20)] {
+            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "M", "0", "-1", "1.5G", "4X", "99999999999T"] {
+            assert!(parse_bytes(text).is_err(), "{text}");
+        }
+    }
+}
