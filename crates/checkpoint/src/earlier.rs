@@ -47,17 +47,16 @@ impl Earlier {
         &self.to
     }
 
-    /// Moves all but the newest, so that there is always a good checkpoint in the store, and gives the one whose number is
-    /// given again, which the new one will replace, a second name.
+    /// Moves all but the newest, so that there is a good checkpoint in the store at every instant; unless the very number of
+    /// the newest is given again, which has to make room.
     pub fn begin(&self) -> Result<()> {
-        make_dir(&self.to)?;
-        let (_, older) = self.versions.split_last().unwrap_or((&0, &[]));
-        for version in older.iter().filter(|version| **version != self.contradicted_by) {
-            self.rename(*version)?;
+        match std::fs::create_dir(&self.to) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => other.map_err(|error| Error::io("mkdir", &self.to, error))?,
         }
-        if self.versions.contains(&self.contradicted_by) {
-            let name = layout::checkpoint_dir(self.contradicted_by);
-            link_tree(&self.dir.join(&name), &self.to.join(&name))?;
+        let last = self.versions.last();
+        for version in self.versions.iter().filter(|version| Some(*version) != last || **version == self.contradicted_by) {
+            self.rename(*version)?;
         }
         self.sync()
     }
@@ -86,29 +85,4 @@ impl Earlier {
         }
         Ok(())
     }
-}
-
-fn make_dir(path: &Path) -> Result<()> {
-    match std::fs::create_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        other => other.map_err(|error| Error::io("mkdir", path, error)),
-    }
-}
-
-/// Gives all files of a directory names in another one.
-fn link_tree(from: &Path, to: &Path) -> Result<()> {
-    make_dir(to)?;
-    for entry in std::fs::read_dir(from).map_err(|error| Error::io("open", from, error))? {
-        let entry = entry.map_err(|error| Error::io("read", from, error))?;
-        let (path, link) = (entry.path(), to.join(entry.file_name()));
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            link_tree(&path, &link)?;
-            continue;
-        }
-        match std::fs::hard_link(&path, &link) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            other => other.map_err(|error| Error::io("link", &path, error))?,
-        }
-    }
-    File::open(to).and_then(|file| file.sync_all()).map_err(|error| Error::io("fsync", to, error))
 }
