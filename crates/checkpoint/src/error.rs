@@ -176,6 +176,15 @@ pub enum Error {
         /// The call.
         failure: Failure,
     },
+    /// The directory is gone, and so is the file system it was on.
+    #[error(
+        "{} was removed, or its file system unmounted, and another one is in its place: bring it back, or save into another \
+         directory", dir.display()
+    )]
+    Removed {
+        /// The store.
+        dir: PathBuf,
+    },
     /// Any other system call that failed.
     #[error("{}: {failure}", path.display())]
     System {
@@ -260,6 +269,7 @@ impl Error {
             Error::System { .. } => 114,
             Error::NoStore { .. } => 1109,
             Error::Unreadable { .. } => 1110,
+            Error::Removed { .. } => 1112,
             Error::ForeignFormat { .. } => 1200,
             Error::Damaged { .. } => 1201,
         }
