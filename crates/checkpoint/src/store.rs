@@ -128,7 +128,7 @@ impl Store {
                 let Entry { path, checkpoint, .. } = self.entry(version);
                 match checkpoint.and_then(&mut take) {
                     // Deleted while it was read, because newer ones came.
-                    Err(_) if !path.exists() => is_same = false,
+                    Err(_) if std::fs::symlink_metadata(&path).is_err() => is_same = false,
                     Err(error @ (Error::Damaged { .. } | Error::ForeignFormat { .. })) => {
                         skipped.push(Skipped { path, why: error.to_string() });
                     }

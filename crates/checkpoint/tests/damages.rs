@@ -2,14 +2,12 @@
 
 #[path = "reading/damage.rs"]
 mod damage;
-#[path = "reading/fixture.rs"]
-mod fixture;
 #[path = "reading/mod.rs"]
 mod reading;
 
 use damage::{Damage, Files};
 use reading::{Numbers, Place, Version, watchdog};
-use stillframe_checkpoint::{Checkpoint, Error, RestoreOptions, Source, Store, layout, restore_newest};
+use stillframe_checkpoint::{Checkpoint, Codec, Error, RestoreOptions, Source, Store, layout, restore_newest};
 
 /// A store with versions 10 and 20, of which the files of the second are damaged.
 struct Image {
@@ -20,12 +18,16 @@ struct Image {
 
 impl Image {
     fn new(name: &str) -> Image {
+        Image::of(name, Codec::Plain)
+    }
+
+    fn of(name: &str, codec: Codec) -> Image {
         let place = Place::new(name);
         let versions = [10, 20].map(Version::example);
         for version in &versions {
             version.publish(place.options().fresh(true), "heat");
             let snapshot = place.newest("heat");
-            fixture::save(&place.store(), "heat", Source::Region(&snapshot), 20_000);
+            reading::save(&place.store(), Source::Region(&snapshot), 20_000, codec);
         }
         stillframe::inspect::remove(&place.shm(), "heat", false).unwrap();
         let files = damage::take(&place.store().join(layout::checkpoint_dir(20)));
@@ -91,6 +93,8 @@ impl Image {
     }
 }
 
+const CODECS: [Codec; 3] = [Codec::Plain, Codec::Zstd { level: 1 }, Codec::Lz4];
+
 #[test]
 fn an_undamaged_checkpoint_has_no_findings() {
     let image = Image::new("whole");
@@ -106,7 +110,12 @@ fn an_undamaged_checkpoint_has_no_findings() {
 #[test]
 fn every_kind_of_damage_of_every_file_is_named() {
     watchdog(300);
-    let image = Image::new("kinds");
+    for codec in CODECS {
+        every_kind(&Image::of("kinds", codec));
+    }
+}
+
+fn every_kind(image: &Image) {
     for (path, bytes) in &image.files {
         let file = || path.clone();
         let length = bytes.len() as u64;
@@ -136,13 +145,15 @@ fn every_kind_of_damage_of_every_file_is_named() {
 #[test]
 fn flipped_bits_are_found_wherever_they_are() {
     watchdog(300);
-    let image = Image::new("flips");
     let mut numbers = Numbers(1);
-    let files: Vec<&String> = image.files.keys().collect();
-    for number in 0..1500 {
-        let file = files[number % files.len()].clone();
-        let (at, bit) = (numbers.below(image.files[&file].len()), numbers.below(8) as u8);
-        image.endure(&file.clone(), &[Damage::Flip { file, at, bit }]);
+    for codec in CODECS {
+        let image = Image::of("flips", codec);
+        let files: Vec<&String> = image.files.keys().collect();
+        for number in 0..500 {
+            let file = files[number % files.len()].clone();
+            let (at, bit) = (numbers.below(image.files[&file].len()), numbers.below(8) as u8);
+            image.endure(&file.clone(), &[Damage::Flip { file, at, bit }]);
+        }
     }
 }
 
@@ -280,11 +291,16 @@ const NUMBERS: [u64; 12] =
 #[test]
 fn random_damages_that_claim_to_be_none_lead_to_an_answer() {
     watchdog(500);
-    let image = Image::new("random");
+    for codec in CODECS {
+        random_damages(&Image::of("random", codec));
+    }
+}
+
+fn random_damages(image: &Image) {
     let manifest = &image.files[layout::MANIFEST];
     let files: Vec<&String> = image.files.keys().collect();
     let mut numbers = Numbers(7);
-    for _ in 0..2000 {
+    for _ in 0..800 {
         let mut damages = Vec::new();
         for _ in 0..=numbers.below(3) {
             let file = files[numbers.below(files.len())].clone();
@@ -363,4 +379,27 @@ fn a_store_lists_what_is_damaged_beside_what_is_not() {
     let error = error.restore_newest(image.place.store(), &image.place.options(), "heat", &|_| {}).unwrap_err();
     assert!(matches!(&error, Error::Damaged { .. }), "{error}");
     assert!(image.place.names().is_empty());
+}
+
+#[test]
+fn what_checkpoints_share_is_damaged_in_all_of_them() {
+    let place = Place::new("shared");
+    for number in [1, 2] {
+        let mut version = Version::example(7);
+        version.number = number;
+        version.publish(place.options().fresh(true), "heat");
+        reading::save(&place.store(), Source::Region(&place.newest("heat")), 20_000, Codec::Plain);
+    }
+    let store = Store::open(place.store()).unwrap();
+    assert!(store.version(2).unwrap().manifest().linked_bytes > 0);
+    // As a disk does it, in the file that both have.
+    let chunk = place.store().join("v000000000002.zarr/u/c/1/0/0");
+    std::os::unix::fs::FileExt::write_all_at(&std::fs::File::options().write(true).open(chunk).unwrap(), &[1, 2, 3], 5)
+        .unwrap();
+    for version in [1, 2] {
+        let damages = store.version(version).unwrap().verify(2, &|_| {}).unwrap();
+        assert_eq!(damages.iter().map(|damage| damage.chunk.clone()).collect::<Vec<_>>(), [Some(vec![1, 0, 0])]);
+    }
+    let error = restore_newest(place.store(), place.options(), "new").unwrap_err();
+    assert!(matches!(&error, Error::NoCheckpoint { skipped, .. } if skipped.len() == 2), "{error}");
 }

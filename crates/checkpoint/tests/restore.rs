@@ -1,7 +1,5 @@
 //! Checkpoints put back into memory: what was saved is what observers see and programs go on with.
 
-#[path = "reading/fixture.rs"]
-mod fixture;
 #[path = "reading/mod.rs"]
 mod reading;
 
@@ -9,17 +7,17 @@ use proptest::prelude::*;
 use reading::{Known, Numbers, Place, Version, watchdog};
 use std::os::unix::fs::PermissionsExt;
 use stillframe::{DType, Group, Observer, Order, Region, Scalar};
-use stillframe_checkpoint::{Checkpoint, Error, RestoreOptions, Source, Store, restore, restore_newest};
-
-fn save(place: &Place, name: &str, chunk_bytes: usize) -> std::path::PathBuf {
-    fixture::save(&place.store(), name, Source::Region(&place.newest(name)), chunk_bytes)
-}
+use stillframe_checkpoint::{Checkpoint, Codec, Error, RestoreOptions, Source, Store, restore, restore_newest};
 
 /// Publishes a version, saves it, and removes the region.
-fn saved(place: &Place, name: &str, version: &Version, chunk_bytes: usize) -> (Checkpoint, u64) {
+fn saved(place: &Place, name: &str, version: &Version) -> (Checkpoint, u64) {
+    saved_as(place, name, version, 5000, Codec::Plain)
+}
+
+fn saved_as(place: &Place, name: &str, version: &Version, chunk_bytes: usize, codec: Codec) -> (Checkpoint, u64) {
     version.publish(place.options().fresh(true), name);
     let published_ns = place.newest(name).published_ns();
-    let path = save(place, name, chunk_bytes);
+    let path = reading::save(&place.store(), Source::Region(&place.newest(name)), chunk_bytes, codec);
     stillframe::inspect::remove(&place.shm(), name, false).unwrap();
     (Checkpoint::open(path).unwrap(), published_ns)
 }
@@ -29,7 +27,7 @@ fn a_restored_region_is_as_the_program_left_it() {
     watchdog(300);
     let place = Place::new("left");
     let version = Version::example(120);
-    let (checkpoint, published_ns) = saved(&place, "heat", &version, 5000);
+    let (checkpoint, published_ns) = saved(&place, "heat", &version);
     assert_eq!(restore(&checkpoint, place.options(), "heat").unwrap(), 120);
     let snapshot = place.newest("heat");
     assert_eq!(Version::of(&snapshot), version);
@@ -95,12 +93,13 @@ proptest! {
     #[test]
     fn what_was_saved_is_what_is_restored_and_read(
         version in any_version(),
-        chunk_bytes in 1usize..6000,
+        chunk_bytes in 4096usize..9000,
+        codec in proptest::sample::select(vec![Codec::Plain, Codec::Zstd { level: 1 }, Codec::Lz4]),
         threads in 1usize..4,
         seed in any::<u64>(),
     ) {
         let place = Place::new("any");
-        let (checkpoint, _) = saved(&place, "r", &version, chunk_bytes);
+        let (checkpoint, _) = saved_as(&place, "r", &version, chunk_bytes, codec);
         prop_assert_eq!(checkpoint.verify(threads, &|_| {}).unwrap(), []);
         let options = RestoreOptions::new().threads(threads);
         prop_assert_eq!(options.restore(&checkpoint, &place.options(), "r", &|_| {}).unwrap(), version.number);
@@ -131,7 +130,7 @@ fn saved_group(place: &Place, ranks: u32) -> Vec<Version> {
         version.publish(place.options().rank(rank as u32, ranks), "heat");
     }
     let snapshot = Group::options().dir(place.shm()).open("heat").unwrap().newest().unwrap();
-    fixture::save(&place.store(), "heat", Source::Group(&snapshot), 5000);
+    reading::save(&place.store(), Source::Group(&snapshot), 5000, Codec::Plain);
     drop(snapshot);
     stillframe::inspect::remove(&place.shm(), "heat", false).unwrap();
     versions
@@ -165,7 +164,7 @@ fn a_group_is_restored_with_all_its_ranks() {
 #[test]
 fn what_is_in_memory_is_replaced_only_if_that_is_asked_for() {
     let place = Place::new("replace");
-    let (checkpoint, _) = saved(&place, "heat", &Version::example(5), 5000);
+    let (checkpoint, _) = saved(&place, "heat", &Version::example(5));
     let later = Version::example(8);
     later.publish(place.options(), "heat");
     let error = restore(&checkpoint, place.options(), "heat").unwrap_err();
@@ -185,7 +184,7 @@ fn what_is_in_memory_is_replaced_only_if_that_is_asked_for() {
 fn a_version_is_chosen_from_a_store_or_the_newest_good_one() {
     let place = Place::new("choose");
     for number in [3, 20, 100] {
-        saved(&place, "heat", &Version::example(number), 1 << 20);
+        saved(&place, "heat", &Version::example(number));
     }
     let store = Store::open(place.store()).unwrap();
     assert_eq!(store.versions().unwrap(), [3, 20, 100]);
@@ -217,10 +216,9 @@ fn a_version_is_chosen_from_a_store_or_the_newest_good_one() {
 fn copies_and_links_are_as_good_as_the_checkpoint() {
     let place = Place::new("copy");
     let version = Version::example(5);
-    let (checkpoint, _) = saved(&place, "heat", &version, 5000);
+    let (checkpoint, _) = saved(&place, "heat", &version);
     let copy = place.path().join("elsewhere");
     assert!(std::process::Command::new("cp").arg("-r").arg(checkpoint.path()).arg(&copy).status().unwrap().success());
-    std::os::unix::fs::symlink("v000000000005.zarr", place.store().join("latest.zarr")).unwrap();
     for (index, path) in [copy, place.store().join("latest.zarr"), place.store()].into_iter().enumerate() {
         let name = format!("r{index}");
         assert_eq!(restore_newest(path, place.options(), &name).unwrap().version, 5);
@@ -248,7 +246,7 @@ fn what_is_no_checkpoint_is_said_so() {
 #[test]
 fn parts_outside_a_variable_are_refused() {
     let place = Place::new("outside");
-    let (checkpoint, _) = saved(&place, "heat", &Version::example(5), 5000);
+    let (checkpoint, _) = saved(&place, "heat", &Version::example(5));
     let bytes = Version::example(5).variables[0].bytes.len();
     let mut out = [0; 8];
     #[allow(clippy::reversed_empty_ranges)]
@@ -261,7 +259,7 @@ fn parts_outside_a_variable_are_refused() {
 #[test]
 fn a_bound_that_is_too_small_is_an_error_and_leaves_nothing() {
     let place = Place::new("bound");
-    let (checkpoint, _) = saved(&place, "heat", &Version::example(5), 5000);
+    let (checkpoint, _) = saved(&place, "heat", &Version::example(5));
     let error = restore(&checkpoint, place.options().bound_bytes(20_000), "heat").unwrap_err();
     assert!(matches!(&error, Error::Engine(stillframe::Error::Bound { .. })), "{error}");
     assert!(place.names().is_empty());
@@ -271,7 +269,7 @@ fn a_bound_that_is_too_small_is_an_error_and_leaves_nothing() {
 #[test]
 fn progress_reaches_all_bytes() {
     let place = Place::new("progress");
-    let (checkpoint, _) = saved(&place, "heat", &Version::example(5), 5000);
+    let (checkpoint, _) = saved(&place, "heat", &Version::example(5));
     let most = std::sync::atomic::AtomicU64::new(0);
     let note = |reading: stillframe_checkpoint::Reading| {
         assert_eq!((reading.version, reading.bytes), (5, checkpoint.bytes()));
@@ -292,7 +290,7 @@ fn is_root() -> bool {
 fn a_store_that_may_only_be_read_is_enough() {
     let place = Place::new("readonly");
     let version = Version::example(5);
-    let (checkpoint, _) = saved(&place, "heat", &version, 5000);
+    let (checkpoint, _) = saved(&place, "heat", &version);
     let all = std::process::Command::new("chmod").args(["-R", "a-w"]).arg(place.store()).status().unwrap();
     assert!(all.success());
     assert_eq!(Store::open(place.store()).unwrap().entries().unwrap().len(), 1);
@@ -304,7 +302,7 @@ fn a_store_that_may_only_be_read_is_enough() {
 #[test]
 fn what_may_not_be_read_is_not_called_damaged() {
     let place = Place::new("denied");
-    let (checkpoint, _) = saved(&place, "heat", &Version::example(5), 5000);
+    let (checkpoint, _) = saved(&place, "heat", &Version::example(5));
     let chunk = checkpoint.path().join("u/c/0/0/0");
     std::fs::set_permissions(&chunk, std::fs::Permissions::from_mode(0)).unwrap();
     if is_root() {
@@ -320,7 +318,7 @@ fn what_may_not_be_read_is_not_called_damaged() {
 fn an_observer_that_waits_sees_the_restored_version() {
     watchdog(300);
     let place = Place::new("waits");
-    let (checkpoint, _) = saved(&place, "heat", &Version::example(5), 5000);
+    let (checkpoint, _) = saved(&place, "heat", &Version::example(5));
     let dir = place.shm();
     let wait = std::time::Duration::from_secs(60);
     let observer = std::thread::spawn(move || Observer::options().dir(dir).wait(wait).open("heat").unwrap().newest());

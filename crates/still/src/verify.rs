@@ -142,7 +142,7 @@ fn verify_checkpoints(context: &mut Context, args: &Args, store: &Path) -> Verdi
         drop(progress);
         let finding = Finding { version, path, damages };
         // What is deleted meanwhile, because newer ones are there, is not damaged.
-        if !finding.is_healthy() && !finding.path.exists() {
+        if !finding.is_healthy() && std::fs::symlink_metadata(&finding.path).is_err() {
             continue;
         }
         if !args.json {
