@@ -90,7 +90,7 @@ impl RestoreOptions {
         // Better no beginning than one that fails half-way.
         staging.check(self.replace)?;
         checkpoint.check()?;
-        check_space(checkpoint, staging.path())?;
+        check_space(checkpoint, staging.path().parent().unwrap_or(staging.path()))?;
         let done = AtomicU64::new(0);
         let all = Task { checkpoint, threads: self.threads, done: &done, progress };
         match checkpoint.manifest().ranks {

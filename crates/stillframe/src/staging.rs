@@ -64,7 +64,7 @@ impl Staging {
         for _ in 0..ATTEMPTS {
             match DirBuilder::new().mode(0o700).create(&place) {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                    return Err(Error::io("mkdir", &place, error));
+                    return Err(Error::io("open", &place, error));
                 }
                 _ => {}
             }
