@@ -327,9 +327,22 @@ fn random_damages(image: &Image) {
     }
 }
 
+/// The fuzz target of whole checkpoints.
+#[test]
+fn the_fuzz_target_of_checkpoints_takes_whatever_it_is_given() {
+    watchdog(300);
+    let image = damage::Image::new();
+    let mut numbers = Numbers(11);
+    damage::fuzz_checkpoint(&image, &[]);
+    for _ in 0..500 {
+        let bytes: Vec<u8> = (0..numbers.below(40)).map(|_| numbers.next() as u8).collect();
+        damage::fuzz_checkpoint(&image, &bytes);
+    }
+}
+
 /// The fuzz target of manifests, with a healthy one cut, flipped and thrown about.
 #[test]
-fn the_fuzz_target_takes_whatever_it_is_given() {
+fn the_fuzz_target_of_manifests_takes_whatever_it_is_given() {
     let image = Image::new("fuzz");
     let manifest = &image.files[layout::MANIFEST];
     (0..manifest.len()).for_each(|end| damage::fuzz_manifest(&manifest[..end]));

@@ -127,7 +127,7 @@ fn mend(dir: &Path) {
     let line = |(path, bytes): (&String, &Vec<u8>)| format!("{}  {path}\n", Digest::of(bytes));
     let list: String = files.iter().filter(|(path, _)| !own.contains(&path.as_str())).map(line).collect();
     std::fs::write(dir.join(layout::CHECKSUMS), &list).unwrap();
-    let mut manifest = files[layout::MANIFEST].clone();
+    let Some(mut manifest) = files.get(layout::MANIFEST).cloned() else { return };
     // By its place, for the rest of the manifest may be no JSON.
     let key = b"\"digest\": \"";
     if let Some(at) = manifest.windows(key.len()).position(|window| window == key) {
@@ -169,4 +169,67 @@ pub fn read_all(path: &Path) {
         let mut out = [0; 100];
         let _ = checkpoint.read(variable.rank, &variable.name, 3..103, &mut out);
     }
+}
+
+/// Damages as bytes spell them, eight for each; checksums that fit are made last, or nothing else would be read.
+fn spell(files: &Files, bytes: &[u8]) -> Vec<Damage> {
+    let names: Vec<&String> = files.keys().collect();
+    let damage = |bytes: &[u8]| {
+        let file = names[bytes[1] as usize % names.len()].clone();
+        let at = u32::from_le_bytes([bytes[2], bytes[3], bytes[4], 0]) as usize % files[&file].len();
+        match bytes[0] % 4 {
+            0 => Damage::Flip { file, at, bit: bytes[5] % 8 },
+            1 => Damage::Length { file, bytes: at as u64 },
+            2 => Damage::Remove { file },
+            _ => Damage::Write { file, at, bytes: bytes[5..].to_vec() },
+        }
+    };
+    let mut damages: Vec<Damage> = Vec::new();
+    for damage in bytes.chunks_exact(8).map(damage) {
+        // What is removed cannot be damaged any more.
+        let is_removed = |other: &Damage| matches!(other, Damage::Remove { .. });
+        if damages.is_empty() || !is_removed(&damage) && !damages.iter().any(is_removed) {
+            damages.push(damage);
+        }
+    }
+    damages.push(Damage::Mend);
+    damages
+}
+
+/// A checkpoint with a region of two variables, for the fuzz target of whole checkpoints.
+pub struct Image {
+    root: std::path::PathBuf,
+    files: Files,
+}
+
+impl Image {
+    pub fn new() -> Image {
+        let root = std::path::PathBuf::from(format!("/dev/shm/stillframe-fuzz-{}", std::process::id()));
+        let mut region = stillframe::Region::options().dir(root.join("made")).create("r").unwrap();
+        region.array::<f64>("u", &[30, 100]).unwrap();
+        region.array::<[u8; 5]>("v", &[7]).unwrap();
+        region.publish(1).attr("time", 0.5).commit().unwrap();
+        let snapshot = stillframe::Observer::options().dir(root.join("made")).open("r").unwrap().newest().unwrap();
+        let options = stillframe_checkpoint::SaveOptions::new().chunk_bytes(4096).threads(1);
+        let saver = stillframe_checkpoint::Saver::open(root.join("store"), options).unwrap();
+        let saved = saver.save(stillframe_checkpoint::Source::Region(&snapshot), &|_| {}).unwrap();
+        let files = take(&saved.path);
+        std::fs::remove_dir_all(&root).unwrap();
+        Image { root, files }
+    }
+}
+
+/// A whole checkpoint, damaged as the bytes spell: read, and restored or not.
+pub fn fuzz_checkpoint(image: &Image, bytes: &[u8]) {
+    let dir = image.root.join("damaged");
+    lay(&image.files, &dir);
+    spell(&image.files, bytes).iter().for_each(|damage| damage.apply(&dir, &image.files));
+    read_all(&dir);
+    if let Ok(checkpoint) = Checkpoint::open(&dir) {
+        let region = stillframe::Region::options().dir(image.root.join("restored"));
+        let restored = stillframe_checkpoint::restore(&checkpoint, region, "r");
+        let entries = std::fs::read_dir(image.root.join("restored")).unwrap().count();
+        assert_eq!(entries, usize::from(restored.is_ok()), "{restored:?}");
+    }
+    std::fs::remove_dir_all(&image.root).unwrap();
 }

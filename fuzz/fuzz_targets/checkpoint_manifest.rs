@@ -1,0 +1,7 @@
+//! The manifest of a checkpoint.
+#![no_main]
+
+#[path = "../../crates/checkpoint/tests/reading/damage.rs"]
+mod damage;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| damage::fuzz_manifest(bytes));
