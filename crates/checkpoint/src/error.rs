@@ -44,6 +44,40 @@ pub enum Error {
         /// What is there.
         found: String,
     },
+    /// A box of a global array that was not stored whole.
+    #[error(
+        "variable '{name}': elements {missing} of {wanted} are in no part that was stored; there are {}: read what is there, \
+         and set the rest", parts.join(", ")
+    )]
+    Uncovered {
+        /// The variable.
+        name: String,
+        /// The box that was to be read, as a slice.
+        wanted: String,
+        /// A box of it that nobody stored.
+        missing: String,
+        /// What is stored.
+        parts: Vec<String>,
+    },
+    /// There is nothing to read: the run begins with nothing.
+    #[error("variable '{name}': nothing was recovered, so there is nothing to read; ask for the origin first")]
+    NothingRecovered {
+        /// The variable.
+        name: String,
+    },
+    /// Each rank had its own content of a variable, and there are other ranks.
+    #[error(
+        "variable '{name}' is no part of a global array, and differs between the {stored} ranks that stored it, so none of \
+         the {ranks} ranks of this run can have it: declare it with its part, or begin with as many ranks"
+    )]
+    PerRank {
+        /// The variable.
+        name: String,
+        /// Ranks of the run that stored it; 1 for a single region.
+        stored: u32,
+        /// Ranks of this run.
+        ranks: u32,
+    },
     /// Somebody else writes checkpoints into the directory.
     #[error(
         "process {pid} on {host} ({command}) writes checkpoints into {}: end it, or use another directory", dir.display()
@@ -255,6 +289,9 @@ impl Error {
             Error::BadOption { .. } => 11,
             Error::OtherRegion { .. } => 1010,
             Error::Expression { .. } => 1012,
+            Error::Uncovered { .. } => 1013,
+            Error::NothingRecovered { .. } => 1014,
+            Error::PerRank { .. } => 1015,
             Error::Locked { .. } => 1100,
             Error::NoSpace { .. } => 107,
             Error::ReadOnly { .. } => 1102,

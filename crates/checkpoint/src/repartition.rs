@@ -1,1 +1,193 @@
-//! Restart with another number of ranks.
+//! Boxes of global arrays, put together from what the ranks of another run had of them.
+
+use crate::{Error, Result};
+use std::ops::Range;
+use stillframe::{DType, Order, Part};
+
+/// A box of an array: index of its first element, and its extents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub(crate) offset: Vec<usize>,
+    pub(crate) shape: Vec<usize>,
+}
+
+impl Block {
+    pub(crate) fn new(offset: &[usize], shape: &[usize]) -> Block {
+        Block { offset: offset.to_vec(), shape: shape.to_vec() }
+    }
+
+    fn end(&self, dimension: usize) -> usize {
+        self.offset[dimension] + self.shape[dimension]
+    }
+
+    fn is_empty(&self) -> bool {
+        self.shape.contains(&0)
+    }
+
+    /// What both have, if there is anything.
+    fn and(&self, other: &Block) -> Option<Block> {
+        let dimensions = 0..self.shape.len();
+        let offset: Vec<usize> = dimensions.clone().map(|d| self.offset[d].max(other.offset[d])).collect();
+        let shape = dimensions.map(|d| self.end(d).min(other.end(d)).saturating_sub(offset[d])).collect();
+        let block = Block { offset, shape };
+        (!block.is_empty()).then_some(block)
+    }
+
+    /// What is left of this box without one that lies in it, as boxes.
+    fn without(&self, inner: &Block) -> Vec<Block> {
+        let (mut rest, mut left) = (self.clone(), Vec::new());
+        for d in 0..self.shape.len() {
+            let (before, after) = (inner.offset[d] - rest.offset[d], rest.end(d) - inner.end(d));
+            if before > 0 {
+                let mut piece = rest.clone();
+                piece.shape[d] = before;
+                left.push(piece);
+            }
+            if after > 0 {
+                let mut piece = rest.clone();
+                (piece.offset[d], piece.shape[d]) = (inner.end(d), after);
+                left.push(piece);
+            }
+            (rest.offset[d], rest.shape[d]) = (inner.offset[d], inner.shape[d]);
+        }
+        left
+    }
+}
+
+impl std::fmt::Display for Block {
+    /// As a slice is written: `[0:512, 7:8]`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ranges: Vec<String> =
+            (0..self.shape.len()).map(|d| format!("{}:{}", self.offset[d], self.end(d))).collect();
+        write!(f, "[{}]", ranges.join(", "))
+    }
+}
+
+/// What is known of a piece of a global array that somebody stored.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece {
+    pub(crate) part: Part,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) order: Order,
+}
+
+impl Piece {
+    fn block(&self) -> Block {
+        Block::new(&self.part.offset, &self.shape)
+    }
+}
+
+/// Reads a box of a global array into `out`, which has its elements in this order, from pieces that `read` reads bytes of.
+/// Every element comes from one piece; what no piece has is an error.
+pub(crate) fn read(
+    name: &str,
+    dtype: &DType,
+    pieces: &[Piece],
+    wanted: &Block,
+    order: Order,
+    out: &mut [u8],
+    mut read: impl FnMut(usize, Range<usize>, &mut [u8]) -> Result<()>,
+) -> Result<()> {
+    let parts: Vec<(Part, Vec<usize>)> = pieces.iter().map(|piece| (piece.part.clone(), piece.shape.clone())).collect();
+    let owned = Part::owned(&parts).into_iter().map(|(offset, shape)| Block { offset, shape });
+    let mut missing: Vec<Block> = Some(wanted.clone()).filter(|wanted| !wanted.is_empty()).into_iter().collect();
+    // What a split took from a part although nobody else has it, the part still gives.
+    let given = owned.enumerate().chain(pieces.iter().map(Piece::block).enumerate());
+    for (index, block) in given {
+        if missing.is_empty() {
+            break;
+        }
+        let mut rest = Vec::new();
+        for gap in missing {
+            let Some(common) = gap.and(&block) else {
+                rest.push(gap);
+                continue;
+            };
+            copy(dtype.bytes(), &pieces[index], wanted, &common, order, out, |range, to| read(index, range, to))?;
+            rest.extend(gap.without(&common));
+        }
+        missing = rest;
+    }
+    match missing.first() {
+        None => Ok(()),
+        Some(gap) => Err(Error::Uncovered {
+            name: name.into(),
+            wanted: wanted.to_string(),
+            missing: gap.to_string(),
+            parts: pieces.iter().map(|piece| piece.block().to_string()).collect(),
+        }),
+    }
+}
+
+/// Elements between neighbours along each dimension.
+fn strides(shape: &[usize], order: Order) -> Vec<usize> {
+    let mut strides = vec![1; shape.len()];
+    let mut stride = 1;
+    let dimensions: Vec<usize> = slow_to_fast(shape.len(), order).collect();
+    for d in dimensions.into_iter().rev() {
+        strides[d] = stride;
+        stride *= shape[d];
+    }
+    strides
+}
+
+/// The dimensions, the one along which neighbours lie side by side last.
+fn slow_to_fast(dimensions: usize, order: Order) -> Box<dyn Iterator<Item = usize>> {
+    match order {
+        Order::C => Box::new(0..dimensions),
+        Order::Fortran => Box::new((0..dimensions).rev()),
+    }
+}
+
+/// Copies what a box has in common with a piece, run by run as they lie in the piece.
+fn copy(
+    element: usize,
+    piece: &Piece,
+    wanted: &Block,
+    common: &Block,
+    order: Order,
+    out: &mut [u8],
+    mut read: impl FnMut(Range<usize>, &mut [u8]) -> Result<()>,
+) -> Result<()> {
+    let dimensions = common.shape.len();
+    let (from, to) = (strides(&piece.shape, piece.order), strides(&wanted.shape, order));
+    let axes: Vec<usize> = slow_to_fast(dimensions, piece.order).collect();
+    // As many of the fastest axes as lie in one run on both sides; at least the fastest.
+    let is_same_order = piece.order == order || dimensions < 2;
+    let mut run = dimensions.saturating_sub(1);
+    let is_whole = |d: usize| common.shape[d] == piece.shape[d] && common.shape[d] == wanted.shape[d];
+    while is_same_order && run > 0 && is_whole(axes[run]) {
+        run -= 1;
+    }
+    let count: usize = axes[run..].iter().map(|d| common.shape[*d]).product();
+    let bytes = count * element;
+    let fast = axes.last().map_or(1, |d| to[*d]);
+    let mut row = Vec::new();
+    let mut index = vec![0; run];
+    loop {
+        let start = |strides: &[usize], offset: &[usize]| -> usize {
+            let along = |(place, d): (usize, &usize)| {
+                let step = index.get(place).copied().unwrap_or(0);
+                (common.offset[*d] - offset[*d] + step) * strides[*d]
+            };
+            axes.iter().enumerate().map(along).sum()
+        };
+        let (source, target) = (start(&from, &piece.part.offset) * element, start(&to, &wanted.offset) * element);
+        if fast == 1 {
+            read(source..source + bytes, &mut out[target..target + bytes])?;
+        } else {
+            row.resize(bytes, 0);
+            read(source..source + bytes, &mut row)?;
+            for (number, value) in row.chunks_exact(element.max(1)).enumerate() {
+                let at = target + number * fast * element;
+                out[at..at + element].copy_from_slice(value);
+            }
+        }
+        // The next row, the fastest of the slow axes first.
+        let Some(place) = (0..run).rev().find(|place| index[*place] + 1 < common.shape[axes[*place]]) else {
+            return Ok(());
+        };
+        index[place] += 1;
+        index[place + 1..].fill(0);
+    }
+}

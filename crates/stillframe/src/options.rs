@@ -1,7 +1,7 @@
 //! How a region is made.
 
 use crate::{Error, Region, Result, TrackerKind, files};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use stillframe_segment::head::{RANKS_MAX, SLOTS};
 
@@ -158,6 +158,21 @@ impl RegionOptions {
     pub fn fresh(mut self, fresh: bool) -> Self {
         self.fresh = fresh;
         self
+    }
+
+    /// The directory that holds the region's own, as [`dir`](RegionOptions::dir) said or by default.
+    pub fn directory(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Rank and number of ranks, as [`rank`](RegionOptions::rank) said.
+    pub fn rank_and_ranks(&self) -> Option<(u32, u32)> {
+        self.rank
+    }
+
+    /// Whether to begin with nothing, as [`fresh`](RegionOptions::fresh) said.
+    pub fn is_fresh(&self) -> bool {
+        self.fresh
     }
 
     /// Creates the region, or recovers what a dead producer left under this name.

@@ -5,6 +5,7 @@
 
 use crate::region::Attributes;
 use crate::{Declaration, Error, Result, Scalar, VariableView};
+use std::cmp::Ordering;
 
 /// The box of a global array that a variable holds: the array of all ranks has `global_shape` elements, and the variable,
 /// with its own shape, begins at `offset` in it.
@@ -52,6 +53,50 @@ impl Part {
     pub fn write(&self, attributes: &mut Attributes) {
         attributes.insert(Part::OFFSET.into(), Scalar::Text(write_numbers(&self.offset)));
         attributes.insert(Part::GLOBAL_SHAPE.into(), Scalar::Text(write_numbers(&self.global_shape)));
+    }
+
+    /// The boxes of the global array, each as offset and shape, that these parts, with the shapes of their variables, give
+    /// when it is put together: where a part ends in the next one, as in its ghost cells, the overlap is split in its
+    /// middle, so that own cells win over ghosts of any width. Only parts of the same global shape are split.
+    ///
+    /// Boxes still overlap where one part lies within another, and there the first in order counts.
+    pub fn owned(parts: &[(Part, Vec<usize>)]) -> Vec<(Vec<usize>, Vec<usize>)> {
+        let end = |index: usize, dimension: usize| {
+            let (part, shape) = &parts[index];
+            part.offset[dimension] + shape[dimension]
+        };
+        let own = |index: usize| {
+            let (part, shape) = &parts[index];
+            let mut starts = part.offset.clone();
+            let mut ends: Vec<usize> = (0..shape.len()).map(|dimension| end(index, dimension)).collect();
+            for (other, (next, next_shape)) in parts.iter().enumerate().filter(|(other, _)| *other != index) {
+                if next.global_shape != part.global_shape || next_shape.len() != shape.len() {
+                    continue;
+                }
+                let low = |dimension: usize| part.offset[dimension].max(next.offset[dimension]);
+                let high = |dimension: usize| end(index, dimension).min(end(other, dimension));
+                let mut sides = Vec::new();
+                for dimension in 0..shape.len() {
+                    let starts = part.offset[dimension].cmp(&next.offset[dimension]);
+                    if starts.is_ne() && starts == end(index, dimension).cmp(&end(other, dimension)) {
+                        sides.push((dimension, starts));
+                    }
+                }
+                // Parts that meet at a corner are kept apart by those at its sides.
+                if let [(dimension, side)] = sides[..]
+                    && (0..shape.len()).all(|dimension| low(dimension) < high(dimension))
+                {
+                    let middle = low(dimension) + (high(dimension) - low(dimension)) / 2;
+                    match side {
+                        Ordering::Less => ends[dimension] = ends[dimension].min(middle),
+                        _ => starts[dimension] = starts[dimension].max(middle),
+                    }
+                }
+            }
+            let shape = starts.iter().zip(&ends).map(|(start, end)| end.saturating_sub(*start)).collect();
+            (starts, shape)
+        };
+        (0..parts.len()).map(own).collect()
     }
 
     /// Whether a variable of this shape lies within the global array.

@@ -350,6 +350,37 @@ impl Region {
         }
     }
 
+    /// The content of a managed variable, whatever its type, to be written.
+    ///
+    /// # Errors
+    /// As [`managed_bytes`](Region::managed_bytes).
+    pub fn bytes_mut(&mut self, id: VariableId) -> Result<&mut [u8]> {
+        let (address, bytes) = self.managed_bytes(id)?;
+        // SAFETY: as for `slices_mut`, of a single variable.
+        Ok(unsafe { std::slice::from_raw_parts_mut(address, bytes) })
+    }
+
+    /// A variable as it is declared: with the shape and the part it has by now.
+    ///
+    /// # Errors
+    /// Misuse if there is no such variable.
+    pub fn declared(&self, id: VariableId) -> Result<Declaration> {
+        let VariableState { meta, kind, shape, .. } = self.state(id.0)?;
+        let kind = match kind {
+            Kind::Managed { .. } => Kind::Managed { shape: shape.clone() },
+            Kind::Loaned { .. } => Kind::Loaned { shape: shape.clone() },
+            Kind::Tracked => Kind::Tracked,
+        };
+        Ok(Declaration {
+            name: meta.name.clone(),
+            dtype: meta.dtype.clone(),
+            order: meta.order,
+            units: meta.units.clone(),
+            attributes: meta.attributes.clone(),
+            kind,
+        })
+    }
+
     fn state(&self, id: u32) -> Result<&VariableState> {
         self.producer.variables.get(&id).ok_or_else(|| self.producer.unknown(&format!("number {id}")))
     }

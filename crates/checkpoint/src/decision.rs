@@ -1,0 +1,178 @@
+//! What the ranks of a group go on from, decided by the first of them and found by the others.
+//!
+//! The ranks of a run begin when they like and say nothing to each other, but they have the directory of regions in common.
+//! A file in it keeps the decision. The first rank locks it, sees that nobody lives who joined the one that is there, decides
+//! anew, and makes everything ready; all others find a decision that living ranks joined, and join it. A run whose ranks are
+//! all dead leaves a decision that nobody heeds. Who dies before it joined leaves none at all.
+
+use crate::recovery::Origin;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use stillframe::{Group, Observer, RankState, RegionOptions, inspect};
+
+/// What all ranks of a run go on from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Decision {
+    /// Ranks of the run.
+    ranks: u32,
+    version: Option<u64>,
+    /// The checkpoint, if it is one.
+    checkpoint: Option<PathBuf>,
+    /// Ranks of the run that left the version; 0 for a single region.
+    stored_ranks: u32,
+    /// Whether what is in memory was set aside, for it has another number of ranks.
+    pub(crate) former: bool,
+    /// What is damaged, in words.
+    pub(crate) skipped: Vec<String>,
+    /// Ranks that go on from it.
+    pub(crate) joined: Vec<u32>,
+}
+
+impl Decision {
+    pub(crate) fn new(origin: &Origin, ranks: u32, stored_ranks: u32, former: bool, skipped: Vec<String>) -> Decision {
+        let checkpoint = match origin {
+            Origin::Checkpoint { path, .. } => Some(path.clone()),
+            _ => None,
+        };
+        Decision { ranks, version: origin.version(), checkpoint, stored_ranks, former, skipped, joined: Vec::new() }
+    }
+
+    pub(crate) fn origin(&self) -> Origin {
+        match (self.version, &self.checkpoint) {
+            (None, _) => Origin::Fresh,
+            (Some(version), None) => Origin::Memory { version },
+            (Some(version), Some(path)) => Origin::Checkpoint { version, path: path.clone() },
+        }
+    }
+
+    /// The version that each of so many ranks finds in its own region, if it does.
+    pub(crate) fn as_they_were(&self, ranks: u32) -> Option<u64> {
+        self.version.filter(|_| self.stored_ranks == ranks && !self.former)
+    }
+
+    /// Whether a rank may join a decision that living ranks joined.
+    pub(crate) fn admit(&self, root: &Path, name: &str, rank: u32, ranks: u32) -> Result<()> {
+        let lives = self.joined.iter().find(|rank| is_alive(root, name, **rank)).copied().unwrap_or(rank);
+        if self.ranks != ranks {
+            let why = format!(
+                "{ranks}, but rank {lives} of group '{name}' lives and says {}: end that run, or take another name",
+                self.ranks
+            );
+            return Err(stillframe::Error::BadOption { option: "ranks", why }.into());
+        }
+        if self.joined.contains(&rank) {
+            // Either this run's rank died, or those that live are of the run before.
+            return Err(in_use(root, name, lives));
+        }
+        Ok(())
+    }
+}
+
+fn rank_name(name: &str, rank: u32) -> String {
+    format!("{name}/{rank}")
+}
+
+fn in_use(root: &Path, name: &str, rank: u32) -> Error {
+    let region = rank_name(name, rank);
+    let pid = inspect::region(root, &region).map_or(0, |info| info.producer_pid);
+    stillframe::Error::InUse { region, pid }.into()
+}
+
+/// Whether the producer of a rank lives.
+pub(crate) fn is_alive(root: &Path, name: &str, rank: u32) -> bool {
+    let observer = Observer::options().dir(root).open(&rank_name(name, rank));
+    observer.is_ok_and(|observer| observer.producer_alive())
+}
+
+/// Fails if a rank of an earlier run lives.
+pub(crate) fn check_nobody_lives(root: &Path, name: &str) -> Result<()> {
+    let Ok(group) = Group::options().dir(root).open(name) else { return Ok(()) };
+    let Ok(ranks) = group.ranks() else { return Ok(()) };
+    match ranks.iter().find(|rank| rank.state == RankState::Live) {
+        Some(rank) => Err(in_use(root, name, rank.rank)),
+        None => Ok(()),
+    }
+}
+
+/// A name as one of a hidden directory or file.
+fn hidden(root: &Path, name: &str, what: &str) -> PathBuf {
+    root.join(format!(".{}.{what}", name.replace('/', "%")))
+}
+
+/// The directory that has the group of the run before, under its name, while one of another number of ranks begins.
+pub(crate) fn former(root: &Path, name: &str) -> PathBuf {
+    hidden(root, name, "former")
+}
+
+/// Takes the group out of the way of one with another number of ranks, in one step.
+pub(crate) fn set_aside(root: &Path, name: &str) -> Result<()> {
+    remove_former(root, name)?;
+    rename(&root.join(name), &former(root, name).join(name))
+}
+
+/// Puts the group that was set aside back in its place. What began there and has no version all ranks have goes.
+pub(crate) fn bring_back(root: &Path, name: &str) -> Result<()> {
+    for info in inspect::regions(root)?.iter().filter(|info| info.name.rsplit_once('/').is_some_and(|at| at.0 == name))
+    {
+        inspect::remove(root, &info.name, false)?;
+    }
+    let _ = std::fs::remove_dir(root.join(name));
+    rename(&former(root, name).join(name), &root.join(name))?;
+    remove_former(root, name)
+}
+
+pub(crate) fn remove_former(root: &Path, name: &str) -> Result<()> {
+    let path = former(root, name);
+    match std::fs::remove_dir_all(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("rmdir", &path, error)),
+        _ => Ok(()),
+    }
+}
+
+fn rename(from: &Path, to: &Path) -> Result<()> {
+    if let Some(parent) = to.parent() {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
+        made.map_err(|error| Error::io("mkdir", parent, error))?;
+    }
+    std::fs::rename(from, to).map_err(|error| Error::io("rename", from, error))
+}
+
+/// The decision's file, locked.
+pub(crate) struct DecisionFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl DecisionFile {
+    /// Waits until nobody else decides or joins.
+    pub(crate) fn lock(region: &RegionOptions, name: &str) -> Result<DecisionFile> {
+        let root = region.directory();
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(root);
+        made.map_err(|error| Error::io("mkdir", root, error))?;
+        let path = hidden(root, name, "recovery");
+        let file = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = file.map_err(|error| Error::io("open", &path, error))?;
+        file.lock().map_err(|error| Error::io("flock", &path, error))?;
+        Ok(DecisionFile { file, path })
+    }
+
+    /// The decision; `None` if there is none, or whoever wrote it died over it.
+    pub(crate) fn read(&self) -> Option<Decision> {
+        let bytes = self.file.metadata().ok()?.len();
+        let mut text = vec![0; usize::try_from(bytes).ok()?];
+        self.file.read_exact_at(&mut text, 0).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    pub(crate) fn write(&mut self, decision: &Decision) -> Result<()> {
+        let text = serde_json::to_vec(decision).unwrap_or_default();
+        let write = || {
+            self.file.set_len(0)?;
+            self.file.write_all_at(&text, 0)
+        };
+        write().map_err(|error| Error::io("write", &self.path, error))
+    }
+}
