@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use stillframe::{Group, Observer, RankState, RegionOptions, inspect};
 
 /// What all ranks of a run go on from.
@@ -130,6 +131,29 @@ pub(crate) fn remove_former(root: &Path, name: &str) -> Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("rmdir", &path, error)),
         _ => Ok(()),
     }
+}
+
+/// How often it is looked whether all ranks have published.
+const ROUND: Duration = Duration::from_millis(20);
+
+/// Removes the group that was set aside when all ranks have a version of this run, and not before: until then it is all
+/// there is, should they die. Ends with the rank. Without a thread for it, the next run removes it.
+pub(crate) fn remove_former_later(region: RegionOptions, name: &str, rank: u32) {
+    let name = name.to_string();
+    let watch = move || {
+        let root = region.directory();
+        while is_alive(root, &name, rank) {
+            // Nobody sets another one aside between the look and the removal.
+            let Ok(lock) = DecisionFile::lock(&region, &name) else { return };
+            if Group::options().dir(root).open(&name).and_then(|group| group.newest()).is_ok() {
+                let _ = remove_former(root, &name);
+                return;
+            }
+            drop(lock);
+            std::thread::sleep(ROUND);
+        }
+    };
+    let _ = std::thread::Builder::new().name("stillframe-former".into()).spawn(watch);
 }
 
 fn rename(from: &Path, to: &Path) -> Result<()> {

@@ -350,9 +350,8 @@ impl RecoveryOptions {
         decision.joined.push(rank);
         file.write(&decision)?;
         points::hit("recovery.joined");
-        if decision.joined.len() == ranks as usize {
-            // All that need it have it open.
-            decision::remove_former(&root, name)?;
+        if decision.former && decision.joined.len() == ranks as usize {
+            decision::remove_former_later(self.region.clone(), name, rank);
         }
         Recovery::new(region, decision.origin(), source, decision.skipped, Some((rank, ranks)))
     }

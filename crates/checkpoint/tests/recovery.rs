@@ -1,0 +1,538 @@
+//! Create or recover: every origin, what is damaged, and other numbers of ranks, against plain copies.
+
+mod reading;
+
+use reading::{Numbers, Place, watchdog};
+use std::path::PathBuf;
+use stillframe::{
+    Array, DType, Declaration, Element, Error as Engine, Group, GroupSnapshot, Kind, Observer, Order, Part, Region,
+    Scalar, VariableId,
+};
+use stillframe_checkpoint::{Codec, Error, Origin, Recovery, RecoveryOptions, SaveOptions, Saver, Source, Store};
+
+/// Files left in the directory of regions that no region calls its own.
+fn hidden(place: &Place) -> Vec<String> {
+    place.names().into_iter().filter(|name| name.starts_with('.') && !name.ends_with(".recovery")).collect()
+}
+
+fn options(place: &Place) -> RecoveryOptions {
+    Recovery::options().region(place.options()).checkpoints(place.store())
+}
+
+fn rank_options(place: &Place, rank: u32, ranks: u32) -> RecoveryOptions {
+    Recovery::options().region(place.options().rank(rank, ranks)).checkpoints(place.store())
+}
+
+fn save(place: &Place, name: &str) -> PathBuf {
+    let snapshot = place.newest(name);
+    let saver = Saver::open(place.store(), SaveOptions::default().chunk_bytes(4096)).unwrap();
+    saver.save(Source::Region(&snapshot), &|_| {}).unwrap().path
+}
+
+fn save_group(place: &Place, snapshot: &GroupSnapshot, codec: Codec) -> PathBuf {
+    let saver = Saver::open(place.store(), SaveOptions::default().chunk_bytes(4096).codec(codec)).unwrap();
+    saver.save(Source::Group(snapshot), &|_| {}).unwrap().path
+}
+
+/// Goes on, or begins, and publishes one version with a value of its own.
+fn run(place: &Place, expected: &Origin, version: u64) -> f64 {
+    let mut region = options(place).open("r").unwrap();
+    assert_eq!(region.origin(), expected);
+    let u: Array<f64> = region.array("u", &[3000]).unwrap();
+    let found = region.slice(&u)[7];
+    region.slice_mut(&u)[7] = version as f64;
+    region.publish(version).attr("time", version as f64 / 2.0).commit().unwrap();
+    found
+}
+
+#[test]
+fn a_run_goes_on_from_memory_else_from_the_newest_checkpoint_else_from_nothing() {
+    watchdog(60);
+    let place = Place::new("origins");
+    std::fs::remove_dir(place.store()).unwrap();
+    assert_eq!(run(&place, &Origin::Fresh, 1), 0.0);
+    assert_eq!(run(&place, &Origin::Memory { version: 1 }, 2), 1.0);
+    std::fs::create_dir(place.store()).unwrap();
+    let path = save(&place, "r");
+    // Published at the same time: the one in memory needs no disk.
+    assert_eq!(run(&place, &Origin::Memory { version: 2 }, 3), 2.0);
+    std::fs::remove_dir_all(place.shm()).unwrap();
+    assert_eq!(run(&place, &Origin::Checkpoint { version: 2, path: path.clone() }, 3), 2.0);
+    assert_eq!(run(&place, &Origin::Memory { version: 3 }, 4), 3.0);
+    // What was restored is recovered from memory, should the program die before it publishes.
+    std::fs::remove_dir_all(place.shm()).unwrap();
+    drop(options(&place).open("r").unwrap());
+    assert_eq!(run(&place, &Origin::Memory { version: 2 }, 3), 2.0);
+    let again = options(&place).region(place.options().fresh(true)).open("r").unwrap();
+    assert_eq!((again.origin(), again.version(), again.newest()), (&Origin::Fresh, None, None));
+}
+
+#[test]
+fn what_was_published_later_wins_whatever_its_number() {
+    watchdog(60);
+    let place = Place::new("newer");
+    run(&place, &Origin::Fresh, 100);
+    save(&place, "r");
+    let old = place.path().join("old");
+    assert!(std::process::Command::new("cp").arg("-r").arg(place.shm()).arg(&old).status().unwrap().success());
+    run(&place, &Origin::Memory { version: 100 }, 200);
+    let path = save(&place, "r");
+    // The job comes back to a node where it was before.
+    std::fs::remove_dir_all(place.shm()).unwrap();
+    std::fs::rename(&old, place.shm()).unwrap();
+    assert_eq!(Recovery::choose("r", &options(&place)).unwrap(), Some(200));
+    assert_eq!(run(&place, &Origin::Checkpoint { version: 200, path }, 201), 200.0);
+    // A run that began again with small numbers is newer than the checkpoints of the one before.
+    place.options().fresh(true).create("r").unwrap().publish(5).commit().unwrap();
+    assert_eq!(options(&place).open("r").unwrap().origin(), &Origin::Memory { version: 5 });
+}
+
+#[test]
+fn a_version_that_is_asked_for_is_taken_wherever_it_is() {
+    watchdog(60);
+    let place = Place::new("version");
+    {
+        let mut region = options(&place).region(place.options().keep(3)).open("r").unwrap();
+        let u: Array<f64> = region.array("u", &[10]).unwrap();
+        for version in 1..=5 {
+            region.slice_mut(&u)[0] = version as f64;
+            region.publish(version).commit().unwrap();
+            if version == 2 {
+                save(&place, "r");
+            }
+        }
+    }
+    let content = |version: u64| {
+        let mut region = options(&place).version(version).region(place.options().keep(3)).open("r")?;
+        let u: Array<f64> = region.array("u", &[10])?;
+        Ok::<_, Error>((region.origin().clone(), region.slice(&u)[0], region.newest()))
+    };
+    assert_eq!(content(4).unwrap(), (Origin::Memory { version: 4 }, 4.0, Some(4)));
+    assert!(matches!(content(5), Err(Error::NoSuchVersion { version: 5, .. })));
+    let path = place.store().join("v000000000002.zarr");
+    assert_eq!(content(2).unwrap(), (Origin::Checkpoint { version: 2, path }, 2.0, Some(2)));
+    let without = Recovery::options().region(place.options()).version(9).open("r").map(drop);
+    assert!(matches!(without, Err(Error::Engine(Engine::VersionGone { version: 9, .. }))));
+}
+
+#[test]
+fn damaged_checkpoints_are_named_and_the_one_before_is_used() {
+    watchdog(60);
+    let place = Place::new("damaged");
+    run(&place, &Origin::Fresh, 1);
+    let good = save(&place, "r");
+    run(&place, &Origin::Memory { version: 1 }, 2);
+    let flipped = save(&place, "r");
+    run(&place, &Origin::Memory { version: 2 }, 3);
+    let missing = save(&place, "r");
+    // One that only reading finds, and one that looking finds.
+    let chunk = flipped.join("u/c/0");
+    let mut bytes = std::fs::read(&chunk).unwrap();
+    bytes[100] ^= 4;
+    std::fs::remove_file(&chunk).unwrap();
+    std::fs::write(&chunk, bytes).unwrap();
+    std::fs::remove_file(missing.join("u/c/1")).unwrap();
+    std::fs::remove_dir_all(place.shm()).unwrap();
+    {
+        let mut region = options(&place).open("r").unwrap();
+        assert_eq!(region.origin(), &Origin::Checkpoint { version: 1, path: good.clone() });
+        let u: Array<f64> = region.array("u", &[3000]).unwrap();
+        assert_eq!(region.slice(&u)[7], 1.0);
+        let skipped = region.skipped();
+        assert_eq!(skipped.len(), 2, "{skipped:?}");
+        assert!(skipped[0].contains("v000000000003.zarr") && skipped[0].contains("u/c/1"), "{}", skipped[0]);
+        assert!(skipped[1].contains("v000000000002.zarr") && skipped[1].contains("u/c/0"), "{}", skipped[1]);
+    }
+    std::fs::remove_dir_all(place.shm()).unwrap();
+    std::fs::remove_file(good.join("manifest.json")).unwrap();
+    // Three damaged checkpoints are no reason to begin with nothing and overwrite them.
+    match options(&place).open("r").map(drop) {
+        Err(Error::NoCheckpoint { skipped, .. }) => assert_eq!(skipped.len(), 3),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn damaged_memory_is_named_and_the_checkpoint_is_used() {
+    watchdog(60);
+    for file in ["head", "tables", "plane.0"] {
+        let place = Place::new("memory");
+        run(&place, &Origin::Fresh, 1);
+        let path = save(&place, "r");
+        let path_in_memory = place.shm().join("r").join(file);
+        let length = std::fs::metadata(&path_in_memory).unwrap().len();
+        let truncated = std::fs::File::options().write(true).open(&path_in_memory).unwrap();
+        truncated.set_len(if file == "head" { length / 2 } else { 0 }).unwrap();
+        let without = Recovery::options().region(place.options()).open("r").map(drop);
+        assert!(matches!(without, Err(Error::Engine(Engine::Corrupt { .. }))), "{file}: {without:?}");
+        let region = options(&place).open("r").unwrap();
+        assert_eq!(region.origin(), &Origin::Checkpoint { version: 1, path }, "{file}");
+        assert!(region.skipped().iter().any(|words| words.contains(file)), "{file}: {:?}", region.skipped());
+    }
+}
+
+#[test]
+fn tracked_arrays_are_read_back_and_attributes_too() {
+    watchdog(60);
+    for from_files in [false, true] {
+        let place = Place::new("tracked");
+        let memory: Vec<i32> = (0..5000).collect();
+        {
+            let mut region = options(&place).open("r").unwrap();
+            let t = region.track::<i32>("t").unwrap();
+            region.publish(8).tracked(&t, &memory, &[50, 100]).attr("time", 0.5).commit().unwrap();
+        }
+        if from_files {
+            save(&place, "r");
+            std::fs::remove_dir_all(place.shm()).unwrap();
+        }
+        let mut region = options(&place).open("r").unwrap();
+        assert_eq!(region.attributes()["time"], Scalar::Float(0.5));
+        let t = region.track::<i32>("t").unwrap();
+        let mut all = vec![0; 5000];
+        region.read("t", &[0, 0], &[50, 100], &mut all).unwrap();
+        assert_eq!(all, memory);
+        let mut corner = [0; 4];
+        region.read("t", &[48, 98], &[2, 2], &mut corner).unwrap();
+        assert_eq!(corner, [4898, 4899, 4998, 4999]);
+        let mut columns = [0u8; 16];
+        region.read_bytes("t", &i32::dtype(), Order::Fortran, &[48, 98], &[2, 2], &mut columns).unwrap();
+        assert_eq!(bytemuck::cast::<[u8; 16], [i32; 4]>(columns), [4898, 4998, 4899, 4999]);
+        let wrong = |result: Result<(), Error>| match result {
+            Err(Error::Engine(error)) => error.code(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(wrong(region.read("t", &[49, 98], &[2, 2], &mut corner)), 16);
+        assert_eq!(wrong(region.read("t", &[0], &[2], &mut corner[..2])), 16);
+        assert_eq!(wrong(region.read("t", &[0, 0], &[2, 2], &mut corner[..3])), 16);
+        assert_eq!(wrong(region.read("t", &[0, 0], &[1, 4], &mut [0f32; 4])), 15);
+        assert_eq!(wrong(region.read("no", &[0, 0], &[1, 4], &mut corner)), 13);
+        region.publish(9).tracked(&t, &all, &[5000]).commit().unwrap();
+        let (region, recovered) = region.into_parts();
+        assert_eq!((region.newest(), recovered.version()), (Some(9), Some(8)));
+    }
+    let place = Place::new("nothing");
+    let fresh = options(&place).open("r").unwrap();
+    assert!(matches!(fresh.read("t", &[0], &[1], &mut [0u8]), Err(Error::NothingRecovered { .. })));
+}
+
+// ---------------------------------------------------------------------------------------------------------------- groups
+
+/// A way to cut a global array into boxes, one for each rank.
+fn cut(shape: &[usize], ranks: u32, numbers: &mut Numbers) -> Vec<(Vec<usize>, Vec<usize>)> {
+    let mut blocks = vec![(vec![0; shape.len()], shape.to_vec())];
+    while blocks.len() < ranks as usize {
+        // Cuts anywhere, so that some boxes are empty now and then.
+        let index = numbers.below(blocks.len());
+        let (mut offset, mut extents) = blocks[index].clone();
+        let d = numbers.below(shape.len());
+        let at = numbers.below(extents[d] + 1);
+        blocks[index].1[d] = at;
+        offset[d] += at;
+        extents[d] -= at;
+        blocks.push((offset, extents));
+    }
+    blocks
+}
+
+/// The value of a global element.
+fn value(index: &[usize], seed: u64) -> u64 {
+    index.iter().fold(seed, |value, i| value.wrapping_mul(1_000_003).wrapping_add(*i as u64 + 1))
+}
+
+fn for_each(shape: &[usize], mut visit: impl FnMut(&[usize])) {
+    if shape.contains(&0) {
+        return;
+    }
+    let mut index = vec![0; shape.len()];
+    loop {
+        visit(&index);
+        let Some(d) = (0..shape.len()).rev().find(|d| index[*d] + 1 < shape[*d]) else { return };
+        index[d] += 1;
+        index[d + 1..].fill(0);
+    }
+}
+
+/// A box as bytes, element by element as the naive way is.
+fn content(offset: &[usize], shape: &[usize], order: Order, element: usize, seed: u64) -> Vec<u8> {
+    let mut bytes = vec![0; shape.iter().product::<usize>() * element];
+    for_each(shape, |index| {
+        let place = |dimensions: &mut dyn Iterator<Item = usize>| dimensions.fold(0, |at, d| at * shape[d] + index[d]);
+        let at = match order {
+            Order::C => place(&mut (0..shape.len())),
+            Order::Fortran => place(&mut (0..shape.len()).rev()),
+        };
+        let global: Vec<usize> = index.iter().zip(offset).map(|(i, offset)| i + offset).collect();
+        let value = value(&global, seed).to_le_bytes();
+        bytes[at * element..][..element].copy_from_slice(&[value, value].concat()[..element]);
+    });
+    bytes
+}
+
+struct Rank {
+    region: Recovery,
+    u: VariableId,
+}
+
+fn declaration(offset: &[usize], shape: &[usize], global: &[usize], dtype: &DType, order: Order) -> Declaration {
+    let mut declaration = Declaration::new("u", dtype.clone(), Kind::Managed { shape: shape.to_vec() });
+    declaration.order = order;
+    declaration.part(Part { offset: offset.to_vec(), global_shape: global.to_vec() })
+}
+
+#[test]
+fn any_number_of_ranks_goes_on_from_what_any_other_left() {
+    watchdog(120);
+    let mut kinds = [0; 3];
+    for seed in 0..40u64 {
+        let numbers = &mut Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
+        let place = Place::new("n-to-m");
+        let shape: Vec<usize> = (0..1 + numbers.below(3)).map(|_| 1 + numbers.below(20)).collect();
+        let dtype = [DType::Float(8), DType::Uint(1), DType::Complex(16), DType::Bytes(3)][numbers.below(4)].clone();
+        let orders = [Order::C, Order::Fortran];
+        let mut before: Option<u64> = None;
+        for generation in 0..3u64 {
+            let ranks = 1 + numbers.below(5) as u32;
+            let order = orders[numbers.below(2)];
+            let blocks = cut(&shape, ranks, numbers);
+            let mut all: Vec<Rank> = Vec::new();
+            let mut opened: Vec<u32> = (0..ranks).collect();
+            for index in (1..opened.len()).rev() {
+                opened.swap(index, numbers.below(index + 1));
+            }
+            for rank in opened {
+                let (offset, extents) = &blocks[rank as usize];
+                let mut region = rank_options(&place, rank, ranks).open("g").unwrap();
+                assert_eq!(region.version(), before, "seed {seed}, generation {generation}, rank {rank}");
+                let u = region.declare(declaration(offset, extents, &shape, &dtype, order)).unwrap();
+                let scale = region.array::<f64>("scale", &[2]).unwrap();
+                region.fill(u).unwrap();
+                region.fill(scale.id()).unwrap();
+                if let Some(version) = before {
+                    let expected = content(offset, extents, order, dtype.bytes(), version);
+                    assert!(
+                        region.bytes_mut(u).unwrap() == expected,
+                        "seed {seed}, generation {generation}: u of {rank}"
+                    );
+                    assert_eq!(region.slice(&scale), [version as f64, 7.0]);
+                    assert_eq!(region.attributes()["time"], Scalar::Float(version as f64));
+                    // Any box, in any order.
+                    let at: Vec<usize> = shape.iter().map(|n| numbers.below(*n)).collect();
+                    let size: Vec<usize> = shape.iter().zip(&at).map(|(n, at)| numbers.below(n - at + 1)).collect();
+                    let order = orders[numbers.below(2)];
+                    let mut out = vec![0; size.iter().product::<usize>() * dtype.bytes()];
+                    region.read_bytes("u", &dtype, order, &at, &size, &mut out).unwrap();
+                    assert!(out == content(&at, &size, order, dtype.bytes(), version), "seed {seed}: {at:?} {size:?}");
+                } else {
+                    assert_eq!(region.origin(), &Origin::Fresh);
+                }
+                region.slice_mut(&scale).copy_from_slice(&[generation as f64 + 10.0, 7.0]);
+                all.push(Rank { region, u });
+            }
+            let version = generation + 10;
+            for rank in &mut all {
+                let name = rank.region.region.name().to_string();
+                let (offset, extents) = &blocks[name[2..].parse::<usize>().unwrap()];
+                let new = content(offset, extents, order, dtype.bytes(), version);
+                let id = rank.u;
+                rank.region.bytes_mut(id).unwrap().copy_from_slice(&new);
+                rank.region.publish(version).attr("time", version as f64).commit().unwrap();
+            }
+            // Nothing of the run before is left when all have published.
+            while !hidden(&place).is_empty() {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            let kind = numbers.below(3);
+            kinds[kind] += 1;
+            if kind > 0 {
+                let group = Group::options().dir(place.shm()).open("g").unwrap();
+                let codec = if kind == 1 { Codec::Plain } else { Codec::Lz4 };
+                save_group(&place, &group.version(version).unwrap(), codec);
+            }
+            drop(all);
+            if kind > 0 {
+                std::fs::remove_dir_all(place.shm()).unwrap();
+            }
+            before = Some(version);
+        }
+    }
+    assert!(kinds.iter().all(|count| *count > 0), "{kinds:?}");
+}
+
+fn publish_rank(place: &Place, rank: u32, ranks: u32, versions: std::ops::RangeInclusive<u64>) -> Region {
+    let mut region = place.options().rank(rank, ranks).create("g").unwrap();
+    let declaration = Declaration::new("u", f64::dtype(), Kind::Managed { shape: vec![4] });
+    let part = Part { offset: vec![4 * rank as usize], global_shape: vec![4 * ranks as usize] };
+    let u = region.declare(declaration.part(part)).unwrap();
+    let own = region.array::<u64>("own", &[1]).unwrap();
+    for version in versions {
+        region
+            .bytes_mut(u)
+            .unwrap()
+            .copy_from_slice(bytemuck::cast_slice(&[version as f64 + f64::from(rank) / 10.0; 4]));
+        region.slice_mut(&own)[0] = u64::from(rank);
+        region.publish(version).commit().unwrap();
+    }
+    region
+}
+
+#[test]
+fn ranks_that_died_at_different_versions_go_on_from_the_newest_that_all_have() {
+    watchdog(60);
+    let place = Place::new("apart");
+    let old: Vec<Region> =
+        [7, 5, 6].iter().enumerate().map(|(r, to)| publish_rank(&place, r as u32, 3, 1..=*to)).collect();
+    drop(old);
+    let mut first = rank_options(&place, 1, 3).open("g").unwrap();
+    assert_eq!(first.origin(), &Origin::Memory { version: 5 });
+    // Nobody ever sees what the last run called 6 beside what this one does.
+    first.publish(6).commit().unwrap();
+    let group = Group::options().dir(place.shm()).open("g").unwrap();
+    assert_eq!(group.newest().unwrap().version(), 5);
+    for rank in [0, 2] {
+        let mut region = rank_options(&place, rank, 3).open("g").unwrap();
+        assert_eq!((region.version(), region.newest()), (Some(5), Some(5)));
+        let own = region.array::<u64>("own", &[1]).unwrap();
+        assert_eq!(region.slice(&own), [u64::from(rank)]);
+        let mut all = [0.0; 12];
+        region.read("u", &[0], &[12], &mut all).unwrap();
+        assert_eq!((all[0], all[4], all[8]), (5.0, 5.1, 5.2));
+        // Whoever ends is joined all the same while others live.
+    }
+    assert!(matches!(
+        rank_options(&place, 2, 3).open("g"),
+        Err(Error::Engine(Engine::InUse { region, .. })) if region == "g/1"
+    ));
+    assert!(matches!(rank_options(&place, 0, 4).open("g"), Err(Error::Engine(Engine::BadOption { .. }))));
+    drop(first);
+    // All are gone: the next run decides anew, whatever this one decided.
+    assert_eq!(rank_options(&place, 2, 3).open("g").unwrap().version(), Some(5));
+}
+
+#[test]
+fn variables_that_are_no_parts_are_read_by_other_ranks_if_all_ranks_had_the_same() {
+    watchdog(60);
+    let place = Place::new("same");
+    drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=3)).collect::<Vec<_>>());
+    for rank in 0..3 {
+        let mut region = rank_options(&place, rank, 3).open("g").unwrap();
+        let own = region.array::<u64>("own", &[1]).unwrap();
+        let refused = region.fill(own.id());
+        assert!(matches!(refused, Err(Error::PerRank { stored: 2, ranks: 3, .. })), "{refused:?}");
+        let mut all = [0.0; 8];
+        region.read("u", &[0], &[8], &mut all).unwrap();
+        assert_eq!((all[0], all[7]), (3.0, 3.1));
+        // This run ends before the others begin, and leaves what they need.
+    }
+    let group = Group::options().dir(place.shm()).open("g").unwrap();
+    assert!(group.newest().is_err());
+}
+
+#[test]
+fn what_nobody_stored_is_named_and_ghost_cells_give_way_to_own_ones() {
+    watchdog(60);
+    let place = Place::new("ghosts");
+    // Two ranks with a ghost cell on each side of 1-D blocks: 0..6 and 4..10 of 10; ghosts are stale.
+    for (rank, offset, cells) in [(0, 0, [1., 1., 1., 1., 1., -9.]), (1, 4, [-9., 2., 2., 2., 2., 2.])] {
+        let mut region = place.options().rank(rank, 2).create("g").unwrap();
+        let declare = |name: &str, offset: usize, global: usize| {
+            Declaration::new(name, f64::dtype(), Kind::Managed { shape: vec![6] })
+                .part(Part { offset: vec![offset], global_shape: vec![global] })
+        };
+        for declaration in [declare("u", offset, 10), declare("gap", 14 * rank as usize, 20)] {
+            let id = region.declare(declaration).unwrap();
+            region.bytes_mut(id).unwrap().copy_from_slice(bytemuck::cast_slice(&cells));
+        }
+        region.publish(1).commit().unwrap();
+    }
+    let region = rank_options(&place, 0, 1).open("g").unwrap();
+    let mut all = [0.0; 10];
+    region.read("u", &[0], &[10], &mut all).unwrap();
+    assert_eq!(all, [1., 1., 1., 1., 1., 2., 2., 2., 2., 2.]);
+    let mut out = [0.0; 12];
+    match region.read("gap", &[4], &[12], &mut out) {
+        Err(error @ Error::Uncovered { .. }) => {
+            let words = error.to_string();
+            assert!(words.contains("[6:14] of [4:16]") && words.contains("[0:6], [14:20]"), "{words}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_run_with_another_number_of_ranks_that_died_early_loses_nothing() {
+    watchdog(60);
+    let place = Place::new("early");
+    drop((0..3).map(|rank| publish_rank(&place, rank, 3, 1..=3)).collect::<Vec<_>>());
+    let held = Group::options().dir(place.shm()).open("g").unwrap().newest().unwrap();
+    // One of two ranks begins, publishes even, and dies before the other begins.
+    {
+        let mut region = rank_options(&place, 1, 2).open("g").unwrap();
+        region.publish(4).commit().unwrap();
+    }
+    assert_eq!(hidden(&place), [".g.former"]);
+    for (rank, ranks) in [(3, 4), (0, 2), (1, 5)] {
+        let region = rank_options(&place, rank, ranks).open("g").unwrap();
+        assert_eq!(region.origin(), &Origin::Memory { version: 3 });
+        let mut all = [0.0; 12];
+        region.read("u", &[0], &[12], &mut all).unwrap();
+        assert_eq!((all[0], all[4], all[8]), (3.0, 3.1, 3.2));
+    }
+    // With as many as they were, they have what they had.
+    for rank in 0..3 {
+        let mut region = rank_options(&place, rank, 3).open("g").unwrap();
+        assert_eq!(region.version(), Some(3));
+        let own = region.array::<u64>("own", &[1]).unwrap();
+        assert_eq!(region.slice(&own), [u64::from(rank)]);
+    }
+    assert_eq!(hidden(&place), [""; 0]);
+    assert_eq!(held.rank(2).slice::<f64>("u").unwrap(), [3.2; 4]);
+}
+
+#[test]
+fn a_group_uses_the_checkpoint_before_a_damaged_one_with_any_number_of_ranks() {
+    watchdog(60);
+    for ranks in [2, 3] {
+        let place = Place::new("group-damaged");
+        for version in 1..=2 {
+            drop((0..2).map(|rank| publish_rank(&place, rank, 2, version..=version)).collect::<Vec<_>>());
+            let group = Group::options().dir(place.shm()).open("g").unwrap();
+            save_group(&place, &group.version(version).unwrap(), Codec::Plain);
+        }
+        std::fs::remove_dir_all(place.shm()).unwrap();
+        let chunk = place.store().join("v000000000002.zarr/1/u/c/0");
+        let mut bytes = std::fs::read(&chunk).unwrap();
+        bytes[0] ^= 1;
+        std::fs::remove_file(&chunk).unwrap();
+        std::fs::write(&chunk, bytes).unwrap();
+        let path = Store::open(place.store()).unwrap().version(1).unwrap().path().to_path_buf();
+        let mut all = Vec::new();
+        for rank in (0..ranks).rev() {
+            let region = rank_options(&place, rank, ranks).open("g").unwrap();
+            assert_eq!(region.origin(), &Origin::Checkpoint { version: 1, path: path.clone() });
+            assert!(region.skipped().iter().any(|words| words.contains("1/u/c/0")), "{:?}", region.skipped());
+            let mut u = [0.0; 8];
+            region.read("u", &[0], &[8], &mut u).unwrap();
+            assert_eq!((u[0], u[7]), (1.0, 1.1));
+            all.push(region);
+        }
+    }
+}
+
+#[test]
+fn a_rank_of_the_run_before_that_lives_on_is_named() {
+    watchdog(60);
+    let place = Place::new("lives");
+    let old = publish_rank(&place, 1, 2, 1..=1);
+    drop(publish_rank(&place, 0, 2, 1..=1));
+    let refused = rank_options(&place, 0, 2).open("g").map(drop);
+    assert!(
+        matches!(&refused, Err(Error::Engine(Engine::InUse { region, pid })) if region == "g/1" && *pid > 0),
+        "{refused:?}"
+    );
+    drop(old);
+    assert_eq!(rank_options(&place, 0, 2).open("g").unwrap().version(), Some(1));
+    // A single region of the name is no group.
+    let single = Observer::options().dir(place.shm()).open("g");
+    assert!(matches!(single, Err(Engine::IsGroup { .. })));
+}
