@@ -11,6 +11,7 @@ mod context;
 mod csv;
 mod demo;
 mod doctor;
+mod export;
 mod failure;
 mod gather;
 mod get;
@@ -75,6 +76,7 @@ enum Command {
     Show(show::Args),
     Get(get::Args),
     Watch(watch::Args),
+    Export(export::Args),
     #[command(name = "rm")]
     Remove(remove::RemoveArgs),
     #[command(name = "gc")]
@@ -122,6 +124,7 @@ fn run(command: Command, context: &mut Context) -> Verdict {
         Command::Show(args) => show::run(context, &args),
         Command::Get(args) => get::run(context, &args),
         Command::Watch(args) => watch::run(context, &args),
+        Command::Export(args) => export::run(context, &args),
         Command::Remove(args) => remove::run(context, &args),
         Command::Collect(args) => remove::collect(context, &args),
         Command::Restore(args) => restore::run(context, &args),

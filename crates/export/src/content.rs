@@ -1,0 +1,358 @@
+//! What is exported: groups of arrays, told in the same way whether they come from a region, a group or a checkpoint.
+//!
+//! Both formats are row-major. A column-major variable is the same bytes under the reversed shape, as Fortran programs
+//! have always written it: so shapes, names of dimensions and offsets are reversed here, once, and nothing is transposed.
+
+use crate::error::{Error, Result};
+use crate::source::{Described, Source};
+use std::collections::{BTreeMap, BTreeSet};
+use stillframe::{Attributes, DType, Order, Part, Scalar};
+
+/// A value of an attribute.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// True or false.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// One that is not negative: versions and times.
+    Uint(u64),
+    /// A real number.
+    Float(f64),
+    /// Text.
+    Text(String),
+}
+
+impl From<&Scalar> for Value {
+    fn from(scalar: &Scalar) -> Value {
+        match scalar {
+            Scalar::Bool(value) => Value::Bool(*value),
+            Scalar::Int(value) => Value::Int(*value),
+            Scalar::Float(value) => Value::Float(*value),
+            Scalar::Text(value) => Value::Text(value.clone()),
+        }
+    }
+}
+
+/// Names with values, in the order in which they are written.
+pub type Values = Vec<(String, Value)>;
+
+/// All of it.
+#[derive(Debug)]
+pub struct Content {
+    /// The root first.
+    pub groups: Vec<Group>,
+}
+
+/// The root of the file, or the group of one rank.
+#[derive(Debug)]
+pub struct Group {
+    /// Its name, none of the root.
+    pub name: Option<String>,
+    /// What is known of the version.
+    pub attributes: Values,
+    /// The arrays.
+    pub arrays: Vec<Array>,
+}
+
+/// An array, row-major.
+#[derive(Debug)]
+pub struct Array {
+    /// The variable's name.
+    pub name: String,
+    /// Type of the elements.
+    pub dtype: DType,
+    /// Units, the order if it was column-major, and the variable's own.
+    pub attributes: Values,
+    /// The shape in the file.
+    pub shape: Vec<usize>,
+    /// A name for each dimension.
+    pub dimensions: Vec<String>,
+    /// Where its elements are.
+    pub portions: Vec<Portion>,
+}
+
+/// A variable of a rank, and where it lies in the array.
+#[derive(Debug, PartialEq)]
+pub struct Portion {
+    /// The rank; 0 where there are no ranks.
+    pub rank: usize,
+    /// Index of its first element in the array.
+    pub offset: Vec<usize>,
+    /// Its shape, row-major.
+    pub shape: Vec<usize>,
+}
+
+impl Array {
+    /// Bytes of all elements.
+    pub fn bytes(&self) -> u64 {
+        self.elements() * self.dtype.bytes() as u64
+    }
+
+    /// How many elements no rank has.
+    pub fn missing(&self) -> u64 {
+        let there: u64 = self.portions.iter().map(|portion| volume(&portion.shape)).sum();
+        self.elements().saturating_sub(there)
+    }
+
+    fn elements(&self) -> u64 {
+        volume(&self.shape)
+    }
+}
+
+fn volume(shape: &[usize]) -> u64 {
+    shape.iter().map(|length| *length as u64).product()
+}
+
+/// Attributes that are told in another way.
+const TOLD_ELSEWHERE: [&str; 2] = ["dims", "units"];
+
+impl Content {
+    /// What a source has of these variables, of all if none is named.
+    ///
+    /// # Errors
+    /// [`Error::UnknownVariable`], [`Error::Parts`].
+    pub fn of(source: &Source, wanted: &[String]) -> Result<Content> {
+        let described = source.variables();
+        let known: BTreeSet<&str> = described.iter().map(|variable| variable.name.as_str()).collect();
+        if let Some(name) = wanted.iter().find(|name| !known.contains(name.as_str())) {
+            let known = known.into_iter().map(String::from).collect();
+            return Err(Error::UnknownVariable { source_name: source.describe(), name: name.clone(), known });
+        }
+        let wanted = |variable: &&Described| wanted.is_empty() || wanted.contains(&variable.name);
+        let mut named: BTreeMap<&str, Vec<&Described>> = BTreeMap::new();
+        for variable in described.iter().filter(wanted) {
+            named.entry(&variable.name).or_default().push(variable);
+        }
+        let (common, of_ranks) = source.attributes();
+        let mut root = Group { name: None, attributes: about(source, &common), arrays: Vec::new() };
+        let rank = |(rank, own): (usize, &Attributes)| {
+            let attributes = own.iter().map(|(name, value)| (name.clone(), Value::from(value))).collect();
+            Group { name: Some(rank.to_string()), attributes, arrays: Vec::new() }
+        };
+        let mut ranks: Vec<Group> = of_ranks.iter().enumerate().map(rank).collect();
+        for (name, variables) in named {
+            match assemble(name, &variables)? {
+                Some(array) => root.arrays.push(array),
+                None if source.ranks().is_none() => root.arrays.extend(variables.into_iter().map(whole)),
+                None => variables.into_iter().for_each(|variable| ranks[variable.rank].arrays.push(whole(variable))),
+            }
+        }
+        let mut groups = vec![root];
+        groups.extend(ranks.into_iter().filter(|rank| !rank.attributes.is_empty() || !rank.arrays.is_empty()));
+        groups.iter_mut().for_each(name_dimensions);
+        Ok(Content { groups })
+    }
+
+    /// Bytes of all arrays.
+    pub fn bytes(&self) -> u64 {
+        self.groups.iter().flat_map(|group| &group.arrays).map(Array::bytes).sum()
+    }
+}
+
+/// What stands at the file itself: of what it is, and the version's attributes.
+fn about(source: &Source, common: &Attributes) -> Values {
+    let mut values = vec![
+        ("region".to_string(), Value::Text(source.region().into())),
+        ("version".to_string(), Value::Uint(source.version())),
+        ("published_ns".to_string(), Value::Uint(source.published_ns())),
+    ];
+    if let Some(ranks) = source.ranks() {
+        values.push(("ranks".into(), Value::Uint(ranks as u64)));
+    }
+    for (name, value) in common {
+        // A program may use any name; ours are the ones others look for.
+        let taken = values.iter().any(|(taken, _)| taken == name);
+        let name = if taken { format!("attributes.{name}") } else { name.clone() };
+        values.push((name, value.into()));
+    }
+    values
+}
+
+fn describe(variable: &Described, without: &[&str]) -> Values {
+    let mut values = Values::new();
+    let units = variable.attributes.get("units").map(Scalar::to_string).filter(|_| variable.units.is_empty());
+    let units = units.unwrap_or_else(|| variable.units.clone());
+    if !units.is_empty() {
+        values.push(("units".into(), Value::Text(units)));
+    }
+    if variable.order == Order::Fortran && variable.shape.len() > 1 {
+        values.push(("order".into(), Value::Text("fortran".into())));
+    }
+    let own = variable.attributes.iter().filter(|(name, _)| !TOLD_ELSEWHERE.contains(&name.as_str()));
+    let own = own.filter(|(name, _)| !without.contains(&name.as_str()));
+    let own = own.filter(|(name, _)| values.iter().all(|(taken, _)| taken != *name));
+    let own: Values = own.map(|(name, value)| (name.clone(), value.into())).collect();
+    values.extend(own);
+    values
+}
+
+fn in_file<T: Clone>(order: Order, list: &[T]) -> Vec<T> {
+    match order {
+        Order::C => list.to_vec(),
+        Order::Fortran => list.iter().rev().cloned().collect(),
+    }
+}
+
+/// The array of a variable that stands for itself.
+fn whole(variable: &Described) -> Array {
+    let shape = in_file(variable.order, &variable.shape);
+    Array {
+        name: variable.name.clone(),
+        dtype: variable.dtype.clone(),
+        attributes: describe(variable, &[]),
+        dimensions: in_file(variable.order, &dimensions(variable)),
+        portions: vec![Portion { rank: variable.rank, offset: vec![0; shape.len()], shape: shape.clone() }],
+        shape,
+    }
+}
+
+/// The global array of which these variables of the ranks are parts, if they are.
+fn assemble(name: &str, variables: &[&Described]) -> Result<Option<Array>> {
+    let fail = |why| Err(Error::Parts { name: name.into(), why });
+    let mut parts = Vec::new();
+    for variable in variables {
+        let of = |why: String| Error::Parts { name: name.into(), why: format!("of rank {}: {why}", variable.rank) };
+        let Some(part) = Part::of(&variable.attributes).map_err(of)? else { return Ok(None) };
+        part.check(&variable.shape).map_err(of)?;
+        parts.push(part);
+    }
+    let ([first, ..], [part, ..]) = (variables, &parts[..]) else { return Ok(None) };
+    // One rank's region by itself is the part that it is.
+    if first.alone {
+        return Ok(None);
+    }
+    for (other, its) in variables.iter().zip(&parts) {
+        let (left, right) = (first.rank, other.rank);
+        if its.global_shape != part.global_shape {
+            let (ours, theirs) = (&part.global_shape, &its.global_shape);
+            return fail(format!("rank {left} tells of a global shape {ours:?}, rank {right} of {theirs:?}"));
+        }
+        if other.dtype != first.dtype || other.order != first.order {
+            return fail(format!("ranks {left} and {right} differ in dtype or order"));
+        }
+    }
+    let order = first.order;
+    let portion = |(variable, part): (&&Described, &Part)| Portion {
+        rank: variable.rank,
+        offset: in_file(order, &part.offset),
+        shape: in_file(order, &variable.shape),
+    };
+    Ok(Some(Array {
+        name: name.into(),
+        dtype: first.dtype.clone(),
+        attributes: describe(first, &[Part::OFFSET, Part::GLOBAL_SHAPE]),
+        shape: in_file(order, &part.global_shape),
+        dimensions: in_file(order, &dimensions(first)),
+        portions: variables.iter().zip(&parts).map(portion).collect(),
+    }))
+}
+
+/// Names of the dimensions in the order of the variable's indices: those of its attribute `dims`, else `u_0`, `u_1`, ….
+fn dimensions(variable: &Described) -> Vec<String> {
+    let own = |axis| format!("{}_{axis}", variable.name);
+    let named = match variable.attributes.get("dims") {
+        Some(Scalar::Text(text)) => text.split([' ', ',']).filter(|name| !name.is_empty()).map(String::from).collect(),
+        _ => Vec::new(),
+    };
+    let distinct: BTreeSet<&String> = named.iter().collect();
+    let usable = named.len() == variable.shape.len() && distinct.len() == named.len();
+    if usable && named.iter().all(|name| name_fault(name).is_none()) {
+        return named;
+    }
+    (0..variable.shape.len()).map(own).collect()
+}
+
+/// A name of a dimension means one length in a group of the file. A second length gets a name of its own.
+fn name_dimensions(group: &mut Group) {
+    let mut lengths: BTreeMap<String, usize> = BTreeMap::new();
+    for array in &mut group.arrays {
+        for (axis, (name, length)) in array.dimensions.iter_mut().zip(&array.shape).enumerate() {
+            if lengths.get(name).is_some_and(|taken| taken != length) {
+                *name = format!("{}_{axis}", array.name);
+            }
+            while lengths.get(name).is_some_and(|taken| taken != length) {
+                name.push('_');
+            }
+            lengths.insert(name.clone(), *length);
+        }
+    }
+}
+
+/// Which rule of netCDF's for names this one breaks. They are the narrower of the two formats'.
+pub fn name_fault(name: &str) -> Option<&'static str> {
+    let first = name.chars().next()?;
+    if !(first.is_ascii_alphanumeric() || first == '_' || !first.is_ascii()) {
+        return Some("a name begins with a letter, a digit or _");
+    }
+    name.contains('/').then_some("a name has no /")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variable(name: &str, shape: &[usize], dims: &str) -> Described {
+        let dims = (!dims.is_empty()).then(|| ("dims".to_string(), Scalar::from(dims)));
+        Described {
+            rank: 0,
+            alone: true,
+            name: name.into(),
+            dtype: DType::Float(8),
+            order: Order::C,
+            units: String::new(),
+            attributes: dims.into_iter().collect(),
+            shape: shape.into(),
+        }
+    }
+
+    #[test]
+    fn dimensions_are_named_by_the_attribute_or_after_the_variable() {
+        assert_eq!(dimensions(&variable("u", &[2, 3], "y x")), ["y", "x"]);
+        assert_eq!(dimensions(&variable("u", &[2, 3], "y, x")), ["y", "x"]);
+        assert_eq!(dimensions(&variable("u", &[2, 3], "")), ["u_0", "u_1"]);
+        assert_eq!(dimensions(&variable("u", &[2, 3], "x")), ["u_0", "u_1"], "too few");
+        assert_eq!(dimensions(&variable("u", &[2, 3], "x x")), ["u_0", "u_1"], "twice the same");
+        assert_eq!(dimensions(&variable("u", &[2], "a/b")), ["u_0"], "no name for a file");
+        assert!(dimensions(&variable("u", &[], "")).is_empty());
+    }
+
+    #[test]
+    fn a_dimension_has_one_length() {
+        let arrays = vec![whole(&variable("u", &[2, 3], "y x")), whole(&variable("v", &[2, 4], "y x"))];
+        let mut group = Group { name: None, attributes: Values::new(), arrays };
+        name_dimensions(&mut group);
+        assert_eq!(group.arrays[0].dimensions, ["y", "x"]);
+        assert_eq!(group.arrays[1].dimensions, ["y", "v_1"]);
+    }
+
+    #[test]
+    fn a_column_major_variable_is_its_reverse() {
+        let variable = Described { order: Order::Fortran, ..variable("u", &[2, 3], "x y") };
+        let array = whole(&variable);
+        assert_eq!((array.shape, array.dimensions), (vec![3, 2], vec!["y".to_string(), "x".to_string()]));
+        assert_eq!(array.attributes, [("order".to_string(), Value::Text("fortran".into()))]);
+    }
+
+    #[test]
+    fn parts_make_one_array_and_gaps_are_counted() {
+        let part = |rank, offset: &str| {
+            let mut found = Described { rank, alone: false, ..variable("u", &[2, 3], "") };
+            found.attributes.insert("offset".into(), offset.into());
+            found.attributes.insert("global_shape".into(), "5,3".into());
+            found
+        };
+        let (first, second) = (part(0, "0,0"), part(1, "2,0"));
+        let array = assemble("u", &[&first, &second]).unwrap().unwrap();
+        assert_eq!((&array.shape, array.missing()), (&vec![5, 3], 3));
+        assert_eq!(array.portions[1], Portion { rank: 1, offset: vec![2, 0], shape: vec![2, 3] });
+        assert!(array.attributes.is_empty());
+
+        let mut other = part(1, "2,0");
+        other.attributes.insert("global_shape".into(), "6,3".into());
+        let text = assemble("u", &[&first, &other]).unwrap_err().to_string();
+        assert!(text.contains("rank 0 tells of a global shape [5, 3], rank 1 of [6, 3]"), "{text}");
+        let beyond = part(1, "4,0");
+        assert!(assemble("u", &[&first, &beyond]).unwrap_err().to_string().contains("of rank 1"));
+    }
+}

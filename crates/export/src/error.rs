@@ -1,0 +1,132 @@
+//! Why nothing was exported.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A result whose error is an [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why nothing was exported. The text is one line that says what to do next; no part of a file is left behind.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The engine's own account.
+    #[error(transparent)]
+    Engine(#[from] stillframe::Error),
+    /// Neither a region nor a directory.
+    #[error(
+        "there is no region or group '{name}' in {}, and no directory of checkpoints of that name: see `still ls`",
+        dir.display()
+    )]
+    Nothing {
+        /// What was asked for.
+        name: String,
+        /// Where regions were looked for.
+        dir: PathBuf,
+    },
+    /// A variable that the version does not have.
+    #[error("{source_name} has no variable '{name}'; it has {}", known.join(", "))]
+    UnknownVariable {
+        /// What was to be exported.
+        source_name: String,
+        /// The name.
+        name: String,
+        /// The names that exist.
+        known: Vec<String>,
+    },
+    /// Attributes that tell of a part of a global array, and make no sense together.
+    #[error(
+        "variable '{name}': {why}; correct its attributes 'offset' and 'global_shape', or export the ranks one by one"
+    )]
+    Parts {
+        /// The variable.
+        name: String,
+        /// What does not fit.
+        why: String,
+    },
+    /// A name that the format has no room for.
+    #[error("{format} cannot take the {what} '{name}': {why}; {advice}")]
+    Name {
+        /// The format.
+        format: &'static str,
+        /// What has the name.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// The rule.
+        why: &'static str,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The file cannot be written, for a reason of the system's.
+    #[error("cannot write {}: {error}{}", path.display(), advice(.error))]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Too little room on the disk, known before anything was written.
+    #[error(
+        "cannot write {}: it takes about {needed} bytes, and its file system has {available} left: free some, write elsewhere, name fewer variables, or add --compress",
+        path.display()
+    )]
+    NoRoom {
+        /// The file.
+        path: PathBuf,
+        /// Bytes of the arrays.
+        needed: u64,
+        /// Bytes that are free.
+        available: u64,
+    },
+    /// Another export to the same file.
+    #[error("another export to {} is at work: wait for it, or choose another file", path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The library of the format refused.
+    #[error("cannot write {}: {library} on {what}: {text}", path.display())]
+    Library {
+        /// The file.
+        path: PathBuf,
+        /// Which library.
+        library: &'static str,
+        /// What was to be done.
+        what: String,
+        /// What it said.
+        text: String,
+    },
+    /// A signal asked to stop.
+    #[error("interrupted; {} was not written", path.display())]
+    Interrupted {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl Error {
+    /// A failure of the system's at a file.
+    pub fn file(path: &Path, error: impl Into<io::Error>) -> Error {
+        Error::File { path: path.into(), error: error.into() }
+    }
+
+    /// Whether the command made no sense, rather than that something was in its way.
+    pub fn is_misuse(&self) -> bool {
+        match self {
+            Error::Engine(error) => error.family() == stillframe::Family::Misuse,
+            Error::UnknownVariable { .. } | Error::Name { .. } | Error::Nothing { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// What to do about an error of the system's that users meet.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ": free some room, or write elsewhere",
+        io::ErrorKind::FileTooLarge => ": write to a file system that takes files of this size",
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ": choose a directory you may write",
+        io::ErrorKind::NotFound => ": make its directory first",
+        _ => "",
+    }
+}

@@ -1,0 +1,218 @@
+//! `still-export`: one version of a region, group or checkpoint as a file of HDF5 or netCDF-4.
+//!
+//! `still export` starts this program, which alone is linked with the formats' C libraries: what publishes and observes
+//! needs none of them.
+#![deny(unsafe_code)]
+
+mod content;
+mod error;
+mod format;
+mod hdf5;
+mod netcdf;
+mod output;
+mod pieces;
+mod source;
+
+use clap::Parser;
+use content::{Array, Content};
+use error::{Error, Result};
+use format::{Format, Layout, Refusal, Writer};
+use output::Output;
+use source::Source;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes that are read and written at a time.
+const PIECE_BYTES: usize = 4 << 20;
+/// Bytes of a chunk of a compressed array: what who reads one element has to decompress.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Something was in the way.
+const PROBLEM: u8 = 1;
+/// The command makes no sense.
+const MISUSE: u8 = 2;
+
+/// The part of `still export` that is linked with the libraries of HDF5 and netCDF; see `still export --help`
+#[derive(Debug, Parser)]
+#[command(name = "still-export", version)]
+struct Args {
+    /// Directory of the regions
+    #[arg(long)]
+    dir: PathBuf,
+    /// Region, group or directory of checkpoints
+    source: String,
+    /// Variables; all if none is named
+    variables: Vec<String>,
+    /// The file
+    #[arg(short, long)]
+    output: PathBuf,
+    /// The version
+    #[arg(long)]
+    version: Option<u64>,
+    /// Level of compression
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=9))]
+    compress: Option<u8>,
+    /// Say in JSON what was written
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was written.
+#[derive(Debug, serde::Serialize)]
+struct Report {
+    file: PathBuf,
+    format: &'static str,
+    region: String,
+    version: u64,
+    variables: Vec<String>,
+    bytes: u64,
+    missing: Vec<Missing>,
+    left_out: Vec<String>,
+}
+
+/// Elements of a global array that no rank has.
+#[derive(Debug, serde::Serialize)]
+struct Missing {
+    variable: String,
+    elements: u64,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        // The second time the program ends at once, should a library or a disk hang. Where this fails, the first does.
+        let _ = signal_hook::flag::register_conditional_shutdown(signal, PROBLEM.into(), stop.clone());
+        let _ = signal_hook::flag::register(signal, stop.clone());
+    }
+    match export(&args, &stop) {
+        Ok(report) => {
+            tell(&args, &report);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("still: {}", error.to_string().replace(['\n', '\t'], " "));
+            ExitCode::from(if error.is_misuse() { MISUSE } else { PROBLEM })
+        }
+    }
+}
+
+fn tell(args: &Args, report: &Report) {
+    for missing in &report.missing {
+        let Missing { variable, elements } = missing;
+        eprintln!("still: {elements} elements of {variable} are in no rank's part; they are filled");
+    }
+    for attribute in &report.left_out {
+        eprintln!("still: left out the attribute {attribute}, whose name the format keeps for itself");
+    }
+    if args.json {
+        println!("{}", serde_json::to_string(report).unwrap_or_default());
+        return;
+    }
+    let Report { file, region, version, variables, bytes, .. } = report;
+    let count = variables.len();
+    let what = if count == 1 { "variable" } else { "variables" };
+    println!("wrote {}: version {version} of {region}, {count} {what}, {bytes} bytes of data", file.display());
+}
+
+fn export(args: &Args, stop: &AtomicBool) -> Result<Report> {
+    let Some(format) = Format::of(&args.output) else {
+        let why = "its ending says neither .h5 nor .nc";
+        let advice = "end it in .h5 for HDF5 or in .nc for netCDF-4";
+        let name = args.output.display().to_string();
+        return Err(Error::Name { format: "still export", what: "file", name, why, advice });
+    };
+    let source = Source::open(&args.dir, &args.source, args.version)?;
+    let content = Content::of(&source, &args.variables)?;
+    let output = Output::begin(&args.output)?;
+    if args.compress.is_none() {
+        output.check_room(content.bytes())?;
+    }
+    let written = write(args, format, &source, &content, output.aside(), stop);
+    let left_out = match written {
+        Ok(left_out) => left_out,
+        Err(Stopped::Early(error)) => return Err(error),
+        Err(Stopped::Refused(Refusal::Name(error))) => return Err(error),
+        Err(Stopped::Refused(Refusal::Library { what, text })) => {
+            return Err(match output.obstacle() {
+                Some(error) => Error::file(&args.output, error),
+                None => Error::Library { path: args.output.clone(), library: format.name(), what, text },
+            });
+        }
+    };
+    output.commit()?;
+    let arrays = || content.groups.iter().flat_map(|group| group.arrays.iter().map(move |array| (group, array)));
+    let path = |(group, array): (&content::Group, &Array)| match &group.name {
+        Some(name) => format!("{name}/{}", array.name),
+        None => array.name.clone(),
+    };
+    let missing = arrays().filter(|(_, array)| array.missing() > 0);
+    let missing = missing.map(|(group, array)| Missing { variable: path((group, array)), elements: array.missing() });
+    Ok(Report {
+        file: args.output.clone(),
+        format: format.name(),
+        region: source.region().into(),
+        version: source.version(),
+        variables: arrays().map(path).collect(),
+        bytes: content.bytes(),
+        missing: missing.collect(),
+        left_out,
+    })
+}
+
+/// What ended the writing.
+enum Stopped {
+    Early(Error),
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Stopped {
+    fn from(refusal: Refusal) -> Stopped {
+        Stopped::Refused(refusal)
+    }
+}
+
+/// Writes everything, and returns the attributes that had to be left out.
+fn write(
+    args: &Args,
+    format: Format,
+    source: &Source,
+    content: &Content,
+    path: &Path,
+    stop: &AtomicBool,
+) -> Result<Vec<String>, Stopped> {
+    let mut file = format.create(path)?;
+    let mut buffer = Vec::new();
+    for group in &content.groups {
+        file.group(group)?;
+        for array in &group.arrays {
+            begin(&mut *file, array, args.compress)?;
+            let bytes_max = if args.compress.is_some() { CHUNK_BYTES } else { PIECE_BYTES };
+            for portion in &array.portions {
+                for piece in pieces::pieces(&portion.shape, array.dtype.bytes(), bytes_max) {
+                    if stop.load(Ordering::Relaxed) {
+                        return Err(Stopped::Early(Error::Interrupted { path: args.output.clone() }));
+                    }
+                    buffer.resize(piece.bytes, 0);
+                    source.read(portion.rank, &array.name, piece.offset, &mut buffer).map_err(Stopped::Early)?;
+                    let start: Vec<usize> = portion.offset.iter().zip(&piece.start).map(|(at, by)| at + by).collect();
+                    file.write(&start, &piece.count, &buffer)?;
+                }
+            }
+        }
+    }
+    Ok(file.close()?)
+}
+
+fn begin(file: &mut dyn Writer, array: &Array, deflate: Option<u8>) -> Result<(), Refusal> {
+    // A chunk is one of the pieces that come, so that each is compressed once. Single numbers have no chunks, and empty
+    // arrays no elements.
+    let largest =
+        array.portions.iter().map(|portion| &portion.shape).max_by_key(|shape| shape.iter().product::<usize>());
+    let chunk = largest.filter(|_| deflate.is_some() && !array.shape.is_empty() && !array.shape.contains(&0));
+    let chunk = chunk.map(|shape| pieces::box_shape(shape, array.dtype.bytes(), CHUNK_BYTES));
+    let layout = Layout { chunk: chunk.as_deref(), deflate: deflate.unwrap_or(0), whole: array.missing() == 0 };
+    file.array(array, layout)
+}

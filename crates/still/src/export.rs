@@ -1,0 +1,91 @@
+//! `still export`: a version as one file of HDF5 or netCDF-4, which `still-export` writes.
+//!
+//! That is a program of its own because it alone needs those formats' libraries, and may be left out where they are
+//! missing.
+
+use crate::context::{Context, Verdict};
+use crate::failure::Failure;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Write a version as one file, HDF5 or netCDF-4
+///
+/// The newest version of a region, of a group (the newest that all ranks have) or of a directory of checkpoints, or the one
+/// that --version says, with all its variables or those that are named. The producer goes on meanwhile.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  still export heat -o heat.h5                 all variables of the newest version
+  still export heat u v -o heat.nc             two of them, as netCDF-4
+  still export heat -o heat.nc --compress 4    smaller, and slower
+  still export ./checkpoints -o last.h5        the newest good checkpoint; a name with / is a directory
+  still export ./checkpoints --version 500 -o v500.nc
+
+The file's ending says the format: .h5 or .hdf5, .nc or .nc4. The file is written beside its place, synced and then put
+there: it is the old one or whole. Arrays go through memory piece by piece.
+
+In the file:
+  dtypes      as h5py writes and reads them; in netCDF complex numbers and records are compounds, bool is a byte with the
+              attribute dtype, bytesN are characters along one more dimension
+  dimensions  named by the variable's attribute `dims`, as in \"y x\", else u_0, u_1, ...
+  order       a column-major variable has its dimensions reversed, as Fortran programs write it, and order = \"fortran\"
+  attributes  of the file: region, version, published_ns, ranks and the version's own; of an array: units and its own
+  groups      variables that say with `offset` and `global_shape` which part of a global array they are become that
+              array; others lie in one group per rank
+
+With --json: {\"file\", \"format\", \"region\", \"version\", \"variables\", \"bytes\", \"missing\": [{\"variable\", \"elements\"}],
+\"left_out\"}: elements that are in no rank's part, and attributes whose names the format keeps for itself.
+
+Exit codes: 0 well, 1 when it cannot be written, 2 when there is no such region, version or variable, or the format has
+no room for a name.")]
+pub struct Args {
+    /// Region, group, or directory of checkpoints
+    source: String,
+    /// Variables to export; all if none is named
+    #[arg(value_name = "VARIABLE")]
+    variables: Vec<String>,
+    /// The file to write
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Export this version instead of the newest
+    #[arg(long, value_name = "V")]
+    version: Option<u64>,
+    /// Compress with deflate, 1 (fast) to 9 (small)
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=9))]
+    compress: Option<u8>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const PROGRAM: &str = "still-export";
+
+/// Becomes the program that writes the file.
+pub fn run(context: &mut Context, args: &Args) -> Verdict {
+    let program = find_program()?;
+    let mut command = Command::new(&program);
+    // A lock of the library's is not needed for a file that nobody else knows, and not to be had on every file system.
+    command.env("HDF5_USE_FILE_LOCKING", "FALSE");
+    command.arg("--dir").arg(&context.dir).arg("--output").arg(&args.output);
+    command.args(args.version.map(|version| format!("--version={version}")));
+    command.args(args.compress.map(|level| format!("--compress={level}")));
+    command.args(args.json.then_some("--json"));
+    command.arg("--").arg(&args.source).args(&args.variables);
+    let error = command.exec();
+    Err(Failure::Problem(format!("{} cannot be run: {error}", program.display())))
+}
+
+/// The program, which lies beside this one.
+fn find_program() -> Result<PathBuf, Failure> {
+    let own = std::env::current_exe().map_err(|error| Failure::Problem(format!("/proc/self/exe: {error}")))?;
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let program = folder.join(PROGRAM);
+    if program.exists() {
+        return Ok(program);
+    }
+    Err(Failure::Problem(format!(
+        "{PROGRAM} is not in {}: it is built where the libraries of HDF5 and netCDF are installed (Debian: apt-get install libhdf5-dev libnetcdf-dev), by `make build`; docs/install.md says how without root",
+        folder.display()
+    )))
+}
