@@ -36,7 +36,7 @@ const MISUSE: u8 = 2;
 
 /// The part of `still export` that is linked with the libraries of HDF5 and netCDF; see `still export --help`
 #[derive(Debug, Parser)]
-#[command(name = "still-export", version)]
+#[command(name = "still-export")]
 struct Args {
     /// Directory of the regions
     #[arg(long)]

@@ -20,6 +20,9 @@ use std::path::Path;
 use std::ptr;
 use stillframe::DType;
 
+/// An attribute that has to be of the variable's type, and of which the library keeps half when it is not.
+const FILL_VALUE: &str = "_FillValue";
+
 /// Bytes of chunks that are kept in memory while parts of them are missing.
 const CACHE_BYTES: usize = 64 << 20;
 
@@ -80,6 +83,10 @@ impl File {
 
     fn attributes(&mut self, variable: c_int, of: &str, values: &Values) -> Result<(), Refusal> {
         for (name, value) in values {
+            if name == FILL_VALUE {
+                self.left_out.push(format!("{of}: {name}"));
+                continue;
+            }
             let text = text_of(name, of)?;
             let (group, name_at) = (self.group, text.as_ptr());
             // SAFETY: the name ends in a zero, and the value is one of the type that is said, or as long as is said.
@@ -101,9 +108,7 @@ impl File {
                     }
                 }
             };
-            // Names the library keeps for itself, and one that has to be of the variable's type.
-            let refused = [nc::NC_EBADNAME, nc::NC_ENAMEINUSE, nc::NC_EBADTYPE, nc::NC_ENOTATT].contains(&code);
-            if refused {
+            if [nc::NC_EBADNAME, nc::NC_ENAMEINUSE].contains(&code) {
                 self.left_out.push(format!("{of}: {name}"));
                 continue;
             }
