@@ -4,17 +4,18 @@ SHELL := bash
 PYTHON := target/venv/bin/python
 # One command for all, because another choice of packages is another choice of features, and builds everything again.
 # Programs that are linked against the library look for it by its soname when they start.
-BUILD := cargo build --release --workspace --exclude stillframe-python && \
+# still-export is among them where its libraries are.
+BUILD := cargo build --release --workspace --exclude stillframe-python $$(scripts/setup.sh export-features) && \
 	ln -sf libstillframe.so $${CARGO_TARGET_DIR:-target}/release/libstillframe.so.0
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
-.PHONY: help build install uninstall install-test wheel demo test check rust c header cxx fortran mpi pairs tcasm crash model python kernels readme quick rivals bench tcasm-bench languages soak clean
+.PHONY: help build install uninstall install-test wheel demo test check rust c header cxx fortran mpi pairs tcasm crash model python formats kernels readme quick rivals bench tcasm-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
 build: ## build the library and the command line (target/release/still)
-	scripts/setup.sh
+	scripts/setup.sh export
 	$(BUILD)
 
 install: build ## into PREFIX (/usr/local), below DESTDIR if that is set: docs/install.md
@@ -37,18 +38,20 @@ demo: ## a real LAMMPS run, published every step, with two observers; pictures i
 	scripts/setup.sh demo
 	$(PYTHON) examples/lammps/demo.py $(ARGS)
 
-test: check rust c cxx fortran mpi pairs tcasm crash model python install-test kernels readme quick ## everything, as CI runs it
+test: check rust c cxx fortran mpi pairs tcasm crash model python install-test formats kernels readme quick ## everything, as CI runs it
 
 check: ## formatter, linter, and links in the documentation
-	scripts/setup.sh
+	scripts/setup.sh export
 	cargo fmt --all --check
 	RUSTDOCFLAGS="-D warnings" cargo doc -q --no-deps --workspace --exclude stillframe-python
-	cargo clippy --workspace --all-targets --all-features -- -D warnings
+	features=$$(scripts/setup.sh export-features); \
+	cargo clippy --workspace $${features:---exclude stillframe-export} --all-targets --all-features -- -D warnings
 	$(LOOM) cargo clippy -p stillframe-protocol --all-targets -- -D warnings
 
 rust: ## unit, property, documentation and command-line tests
-	scripts/setup.sh
-	cargo test --workspace --exclude stillframe-python --exclude stillframe-c --exclude stillframe-tcasm
+	scripts/setup.sh export
+	cargo test --workspace --exclude stillframe-python --exclude stillframe-c --exclude stillframe-tcasm \
+		$$(scripts/setup.sh export-features)
 
 c: ## the C interface, from C programs; also under valgrind and the compiler's sanitizers
 	scripts/setup.sh c
@@ -96,6 +99,11 @@ python: ## the Python package: its tests and its types
 	scripts/setup.sh test
 	$(PYTHON) -m pytest -q
 	$(PYTHON) -m mypy
+
+formats: ## checkpoints and exports, opened by zarr-python, xarray, h5py and netCDF4
+	scripts/setup.sh export formats
+	$(BUILD)
+	$(PYTHON) -m pytest -q tests/formats
 
 kernels: ## the suite of the trackers on another kernel, under emulation
 	scripts/setup.sh

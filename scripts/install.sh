@@ -78,6 +78,8 @@ fi
 install -D -m 644 /dev/null "$destination/$manifest"
 
 put_built 755 still bin/still
+# Built where the libraries of HDF5 and netCDF are.
+if [ -e "$built/still-export" ]; then put_built 755 still-export bin/still-export; fi
 put_built 755 libstillframe.so "$lib/libstillframe.so.$version"
 link "libstillframe.so.$version" "$lib/libstillframe.so.0"
 link libstillframe.so.0 "$lib/libstillframe.so"

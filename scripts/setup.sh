@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [STEP]...
-# Steps: c, python, demo, test, cxx, fortran, mpi, cmake, pkg-config, valgrind, tcasm, rivals, dist.
+# Steps: c, python, demo, test, cxx, fortran, mpi, cmake, pkg-config, valgrind, tcasm, rivals, dist, export, formats.
 # Installs Debian packages where it may, else says which are missing. Everything else goes below target/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -58,6 +58,13 @@ wheel() {
     touch "$stamp"
 }
 
+# Whether still-export can be linked: the libraries' own programs or the variables that their crates look at say so.
+has_formats() {
+    { [ -n "${NETCDF_DIR:-}" ] || command -v nc-config >/dev/null; } &&
+        { [ -n "${HDF5_DIR:-}" ] || [ -e /usr/include/hdf5/serial/hdf5.h ] || [ -e /usr/include/hdf5.h ] ||
+            pkg-config --exists hdf5 2>/dev/null; }
+}
+
 command -v cargo >/dev/null || { say "Rust is missing: see https://rustup.rs"; exit 1; }
 debian cc:gcc,libc6-dev
 for what in "$@"; do
@@ -80,6 +87,19 @@ for what in "$@"; do
         pkg-config) debian pkg-config:pkg-config ;;
         valgrind) debian valgrind:valgrind,libc6-dbg ;;
         dist) packages build 'maturin>=1.9,<2' 'numpy>=2,<3' ;;
+        # still-export, unless EXPORT=no. Nothing else needs these libraries, so that a build goes on without them.
+        export)
+            [ "${EXPORT:-}" = no ] || has_formats || debian no-formats-yet:libhdf5-dev,libnetcdf-dev ||
+                say "still export is left out; docs/install.md says how to have it without root"
+            ;;
+        # What cargo is to be told to build it, on standard output.
+        export-features) [ "${EXPORT:-}" = no ] || ! has_formats || echo "--features stillframe-export/libraries" ;;
+        formats)
+            wheel
+            debian xxhsum:xxhash h5dump:hdf5-tools ncdump:netcdf-bin
+            packages test 'pytest>=8,<10' 'mypy>=1.15,<3'
+            packages formats 'h5py>=3.11' 'h5netcdf>=1.3' 'netCDF4>=1.7' 'xarray>=2025.1' 'zarr>=3.1,<4' 'numpy>=2,<3'
+            ;;
         rivals) debian g++:g++; [ -d /usr/include/boost/interprocess ] || debian no-boost-yet:libboost-dev || say "Boost's row is left out" ;;
         *) say "unknown step $what"; exit 2 ;;
     esac

@@ -113,11 +113,11 @@ def test_netcdf4_reads_what_was_published(nc: Path, shown: Shown) -> None:
 
 
 def check_cells(found: np.ndarray, expected: np.ndarray) -> None:
-    """In compounds of netCDF, complex numbers are compounds themselves, and texts arrays of characters."""
+    """In compounds of netCDF, complex numbers are compounds themselves."""
     assert np.array_equal(found["rho"], expected["rho"]) and np.array_equal(found["id"], expected["id"])
     assert np.array_equal(found["z"]["r"] + 1j * found["z"]["i"], expected["z"])
     assert np.array_equal(found["at"]["x"], expected["at"]["x"]) and np.array_equal(found["at"]["y"], expected["at"]["y"])
-    assert [text.tobytes() for text in found["tag"]] == [text.ljust(4, b"\0") for text in expected["tag"].tolist()]
+    assert np.array_equal(found["tag"], expected["tag"])
 
 
 def test_netcdf4_reads_attributes_and_dimensions(nc: Path, shown: Shown) -> None:

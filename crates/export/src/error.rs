@@ -12,6 +12,9 @@ pub enum Error {
     /// The engine's own account.
     #[error(transparent)]
     Engine(#[from] stillframe::Error),
+    /// That of checkpoints.
+    #[error(transparent)]
+    Checkpoint(#[from] stillframe_checkpoint::Error),
     /// Neither a region nor a directory.
     #[error(
         "there is no region or group '{name}' in {}, and no directory of checkpoints of that name: see `still ls`",
@@ -114,6 +117,7 @@ impl Error {
     pub fn is_misuse(&self) -> bool {
         match self {
             Error::Engine(error) => error.family() == stillframe::Family::Misuse,
+            Error::Checkpoint(error) => error.family() == stillframe::Family::Misuse,
             Error::UnknownVariable { .. } | Error::Name { .. } | Error::Nothing { .. } => true,
             _ => false,
         }

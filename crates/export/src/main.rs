@@ -68,6 +68,8 @@ struct Report {
     version: u64,
     variables: Vec<String>,
     bytes: u64,
+    /// Newer checkpoints that are damaged, and how.
+    skipped: Vec<String>,
     missing: Vec<Missing>,
     left_out: Vec<String>,
 }
@@ -100,6 +102,9 @@ fn main() -> ExitCode {
 }
 
 fn tell(args: &Args, report: &Report) {
+    for skipped in &report.skipped {
+        eprintln!("still: skipped a newer checkpoint: {skipped}");
+    }
     for missing in &report.missing {
         let Missing { variable, elements } = missing;
         eprintln!("still: {elements} elements of {variable} are in no rank's part; they are filled");
@@ -157,6 +162,7 @@ fn export(args: &Args, stop: &AtomicBool) -> Result<Report> {
         version: source.version(),
         variables: arrays().map(path).collect(),
         bytes: content.bytes(),
+        skipped: source.skipped().iter().map(ToString::to_string).collect(),
         missing: missing.collect(),
         left_out,
     })

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use std::path::Path;
 use stillframe::{Attributes, DType, Group, Observer, Order, Snapshot};
+use stillframe_checkpoint::{Checkpoint, Skipped, Store};
 
 /// Something to export, held until it is dropped.
 pub struct Source {
@@ -10,7 +11,17 @@ pub struct Source {
     version: u64,
     published_ns: u64,
     grouped: bool,
-    ranks: Vec<Snapshot>,
+    /// The version's attributes, by rank.
+    attributes: Vec<Attributes>,
+    held: Held,
+    skipped: Vec<Skipped>,
+}
+
+/// What is read from.
+enum Held {
+    /// Of the region, or of each rank.
+    Snapshots(Vec<Snapshot>),
+    Checkpoint(Box<Checkpoint>),
 }
 
 /// A variable of a rank.
@@ -35,18 +46,21 @@ pub struct Described {
 }
 
 impl Source {
-    /// Finds what `name` means: a region or a group of `dir`, else a directory of checkpoints.
+    /// Finds what `name` means: a region or a group of `dir`, else a directory of checkpoints, or one checkpoint.
     ///
     /// # Errors
     /// [`Error::Nothing`], and what keeps it from being read.
     pub fn open(dir: &Path, name: &str, version: Option<u64>) -> Result<Source> {
+        if is_path(name) {
+            return Source::open_checkpoint(Path::new(name), version);
+        }
         match Observer::options().dir(dir).open(name) {
             Ok(observer) => {
                 let snapshot = match version {
                     Some(version) => observer.version(version)?,
                     None => observer.newest()?,
                 };
-                Ok(Source::of(name, false, vec![snapshot]))
+                Ok(Source::of_snapshots(name, false, vec![snapshot]))
             }
             Err(stillframe::Error::IsGroup { .. }) => {
                 let group = Group::options().dir(dir).open(name)?;
@@ -54,21 +68,51 @@ impl Source {
                     Some(version) => group.version(version)?,
                     None => group.newest()?,
                 };
-                Ok(Source::of(name, true, snapshot.ranks().to_vec()))
+                Ok(Source::of_snapshots(name, true, snapshot.ranks().to_vec()))
+            }
+            Err(stillframe::Error::NoRegion { .. } | stillframe::Error::BadName { .. }) if Path::new(name).is_dir() => {
+                Source::open_checkpoint(Path::new(name), version)
             }
             Err(stillframe::Error::NoRegion { .. }) => Err(Error::Nothing { name: name.into(), dir: dir.into() }),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn of(name: &str, grouped: bool, ranks: Vec<Snapshot>) -> Source {
+    fn of_snapshots(name: &str, grouped: bool, snapshots: Vec<Snapshot>) -> Source {
         Source {
             name: name.into(),
-            version: ranks.first().map_or(0, Snapshot::version),
-            published_ns: ranks.iter().map(Snapshot::published_ns).max().unwrap_or(0),
+            version: snapshots.first().map_or(0, Snapshot::version),
+            published_ns: snapshots.iter().map(Snapshot::published_ns).max().unwrap_or(0),
             grouped,
-            ranks,
+            attributes: snapshots.iter().map(|snapshot| snapshot.attributes().clone()).collect(),
+            held: Held::Snapshots(snapshots),
+            skipped: Vec::new(),
         }
+    }
+
+    fn open_checkpoint(path: &Path, version: Option<u64>) -> Result<Source> {
+        let mut skipped = Vec::new();
+        let checkpoint = match (Checkpoint::open(path), version) {
+            (Ok(checkpoint), None) => checkpoint,
+            (Ok(checkpoint), Some(version)) if checkpoint.version() == version => checkpoint,
+            (_, Some(version)) => Store::open(path)?.version(version)?,
+            (Err(stillframe_checkpoint::Error::NoStore { .. }), None) => {
+                Store::open(path)?.newest_naming(&mut skipped)?
+            }
+            (Err(error), None) => return Err(error.into()),
+        };
+        let manifest = checkpoint.manifest();
+        let alone = || vec![manifest.attributes.clone()];
+        let attributes = if manifest.ranks.is_some() { manifest.rank_attributes.clone() } else { alone() };
+        Ok(Source {
+            name: manifest.region.clone(),
+            version: manifest.version,
+            published_ns: manifest.published_ns,
+            grouped: manifest.ranks.is_some(),
+            attributes: if attributes.is_empty() { alone() } else { attributes },
+            held: Held::Checkpoint(Box::new(checkpoint)),
+            skipped,
+        })
     }
 
     /// Name of the region or group.
@@ -88,7 +132,16 @@ impl Source {
 
     /// How many ranks there are, if it is a group's.
     pub fn ranks(&self) -> Option<usize> {
-        self.grouped.then_some(self.ranks.len())
+        let count = match &self.held {
+            Held::Snapshots(snapshots) => snapshots.len(),
+            Held::Checkpoint(checkpoint) => checkpoint.manifest().ranks.map_or(1, |ranks| ranks as usize),
+        };
+        self.grouped.then_some(count)
+    }
+
+    /// Newer checkpoints that are damaged.
+    pub fn skipped(&self) -> &[Skipped] {
+        &self.skipped
     }
 
     /// What it is, for messages.
@@ -99,38 +152,67 @@ impl Source {
 
     /// The variables of all ranks.
     pub fn variables(&self) -> Vec<Described> {
-        let all = self.ranks.iter().enumerate().flat_map(|(rank, snapshot)| {
-            snapshot.variables().iter().map(move |variable| Described {
-                rank,
-                alone: !self.grouped,
-                name: variable.name.clone(),
-                dtype: variable.dtype.clone(),
-                order: variable.order,
-                units: variable.units.clone(),
-                attributes: variable.attributes.clone(),
-                shape: variable.shape.clone(),
-            })
-        });
-        all.collect()
+        let alone = !self.grouped;
+        match &self.held {
+            Held::Snapshots(snapshots) => {
+                let of = |(rank, snapshot): (usize, &Snapshot)| {
+                    let describe = |variable: &stillframe::VariableView| Described {
+                        rank,
+                        alone,
+                        name: variable.name.clone(),
+                        dtype: variable.dtype.clone(),
+                        order: variable.order,
+                        units: variable.units.clone(),
+                        attributes: variable.attributes.clone(),
+                        shape: variable.shape.clone(),
+                    };
+                    snapshot.variables().iter().map(describe).collect::<Vec<_>>()
+                };
+                snapshots.iter().enumerate().flat_map(of).collect()
+            }
+            Held::Checkpoint(checkpoint) => {
+                let describe = |variable: &stillframe_checkpoint::manifest::Variable| Described {
+                    rank: variable.rank.unwrap_or(0) as usize,
+                    alone,
+                    name: variable.name.clone(),
+                    dtype: variable.dtype.clone(),
+                    order: variable.order,
+                    units: variable.units.clone(),
+                    attributes: variable.attributes.clone(),
+                    shape: variable.shape.clone(),
+                };
+                checkpoint.manifest().variables.iter().map(describe).collect()
+            }
+        }
     }
 
     /// The version's attributes: those that all ranks tell alike, and what each tells besides.
     pub fn attributes(&self) -> (Attributes, Vec<Attributes>) {
-        let all: Vec<&Attributes> = self.ranks.iter().map(Snapshot::attributes).collect();
-        let Some((first, rest)) = all.split_first() else { return (Attributes::new(), Vec::new()) };
+        let Some((first, rest)) = self.attributes.split_first() else { return (Attributes::new(), Vec::new()) };
         let is_common = |name: &String| rest.iter().all(|other| other.get(name) == first.get(name));
         let pick = |from: &Attributes, common: bool| -> Attributes {
             let picked = from.iter().filter(|(name, _)| (first.contains_key(*name) && is_common(name)) == common);
             picked.map(|(name, value)| (name.clone(), value.clone())).collect()
         };
-        (pick(first, true), all.iter().map(|from| pick(from, false)).collect())
+        (pick(first, true), self.attributes.iter().map(|from| pick(from, false)).collect())
     }
 
     /// Reads bytes of a rank's variable, from `offset` on, in the order of its memory.
     ///
     /// # Errors
-    /// What keeps them from being read.
+    /// What keeps them from being read: of a checkpoint, a damaged chunk.
     pub fn read(&self, rank: usize, name: &str, offset: usize, out: &mut [u8]) -> Result<()> {
-        Ok(self.ranks[rank].read(name, offset, out)?)
+        match &self.held {
+            Held::Snapshots(snapshots) => Ok(snapshots[rank].read(name, offset, out)?),
+            Held::Checkpoint(checkpoint) => {
+                let rank = self.grouped.then_some(rank as u32);
+                Ok(checkpoint.read(rank, name, offset..offset + out.len(), out)?)
+            }
+        }
     }
+}
+
+/// Whether a name cannot be a region's, but a path.
+fn is_path(name: &str) -> bool {
+    name.starts_with(['/', '.']) || name.ends_with('/')
 }

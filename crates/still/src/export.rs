@@ -34,8 +34,9 @@ In the file:
   groups      variables that say with `offset` and `global_shape` which part of a global array they are become that
               array; others lie in one group per rank
 
-With --json: {\"file\", \"format\", \"region\", \"version\", \"variables\", \"bytes\", \"missing\": [{\"variable\", \"elements\"}],
-\"left_out\"}: elements that are in no rank's part, and attributes whose names the format keeps for itself.
+With --json: {\"file\", \"format\", \"region\", \"version\", \"variables\", \"bytes\", \"skipped\",
+\"missing\": [{\"variable\", \"elements\"}], \"left_out\"}: newer checkpoints that are damaged, elements that are in no
+rank's part, and attributes whose names the format keeps for itself.
 
 Exit codes: 0 well, 1 when it cannot be written, 2 when there is no such region, version or variable, or the format has
 no room for a name.")]
