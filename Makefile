@@ -110,7 +110,7 @@ kernels: ## the suite of the trackers on another kernel, under emulation
 	tests/kernels/trackers.sh
 
 readme: ## the commands and programs of the README and of the pages for beginners, run as printed
-	scripts/setup.sh python cxx fortran
+	scripts/setup.sh python cxx fortran export formats
 	$(BUILD)
 	PYTHON=$(PYTHON) tests/readme.py
 
