@@ -19,27 +19,32 @@ Examples:
   still export heat -o heat.h5                 all variables of the newest version
   still export heat u v -o heat.nc             two of them, as netCDF-4
   still export heat -o heat.nc --compress 4    smaller, and slower
-  still export ./checkpoints -o last.h5        the newest good checkpoint; a name with / is a directory
+  still export ./checkpoints -o last.h5        the newest good checkpoint
   still export ./checkpoints --version 500 -o v500.nc
 
-The file's ending says the format: .h5 or .hdf5, .nc or .nc4. The file is written beside its place, synced and then put
-there: it is the old one or whole. Arrays go through memory piece by piece.
+A name that begins with / or . is a directory; another one only if there is no such region. The
+file's ending says the format: .h5 or .hdf5, .nc or .nc4. The file is written beside its place,
+synced and then put there: it is the old one, or whole. Arrays go through memory piece by piece.
 
 In the file:
-  dtypes      as h5py writes and reads them; in netCDF complex numbers and records are compounds, bool is a byte with the
-              attribute dtype, bytesN are characters along one more dimension
-  dimensions  named by the variable's attribute `dims`, as in \"y x\", else u_0, u_1, ...
-  order       a column-major variable has its dimensions reversed, as Fortran programs write it, and order = \"fortran\"
-  attributes  of the file: region, version, published_ns, ranks and the version's own; of an array: units and its own
-  groups      variables that say with `offset` and `global_shape` which part of a global array they are become that
-              array; others lie in one group per rank
+  dtypes      as h5py writes and reads them; in netCDF complex numbers and records are
+              compounds, bool is a byte with the attribute dtype, bytesN are characters along
+              one more dimension
+  dimensions  named by the variable's attribute dims, as in \"y x\", else u_0, u_1, ...
+  order       a column-major variable has its dimensions reversed, as Fortran programs write
+              it, and the attribute order = \"fortran\"
+  attributes  of the file: region, version, published_ns, ranks and the version's own; of an
+              array: units and its own
+  groups      variables that say with the attributes offset and global_shape which part of a
+              global array they are become that array; others lie in one group per rank
 
 With --json: {\"file\", \"format\", \"region\", \"version\", \"variables\", \"bytes\", \"skipped\",
-\"missing\": [{\"variable\", \"elements\"}], \"left_out\"}: newer checkpoints that are damaged, elements that are in no
-rank's part, and attributes whose names the format keeps for itself.
+\"missing\": [{\"variable\", \"elements\"}], \"left_out\"}. Skipped are newer checkpoints that are damaged,
+missing the elements that are in no rank's part, and left out the attributes whose names the
+format keeps for itself.
 
-Exit codes: 0 well, 1 when it cannot be written, 2 when there is no such region, version or variable, or the format has
-no room for a name.")]
+Exit codes: 0 well, 1 when it cannot be written, 2 when there is no such region or variable, or the
+format has no room for a name.")]
 pub struct Args {
     /// Region, group, or directory of checkpoints
     source: String,
