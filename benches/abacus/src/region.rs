@@ -1,0 +1,49 @@
+//! A step through a region: the last version is mapped, the next one written into slots on loan.
+
+use crate::sweep::{advance, check, timed};
+use crate::{Result, Told};
+use std::path::Path;
+use stillframe::{Observer, Region};
+
+pub fn step(dir: &Path, bytes: usize, number: u64, large_pages: bool) -> Result<Told> {
+    let mut told = Told::default();
+    let mut note = |name: &str, ms: f64| {
+        told.parts.insert(name.into(), ms);
+    };
+    let count = bytes / 8;
+    let open = || Region::options().dir(dir).large_pages(large_pages).threads(1).create("state");
+    if number == 0 {
+        let mut region = open()?;
+        let x = region.loaned::<f64>("x", &[count])?;
+        let mut loan = region.loan(&x)?;
+        loan.fill(0.0);
+        loan.submit();
+        region.publish(0).commit()?;
+        return Ok(told);
+    }
+    let (snapshot, attach) = timed(|| Observer::options().dir(dir).open("state")?.version(number - 1));
+    let snapshot = snapshot?;
+    let (read, view) = timed(|| snapshot.slice::<f64>("x"));
+    let read = read?;
+    let (region, recover) = timed(open);
+    let mut region = region?;
+    let x = region.loaned::<f64>("x", &[count])?;
+    let (loan, lend) = timed(|| region.loan(&x));
+    let mut loan = loan?;
+    let ((), first) = timed(|| advance(read, &mut loan));
+    let ((), compute) = timed(|| advance(read, &mut loan));
+    check(&loan, number)?;
+    loan.submit();
+    let (published, publish) = timed(|| region.publish(number).commit());
+    published?;
+    let ((), end) = timed(|| drop(region));
+    let ((), unmap) = timed(|| drop(snapshot));
+    note("attach", attach + view);
+    note("recover", recover);
+    note("loan", lend);
+    note("first touch", first - compute);
+    note("publish", publish);
+    note("close", end + unmap);
+    told.compute = compute;
+    Ok(told)
+}
