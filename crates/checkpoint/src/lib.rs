@@ -51,3 +51,4 @@ pub use save::{Phase, Progress, Saved, Saver, Source};
 pub use status::{Saving, State, Status, is_safe, newest_safe, wait_safe, wait_safe_from};
 pub use store::{Entry, Skipped, Store};
 pub use verify::Reading;
+pub use when::When;

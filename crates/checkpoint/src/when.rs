@@ -19,7 +19,7 @@ const ATTRIBUTES: &str = "attributes";
 /// It knows the attributes of the version by their names, `version`, `published_ns`, and `age`, the seconds since it was
 /// published; `attributes["wall time"]` is for names that are no identifiers. Whole and real numbers mix in arithmetic
 /// (`+ - * / % **`) and comparisons; conditions are joined by `&&`, `||` and `!`. What cannot be compared is an error.
-pub(crate) struct When {
+pub struct When {
     text: String,
     engine: Engine,
     ast: AST,
