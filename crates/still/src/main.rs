@@ -28,6 +28,7 @@ mod safe;
 mod selection;
 mod show;
 mod slice;
+mod step;
 mod store;
 mod table;
 mod text;
@@ -85,6 +86,7 @@ enum Command {
     Run(run::Args),
     Checkpoint(checkpoint::Args),
     Safe(safe::Args),
+    Step(step::Args),
     Verify(verify::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
@@ -131,6 +133,7 @@ fn run(command: Command, context: &mut Context) -> Verdict {
         Command::Run(args) => run::run(context, &args),
         Command::Checkpoint(args) => checkpoint::run(context, &args),
         Command::Safe(args) => safe::run(context, &args),
+        Command::Step(args) => step::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Bench(args) => finish(bench::run(args)),

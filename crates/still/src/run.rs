@@ -83,7 +83,8 @@ fn preloaded(library: &Path) -> Result<OsString, Failure> {
     Ok(list)
 }
 
-fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
+/// Where a program is, if it is not a path already.
+pub fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
     let path = Path::new(name);
     if path.components().count() > 1 || name.as_encoded_bytes().contains(&b'/') {
         return Ok(path.into());

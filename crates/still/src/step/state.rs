@@ -1,0 +1,113 @@
+//! The state: a region, or a group of them, seen by its name and newest version.
+
+use crate::failure::Failure;
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use stillframe::inspect;
+
+/// How long the kernel may take to end a program that was killed: it gives its memory back first.
+const ENDING: Duration = Duration::from_secs(30);
+
+/// The region or group that is stepped.
+pub struct State {
+    dir: PathBuf,
+    name: String,
+    lock: Option<File>,
+}
+
+impl State {
+    pub fn new(dir: PathBuf, name: &str) -> Result<State, Failure> {
+        let state = State { dir, name: name.into(), lock: None };
+        // A bad name is to be told before anything runs.
+        state.newest()?;
+        Ok(state)
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is a group of regions.
+    pub fn is_group(&self) -> Result<bool, Failure> {
+        match inspect::region(&self.dir, &self.name) {
+            Err(stillframe::Error::IsGroup { .. }) => Ok(true),
+            Err(stillframe::Error::NoRegion { .. }) => Ok(inspect::group(&self.dir, &self.name)?.is_some()),
+            Err(error) => Err(error.into()),
+            Ok(_) => Ok(false),
+        }
+    }
+
+    /// The newest version, of a group the newest that all ranks have.
+    pub fn newest(&self) -> Result<Option<u64>, Failure> {
+        match inspect::region(&self.dir, &self.name) {
+            Ok(info) => match info.state {
+                inspect::State::Unreadable(why) => Err(Failure::Problem(format!(
+                    "the region {} cannot be read: {why}; `still rm {}` removes it",
+                    self.name, self.name
+                ))),
+                _ => Ok(info.newest),
+            },
+            Err(stillframe::Error::NoRegion { .. } | stillframe::Error::IsGroup { .. }) => {
+                Ok(inspect::group(&self.dir, &self.name)?.and_then(|group| group.versions.last().copied()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn producer(&self) -> Result<Option<u32>, Failure> {
+        let regions = match inspect::region(&self.dir, &self.name) {
+            Ok(info) => vec![info],
+            Err(stillframe::Error::NoRegion { .. } | stillframe::Error::IsGroup { .. }) => {
+                inspect::group(&self.dir, &self.name)?.map(|group| group.regions).unwrap_or_default()
+            }
+            Err(error) => return Err(error.into()),
+        };
+        Ok(regions.iter().find(|info| info.state == inspect::State::Live).map(|info| info.producer_pid))
+    }
+
+    /// Waits until what the last call started is gone too.
+    ///
+    /// # Errors
+    /// If somebody goes on producing.
+    pub fn wait_for_no_producer(&self) -> Result<(), Failure> {
+        let begin = Instant::now();
+        let mut pause = Duration::from_micros(100);
+        while let Some(pid) = self.producer()? {
+            if begin.elapsed() > ENDING {
+                return Err(Failure::Problem(format!(
+                    "region {} still has a producer, process {pid}, between steps: end that program first",
+                    self.name
+                )));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    /// Keeps other drivers away from the state, if it is there, for as long as this one lives.
+    pub fn lock(&mut self) -> Result<(), Failure> {
+        let path = self.dir.join(&self.name);
+        // The lock of a directory that another one replaced protects nothing.
+        self.lock = None;
+        let fail = |error| Failure::Problem(format!("{}: {error}", path.display()));
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(fail(error)),
+        };
+        match file.try_lock() {
+            Ok(()) => self.lock = Some(file),
+            Err(TryLockError::WouldBlock) => {
+                return Err(Failure::Problem(format!("another `still step` runs region {}: end it first", self.name)));
+            }
+            Err(TryLockError::Error(error)) => return Err(fail(error)),
+        }
+        Ok(())
+    }
+}

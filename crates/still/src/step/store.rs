@@ -1,0 +1,201 @@
+//! Checkpoints between steps.
+
+use super::Args;
+use super::journal::Event;
+use super::state::State;
+use crate::failure::Failure;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use stillframe::{Attributes, Family, Group, Observer, Region, Scalar};
+use stillframe_checkpoint::{Keep, RestoreOptions, SaveOptions, Saver, Source, When};
+
+/// The attribute with which a version says that the step after it is risky.
+const RISKY: &str = "risky";
+
+/// Why a checkpoint may be saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// One of the rules may ask for it.
+    Rule,
+    /// The run ends here.
+    End,
+}
+
+/// What was found when the run began.
+#[derive(Default)]
+pub struct Restored {
+    /// The version put back into memory, and the checkpoint it is from.
+    pub version: Option<(u64, PathBuf)>,
+    /// What is wrong with newer checkpoints.
+    pub skipped: Vec<String>,
+}
+
+/// The directory of checkpoints, and the rules.
+pub struct Store {
+    saver: Saver,
+    every: Option<u64>,
+    every_time: Option<Duration>,
+    when: Option<When>,
+    /// The version that the rules count from, and when it was there.
+    last: (u64, Instant),
+    /// The newest version of this run that is safe.
+    safe: Option<u64>,
+    longest: Duration,
+    failed: Option<String>,
+}
+
+impl Store {
+    /// Takes the directory for this run, if there is to be one.
+    pub fn open(args: &Args) -> Result<Option<Store>, Failure> {
+        let Some(dir) = &args.to else { return Ok(None) };
+        let when = args.when.as_deref().map(When::parse).transpose()?;
+        let keep = Keep { newest: args.keep as usize, every: args.keep_every };
+        let saver = Saver::open(dir, SaveOptions::new().keep(keep))?;
+        let last = (0, Instant::now());
+        let (every, every_time) = (args.every, args.every_seconds);
+        Ok(Some(Store { saver, every, every_time, when, last, safe: None, longest: Duration::ZERO, failed: None }))
+    }
+
+    /// How long the longest save took.
+    pub fn longest(&self) -> Duration {
+        self.longest
+    }
+
+    /// Counts from here on.
+    pub fn begin(&mut self, version: u64) {
+        self.last = (version, Instant::now());
+    }
+
+    /// Puts the newest good checkpoint into memory, if it is newer than what is there.
+    ///
+    /// # Errors
+    /// If there are checkpoints, but neither a good one nor a version in memory: to begin anew is the user's decision.
+    pub fn restore_newer(&mut self, state: &State, memory: Option<u64>) -> Result<Restored, Failure> {
+        let store = stillframe_checkpoint::Store::open(self.saver.dir())?;
+        let region = Region::options().dir(state.dir());
+        let options = RestoreOptions::new().replace(memory.is_some());
+        let mut skipped = Vec::new();
+        for version in store.versions()?.into_iter().rev().filter(|version| memory.is_none_or(|old| *version > old)) {
+            let restored = store.version(version).and_then(|checkpoint| {
+                options.restore(&checkpoint, &region, state.name(), &|_| {})?;
+                Ok(checkpoint.path().to_path_buf())
+            });
+            match restored {
+                Ok(path) => {
+                    self.safe = Some(version);
+                    return Ok(Restored { version: Some((version, path)), skipped });
+                }
+                Err(error) if error.family() == Family::Corrupt => skipped.push(error.to_string()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if memory.is_none() && !skipped.is_empty() {
+            return Err(Failure::Problem(format!(
+                "there are checkpoints in {}, and none of them is good: {}; to begin anew, move them away",
+                self.saver.dir().display(),
+                skipped.join("; ")
+            )));
+        }
+        Ok(Restored { version: None, skipped })
+    }
+
+    /// Saves the newest version if a rule asks for it, and tells what came of it. A checkpoint that fails is told, and the
+    /// run goes on: there is an older one, and the state is in memory.
+    pub fn save(&mut self, state: &State, version: u64, cause: Cause) -> Result<Option<Event>, Failure> {
+        if self.safe == Some(version) {
+            return Ok(None);
+        }
+        let held = Held::newest(state)?;
+        let why = match self.reason(&held, cause) {
+            Ok(None) => return Ok(None),
+            Ok(Some(why)) => why,
+            Err(error) => return Ok(Some(Event::note(Some(version), &format!("--when cannot be judged: {error}")))),
+        };
+        let begin = Instant::now();
+        let saved = match self.saver.save(held.source(), &|_| {}) {
+            Ok(saved) => saved,
+            Err(error) => {
+                self.failed = Some(error.to_string());
+                // Not again after every step.
+                self.last = (version, Instant::now());
+                return Ok(Some(Event::note(Some(version), &format!("version {version} is not saved: {error}"))));
+            }
+        };
+        self.longest = self.longest.max(begin.elapsed());
+        self.last = (saved.version, Instant::now());
+        self.safe = Some(saved.version);
+        self.failed = None;
+        if saved.already {
+            return Ok(None);
+        }
+        Ok(Some(Event::checkpoint(saved.version, &saved.path, saved.duration, saved.bytes, saved.written_bytes, &why)))
+    }
+
+    /// Why the last attempt to save failed, if it did.
+    pub fn failed(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+
+    fn reason(&self, held: &Held, cause: Cause) -> stillframe_checkpoint::Result<Option<String>> {
+        let first = held.first();
+        let attributes = first.attributes();
+        let versions = first.version().saturating_sub(self.last.0);
+        if cause == Cause::End {
+            return Ok(Some("the run ends".into()));
+        }
+        if is_risky(attributes) {
+            return Ok(Some("the next step is risky".into()));
+        }
+        if self.every.is_some_and(|every| versions >= every) {
+            return Ok(Some(format!("{versions} versions since the last one")));
+        }
+        if self.every_time.is_some_and(|time| self.last.1.elapsed() >= time) {
+            return Ok(Some(format!("{:.0} s since the last one", self.last.1.elapsed().as_secs_f64())));
+        }
+        match &self.when {
+            Some(when) if when.holds(first.version(), first.published_ns(), attributes)? => {
+                Ok(Some("--when holds".into()))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+fn is_risky(attributes: &Attributes) -> bool {
+    match attributes.get(RISKY) {
+        Some(Scalar::Bool(risky)) => *risky,
+        Some(Scalar::Int(risky)) => *risky != 0,
+        Some(Scalar::Float(risky)) => *risky != 0.0,
+        Some(Scalar::Text(_)) | None => false,
+    }
+}
+
+/// The newest version, held.
+enum Held {
+    Region(stillframe::Snapshot),
+    Group(stillframe::GroupSnapshot),
+}
+
+impl Held {
+    fn newest(state: &State) -> Result<Held, Failure> {
+        Ok(match state.is_group()? {
+            true => Held::Group(Group::options().dir(state.dir()).open(state.name())?.newest()?),
+            false => Held::Region(Observer::options().dir(state.dir()).open(state.name())?.newest()?),
+        })
+    }
+
+    /// One rank stands for all.
+    fn first(&self) -> &stillframe::Snapshot {
+        match self {
+            Held::Region(snapshot) => snapshot,
+            Held::Group(snapshot) => snapshot.rank(0),
+        }
+    }
+
+    fn source(&self) -> Source<'_> {
+        match self {
+            Held::Region(snapshot) => Source::Region(snapshot),
+            Held::Group(snapshot) => Source::Group(snapshot),
+        }
+    }
+}

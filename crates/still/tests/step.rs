@@ -1,0 +1,517 @@
+//! `still step`: a program that makes one version per call, and everything that can go wrong with it.
+//!
+//! The program is this test's own executable, told by its environment to be one.
+
+mod support;
+
+use serde_json::Value;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use stillframe::{Observer, Region};
+use support::{Guard, Scene, Told, until, wait};
+
+const MODE: &str = "STEP_TEST_MODE";
+/// More than a window, and no whole number of pages.
+const COUNT: usize = 300_001;
+
+/// The program: reads version v, whose numbers are v and a half each, and writes v + 1.
+#[test]
+fn helper_process() {
+    let Ok(mode) = std::env::var(MODE) else { return };
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let state = std::env::var("STILLFRAME_STATE").unwrap();
+    let (read, write) = (number("STILLFRAME_READ"), number("STILLFRAME_WRITE").unwrap());
+    let attempt = number("STILLFRAME_ATTEMPT").unwrap();
+    // A mode is a word, and may have a version at which it holds, and the last attempt at which it does.
+    let parts: Vec<&str> = mode.split(':').collect();
+    let at = parts.get(1).and_then(|text| text.parse().ok());
+    let until: u64 = parts.get(2).and_then(|text| text.parse().ok()).unwrap_or(u64::MAX);
+    let word = if at.is_none_or(|at: u64| at == write) && attempt <= until { parts[0] } else { "well" };
+    eprintln!("writing version {write}, attempt {attempt}, {word}");
+    if word == "silent" {
+        return;
+    }
+    let mut region = Region::create(&state).unwrap();
+    let x = region.loaned::<f64>("x", &[COUNT]).unwrap();
+    let snapshot = read.map(|read| Observer::open(&state).unwrap().version(read).unwrap());
+    let old = snapshot.as_ref().map(|snapshot| snapshot.slice::<f64>("x").unwrap());
+    if let Some(old) = old {
+        assert!(old.iter().all(|value| *value == read.unwrap() as f64 + 0.5), "the read state is not version {read:?}");
+    }
+    let mut loan = region.loan(&x).unwrap();
+    loan[..COUNT / 2].fill(write as f64 + 0.5);
+    match word {
+        "abort" => std::process::abort(),
+        "code" => std::process::exit(7),
+        "hang" => std::thread::sleep(Duration::from_secs(1000)),
+        "slow" => std::thread::sleep(Duration::from_millis(300)),
+        "pause" => std::thread::sleep(Duration::from_millis(20)),
+        _ => {}
+    }
+    loan[COUNT / 2..].fill(write as f64 + 0.5);
+    loan.submit();
+    let risky = word == "risky";
+    region.publish(write).attr("half", write as f64 / 2.0).attr("risky", risky).commit().unwrap();
+    if word == "late" {
+        std::process::exit(9);
+    }
+}
+
+fn program() -> [String; 4] {
+    let own = std::env::current_exe().unwrap().display().to_string();
+    [own, "--exact".into(), "helper_process".into(), "--nocapture".into()]
+}
+
+/// A driver that has not been started.
+fn driver(scene: &Scene, mode: &str, args: &[&str]) -> Command {
+    let mut command = scene.command(&["step", "--state", "state"]);
+    command.args(args).arg("--").args(program()).env(MODE, mode).env_remove("SLURM_JOB_END_TIME");
+    command
+}
+
+fn run(command: &mut Command) -> Told {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let output = wait(child);
+    Told {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        bytes: output.stdout,
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+fn step(scene: &Scene, mode: &str, args: &[&str]) -> Told {
+    run(&mut driver(scene, mode, args))
+}
+
+fn events(told: &Told) -> Vec<Value> {
+    told.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+fn names(told: &Told) -> Vec<String> {
+    events(told).iter().map(|event| event["event"].as_str().unwrap().to_string()).collect()
+}
+
+/// The newest version, whose content is checked.
+fn newest(scene: &Scene) -> Option<u64> {
+    let snapshot = Observer::options().dir(scene.dir()).open("state").ok()?.newest().ok()?;
+    let x = snapshot.slice::<f64>("x").unwrap();
+    assert!(x.iter().all(|value| *value == snapshot.version() as f64 + 0.5), "version {}", snapshot.version());
+    Some(snapshot.version())
+}
+
+#[test]
+fn a_fresh_state_is_made_and_stepped_to_the_last_version() {
+    let scene = Scene::new();
+    let told = step(&scene, "well", &["--until", "5", "--json"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert_eq!(names(&told), ["begin", "step", "step", "step", "step", "step", "step", "end"]);
+    assert_eq!(events(&told)[0]["origin"], "fresh");
+    assert_eq!(newest(&scene), Some(5));
+    let told = step(&scene, "well", &["--until", "7"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(told.err.contains("begins with version 5, which is in memory"), "{}", told.err);
+    assert_eq!(newest(&scene), Some(7));
+    let told = step(&scene, "well", &["--until", "7", "--json"]);
+    assert_eq!((told.code, names(&told)), (0, vec!["begin".to_string(), "end".into()]), "nothing is left to do");
+}
+
+#[test]
+fn a_step_that_fails_leaves_the_last_version_and_is_named() {
+    for (mode, why) in [("abort:4", "was killed by SIGABRT"), ("code:4", "ended with code 7")] {
+        let scene = Scene::new();
+        let told = step(&scene, mode, &["--until", "9", "--log", "logs"]);
+        assert_eq!(told.code, 1);
+        let line = told.err.lines().last().unwrap();
+        assert!(line.starts_with("still: the step to version 4 failed: "), "{line}");
+        assert!(line.contains(why) && line.contains("version 3 is as it was"), "{line}");
+        assert_eq!(newest(&scene), Some(3));
+        let log = std::fs::read_to_string(scene.file("logs/version-4-attempt-1.log")).unwrap();
+        assert!(log.contains("writing version 4, attempt 1"), "{log}");
+        assert_eq!(std::fs::read_dir(scene.file("logs")).unwrap().count(), 1, "only failed steps leave a log");
+        assert_eq!(step(&scene, "well", &["--until", "6"]).code, 0);
+        assert_eq!(newest(&scene), Some(6));
+    }
+}
+
+#[test]
+fn a_step_is_tried_again_as_often_as_allowed() {
+    let scene = Scene::new();
+    let told = step(&scene, "abort:3:2", &["--until", "5", "--retries", "2", "--json"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert_eq!(names(&told).iter().filter(|name| *name == "failed").count(), 2);
+    let step_3 = events(&told).into_iter().find(|event| event["event"] == "step" && event["version"] == 3).unwrap();
+    assert_eq!((step_3["attempt"].as_u64(), step_3["read"].as_u64()), (Some(3), Some(2)));
+    assert_eq!(newest(&scene), Some(5));
+    let told = step(&scene, "abort:7:9", &["--until", "9", "--retries", "2", "--json"]);
+    assert_eq!((told.code, newest(&scene)), (1, Some(6)));
+    assert_eq!(events(&told).last().unwrap()["exit"], 1);
+}
+
+#[test]
+fn a_step_that_ends_well_without_a_version_is_an_error() {
+    let scene = Scene::new();
+    let told = step(&scene, "silent:2", &["--until", "5", "--retries", "5"]);
+    assert_eq!(told.code, 1);
+    assert!(told.err.contains("ended well but published nothing"), "{}", told.err);
+    assert!(told.err.lines().last().unwrap().contains("a version above 1 of region state in"), "{}", told.err);
+    assert_eq!(newest(&scene), Some(1));
+}
+
+#[test]
+fn what_happens_after_the_publish_is_told_and_changes_nothing() {
+    let scene = Scene::new();
+    let told = step(&scene, "late:2", &["--until", "3"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(told.err.contains("the program published version 2, and then ended with code 9"), "{}", told.err);
+    assert_eq!(newest(&scene), Some(3));
+}
+
+#[test]
+fn a_step_that_hangs_is_killed_with_all_it_started() {
+    let scene = Scene::new();
+    let told = step(&scene, "hang:2:1", &["--until", "3", "--retries", "1", "--step-timeout", "1"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(told.err.contains("took longer than 1 s and was killed"), "{}", told.err);
+    assert_eq!(newest(&scene), Some(3));
+    let script = "sleep 1000 & echo $! > pid; wait";
+    let told = run(scene
+        .command(&["step", "--state", "other", "--until", "1", "--step-timeout", "0.5", "--"])
+        .args(["/bin/sh", "-c", script]));
+    assert_eq!(told.code, 1);
+    let pid = std::fs::read_to_string(scene.file("pid")).unwrap().trim().to_string();
+    until("the end of what the program started", || {
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "))
+    });
+}
+
+#[test]
+fn steps_killed_at_any_moment_are_made_again() {
+    let scene = Scene::new();
+    let mut command = driver(&scene, "pause", &["--until", "25", "--retries", "1000000", "--json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let driver = child.id();
+    let children = format!("/proc/{driver}/task/{driver}/children");
+    let killer = std::thread::spawn(move || {
+        let mut kills = 0;
+        let mut random = 12345u64;
+        // The driver's end is the end of its file of children.
+        while let Ok(text) = std::fs::read_to_string(&children) {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            if let Some(pid) = text.split_whitespace().next()
+                && kills < 60
+            {
+                let status = Command::new("kill").args(["-KILL", pid]).stderr(Stdio::null()).status().unwrap();
+                kills += u32::from(status.success());
+            }
+            std::thread::sleep(Duration::from_micros(random >> 48));
+        }
+        kills
+    });
+    let output = wait(child);
+    assert!(killer.join().unwrap() > 5);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(newest(&scene), Some(25));
+}
+
+#[test]
+fn a_driver_that_was_killed_goes_on_where_it_was() {
+    let scene = Scene::new();
+    for _ in 0..4 {
+        let mut command = driver(&scene, "pause", &["--until", "1000000"]);
+        let mut child = Guard(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        let before = newest(&scene);
+        until("a version", || newest(&scene) > before);
+        child.0.kill().unwrap();
+        child.0.wait().unwrap();
+    }
+    let version = newest(&scene).unwrap();
+    let told = step(&scene, "well", &["--until", &(version + 2).to_string()]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(newest(&scene) >= Some(version + 2));
+}
+
+#[test]
+fn a_second_driver_is_refused() {
+    let scene = Scene::new();
+    assert_eq!(step(&scene, "well", &["--until", "1"]).code, 0);
+    let mut command = driver(&scene, "pause", &["--until", "1000000"]);
+    let _first = Guard(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    until("a step of the first driver", || newest(&scene) > Some(2));
+    let told = step(&scene, "pause", &["--until", "1000000"]);
+    assert_eq!(told.code, 1);
+    assert!(told.err.contains("another `still step` runs region state"), "{}", told.err);
+}
+
+#[test]
+fn a_stop_file_ends_the_run_between_steps_and_asks_for_requeue() {
+    let scene = Scene::new();
+    std::fs::write(scene.file("stop"), "").unwrap();
+    let args = ["--until", "1000000", "--stop-file", "stop", "--json"];
+    let told = step(&scene, "well", &args);
+    assert_eq!((told.code, newest(&scene)), (85, None), "not even version 0 is made");
+    std::fs::remove_file(scene.file("stop")).unwrap();
+    let child = driver(&scene, "pause", &args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    until("two versions", || newest(&scene) >= Some(2));
+    std::fs::write(scene.file("stop"), "").unwrap();
+    let output = wait(child);
+    assert_eq!(output.status.code(), Some(85));
+    let last = String::from_utf8_lossy(&output.stdout).lines().last().unwrap().to_string();
+    let last: Value = serde_json::from_str(&last).unwrap();
+    assert_eq!((last["event"].as_str(), last["reason"].as_str()), (Some("end"), Some("stop is there")));
+    assert_eq!(last["version"].as_u64(), newest(&scene));
+}
+
+#[test]
+fn a_signal_ends_the_run_after_the_step_that_runs() {
+    for signal in ["TERM", "USR1", "INT"] {
+        let scene = Scene::new();
+        let mut command = driver(&scene, "slow", &["--until", "1000000", "--json"]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        until("a version", || newest(&scene) >= Some(0));
+        let status = Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+        let output = wait(child);
+        assert_eq!(output.status.code(), Some(85), "{signal}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains(&format!("SIG{signal} came")) && !text.contains("failed"), "{text}");
+        assert!(newest(&scene).is_some());
+    }
+}
+
+#[test]
+fn a_step_that_outlasts_the_grace_after_a_signal_is_ended() {
+    let scene = Scene::new();
+    let mut command = driver(&scene, "hang:2", &["--until", "5", "--grace", "0.2", "--json", "--retries", "3"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    until("version 1", || newest(&scene) == Some(1));
+    let status = Command::new("kill").args(["-TERM".to_string(), child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+    let output = wait(child);
+    assert_eq!((output.status.code(), newest(&scene)), (Some(85), Some(1)));
+}
+
+#[test]
+fn the_run_ends_before_the_time_does() {
+    let scene = Scene::new();
+    assert_eq!(step(&scene, "well", &["--until", "1"]).code, 0);
+    let begin = Instant::now();
+    let told = step(&scene, "slow", &["--until", "1000000", "--time-limit", "2", "--margin", "1", "--json"]);
+    assert_eq!(told.code, 85, "{}", told.err);
+    assert!(begin.elapsed() < Duration::from_secs(30));
+    let version = newest(&scene).unwrap();
+    assert!(version > 1, "there was time for a step");
+    assert!(events(&told).last().unwrap()["reason"].as_str().unwrap().contains("are left"), "{}", told.out);
+    // A job that has no time left makes no step at all.
+    let soon = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 5;
+    let mut command = driver(&scene, "well", &["--until", "1000000", "--margin", "60"]);
+    let told = run(command.env("SLURM_JOB_END_TIME", soon.to_string()));
+    assert_eq!((told.code, newest(&scene)), (85, Some(version)), "{}", told.err);
+    let told = run(driver(&scene, "well", &["--until", "9"]).env("SLURM_JOB_END_TIME", "tomorrow"));
+    assert_eq!(told.code, 2);
+}
+
+#[test]
+fn version_0_may_come_from_another_command() {
+    let scene = Scene::new();
+    let init = program().map(|part| format!("'{part}'")).join(" ");
+    let told = step(&scene, "well", &["--until", "2", "--init", &init]);
+    assert_eq!((told.code, newest(&scene)), (0, Some(2)), "{}", told.err);
+    let told = run(scene
+        .command(&["step", "--state", "other", "--until", "2", "--init", "exit 3", "--"])
+        .args(program())
+        .env(MODE, "well"));
+    assert_eq!(told.code, 1);
+    assert!(told.err.contains("ended with code 3"), "{}", told.err);
+}
+
+#[test]
+fn commands_that_make_no_sense_are_refused() {
+    let scene = Scene::new();
+    for args in [
+        &["step", "--state", "a"][..],
+        &["step", "--state", "a", "--until", "2"],
+        &["step", "--state", "a", "--until", "2", "--every", "3", "--", "true"],
+        &["step", "--state", "../a", "--until", "2", "--", "true"],
+        &["step", "--state", "a", "--until", "2", "--", "no-such-program-anywhere"],
+    ] {
+        scene.complaint(2, args);
+    }
+}
+
+/// Copies the files of a state to another directory of regions, and steps it there.
+fn copied_by(tool: &str, script: &str, to: &std::path::Path) {
+    let scene = Scene::new();
+    assert_eq!(step(&scene, "well", &["--until", "3"]).code, 0);
+    std::fs::create_dir_all(to).unwrap();
+    let mut copy = Command::new("/bin/sh");
+    let status = copy.args(["-c", script]).env("FROM", scene.dir()).env("TO", to).status().unwrap();
+    assert!(status.success(), "{tool}");
+    let there = |until: &str| {
+        let mut command = driver(&scene, "well", &["--until", until, "--json"]);
+        let told = run(command.env("STILLFRAME_DIR", to));
+        assert_eq!(told.code, 0, "{tool}: {}", told.err);
+        events(&told)
+    };
+    assert_eq!(there("3")[0]["version"], 3, "{tool}: the copy is the state");
+    there("8");
+    let snapshot = Observer::options().dir(to).open("state").unwrap().newest().unwrap();
+    assert_eq!(snapshot.version(), 8);
+    assert!(snapshot.slice::<f64>("x").unwrap().iter().all(|value| *value == 8.5), "{tool}");
+    assert_eq!(scene.still(&["verify", "state", "--dir", &to.display().to_string()]).code, 0, "{tool}");
+    // What was copied goes on as well, by itself.
+    assert_eq!(step(&scene, "well", &["--until", "5"]).code, 0);
+    assert_eq!(newest(&scene), Some(5));
+}
+
+fn has(tool: &str) -> bool {
+    Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+}
+
+#[test]
+fn a_copy_of_the_files_is_the_state() {
+    let mut tools = vec![
+        ("cp", r#"cp -r "$FROM/state" "$TO""#),
+        ("cp -a", r#"cp -a "$FROM/state" "$TO""#),
+        ("cp --sparse=always", r#"cp -r --sparse=always "$FROM/state" "$TO""#),
+        ("cp --sparse=never", r#"cp -r --sparse=never "$FROM/state" "$TO""#),
+        ("tar", r#"tar -C "$FROM" -c state | tar -C "$TO" -x"#),
+        ("tar -S", r#"tar -C "$FROM" -c -S state | tar -C "$TO" -x"#),
+    ];
+    if has("rsync") {
+        tools.push(("rsync", r#"rsync -a "$FROM/state" "$TO/""#));
+        tools.push(("rsync -S", r#"rsync -a -S "$FROM/state" "$TO/""#));
+    }
+    for (tool, script) in tools {
+        let in_memory = tempfile::Builder::new().prefix("still-test-copy-").tempdir_in("/dev/shm").unwrap();
+        copied_by(tool, script, in_memory.path());
+        let on_disk = tempfile::Builder::new().prefix("still-test-copy-").tempdir_in("/var/tmp").unwrap();
+        copied_by(tool, script, on_disk.path());
+    }
+}
+
+/// The versions that have a checkpoint.
+fn saved(scene: &Scene) -> Vec<u64> {
+    let entries = std::fs::read_dir(scene.file("store")).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut versions: Vec<u64> =
+        names.filter_map(|name| name.strip_prefix('v')?.strip_suffix(".zarr")?.parse().ok()).collect();
+    versions.sort_unstable();
+    versions
+}
+
+/// Takes the state out of memory, as the end of a job on its node does.
+fn forget(scene: &Scene) {
+    scene.ok(&["rm", "state"]);
+}
+
+#[test]
+fn a_run_goes_on_from_its_newest_checkpoint() {
+    let scene = Scene::new();
+    let told = step(&scene, "well", &["--until", "7", "--to", "store", "--every", "3", "--keep", "2", "--json"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert_eq!(names(&told).iter().filter(|name| *name == "checkpoint").count(), 3, "3, 6 and the last");
+    assert_eq!(saved(&scene), [6, 7]);
+    forget(&scene);
+    let told = step(&scene, "well", &["--until", "9", "--to", "store", "--json"]);
+    assert_eq!((told.code, newest(&scene)), (0, Some(9)), "{}", told.err);
+    let begin = &events(&told)[0];
+    assert_eq!((begin["origin"].as_str(), begin["version"].as_u64()), (Some("checkpoint"), Some(7)));
+}
+
+#[test]
+fn memory_counts_unless_a_checkpoint_is_newer() {
+    let scene = Scene::new();
+    let args = |until| ["--until", until, "--to", "store", "--json"];
+    assert_eq!(step(&scene, "well", &args("3")).code, 0);
+    let old = scene.file("old");
+    let status = Command::new("cp").arg("-r").arg(scene.dir().join("state")).arg(&old).status().unwrap();
+    assert!(status.success());
+    assert_eq!(step(&scene, "well", &args("5")).code, 0);
+    let origin = |told: &Told| {
+        let begin = events(told).remove(0);
+        (begin["origin"].as_str().unwrap().to_string(), begin["version"].as_u64().unwrap(), begin["memory"].as_u64())
+    };
+    assert_eq!(step(&scene, "well", &["--until", "6"]).code, 0);
+    assert_eq!(origin(&step(&scene, "well", &args("7"))), ("memory".into(), 6, None));
+    // The job comes back to a node where it ran long ago.
+    forget(&scene);
+    std::fs::rename(&old, scene.dir().join("state")).unwrap();
+    assert_eq!(newest(&scene), Some(3));
+    let told = step(&scene, "well", &args("8"));
+    assert_eq!(origin(&told), ("checkpoint".into(), 7, Some(3)), "{}", told.out);
+    assert_eq!((told.code, newest(&scene)), (0, Some(8)));
+}
+
+#[test]
+fn a_damaged_checkpoint_is_named_and_the_one_before_is_used() {
+    let scene = Scene::new();
+    let args = ["--until", "4", "--to", "store", "--every", "2"];
+    assert_eq!(step(&scene, "well", &args).code, 0);
+    assert_eq!(saved(&scene), [2, 4]);
+    let damage = |version: u64| {
+        let chunk = scene.file(&format!("store/v{version:012}.zarr/x/c/0"));
+        let mut bytes = std::fs::read(&chunk).unwrap();
+        bytes[1000] ^= 1;
+        std::fs::remove_file(&chunk).unwrap();
+        std::fs::write(&chunk, bytes).unwrap();
+    };
+    damage(4);
+    forget(&scene);
+    let told = step(&scene, "well", &["--until", "3", "--to", "store", "--json"]);
+    assert_eq!((told.code, newest(&scene)), (0, Some(3)), "{}", told.err);
+    assert_eq!(names(&told)[..2], ["note", "begin"]);
+    let text = events(&told)[0]["text"].as_str().unwrap().to_string();
+    assert!(text.contains("v000000000004.zarr"), "{text}");
+    damage(3);
+    damage(2);
+    forget(&scene);
+    let told = step(&scene, "well", &["--until", "9", "--to", "store"]);
+    assert_eq!((told.code, newest(&scene)), (1, None), "{}", told.err);
+    assert!(told.err.contains("none of them is good") && told.err.contains("to begin anew"), "{}", told.err);
+}
+
+#[test]
+fn checkpoints_are_saved_before_risky_steps_when_asked_for_and_at_every_end() {
+    let scene = Scene::new();
+    let saves = |told: &Told| -> Vec<(u64, String)> {
+        let events = events(told).into_iter().filter(|event| event["event"] == "checkpoint");
+        events.map(|event| (event["version"].as_u64().unwrap(), event["why"].as_str().unwrap().to_string())).collect()
+    };
+    let told = step(&scene, "risky:3", &["--until", "5", "--to", "store", "--json"]);
+    assert_eq!(saves(&told), [(3, "the next step is risky".into()), (5, "the run ends".into())], "{}", told.err);
+    let told = step(&scene, "well", &["--until", "9", "--to", "store", "--when", "half == 3.5", "--json"]);
+    assert_eq!(saves(&told), [(7, "--when holds".into()), (9, "the run ends".into())], "{}", told.err);
+    let told = step(&scene, "abort:12", &["--until", "15", "--to", "store", "--json"]);
+    assert_eq!((told.code, saves(&told)), (1, vec![(11, "the run ends".into())]), "the last version before a failure");
+    std::fs::write(scene.file("stop"), "").unwrap();
+    assert_eq!(step(&scene, "well", &["--until", "13"]).code, 0);
+    let told = step(&scene, "well", &["--until", "99", "--to", "store", "--stop-file", "stop", "--json"]);
+    assert_eq!((told.code, saves(&told)), (85, vec![(13, "the run ends".into())]));
+    let told = step(&scene, "pause", &["--until", "16", "--to", "store", "--every-seconds", "0", "--json"]);
+    assert_eq!(saves(&told).len(), 3);
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_saved_stops_no_run_but_is_told() {
+    let scene = Scene::new();
+    assert_eq!(step(&scene, "well", &["--until", "1", "--to", "store"]).code, 0);
+    std::fs::create_dir(scene.file("moved")).unwrap();
+    let mut command = driver(&scene, "pause", &["--until", "20", "--to", "store", "--every", "1", "--json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    until("a checkpoint of version 3", || saved(&scene).contains(&3));
+    std::fs::rename(scene.file("store"), scene.file("moved/store")).unwrap();
+    let output = wait(child);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!((output.status.code(), newest(&scene)), (Some(1), Some(20)), "{text}");
+    assert!(text.contains("is not saved: "), "{text}");
+    assert!(text.lines().last().unwrap().contains("done, but it is in memory only"), "{text}");
+}
+
+#[test]
+fn a_condition_that_makes_no_sense_is_refused_before_anything_runs() {
+    let scene = Scene::new();
+    let args = ["step", "--state", "state", "--until", "2", "--to", "store", "--when", "half ==", "--", "true"];
+    scene.complaint(2, &args);
+    assert_eq!(newest(&scene), None);
+}
