@@ -91,11 +91,12 @@ module stillframe
     real(real64) :: publish_seconds = 0
   end type
 
-  ! A variable of a snapshot. The strides are in bytes.
+  ! A variable of a snapshot. The strides are in bytes. offset and global_shape are allocated if it is a part of a global
+  ! array.
   type, public :: stillframe_variable
     character(:), allocatable :: name, dtype, units
     integer :: order = stillframe_column_major
-    integer(int64), allocatable :: shape(:), strides(:)
+    integer(int64), allocatable :: shape(:), strides(:), offset(:), global_shape(:)
     integer(int64) :: bytes = 0, item_bytes = 0
   end type
 
@@ -551,8 +552,8 @@ module stillframe
   type, bind(c) :: c_declaration
     type(c_ptr) :: name = c_null_ptr, dtype = c_null_ptr, units = c_null_ptr
     integer(c_int32_t) :: kind = 0, order = 0, rank = 0, attribute_count = 0
-    type(c_ptr) :: shape = c_null_ptr, attributes = c_null_ptr
-    integer(c_int64_t) :: reserved(4) = 0
+    type(c_ptr) :: shape = c_null_ptr, attributes = c_null_ptr, offset = c_null_ptr, global_shape = c_null_ptr
+    integer(c_int64_t) :: reserved(2) = 0
   end type
 
   type, bind(c) :: c_published
@@ -591,7 +592,8 @@ module stillframe
     integer(c_size_t) :: shape(stillframe_rank_max) = 0
     integer(c_ptrdiff_t) :: strides(stillframe_rank_max) = 0
     integer(c_size_t) :: bytes = 0, item_bytes = 0, attribute_count = 0
-    integer(c_int64_t) :: reserved(4) = 0
+    type(c_ptr) :: offset = c_null_ptr, global_shape = c_null_ptr
+    integer(c_int64_t) :: reserved(2) = 0
   end type
 
   type, bind(c) :: c_rank
@@ -2294,19 +2296,22 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Adds a variable that track or publish will bring the array of: only needed to say its units and attributes.
-  subroutine region_declare(self, name, dtype, units, attributes, stat, errmsg)
+  ! Adds a variable that track or publish will bring the array of: only needed to say its units and attributes, and which
+  ! part of a global array it is, beginning at `offset` (counted from 0) in an array of shape `global_shape` that all ranks
+  ! have together.
+  subroutine region_declare(self, name, dtype, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer :: at
     type(outcome) :: o
 
     call add(self, name, dtype, tracked, int([integer ::], c_size_t), int(stillframe_column_major, c_int32_t), units, &
-      attributes, at, o)
+      attributes, offset, global_shape, at, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -2334,13 +2339,14 @@ contains
     if (at == 0) call refuse(o, stillframe_unknown_variable, "the region has no variable '" // trim(name) // "'")
   end subroutine
 
-  subroutine add(self, name, dtype, kind, shape, order, units, attributes, at, o)
+  subroutine add(self, name, dtype, kind, shape, order, units, attributes, offset, global_shape, at, o)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
     integer(c_int32_t), intent(in) :: kind, order
     integer(c_size_t), intent(in) :: shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out) :: at
     type(outcome), intent(inout) :: o
     type :: strings
@@ -2348,6 +2354,7 @@ contains
     end type
     character(kind=c_char), allocatable, target :: c_name(:), c_dtype(:), c_units(:)
     integer(c_size_t), target :: c_shape(15)
+    integer(c_size_t), allocatable, target :: c_offset(:), c_global_shape(:)
     type(strings), allocatable, target :: texts(:)
     type(c_attribute), allocatable, target :: c_attributes(:)
     type(c_declaration) :: declaration
@@ -2380,6 +2387,16 @@ contains
       c_attributes(i)%text = address_of(texts(i)%text)
     end do
     declaration%attribute_count = count
+    if (present(offset) .or. present(global_shape)) then
+      call take_part(name, offset, global_shape, c_offset, c_global_shape, o)
+      if (o%status /= stillframe_ok) return
+      if (kind /= tracked .and. size(c_offset) /= size(shape)) call refuse(o, stillframe_wrong_shape, "variable '" // &
+        trim(name) // "': offset " // shape_text(c_offset) // ' does not have the dimensions of shape ' // shape_text(shape))
+      if (o%status /= stillframe_ok) return
+      declaration%rank = size(c_offset)
+      declaration%offset = c_loc(c_offset)
+      declaration%global_shape = c_loc(c_global_shape)
+    end if
     if (count > 0) declaration%attributes = c_loc(c_attributes)
     call check(o, c_declare(self%handle, declaration, new%variable))
     if (o%status /= stillframe_ok) return
@@ -2392,14 +2409,34 @@ contains
     at = size(self%entries)
   end subroutine
 
+  ! Which part of a global array a variable is, as C wants it.
+  subroutine take_part(name, offset, global_shape, c_offset, c_global_shape, o)
+    character(*), intent(in) :: name
+    integer, intent(in), optional :: offset(:), global_shape(:)
+    integer(c_size_t), allocatable, intent(out) :: c_offset(:), c_global_shape(:)
+    type(outcome), intent(inout) :: o
+
+    if (.not. present(offset) .or. .not. present(global_shape)) then
+      call refuse(o, stillframe_bad_argument, "variable '" // trim(name) // "': offset and global_shape go together")
+      return
+    end if
+    c_offset = int(offset, c_size_t)
+    c_global_shape = int(global_shape, c_size_t)
+    if (size(offset) /= size(global_shape) .or. size(offset) > stillframe_rank_max .or. any(offset < 0) &
+      .or. any(global_shape < 0)) call refuse(o, stillframe_wrong_shape, "variable '" // trim(name) // "': offset " // &
+      shape_text(c_offset) // ' and global shape ' // shape_text(c_global_shape) // &
+      ' have other numbers of dimensions, too many, or one that is negative')
+  end subroutine
+
   ! Tells the region where a tracked variable is, declaring it if it is new.
-  subroutine hand_over(self, name, dtype, where, order, units, attributes, at, o)
+  subroutine hand_over(self, name, dtype, where, order, units, attributes, offset, global_shape, at, o)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
     type(place), intent(in), target :: where
     integer(c_int32_t), intent(in) :: order
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out) :: at
     type(outcome), intent(inout) :: o
 
@@ -2408,7 +2445,7 @@ contains
     if (o%status /= stillframe_ok) return
     at = find(self, name)
     if (at == 0) then
-      call add(self, name, dtype, tracked, where%shape(1:0), order, units, attributes, at, o)
+      call add(self, name, dtype, tracked, where%shape(1:0), order, units, attributes, offset, global_shape, at, o)
     else if (self%entries(at)%dtype /= dtype) then
       call refuse(o, stillframe_wrong_dtype, "variable '" // trim(name) // "' is of " // self%entries(at)%dtype // &
         ', and this array of ' // trim(dtype))
@@ -3286,165 +3323,175 @@ contains
   end subroutine
 
   ! Says where an array is; every publish from now on looks there.
-  subroutine track_int8(self, name, array, units, attributes, stat, errmsg)
+  subroutine track_int8(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int8), pointer, intent(in) :: array(..)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer :: at
     type(outcome) :: o
 
     call hand_over(self, name, 'int8', target_int8(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      at, o)
+      offset, global_shape, at, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Says where an array is; every publish from now on looks there.
-  subroutine track_int16(self, name, array, units, attributes, stat, errmsg)
+  subroutine track_int16(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int16), pointer, intent(in) :: array(..)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer :: at
     type(outcome) :: o
 
     call hand_over(self, name, 'int16', target_int16(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      at, o)
+      offset, global_shape, at, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Says where an array is; every publish from now on looks there.
-  subroutine track_int32(self, name, array, units, attributes, stat, errmsg)
+  subroutine track_int32(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int32), pointer, intent(in) :: array(..)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer :: at
     type(outcome) :: o
 
     call hand_over(self, name, 'int32', target_int32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      at, o)
+      offset, global_shape, at, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Says where an array is; every publish from now on looks there.
-  subroutine track_int64(self, name, array, units, attributes, stat, errmsg)
+  subroutine track_int64(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int64), pointer, intent(in) :: array(..)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer :: at
     type(outcome) :: o
 
     call hand_over(self, name, 'int64', target_int64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      at, o)
+      offset, global_shape, at, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Says where an array is; every publish from now on looks there.
-  subroutine track_real32(self, name, array, units, attributes, stat, errmsg)
+  subroutine track_real32(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     real(real32), pointer, intent(in) :: array(..)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer :: at
     type(outcome) :: o
 
     call hand_over(self, name, 'float32', target_real32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      at, o)
+      offset, global_shape, at, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Says where an array is; every publish from now on looks there.
-  subroutine track_real64(self, name, array, units, attributes, stat, errmsg)
+  subroutine track_real64(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     real(real64), pointer, intent(in) :: array(..)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer :: at
     type(outcome) :: o
 
     call hand_over(self, name, 'float64', target_real64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      at, o)
+      offset, global_shape, at, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Says where an array is; every publish from now on looks there.
-  subroutine track_complex32(self, name, array, units, attributes, stat, errmsg)
+  subroutine track_complex32(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     complex(real32), pointer, intent(in) :: array(..)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer :: at
     type(outcome) :: o
 
     call hand_over(self, name, 'complex64', target_complex32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      at, o)
+      offset, global_shape, at, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Says where an array is; every publish from now on looks there.
-  subroutine track_complex64(self, name, array, units, attributes, stat, errmsg)
+  subroutine track_complex64(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     complex(real64), pointer, intent(in) :: array(..)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer :: at
     type(outcome) :: o
 
     call hand_over(self, name, 'complex128', target_complex64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      at, o)
+      offset, global_shape, at, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Says where an array is; every publish from now on looks there.
-  subroutine track_bool(self, name, array, units, attributes, stat, errmsg)
+  subroutine track_bool(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     logical(c_bool), pointer, intent(in) :: array(..)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer :: at
     type(outcome) :: o
 
     call hand_over(self, name, 'bool', target_bool(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      at, o)
+      offset, global_shape, at, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Says where an array is; every publish from now on looks there.
-  subroutine track_logical(self, name, array, units, attributes, stat, errmsg)
+  subroutine track_logical(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     logical, pointer, intent(in) :: array(..)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer :: at
@@ -3452,17 +3499,18 @@ contains
 
     call hand_over(self, name, dtype_of_logical, target_logical(array), int(stillframe_column_major, c_int32_t), units,&
         & attributes, &
-      at, o)
+      offset, global_shape, at, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Says where an array is; every publish from now on looks there.
-  subroutine track_text(self, name, array, units, attributes, stat, errmsg)
+  subroutine track_text(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     character(*), pointer, intent(in) :: array(..)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer :: at
@@ -3470,7 +3518,7 @@ contains
 
     call hand_over(self, name, dtype_of_text(len(array)), target_text(array), int(stillframe_column_major, c_int32_t), units,&
         & attributes, &
-      at, o)
+      offset, global_shape, at, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -3549,20 +3597,21 @@ contains
   end subroutine
 
   ! Memory of a managed variable. None on an error.
-  subroutine furnish(self, name, dtype, extents, order, units, attributes, address, o)
+  subroutine furnish(self, name, dtype, extents, order, units, attributes, offset, global_shape, address, o)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
     integer(c_size_t), intent(in) :: extents(:)
     integer(c_int32_t), intent(in) :: order
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     type(c_ptr), intent(out) :: address
     type(outcome), intent(inout) :: o
     integer(c_size_t) :: bytes
     integer :: at
 
     address = c_null_ptr
-    call add(self, name, dtype, managed, extents, order, units, attributes, at, o)
+    call add(self, name, dtype, managed, extents, order, units, attributes, offset, global_shape, at, o)
     if (o%status == stillframe_ok) call check(o, c_data(self%handle, self%entries(at)%variable, address, bytes))
     call settle(address, extents, o)
   end subroutine
@@ -3576,7 +3625,7 @@ contains
   end function
 
   ! Memory for the next version of a loaned variable, declared if it is new and resized if its shape is.
-  subroutine lend(self, name, dtype, extents, loan, order, units, attributes, address, o)
+  subroutine lend(self, name, dtype, extents, loan, order, units, attributes, offset, global_shape, address, o)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
     integer(c_size_t), intent(in) :: extents(:)
@@ -3584,6 +3633,7 @@ contains
     integer(c_int32_t), intent(in) :: order
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     type(c_ptr), intent(out) :: address
     type(outcome), intent(inout) :: o
     integer(c_size_t) :: bytes
@@ -3594,7 +3644,7 @@ contains
     if (o%status /= stillframe_ok) return
     at = find(self, name)
     if (at == 0) then
-      call add(self, name, dtype, loaned, extents, order, units, attributes, at, o)
+      call add(self, name, dtype, loaned, extents, order, units, attributes, offset, global_shape, at, o)
     else if (self%entries(at)%dtype /= dtype) then
       call refuse(o, stillframe_wrong_dtype, "variable '" // trim(name) // "' is of " // self%entries(at)%dtype // &
         ', and this pointer of ' // trim(dtype))
@@ -3642,12 +3692,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_int8_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_int8_int32(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int8), pointer, intent(out) :: array(..)
     integer(int32), intent(in), optional :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -3657,19 +3707,20 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'int8', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'int8', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_int8(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_int8_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_int8_int32(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int8), pointer, intent(out) :: array(..)
     integer(int32), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -3679,7 +3730,8 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'int8', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'int8', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_int8(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -3704,12 +3756,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_int16_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_int16_int32(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int16), pointer, intent(out) :: array(..)
     integer(int32), intent(in), optional :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -3719,19 +3771,20 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'int16', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'int16', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_int16(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_int16_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_int16_int32(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int16), pointer, intent(out) :: array(..)
     integer(int32), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -3741,7 +3794,9 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'int16', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'int16', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_int16(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -3766,12 +3821,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_int32_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_int32_int32(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int32), pointer, intent(out) :: array(..)
     integer(int32), intent(in), optional :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -3781,19 +3836,20 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'int32', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'int32', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_int32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_int32_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_int32_int32(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int32), pointer, intent(out) :: array(..)
     integer(int32), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -3803,7 +3859,9 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'int32', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'int32', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_int32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -3828,12 +3886,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_int64_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_int64_int32(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int64), pointer, intent(out) :: array(..)
     integer(int32), intent(in), optional :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -3843,19 +3901,20 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'int64', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'int64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_int64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_int64_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_int64_int32(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int64), pointer, intent(out) :: array(..)
     integer(int32), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -3865,7 +3924,9 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'int64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'int64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_int64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -3890,12 +3951,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_real32_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_real32_int32(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     real(real32), pointer, intent(out) :: array(..)
     integer(int32), intent(in), optional :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -3905,19 +3966,20 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'float32', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'float32', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_real32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_real32_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_real32_int32(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     real(real32), pointer, intent(out) :: array(..)
     integer(int32), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -3927,7 +3989,9 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'float32', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'float32', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_real32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -3952,12 +4016,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_real64_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_real64_int32(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     real(real64), pointer, intent(out) :: array(..)
     integer(int32), intent(in), optional :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -3967,19 +4031,20 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'float64', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'float64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_real64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_real64_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_real64_int32(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     real(real64), pointer, intent(out) :: array(..)
     integer(int32), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -3989,7 +4054,9 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'float64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'float64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_real64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4014,12 +4081,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_complex32_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_complex32_int32(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     complex(real32), pointer, intent(out) :: array(..)
     integer(int32), intent(in), optional :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4029,19 +4096,21 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'complex64', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'complex64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_complex32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_complex32_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_complex32_int32(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     complex(real32), pointer, intent(out) :: array(..)
     integer(int32), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4051,7 +4120,9 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'complex64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'complex64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_complex32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4076,12 +4147,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_complex64_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_complex64_int32(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     complex(real64), pointer, intent(out) :: array(..)
     integer(int32), intent(in), optional :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4091,19 +4162,21 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'complex128', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'complex128', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_complex64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_complex64_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_complex64_int32(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     complex(real64), pointer, intent(out) :: array(..)
     integer(int32), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4113,7 +4186,9 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'complex128', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'complex128', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_complex64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4138,12 +4213,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_bool_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_bool_int32(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     logical(c_bool), pointer, intent(out) :: array(..)
     integer(int32), intent(in), optional :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4153,19 +4228,20 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'bool', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'bool', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_bool_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_bool_int32(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     logical(c_bool), pointer, intent(out) :: array(..)
     integer(int32), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4175,7 +4251,8 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'bool', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'bool', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4200,12 +4277,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_logical_int32(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_logical_int32(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     logical, pointer, intent(out) :: array(..)
     integer(int32), intent(in), optional :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4215,19 +4292,21 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, dtype_of_logical, extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, dtype_of_logical, extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_logical(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_logical_int32(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_logical_int32(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     logical, pointer, intent(out) :: array(..)
     integer(int32), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4237,7 +4316,9 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, dtype_of_logical, extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, dtype_of_logical, extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_logical(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4263,7 +4344,8 @@ contains
 
   ! For types that have no procedure of their own: track, array, loan and resize with an address and a dtype. The dtype is
   ! "uint8" to "uint64", "bytesN", or a record as JSON: {"fields":[{"name":"rho","dtype":"float64","offset":0}],"bytes":8}.
-  subroutine track_address_int32(self, name, address, dtype, shape, row_major, units, attributes, stat, errmsg)
+  subroutine track_address_int32(self, name, address, dtype, shape, row_major, units, attributes, &
+      offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
     type(c_ptr), intent(in) :: address
@@ -4271,6 +4353,7 @@ contains
     logical, intent(in), optional :: row_major
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_size_t), allocatable :: extents(:)
@@ -4282,11 +4365,12 @@ contains
     where%address = address
     where%rank = size(extents)
     if (where%rank <= size(where%shape)) where%shape(1:where%rank) = extents
-    call hand_over(self, name, dtype, where, order_of(row_major), units, attributes, at, o)
+    call hand_over(self, name, dtype, where, order_of(row_major), units, attributes, offset, global_shape, at, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  subroutine array_address_int32(self, name, address, dtype, shape, row_major, units, attributes, stat, errmsg)
+  subroutine array_address_int32(self, name, address, dtype, shape, row_major, units, attributes, &
+      offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
     type(c_ptr), intent(out) :: address
@@ -4294,17 +4378,20 @@ contains
     logical, intent(in), optional :: row_major
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_size_t), allocatable :: extents(:)
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
-    call furnish(self, name, dtype, extents, order_of(row_major), units, attributes, address, o)
+    call furnish(self, name, dtype, extents, order_of(row_major), units, attributes, offset, global_shape, &
+      address, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  subroutine loan_address_int32(self, name, address, dtype, shape, loan, row_major, units, attributes, stat, errmsg)
+  subroutine loan_address_int32(self, name, address, dtype, shape, loan, row_major, units, attributes, &
+      offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
     type(c_ptr), intent(out) :: address
@@ -4313,13 +4400,15 @@ contains
     logical, intent(in), optional :: row_major
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_size_t), allocatable :: extents(:)
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
-    call lend(self, name, dtype, extents, loan, order_of(row_major), units, attributes, address, o)
+    call lend(self, name, dtype, extents, loan, order_of(row_major), units, attributes, offset, global_shape, &
+      address, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -4339,12 +4428,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_int8_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_int8_int64(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int8), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4354,19 +4443,20 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'int8', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'int8', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_int8(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_int8_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_int8_int64(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int8), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4376,7 +4466,8 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'int8', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'int8', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_int8(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4401,12 +4492,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_int16_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_int16_int64(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int16), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4416,19 +4507,20 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'int16', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'int16', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_int16(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_int16_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_int16_int64(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int16), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4438,7 +4530,9 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'int16', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'int16', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_int16(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4463,12 +4557,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_int32_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_int32_int64(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int32), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4478,19 +4572,20 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'int32', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'int32', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_int32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_int32_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_int32_int64(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int32), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4500,7 +4595,9 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'int32', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'int32', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_int32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4525,12 +4622,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_int64_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_int64_int64(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int64), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4540,19 +4637,20 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'int64', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'int64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_int64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_int64_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_int64_int64(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int64), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4562,7 +4660,9 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'int64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'int64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_int64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4587,12 +4687,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_real32_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_real32_int64(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     real(real32), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4602,19 +4702,20 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'float32', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'float32', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_real32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_real32_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_real32_int64(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     real(real32), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4624,7 +4725,9 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'float32', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'float32', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_real32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4649,12 +4752,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_real64_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_real64_int64(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     real(real64), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4664,19 +4767,20 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'float64', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'float64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_real64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_real64_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_real64_int64(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     real(real64), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4686,7 +4790,9 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'float64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'float64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_real64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4711,12 +4817,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_complex32_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_complex32_int64(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     complex(real32), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4726,19 +4832,21 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'complex64', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'complex64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_complex32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_complex32_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_complex32_int64(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     complex(real32), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4748,7 +4856,9 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'complex64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'complex64', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_complex32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4773,12 +4883,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_complex64_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_complex64_int64(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     complex(real64), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4788,19 +4898,21 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'complex128', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'complex128', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_complex64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_complex64_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_complex64_int64(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     complex(real64), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4810,7 +4922,9 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'complex128', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'complex128', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_complex64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4835,12 +4949,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_bool_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_bool_int64(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     logical(c_bool), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4850,19 +4964,20 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'bool', extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, 'bool', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_bool_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_bool_int64(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     logical(c_bool), pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4872,7 +4987,8 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'bool', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, 'bool', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+      address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4897,12 +5013,12 @@ contains
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
-  subroutine array_logical_int64(self, name, array, shape, lower, units, attributes, stat, errmsg)
+  subroutine array_logical_int64(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     logical, pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4912,19 +5028,21 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, dtype_of_logical, extents, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call furnish(self, name, dtype_of_logical, extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_logical(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Memory for the next version of a loaned variable, with whatever content, to be written whole and submitted.
-  subroutine loan_logical_int64(self, name, array, shape, loan, lower, units, attributes, stat, errmsg)
+  subroutine loan_logical_int64(self, name, array, shape, loan, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     logical, pointer, intent(out) :: array(..)
     integer(int64), intent(in) :: shape(:)
     type(stillframe_loan), intent(inout) :: loan
-    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: lower(:), offset(:), global_shape(:)
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(out), optional :: stat
@@ -4934,7 +5052,9 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, dtype_of_logical, extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, address, o)
+    call lend(self, name, dtype_of_logical, extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
+      address, o)
     call aim_logical(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4960,7 +5080,8 @@ contains
 
   ! For types that have no procedure of their own: track, array, loan and resize with an address and a dtype. The dtype is
   ! "uint8" to "uint64", "bytesN", or a record as JSON: {"fields":[{"name":"rho","dtype":"float64","offset":0}],"bytes":8}.
-  subroutine track_address_int64(self, name, address, dtype, shape, row_major, units, attributes, stat, errmsg)
+  subroutine track_address_int64(self, name, address, dtype, shape, row_major, units, attributes, &
+      offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
     type(c_ptr), intent(in) :: address
@@ -4968,6 +5089,7 @@ contains
     logical, intent(in), optional :: row_major
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_size_t), allocatable :: extents(:)
@@ -4979,11 +5101,12 @@ contains
     where%address = address
     where%rank = size(extents)
     if (where%rank <= size(where%shape)) where%shape(1:where%rank) = extents
-    call hand_over(self, name, dtype, where, order_of(row_major), units, attributes, at, o)
+    call hand_over(self, name, dtype, where, order_of(row_major), units, attributes, offset, global_shape, at, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  subroutine array_address_int64(self, name, address, dtype, shape, row_major, units, attributes, stat, errmsg)
+  subroutine array_address_int64(self, name, address, dtype, shape, row_major, units, attributes, &
+      offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
     type(c_ptr), intent(out) :: address
@@ -4991,17 +5114,20 @@ contains
     logical, intent(in), optional :: row_major
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_size_t), allocatable :: extents(:)
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
-    call furnish(self, name, dtype, extents, order_of(row_major), units, attributes, address, o)
+    call furnish(self, name, dtype, extents, order_of(row_major), units, attributes, offset, global_shape, &
+      address, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  subroutine loan_address_int64(self, name, address, dtype, shape, loan, row_major, units, attributes, stat, errmsg)
+  subroutine loan_address_int64(self, name, address, dtype, shape, loan, row_major, units, attributes, &
+      offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
     type(c_ptr), intent(out) :: address
@@ -5010,13 +5136,15 @@ contains
     logical, intent(in), optional :: row_major
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_size_t), allocatable :: extents(:)
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
-    call lend(self, name, dtype, extents, loan, order_of(row_major), units, attributes, address, o)
+    call lend(self, name, dtype, extents, loan, order_of(row_major), units, attributes, offset, global_shape, &
+      address, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -5530,7 +5658,20 @@ contains
     variable%strides = int(c%strides(1:c%rank), int64)
     variable%bytes = int(c%bytes, int64)
     variable%item_bytes = int(c%item_bytes, int64)
+    if (.not. c_associated(c%offset)) return
+    variable%offset = extents_at(c%offset, c%rank)
+    variable%global_shape = extents_at(c%global_shape, c%rank)
   end subroutine
+
+  function extents_at(address, rank) result(extents)
+    type(c_ptr), intent(in) :: address
+    integer(c_int32_t), intent(in) :: rank
+    integer(int64), allocatable :: extents(:)
+    integer(c_size_t), pointer :: numbers(:)
+
+    call c_f_pointer(address, numbers, [rank])
+    extents = int(numbers, int64)
+  end function
 
   ! All variables.
   subroutine snapshot_variables(self, variables, stat, errmsg)

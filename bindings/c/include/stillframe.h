@@ -356,15 +356,21 @@ typedef struct {
     stillframe_kind kind;
     // A number of stillframe_order_code.
     stillframe_order order;
-    // Dimensions, at most STILLFRAME_RANK_MAX. 0 is a single element; for a tracked variable it is of no matter.
+    // Dimensions, at most STILLFRAME_RANK_MAX. 0 is a single element. For a tracked variable it is of no matter, unless that
+    // is a part of a global array.
     uint32_t rank;
     uint32_t attribute_count;
     // rank numbers; NULL for a tracked variable, which has a shape with each place.
     const size_t *shape;
     // attribute_count attributes of the variable.
     const stillframe_attribute *attributes;
+    // rank numbers: where the variable begins in a global array, of which the ranks of a program each have a part. NULL: it
+    // is not a part of one. Of a tracked variable too, rank is then the number of its dimensions.
+    const size_t *offset;
+    // rank numbers, with offset: the shape of the global array. Ghost cells may be part of the part.
+    const size_t *global_shape;
     // 0.
-    uint64_t reserved[4];
+    uint64_t reserved[2];
 } stillframe_declaration;
 
 // How an observer is opened. A member that is 0 or NULL is the default; set all of it to 0 first.
@@ -430,8 +436,13 @@ typedef struct {
     // Bytes of one element.
     size_t item_bytes;
     size_t attribute_count;
+    // Where it begins in the global array that it is a part of, as stillframe_declaration tells; rank numbers, as long as
+    // the snapshot. NULL: it is no part, or none that fits its shape.
+    const size_t *offset;
+    // The shape of that array; rank numbers, or NULL.
+    const size_t *global_shape;
     // 0.
-    uint64_t reserved[4];
+    uint64_t reserved[2];
 } stillframe_variable;
 
 // Gets a piece of a variable; false ends the walk. It may call functions of this library, but must neither throw nor

@@ -269,12 +269,19 @@ impl Call {
         Ok(unsafe { std::slice::from_raw_parts_mut(to, count) })
     }
 
+    /// A number of dimensions.
+    pub fn rank(&self, rank: u32) -> Result<usize, Failure> {
+        match rank as usize {
+            rank if rank > RANK_MAX => {
+                Err(Failure::argument("rank", format!("{rank} dimensions are more than {RANK_MAX}")))
+            }
+            rank => Ok(rank),
+        }
+    }
+
     /// A shape.
     pub fn shape(&self, rank: u32, shape: *const usize) -> Result<&[usize], Failure> {
-        if rank as usize > RANK_MAX {
-            return Err(Failure::argument("rank", format!("{rank} dimensions are more than {RANK_MAX}")));
-        }
-        self.slice("shape", shape, rank as usize)
+        self.slice("shape", shape, self.rank(rank)?)
     }
 
     /// Where a result goes that must be wanted.

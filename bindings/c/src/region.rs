@@ -8,7 +8,7 @@
 use crate::call::{Call, Failure, note_begin, run};
 use crate::handle::{self, Handled, Kind, Table};
 use crate::status::stillframe_status;
-use crate::variable::{Known, Part, Variables};
+use crate::variable::{Known, Portion, Variables};
 use engine::{Attributes, Outcome, Region, RegionOptions, Rule, Scalar, TrackerKind};
 use std::ffi::{CStr, c_char};
 use std::time::Duration;
@@ -434,9 +434,9 @@ pub extern "C" fn stillframe_publish(
                     // SAFETY: the header asks that the array is where it was said to be, and that nobody writes it now.
                     publication = unsafe {
                         let address = place.address as *const u8;
-                        match &place.part {
+                        match &place.portion {
                             None => publication.tracked_raw(*id, address, place.bytes, &place.shape, place.order),
-                            Some(Part { range, before }) => {
+                            Some(Portion { range, before }) => {
                                 let memory = std::ptr::slice_from_raw_parts(address, place.bytes);
                                 let before = before.map(|before| before as *const u8);
                                 publication.tracked_part(*id, memory, &place.shape, place.order, range.clone(), before)
@@ -449,7 +449,7 @@ pub extern "C" fn stillframe_publish(
                 publication = publication.attr(name, value.clone());
             }
             let done = publication.commit()?;
-            variables.forget_parts();
+            variables.forget_portions();
             if !attributes.is_empty() {
                 attributes.clear();
             }

@@ -9,7 +9,7 @@ use crate::call::{Failure, run};
 use crate::handle::{self, Handled, Kind, Table};
 use crate::status::stillframe_status;
 use crate::variable::stillframe_order;
-use engine::{Snapshot, VariableView};
+use engine::{Part, Snapshot, VariableView};
 use std::ffi::{CString, c_char, c_void};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -60,8 +60,13 @@ pub struct stillframe_variable {
     /// Bytes of one element.
     pub item_bytes: usize,
     pub attribute_count: usize,
+    /// Where it begins in the global array that it is a part of, as stillframe_declaration tells; rank numbers, as long as
+    /// the snapshot. NULL: it is no part, or none that fits its shape.
+    pub offset: *const usize,
+    /// The shape of that array; rank numbers, or NULL.
+    pub global_shape: *const usize,
     /// 0.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 2],
 }
 
 /// Gets a piece of a variable; false ends the walk. It may call functions of this library, but must neither throw nor
@@ -90,6 +95,7 @@ struct VariableTexts {
     dtype: CString,
     units: CString,
     attributes: Kept,
+    part: Option<Part>,
 }
 
 impl Held {
@@ -131,7 +137,9 @@ impl Held {
             bytes: view.bytes,
             item_bytes: view.dtype.bytes(),
             attribute_count: texts.attributes.count(),
-            reserved: [0; 4],
+            offset: texts.part.as_ref().map_or(std::ptr::null(), |part| part.offset.as_ptr()),
+            global_shape: texts.part.as_ref().map_or(std::ptr::null(), |part| part.global_shape.as_ptr()),
+            reserved: [0; 2],
         }
     }
 }
@@ -143,6 +151,8 @@ impl VariableTexts {
             dtype: c_text(&view.dtype.to_text()),
             units: c_text(&view.units),
             attributes: Kept::new(&view.attributes),
+            // What does not fit is still to be read as attributes.
+            part: view.part().unwrap_or_default(),
         }
     }
 }

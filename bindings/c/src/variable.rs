@@ -9,7 +9,7 @@ use crate::call::{Call, Failure, Out, run};
 use crate::handle::{self, Handled, Kind, Table};
 use crate::region::{Producer, stillframe_region};
 use crate::status::stillframe_status;
-use engine::{DType, Declaration, Error, KeptMemory, Order, Region, VariableId};
+use engine::{DType, Declaration, Error, KeptMemory, Order, Part, Region, VariableId};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
 use std::ops::Range;
@@ -58,15 +58,21 @@ pub struct stillframe_declaration {
     pub kind: stillframe_kind,
     /// A number of stillframe_order_code.
     pub order: stillframe_order,
-    /// Dimensions, at most STILLFRAME_RANK_MAX. 0 is a single element; for a tracked variable it is of no matter.
+    /// Dimensions, at most STILLFRAME_RANK_MAX. 0 is a single element. For a tracked variable it is of no matter, unless that
+    /// is a part of a global array.
     pub rank: u32,
     pub attribute_count: u32,
     /// rank numbers; NULL for a tracked variable, which has a shape with each place.
     pub shape: *const usize,
     /// attribute_count attributes of the variable.
     pub attributes: *const stillframe_attribute,
+    /// rank numbers: where the variable begins in a global array, of which the ranks of a program each have a part. NULL: it
+    /// is not a part of one. Of a tracked variable too, rank is then the number of its dimensions.
+    pub offset: *const usize,
+    /// rank numbers, with offset: the shape of the global array. Ghost cells may be part of the part.
+    pub global_shape: *const usize,
     /// 0.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 2],
 }
 
 /// Memory of a managed variable that is no more.
@@ -88,11 +94,11 @@ pub struct Place {
     pub shape: Vec<usize>,
     pub order: Order,
     /// What the next version takes of it, unless it is all.
-    pub part: Option<Part>,
+    pub portion: Option<Portion>,
 }
 
-/// A part of a tracked array.
-pub struct Part {
+/// A portion of a tracked array.
+pub struct Portion {
     pub range: Range<usize>,
     /// Address of the array's content as it was.
     pub before: Option<usize>,
@@ -102,9 +108,11 @@ pub struct Part {
 pub struct Known {
     pub id: VariableId,
     name: String,
-    dtype: DType,
+    pub dtype: DType,
     dtype_text: String,
     is_tracked: bool,
+    /// Of a global array.
+    pub part: Option<Part>,
     /// Of a tracked variable, unless its array is gone.
     pub place: Option<Place>,
 }
@@ -121,9 +129,14 @@ impl Variables {
         self.known.values().filter(|known| known.is_tracked)
     }
 
-    /// Parts are those of one version.
-    pub fn forget_parts(&mut self) {
-        self.known.values_mut().filter_map(|known| known.place.as_mut()).for_each(|place| place.part = None);
+    /// Portions are those of one version.
+    pub fn forget_portions(&mut self) {
+        self.known.values_mut().filter_map(|known| known.place.as_mut()).for_each(|place| place.portion = None);
+    }
+
+    /// The variable of this name, if it was declared here.
+    pub fn named(&self, name: &str) -> Option<&Known> {
+        self.known.values().find(|known| known.name == name)
     }
 
     pub fn id(&self, region: &Region, number: u32) -> Result<VariableId, Failure> {
@@ -145,8 +158,10 @@ impl Variables {
     fn declare(&mut self, region: &mut Region, declaration: Declaration, dtype_text: &str) -> Result<u32, Failure> {
         let Declaration { name, dtype, kind, .. } = &declaration;
         let (name, dtype, is_tracked) = (name.clone(), dtype.clone(), matches!(kind, engine::Kind::Tracked));
+        // The engine refuses attributes that tell no part.
+        let part = Part::of(&declaration.attributes).unwrap_or_default();
         let id = region.declare(declaration)?;
-        let known = Known { id, name, dtype, dtype_text: dtype_text.into(), is_tracked, place: None };
+        let known = Known { id, name, dtype, dtype_text: dtype_text.into(), is_tracked, part, place: None };
         self.known.insert(id.number(), known);
         Ok(id.number())
     }
@@ -172,9 +187,9 @@ impl Variables {
         };
         match &mut known.place {
             Some(place) if place.shape == shape => {
-                (place.address, place.order, place.part) = (address, order, None);
+                (place.address, place.order, place.portion) = (address, order, None);
             }
-            place => *place = Some(Place { address, bytes, shape: shape.to_vec(), order, part: None }),
+            place => *place = Some(Place { address, bytes, shape: shape.to_vec(), order, portion: None }),
         }
         Ok(())
     }
@@ -193,23 +208,23 @@ impl Variables {
     }
 
     /// Says what the next version takes of a tracked variable's array.
-    fn narrow(&mut self, region: &Region, number: u32, part: Part) -> Result<(), Failure> {
+    fn narrow(&mut self, region: &Region, number: u32, portion: Portion) -> Result<(), Failure> {
         let known = self.known_tracked(region, number)?;
-        let Range { start, end } = part.range;
+        let Range { start, end } = portion.range;
         let bytes = known.place.as_ref().map_or(0, |place| place.bytes);
         match &mut known.place {
-            Some(place) if end <= bytes => place.part = Some(part),
+            Some(place) if end <= bytes => place.portion = Some(portion),
             _ => return Err(Error::OutOfRange { name: known.name.clone(), start, end, bytes }.into()),
         }
         Ok(())
     }
 }
 
-fn dtype_of(text: &str) -> Result<DType, Failure> {
+pub fn dtype_of(text: &str) -> Result<DType, Failure> {
     DType::from_text(text).map_err(|error| Failure::argument("dtype", error.to_string()))
 }
 
-fn order_of(order: stillframe_order) -> Result<Order, Failure> {
+pub fn order_of(order: stillframe_order) -> Result<Order, Failure> {
     match order {
         order if order == STILLFRAME_C as u32 => Ok(Order::C),
         order if order == STILLFRAME_FORTRAN as u32 => Ok(Order::Fortran),
@@ -239,6 +254,18 @@ impl Memory<'_> {
     }
 }
 
+/// The part of a global array that a declaration tells.
+fn part(call: &Call, given: &stillframe_declaration) -> Result<Option<Part>, Failure> {
+    if given.offset.is_null() && given.global_shape.is_null() {
+        return Ok(None);
+    }
+    let rank = call.rank(given.rank)?;
+    Ok(Some(Part {
+        offset: call.slice("declaration.offset", given.offset, rank)?.to_vec(),
+        global_shape: call.slice("declaration.global_shape", given.global_shape, rank)?.to_vec(),
+    }))
+}
+
 /// Adds a variable of any kind. variable: its number, which no other variable of the region has or had; may be NULL.
 ///
 /// Errors: BAD_NAME; VARIABLE_EXISTS; BAD_ARGUMENT if the type is none; WRONG_SHAPE; NO_SPACE and others of the environment.
@@ -253,7 +280,7 @@ pub extern "C" fn stillframe_declare(
         let Some(given) = call.read("declaration", declaration)? else {
             return Err(Failure::argument("declaration", "it is NULL"));
         };
-        if given.reserved != [0; 4] {
+        if given.reserved != [0; 2] {
             return Err(Failure::argument("declaration.reserved", "it is not 0: set the whole structure to 0 first"));
         }
         let shape = || call.shape(given.rank, given.shape).map(<[usize]>::to_vec);
@@ -265,7 +292,7 @@ pub extern "C" fn stillframe_declare(
         };
         let dtype_text = call.text("declaration.dtype", given.dtype)?;
         let attributes = call.slice("declaration.attributes", given.attributes, given.attribute_count as usize)?;
-        let declaration = Declaration {
+        let mut declaration = Declaration {
             name: call.text("declaration.name", given.name)?.to_string(),
             dtype: dtype_of(dtype_text)?,
             order: order_of(given.order)?,
@@ -273,6 +300,9 @@ pub extern "C" fn stillframe_declare(
             attributes: attribute::take(call, attributes)?,
             kind,
         };
+        if let Some(part) = part(call, &given)? {
+            declaration = declaration.part(part);
+        }
         out.put(with(region, |region, variables| variables.declare(region, declaration, dtype_text))?);
         Ok(())
     })
@@ -355,7 +385,7 @@ pub extern "C" fn stillframe_track_part(
     run("stillframe_track_part", |_| {
         let range = offset..offset.saturating_add(bytes);
         let before = (!before.is_null()).then_some(before as usize);
-        with(region, |region, variables| variables.narrow(region, variable, Part { range, before }))
+        with(region, |region, variables| variables.narrow(region, variable, Portion { range, before }))
     })
 }
 

@@ -237,6 +237,31 @@ TEST(managed_arrays_are_zero_and_resized_and_recovered) {
     CHECK(u(2, 3) == 23);
 }
 
+TEST(variables_say_which_part_of_a_global_array_they_are) {
+    sf::region region("parts");
+    std::vector<double> u(12);
+    std::vector<std::array<double, 3>> positions(5);
+    region.track("u", u, {3, 4}, sf::declaration().part({3, 0}, {6, 4}));
+    region.track("positions", positions, sf::declaration().part(10, 100));
+    region.array<float>("managed", {2, 2}, sf::declaration().part({0, 2}, {2, 4}));
+    region.loaned<std::array<float, 2>>("loaned", 7, sf::declaration().part(0, 7));
+    THROWS(wrong_shape, "[1, 1]", region.array<float>("other", 3, sf::declaration().part({1, 1}, {9, 9})));
+    THROWS(wrong_shape, "[4]", region.array<float>("beyond", 3, sf::declaration().part(2, 4)));
+    region.publish(1);
+    const auto snapshot = sf::observer("parts").newest();
+    const auto part = snapshot.variable("u").part;
+    CHECK(part && part->offset == sf::shape(3, 0) && part->global_shape == sf::shape(6, 4));
+    CHECK(snapshot.variable("positions").part->offset == sf::shape(10, 0));
+    CHECK(snapshot.variable("positions").part->global_shape == sf::shape(100, 3));
+    CHECK(snapshot.variable("managed").part->offset == sf::shape(0, 2));
+    positions.resize(91);
+    THROWS(wrong_shape, "'positions'", region.publish(2));
+    region.untrack("positions");
+    region.track("v", u);
+    region.publish(2);
+    CHECK(!sf::observer("parts").newest().variable("v").part);
+}
+
 TEST(loans_are_written_in_place) {
     sf::region region("loans");
     const auto w = region.loaned<float>("w", {2, 3});

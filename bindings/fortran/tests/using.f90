@@ -8,6 +8,7 @@ program using
   call check_attributes()
   call check_sizes_around_page_edges()
   call check_managed()
+  call check_parts()
   call check_loans()
   call check_records()
   call check_waiting()
@@ -177,6 +178,47 @@ contains
     call expect(region%recovered() == 2, 'the next producer goes on from the last version')
     call region%array('u', u, [10, 30])
     call expect(u(1, 1) == 5 .and. u(10, 30) == 6, 'managed memory is recovered')
+    call region%unlink()
+  end subroutine
+
+  subroutine check_parts()
+    type(stillframe_region) :: region
+    type(stillframe_observer) :: observer
+    type(stillframe_snapshot) :: snapshot
+    type(stillframe_variable) :: variable
+    real(real64), allocatable, target :: u(:, :)
+    real(real64), pointer :: v(:) => null()
+    integer :: stat
+    character(200) :: message
+
+    allocate (u(3, 4), source=0.0_real64)
+    call region%create('parts')
+    call region%track('u', u, offset=[3, 0], global_shape=[6, 4])
+    call region%array('v', v, [5], offset=[10], global_shape=[20])
+    call region%declare('w', 'float64', offset=[0, 4], global_shape=[3, 8])
+    call region%publish(1, 'w', u)
+    call observer%open('parts')
+    call observer%newest(snapshot)
+    call snapshot%variable('u', variable)
+    call expect(all(variable%offset == [3, 0]) .and. all(variable%global_shape == [6, 4]), 'a part is told to observers')
+    call snapshot%variable('v', variable)
+    call expect(all(variable%offset == [10]) .and. all(variable%global_shape == [20]), 'of managed arrays too')
+    call snapshot%variable('w', variable)
+    call expect(all(variable%offset == [0, 4]), 'of arrays that are given to publish as well')
+    call region%publish(2, 'x', u)
+    call observer%newest(snapshot)
+    call snapshot%variable('x', variable)
+    call expect(.not. allocated(variable%offset), 'what is no part says none')
+    call region%declare('y', 'float64', offset=[1], stat=stat, errmsg=message)
+    call expect(stat == stillframe_bad_argument .and. index(message, 'go together') > 0, 'an offset is in something')
+    call region%declare('y', 'float64', offset=[1], global_shape=[2, 2], stat=stat)
+    call expect(stat == stillframe_wrong_shape, 'offset and global shape have the same dimensions')
+    call region%array('y', v, [5], offset=[1, 1], global_shape=[9, 9], stat=stat, errmsg=message)
+    call expect(stat == stillframe_wrong_shape .and. index(message, '(1, 1)') > 0, 'and those of the array')
+    call region%array('y', v, [5], offset=[1], global_shape=[5], stat=stat)
+    call expect(stat == stillframe_wrong_shape, 'a part lies within the whole')
+    call snapshot%release()
+    call observer%close()
     call region%unlink()
   end subroutine
 

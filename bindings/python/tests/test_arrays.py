@@ -280,6 +280,30 @@ def test_the_same_declaration_gives_the_same_memory() -> None:
             region.array("u", (5,), "i4")
 
 
+def test_variables_say_which_part_of_a_global_array_they_are() -> None:
+    with sf.create("parts") as region:
+        x = np.arange(12.0).reshape(3, 4)
+        region.track("x", x, part=((3, 0), (6, 4)))
+        region.array("u", (2, 2), part=((0, 2), np.array((2, 4))), attrs={"level": 1})
+        with region.loan("w", 5, part=(10, 100)) as w:
+            w[:] = 1
+        with pytest.raises(sf.MisuseError, match="reaches beyond"):
+            region.array("beyond", 3, part=(2, 4))
+        with pytest.raises(sf.MisuseError, match="dimensions"):
+            region.array("flat", 3, part=((0, 2), (2, 4)))
+        with pytest.raises(sf.MisuseError, match="offset and global shape"):
+            region.array("wrong", 3, part=2)  # type: ignore[arg-type]
+        region.publish(1)
+        with pytest.raises(sf.MisuseError, match="'x'"):
+            region.publish(2, {"x": np.zeros((4, 4))})
+        with sf.open("parts") as observer, observer.newest() as snapshot:
+            parts = {name: variable.part for name, variable in snapshot.variables.items()}
+            assert parts == {"x": ((3, 0), (6, 4)), "u": ((0, 2), (2, 4)), "w": ((10,), (100,))}
+            assert parts["x"].global_shape == (6, 4)  # type: ignore[union-attr]
+            assert snapshot.variables["u"].attrs["level"] == 1
+    assert sf.Part.of({"offset": "1,2"}) is None and sf.Part.of({"offset": "a", "global_shape": "b"}) is None
+
+
 def test_loans_become_versions_and_are_dropped_by_exceptions() -> None:
     with sf.create("r") as region:
         for version in range(1, 6):

@@ -207,6 +207,52 @@ static void a_declaration_says_everything_of_a_variable(void) {
     OK(stillframe_unlink(region));
 }
 
+static void a_variable_says_which_part_of_a_global_array_it_is(void) {
+    stillframe_region *region = make("part");
+    stillframe_declaration declaration = {
+        .name = "u",
+        .dtype = "float64",
+        .rank = 2,
+        .shape = SHAPE(4, 8),
+        .offset = SHAPE(4, 0),
+        .global_shape = SHAPE(16, 8),
+    };
+    OK(stillframe_declare(region, &declaration, NULL));
+    declaration.name = "beyond";
+    declaration.offset = SHAPE(13, 0);
+    FAILS(STILLFRAME_WRONG_SHAPE, "[16, 8]", stillframe_declare(region, &declaration, NULL));
+    declaration.global_shape = NULL;
+    FAILS(STILLFRAME_BAD_ARGUMENT, "declaration.global_shape", stillframe_declare(region, &declaration, NULL));
+    // The shape of a tracked variable comes with its array.
+    uint32_t number;
+    stillframe_declaration tracked = {.name = "v",
+                                      .dtype = "int32",
+                                      .kind = STILLFRAME_TRACKED,
+                                      .rank = 1,
+                                      .offset = SHAPE(2),
+                                      .global_shape = SHAPE(5)};
+    OK(stillframe_declare(region, &tracked, &number));
+    int32_t v[4] = {1, 2, 3, 4};
+    OK(stillframe_track(region, "v", "int32", 1, SHAPE(4), v));
+    FAILS(STILLFRAME_WRONG_SHAPE, "'v'", stillframe_publish(region, 1, NULL));
+    OK(stillframe_track(region, "v", "int32", 1, SHAPE(3), v));
+    OK(stillframe_array(region, "whole", "int8", 1, SHAPE(3), &(void *){NULL}));
+    OK(stillframe_publish(region, 1, NULL));
+    stillframe_observer *observer = look("part");
+    stillframe_snapshot *snapshot = newest(observer);
+    stillframe_variable variable;
+    OK(stillframe_variable_named(snapshot, "u", &variable));
+    CHECK(variable.offset && variable.offset[0] == 4 && variable.offset[1] == 0);
+    CHECK(variable.global_shape && variable.global_shape[0] == 16 && variable.global_shape[1] == 8);
+    OK(stillframe_variable_named(snapshot, "v", &variable));
+    CHECK(variable.rank == 1 && variable.offset[0] == 2 && variable.global_shape[0] == 5);
+    OK(stillframe_variable_named(snapshot, "whole", &variable));
+    CHECK(variable.offset == NULL && variable.global_shape == NULL);
+    OK(stillframe_release(snapshot));
+    OK(stillframe_observer_close(observer));
+    OK(stillframe_unlink(region));
+}
+
 static void every_dtype_and_rank_arrives(void) {
     const struct {
         const char *name;
@@ -380,6 +426,7 @@ int main(int argc, char **argv) {
         TEST(removed_memory_can_be_kept_beyond_the_region),
         TEST(a_loan_is_shown_by_the_publish_after_its_submit),
         TEST(a_declaration_says_everything_of_a_variable),
+        TEST(a_variable_says_which_part_of_a_global_array_it_is),
         TEST(every_dtype_and_rank_arrives),
         TEST(attributes_are_those_of_one_version),
         TEST(the_next_producer_goes_on_from_the_last_version),

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -44,6 +45,12 @@ private:
     scalar value_;
 };
 
+/// The box of a global array that a variable holds: the variable, with its own shape, begins at `offset` in an array of
+/// `global_shape` that the ranks of a program have together.
+struct part {
+    shape offset, global_shape;
+};
+
 /// Order, unit and attributes of a variable: `stillframe::declaration().units("K").attribute("level", 3)`.
 class declaration {
 public:
@@ -66,9 +73,15 @@ public:
         return *this;
     }
 
+    /// Which box of a global array it is; it counts the container's elements, as a shape does.
+    declaration& part(const shape& offset, const shape& global_shape) {
+        part_ = stillframe::part{offset, global_shape};
+        return *this;
+    }
+
     stillframe::order order() const noexcept { return order_; }
 
-    /// Declares a variable in a region of the C interface.
+    /// Declares a variable in a region of the C interface. Of a tracked one, `shape` has the extents of an element.
     result<std::uint32_t> declare(stillframe_region* region, const std::string& name, const std::string& dtype,
                                   std::uint32_t kind, const stillframe::shape& shape) const {
         std::vector<stillframe_attribute> attributes;
@@ -92,6 +105,23 @@ public:
         given.shape = shape.data();
         given.attribute_count = static_cast<std::uint32_t>(attributes.size());
         given.attributes = attributes.data();
+        auto part = part_.value_or(stillframe::part());
+        if (part_) {
+            // What the elements have in themselves is there whole.
+            const std::size_t outer = kind == STILLFRAME_TRACKED ? 0 : part.offset.rank();
+            for (std::size_t dimension = outer; dimension < shape.rank(); ++dimension) {
+                part.offset.append(0);
+                part.global_shape.append(shape[dimension]);
+            }
+            const auto rank = kind == STILLFRAME_TRACKED ? part.offset.rank() : shape.rank();
+            if (part.offset.rank() != rank || part.global_shape.rank() != rank)
+                return error(status::wrong_shape, "variable '" + name + "' of shape " + shape.text() + ": offset " +
+                                                      part.offset.text() + " and global shape " +
+                                                      part.global_shape.text() + " have other numbers of dimensions");
+            given.rank = static_cast<std::uint32_t>(rank);
+            given.offset = part.offset.data();
+            given.global_shape = part.global_shape.data();
+        }
         std::uint32_t variable = 0;
         if (const auto status = stillframe_declare(region, &given, &variable)) return detail::failure(status);
         return variable;
@@ -101,6 +131,7 @@ private:
     stillframe::order order_ = stillframe::order::c;
     std::string units_;
     stillframe::attributes attributes_;
+    std::optional<stillframe::part> part_;
 };
 
 // A type of an attribute is the index of its alternative.

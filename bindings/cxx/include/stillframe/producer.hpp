@@ -175,7 +175,7 @@ private:
     result<std::uint32_t> tracked_variable(const source& source) {
         const auto found = variables_.find(source.name());
         if (found == variables_.end())
-            return declare_locked(source.name(), source.dtype(), STILLFRAME_TRACKED, shape(), source.about());
+            return declare_locked(source.name(), source.dtype(), STILLFRAME_TRACKED, source.inner(), source.about());
         if (found->second.second != source.dtype())
             return error(status::wrong_dtype, "variable '" + source.name() + "' was declared with elements of " +
                                                   found->second.second + ", and the array given has " + source.dtype());
@@ -278,7 +278,10 @@ private:
     }
 
     void track_kept(const void* data, block& block) {
-        auto variable = declare_locked(block.name, block.dtype, STILLFRAME_TRACKED, shape(), block.about);
+        shape inner;
+        for (std::size_t dimension = 1; dimension < block.capacity.rank(); ++dimension)
+            inner.append(block.capacity[dimension]);
+        auto variable = declare_locked(block.name, block.dtype, STILLFRAME_TRACKED, inner, block.about);
         if (!variable) return;
         if (stillframe_track_at(handle_, *variable, static_cast<std::uint32_t>(block.published.rank()),
                                 block.published.data(), static_cast<std::uint32_t>(block.about.order()),

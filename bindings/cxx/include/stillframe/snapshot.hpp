@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -30,6 +31,8 @@ struct variable {
     /// Distance in bytes between neighbours along each dimension.
     std::vector<std::ptrdiff_t> strides;
     std::size_t bytes, item_bytes;
+    /// Which box of a global array it is, if it is one.
+    std::optional<stillframe::part> part;
 };
 
 /// Bytes of a variable, from the offset on.
@@ -311,15 +314,21 @@ private:
                 found.dtype,
                 found.units ? found.units : "",
                 static_cast<order>(found.order),
-                shape_of(found, found.rank),
+                shape_of(found.shape, found.rank),
                 {found.strides, found.strides + found.rank},
                 found.bytes,
-                found.item_bytes};
+                found.item_bytes,
+                part_of(found)};
     }
 
-    static shape shape_of(const stillframe_variable& found, std::size_t rank) {
+    static std::optional<stillframe::part> part_of(const stillframe_variable& found) {
+        if (!found.offset) return std::nullopt;
+        return stillframe::part{shape_of(found.offset, found.rank), shape_of(found.global_shape, found.rank)};
+    }
+
+    static shape shape_of(const std::size_t* extents, std::size_t rank) {
         shape shape;
-        for (std::size_t dimension = 0; dimension < rank; ++dimension) shape.append(found.shape[dimension]);
+        for (std::size_t dimension = 0; dimension < rank; ++dimension) shape.append(extents[dimension]);
         return shape;
     }
 
@@ -327,14 +336,14 @@ private:
     template <class T>
     static result<shape> items(const stillframe_variable& found) {
         const auto inner = detail::with_items<T>(shape());
-        const shape all = shape_of(found, found.rank);
+        const shape all = shape_of(found.shape, found.rank);
         bool fits = inner.rank() <= all.rank() && (inner.rank() == 0 || found.order == STILLFRAME_C);
         for (std::size_t index = 0; fits && index < inner.rank(); ++index)
             fits = inner[index] == all[all.rank() - inner.rank() + index];
         if (!fits)
             return error(status::wrong_shape, "variable '" + std::string(found.name) + "' has the shape " + all.text() +
                                                   ", which does not end, row-major, in " + inner.text());
-        return shape_of(found, all.rank() - inner.rank());
+        return shape_of(found.shape, all.rank() - inner.rank());
     }
 
     result<stillframe::attributes> attributes_of(const char* variable, std::size_t count) const {

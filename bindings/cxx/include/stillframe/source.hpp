@@ -86,6 +86,9 @@ public:
     const std::string& dtype() const noexcept { return dtype_; }
     const declaration& about() const noexcept { return about_; }
 
+    /// Extents of an item that is an array itself.
+    const shape& inner() const noexcept { return inner_; }
+
     /// Whether it is a container whose allocator makes it a variable.
     bool is_managed() const noexcept { return is_managed_; }
 
@@ -140,7 +143,6 @@ private:
 
     std::string name_;
     std::string dtype_;
-    /// Extents of an item that is an array itself.
     shape inner_;
     declaration about_;
     std::optional<shape> given_;

@@ -30,6 +30,7 @@ from ._native import __version__
 from ._observer import Chunk, Observer, Snapshot, Variable, VersionInfo
 from ._observer import open_region as open
 from ._region import Loan, Published, Region, create
+from ._types import Part
 
 __all__ = [
     "Chunk",
@@ -45,6 +46,7 @@ __all__ = [
     "NoVersion",
     "Observer",
     "OutOfSpace",
+    "Part",
     "ProducerGone",
     "Published",
     "RankGone",

@@ -12,7 +12,7 @@ from . import _native
 from ._arrays import array_over, flat_over
 from ._closing import Closing
 from ._errors import MisuseError, ProducerGone, Timeout, UnknownVariable
-from ._types import Native, Scalar, item_bytes, numpy, numpy_dtype
+from ._types import Native, Part, Scalar, item_bytes, numpy, numpy_dtype
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,6 +45,11 @@ class Variable:
     def itemsize(self) -> int:
         """Bytes of one element."""
         return item_bytes(self.native)
+
+    @property
+    def part(self) -> Part | None:
+        """Which box of a global array it is, if it is one."""
+        return Part.of(self.attrs)
 
 
 class VersionInfo(NamedTuple):

@@ -13,6 +13,7 @@ from ._closing import Closing
 from ._errors import MisuseError, UnknownVariable
 from ._types import (
     Native,
+    Part,
     Scalar,
     check_order,
     item_bytes,
@@ -55,9 +56,16 @@ class _Declared(NamedTuple):
 
 
 def _declared(
-    kind: str, dtype: DTypeLike, shape: Shape, order: str, units: str, attrs: Mapping[str, Any] | None
+    kind: str,
+    dtype: DTypeLike,
+    shape: Shape,
+    order: str,
+    units: str,
+    attrs: Mapping[str, Any] | None,
+    part: tuple[Shape, Shape] | None,
 ) -> _Declared:
-    return _Declared(kind, native_dtype(dtype), shape_of(shape), check_order(order), units, scalars(attrs))
+    all_attrs = scalars(attrs) | Part.attrs(part)
+    return _Declared(kind, native_dtype(dtype), shape_of(shape), check_order(order), units, all_attrs)
 
 
 class Region(Closing):
@@ -92,16 +100,18 @@ class Region(Closing):
         order: Order = "C",
         units: str = "",
         attrs: Mapping[str, Any] | None = None,
+        part: tuple[Shape, Shape] | None = None,
     ) -> NDArray[Any]:
         """A variable in memory of the region: a writable array, zero at first or as recovered.
 
-        Without a shape, another array over a variable that this region has already.
+        Without a shape, another array over a variable that this region has already. ``part`` says that it is a box of an
+        array that all ranks have together: its offset there, and the global shape.
         """
         if shape is None:
             if self._get(name).kind != "managed":
                 raise MisuseError(f"variable '{name}' is not in memory of the region")
         else:
-            declared = _declared("managed", dtype, shape, order, units, attrs)
+            declared = _declared("managed", dtype, shape, order, units, attrs, part)
             self._declare(name, declared)
         return self._array(name)
 
@@ -114,11 +124,12 @@ class Region(Closing):
         order: Order | None = None,
         units: str = "",
         attrs: Mapping[str, Any] | None = None,
+        part: tuple[Shape, Shape] | None = None,
     ) -> None:
         """Adds a variable in memory of the application.
 
         An array given here is what each publish reads unless it is told of another one, and tells the dtype; the region
-        keeps a reference to it. Address and shape may differ at each publish.
+        keeps a reference to it. Address and shape may differ at each publish. ``part`` is that of :meth:`array`.
         """
         if array is None:
             if dtype is None:
@@ -132,7 +143,8 @@ class Region(Closing):
             if dtype is not None:
                 native = native_dtype(dtype)
             Lent(name, array, native, found)
-        self._declare(name, _Declared("tracked", native, (), check_order(order or found), units, scalars(attrs)))
+        all_attrs = scalars(attrs) | Part.attrs(part)
+        self._declare(name, _Declared("tracked", native, (), check_order(order or found), units, all_attrs))
         if array is not None:
             self._defaults[name] = array
 
@@ -145,18 +157,19 @@ class Region(Closing):
         order: Order = "C",
         units: str = "",
         attrs: Mapping[str, Any] | None = None,
+        part: tuple[Shape, Shape] | None = None,
     ) -> Loan:
         """A variable that is written whole, into memory that becomes the next version without a copy.
 
         Use it in a ``with`` statement: leaving it gives the content to the next publish, an exception discards it. The
         array holds nothing in particular at first, every element has to be written, and it is over with the block: what
-        is written to it later goes nowhere.
+        is written to it later goes nowhere. ``part`` is that of :meth:`array`.
         """
         if shape is None:
             if self._get(name).kind != "loaned":
                 raise MisuseError(f"variable '{name}' is not a loaned one")
         else:
-            declared = _declared("loaned", dtype, shape, order, units, attrs)
+            declared = _declared("loaned", dtype, shape, order, units, attrs, part)
             known = self._declared.get(name)
             if known is not None and known._replace(shape=declared.shape) == declared != known:
                 self._native.resize(name, declared.shape)

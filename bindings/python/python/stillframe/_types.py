@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ._errors import MisuseError
 
@@ -141,6 +141,38 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     if any(extent < 0 for extent in extents):
         raise MisuseError(f"shape {extents} has a negative extent")
     return extents
+
+
+class Part(NamedTuple):
+    """The box of a global array that a variable holds: the variable, with its own shape, begins at ``offset`` in an array
+    of ``global_shape`` that the ranks of a program have together."""
+
+    offset: tuple[int, ...]
+    global_shape: tuple[int, ...]
+
+    @staticmethod
+    def of(attrs: Mapping[str, Scalar]) -> Part | None:
+        """The part that a variable's attributes tell, if they tell one."""
+        texts = attrs.get("offset"), attrs.get("global_shape")
+        if not all(isinstance(text, str) and _NUMBERS.fullmatch(text) for text in texts):
+            return None
+        offset, extents = (tuple(map(int, str(text).split(","))) for text in texts)
+        return Part(offset, extents) if len(offset) == len(extents) else None
+
+    @staticmethod
+    def attrs(part: tuple[Any, Any] | None) -> dict[str, Scalar]:
+        """The attributes that tell a part."""
+        if part is None:
+            return {}
+        try:
+            offset, extents = part
+        except (TypeError, ValueError):
+            raise MisuseError(f"part {part!r} is not a pair of offset and global shape") from None
+        texts = (",".join(map(str, shape_of(numbers))) for numbers in (offset, extents))
+        return dict(zip(("offset", "global_shape"), texts, strict=True))
+
+
+_NUMBERS = re.compile(r"[0-9]+(,[0-9]+)*")
 
 
 def check_order(order: str) -> str:
