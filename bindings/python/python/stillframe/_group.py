@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from . import _native
 from ._closing import Closing
 from ._errors import ProducerGone, RankGone, Timeout
-from ._observer import Snapshot
+from ._observer import Snapshot, below, check_stride
+from ._whole import Whole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class RankInfo(NamedTuple):
@@ -46,6 +50,14 @@ class GroupSnapshot(Closing, Sequence[Snapshot]):
 
     def __len__(self) -> int:
         return len(self._ranks)
+
+    def gather(self, name: str) -> NDArray[Any]:
+        """A copy of a variable of all ranks as one array.
+
+        Variables that tell their part of a global array (attributes ``offset`` and ``global_shape``) are put together to
+        it. Others are stacked along a first axis, the ranks; one that a single rank has is what it is.
+        """
+        return Whole.of(self, name)[...]
 
     def close(self) -> None:
         """Lets go of all ranks. Arrays taken from them stay valid, and keep the version of their rank."""
@@ -101,16 +113,17 @@ class Group(Closing):
         self,
         timeout: float | None = None,
         *,
-        every: bool = False,
+        every: bool | int = False,
         after: int | None = None,
     ) -> Iterator[GroupSnapshot]:
         """Snapshots as they come, until all ranks have ended or nothing came for ``timeout`` seconds.
 
         Raises :class:`RankGone` when a rank died. Otherwise as :meth:`stillframe.Observer.iterate`.
         """
+        stride = check_stride(every)
         while True:
             try:
-                held = [GroupSnapshot(self._native.after(after, timeout, not every))]
+                held = [GroupSnapshot(self._native.after(below(after, stride), timeout, not every))]
             except RankGone:
                 raise
             except (ProducerGone, Timeout):
@@ -118,6 +131,10 @@ class Group(Closing):
             after = held[0].version
             # Popped, so that the generator itself holds nothing while the loop's body runs and lets go.
             yield held.pop()
+
+    def __iter__(self) -> Iterator[GroupSnapshot]:
+        """The newest versions as they come: :meth:`iterate` without a timeout."""
+        return self.iterate()
 
     def versions(self) -> list[int]:
         """The versions that all ranks have, oldest first."""

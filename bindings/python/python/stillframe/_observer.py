@@ -178,6 +178,18 @@ class Snapshot(Closing, Mapping[str, "NDArray[Any]"]):
             raise UnknownVariable(f"version {self.version} has no variable '{name}'; it has {known}") from None
 
 
+def check_stride(every: bool | int) -> int:
+    """How far apart the versions of an iteration are at least."""
+    if every < 0:
+        raise MisuseError(f"every={every!r}: give True for each version, or a number from 1 on")
+    return int(every)
+
+
+def below(after: int | None, stride: int) -> int | None:
+    """The version above which the next one of an iteration lies. The first may be any."""
+    return after if after is None else after + max(stride - 1, 0)
+
+
 class Observer(Closing):
     """A look at a region. See :func:`stillframe.open`."""
 
@@ -214,22 +226,28 @@ class Observer(Closing):
         self,
         timeout: float | None = None,
         *,
-        every: bool = False,
+        every: bool | int = False,
         after: int | None = None,
     ) -> Iterator[Snapshot]:
         """Snapshots as they come, until the producer is gone or nothing came for ``timeout`` seconds.
 
         The newest version each time, leaving out those that came in between; with ``every``, each one that is still
-        there. What the loop holds while it waits is up to its body: ``with snapshot:`` or ``del snapshot`` lets go.
+        there, and with ``every=10`` the next one that is at least 10 above the one before. Begins above ``after``. What
+        the loop holds while it waits is up to its body: ``with snapshot:`` or ``del snapshot`` lets go.
         """
+        stride = check_stride(every)
         while True:
             try:
-                held = [Snapshot(self._native.after(after, timeout, not every))]
+                held = [Snapshot(self._native.after(below(after, stride), timeout, not every))]
             except (ProducerGone, Timeout):
                 return
             after = held[0].version
             # Popped, so that the generator itself holds nothing while the loop's body runs and lets go.
             yield held.pop()
+
+    def __iter__(self) -> Iterator[Snapshot]:
+        """The newest versions as they come: :meth:`iterate` without a timeout."""
+        return self.iterate()
 
     def versions(self) -> list[VersionInfo]:
         """The versions that can be had, oldest first."""

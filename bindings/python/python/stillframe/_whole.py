@@ -1,0 +1,190 @@
+"""Variables of all ranks as one array, put together where it is read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ._errors import MisuseError, UnknownVariable
+from ._observer import Snapshot, Variable
+from ._types import Scalar, numpy, numpy_dtype
+
+if TYPE_CHECKING:
+    from types import EllipsisType
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+#: The attributes by which a variable tells its part of a global array.
+OFFSET, GLOBAL_SHAPE = "offset", "global_shape"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one rank has of the array."""
+
+    rank: int
+    offset: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
+class Whole:
+    """One array of which each rank has a box. Reading a part of it reads the boxes that the part touches."""
+
+    def __init__(self, ranks: Sequence[Snapshot], first: Variable, shape: tuple[int, ...], pieces: list[Piece]) -> None:
+        self._ranks = ranks
+        self.name = first.name
+        self.native = first.native
+        self.order = first.order
+        self.units = first.units
+        #: The first rank's attributes, without those that tell its part.
+        self.attrs: dict[str, Scalar] = {n: v for n, v in first.attrs.items() if n not in (OFFSET, GLOBAL_SHAPE)}
+        self.shape = shape
+        self.pieces = pieces
+
+    @classmethod
+    def of(cls, ranks: Sequence[Snapshot], name: str) -> Whole:
+        """The variable of that name."""
+        owners = [(rank, part.variables[name]) for rank, part in enumerate(ranks) if name in part.variables]
+        if not owners:
+            known = ", ".join(names_of(ranks)) or "none"
+            raise UnknownVariable(f"version {ranks[0].version} has no variable '{name}' on any rank; it has {known}")
+        first = owners[0][1]
+        for rank, variable in owners:
+            if variable.native != first.native:
+                raise MisuseError(
+                    f"'{name}' is {first.native} on rank {owners[0][0]} and {variable.native} on rank {rank}: "
+                    "take it from the ranks one by one"
+                )
+        parts = [part_of(rank, variable) for rank, variable in owners]
+        told = [part for part in parts if part is not None]
+        if told:
+            return cls._divided(ranks, owners, parts)
+        if len(owners) == 1:
+            return cls(ranks, first, first.shape, [Piece(owners[0][0], (0,) * len(first.shape), first.shape)])
+        shapes = {variable.shape for _, variable in owners}
+        if len(shapes) > 1 or len(owners) < len(ranks):
+            raise MisuseError(
+                f"'{name}' has no common shape on the ranks, and does not tell its part of a global array "
+                f"(attributes {OFFSET} and {GLOBAL_SHAPE}): take it from the ranks one by one"
+            )
+        pieces = [Piece(rank, (rank, *(0 for _ in first.shape)), (1, *first.shape)) for rank, _ in owners]
+        return cls(ranks, first, (len(owners), *first.shape), pieces)
+
+    @classmethod
+    def _divided(
+        cls,
+        ranks: Sequence[Snapshot],
+        owners: list[tuple[int, Variable]],
+        parts: list[tuple[tuple[int, ...], tuple[int, ...]] | None],
+    ) -> Whole:
+        first = owners[0][1]
+        pieces, shape, covered = [], None, 0
+        for (rank, variable), part in zip(owners, parts, strict=True):
+            if part is None or (shape is not None and part[1] != shape):
+                found = "no part" if part is None else f"a part of {part[1]}"
+                raise MisuseError(f"'{first.name}' tells {found} on rank {rank}, and another one on rank {owners[0][0]}")
+            offset, shape = part
+            pieces.append(Piece(rank, offset, variable.shape))
+            covered += product(variable.shape)
+        assert shape is not None
+        if covered < product(shape):
+            raise MisuseError(
+                f"the parts of '{first.name}' have {covered} of the {product(shape)} elements of {shape}: "
+                "a rank does not have the variable, or tells a wrong part"
+            )
+        return cls(ranks, first, shape, pieces)
+
+    @property
+    def stacked(self) -> bool:
+        """Whether the first axis is the ranks."""
+        return len(self.pieces) > 0 and len(self.shape) > len(self._ranks[self.pieces[0].rank].variables[self.name].shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype as numpy knows it."""
+        if numpy is None:
+            raise MisuseError("arrays of all ranks need numpy")
+        return numpy_dtype(self.native)
+
+    def __getitem__(self, key: EllipsisType | tuple[int | slice, ...]) -> NDArray[Any]:
+        """A copy of a box, or of every so many elements: one number or slice per axis."""
+        key = (slice(None),) * len(self.shape) if key is ... else key
+        spans = [span_of(index, extent) for index, extent in zip(key, self.shape, strict=True)]
+        result: NDArray[Any] = numpy.empty([len(span) for span in spans], self.dtype, order=self.order)
+        for piece in self.pieces:
+            places = []
+            for span, start, extent in zip(spans, piece.offset, piece.shape, strict=True):
+                places.append(within(span, start, start + extent))
+            if all(len(range(place.start, place.stop)) for place in places):
+                array = self._ranks[piece.rank][self.name].reshape(piece.shape, order="A")
+                source = []
+                for place, span, start in zip(places, spans, piece.offset, strict=True):
+                    low, high = span[place.start] - start, span[place.stop - 1] - start
+                    low, high = min(low, high), max(low, high)
+                    source.append(slice(low, high + 1, abs(span.step)))
+                    if span.step < 0:
+                        source[-1] = slice(high, low - 1 if low else None, span.step)
+                result[tuple(places)] = array[tuple(source)]
+        # A number, unlike a slice of one element, takes its axis away.
+        return result[tuple(0 if isinstance(index, int) else slice(None) for index in key)]
+
+
+def names_of(ranks: Sequence[Snapshot]) -> list[str]:
+    """The variables that any rank has, in the order of their declaration."""
+    return list(dict.fromkeys(itertools.chain.from_iterable(part.variables for part in ranks)))
+
+
+def part_of(rank: int | None, variable: Variable) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The variable's part of a global array, as offset and global shape, if it tells one."""
+    if OFFSET not in variable.attrs and GLOBAL_SHAPE not in variable.attrs:
+        return None
+    where = f"'{variable.name}'" + ("" if rank is None else f" of rank {rank}")
+    try:
+        offset, shape = (numbers_of(variable.attrs[name]) for name in (OFFSET, GLOBAL_SHAPE))
+    except (KeyError, ValueError):
+        raise MisuseError(
+            f"{where}: the attributes {OFFSET} and {GLOBAL_SHAPE} tell a part together, as whole numbers such as '0,512'"
+        ) from None
+    fits = len(offset) == len(shape) == len(variable.shape)
+    if not fits or any(o + n > g for o, n, g in zip(offset, variable.shape, shape, strict=True)):
+        raise MisuseError(f"{where}: a shape of {variable.shape} at {offset} is no part of {shape}")
+    return offset, shape
+
+
+def numbers_of(text: Scalar) -> tuple[int, ...]:
+    """The numbers of a text such as "0,512"; of the empty one none."""
+    numbers = tuple(int(number) for number in str(text).split(",")) if str(text).strip() else ()
+    if any(number < 0 for number in numbers):
+        raise ValueError(text)
+    return numbers
+
+
+def product(shape: Sequence[int]) -> int:
+    """How many elements an array of that shape has."""
+    result = 1
+    for extent in shape:
+        result *= extent
+    return result
+
+
+def span_of(index: int | slice, extent: int) -> range:
+    """The elements of an axis that an index means."""
+    if isinstance(index, slice):
+        return range(*index.indices(extent))
+    place = index + extent if index < 0 else index
+    if not 0 <= place < extent:
+        raise IndexError(f"index {index} on an axis of {extent}")
+    return range(place, place + 1)
+
+
+def within(span: range, start: int, stop: int) -> slice:
+    """Which places of the span lie from start on and below stop."""
+    if span.step > 0:
+        low, high = -(-(start - span.start) // span.step), -(-(stop - span.start) // span.step)
+    else:
+        low, high = -((stop - 1 - span.start) // -span.step), (span.start - start) // -span.step + 1
+    low, high = max(low, 0), min(high, len(span))
+    return slice(low, max(low, high))

@@ -1,0 +1,207 @@
+"""Regions and groups as xarray datasets: ``xarray.open_dataset("melt", engine="stillframe")``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from xarray.backends import BackendArray, BackendEntrypoint
+from xarray.core import indexing
+
+from ._errors import MisuseError
+from ._group import GroupSnapshot, open_group
+from ._observer import Snapshot, Variable, open_region
+from ._types import Scalar
+from ._whole import Whole, names_of, product
+
+#: The attribute that names a variable's dimensions.
+DIMS = "dims"
+#: About so much is read at once where dask may choose.
+CHUNK_BYTES = 32 << 20
+
+Held = Snapshot | GroupSnapshot
+
+
+class Engine(BackendEntrypoint):
+    """xarray's way to open a region or a group. The dataset is of one version, which is held until it is closed."""
+
+    description = "Versions of running simulations, published by Stillframe"
+    open_dataset_parameters = ("filename_or_obj", "drop_variables", "version", "wait", "dir")
+
+    def open_dataset(  # type: ignore[override]
+        self,
+        filename_or_obj: str | Held,
+        *,
+        drop_variables: str | Iterable[str] | None = None,
+        version: int | None = None,
+        wait: float | None = 0.0,
+        dir: str | os.PathLike[str] | None = None,
+    ) -> xr.Dataset:
+        """Opens a version.
+
+        :param filename_or_obj: the name of a region or group; or a snapshot, which stays the caller's to close.
+        :param version: the version, the newest one if None.
+        :param wait: most seconds to wait for the region and its first version; for ever if None.
+        :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
+        """
+        close: Callable[[], None] | None = None
+        if isinstance(filename_or_obj, (Snapshot, GroupSnapshot)):
+            held, name = filename_or_obj, None
+        elif isinstance(filename_or_obj, str):
+            name = filename_or_obj
+            held = hold(name, version, wait, dir)
+            close = held.close
+        else:
+            raise MisuseError(f"{filename_or_obj!r}: give the name of a region or group, or a snapshot")
+        dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
+        reopen = None if name is None else (name, held.version, None if dir is None else os.fspath(dir))
+        variables = {name: of for name, of in variables_of(held, reopen) if name not in dropped}
+        dataset = xr.Dataset(variables, attrs=attributes_of(held, name))
+        if close is not None:
+            dataset.set_close(close)
+        return dataset
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        """Never: the name of a region looks like that of any file."""
+        return False
+
+
+def hold(name: str, version: int | None, wait: float | None, dir: str | os.PathLike[str] | None) -> Held:
+    """Holds a version of the region or group of that name."""
+    try:
+        opened: Any = open_region(name, wait=wait, dir=dir)
+    except MisuseError:
+        opened = open_group(name, wait=wait, dir=dir)
+    with opened:
+        held: Held = opened.newest() if version is None else opened.version(version)
+        return held
+
+
+def attributes_of(held: Held, name: str | None) -> dict[str, Scalar]:
+    """What the version says of itself."""
+    first = held[0] if isinstance(held, GroupSnapshot) else held
+    ours: dict[str, Scalar] = {} if name is None else {"region": name}
+    return {**first.attrs, **ours, "version": held.version, "published_ns": first.published_ns}
+
+
+Reopen = tuple[str, int, "str | None"]
+
+
+def variables_of(held: Held, reopen: Reopen | None) -> Iterable[tuple[str, xr.Variable]]:
+    """The variables, none of which has been read."""
+    if isinstance(held, Snapshot):
+        for name, variable in held.variables.items():
+            array = Array(held, name, variable.shape, variable.dtype, reopen)
+            yield name, wrap(array, variable, variable.attrs, chunks_of(variable))
+        return
+    for name in names_of(held):
+        try:
+            whole = Whole.of(held, name)
+        except MisuseError as error:
+            # What cannot be put together is there rank by rank.
+            for rank, part in enumerate(held):
+                if name in part:
+                    variable = part.variables[name]
+                    array = Array(held, name, variable.shape, variable.dtype, reopen, rank)
+                    attrs = {**variable.attrs, "note": str(error)}
+                    yield f"{name}.{rank}", wrap(array, variable, attrs, chunks_of(variable), f"{name}.{rank}")
+            continue
+        array = Array(held, name, whole.shape, whole.dtype, reopen)
+        yield name, wrap(array, whole, whole.attrs, pieces_of(whole))
+
+
+def wrap(
+    array: Array,
+    variable: Variable | Whole,
+    attrs: Mapping[str, Scalar],
+    chunks: tuple[Any, ...],
+    name: str | None = None,
+) -> xr.Variable:
+    """The array with names for its axes, and what is known of it."""
+    dims = dims_of(variable, len(array.shape), name or variable.name)
+    told = {key: value for key, value in attrs.items() if key != DIMS}
+    if variable.units:
+        told["units"] = variable.units
+    encoding = {"preferred_chunks": dict(zip(dims, chunks, strict=True))}
+    return xr.Variable(dims, indexing.LazilyIndexedArray(array), told, encoding)
+
+
+def dims_of(variable: Variable | Whole, count: int, name: str) -> tuple[str, ...]:
+    """The names of the axes: those of the attribute ``dims``, separated by blanks or commas, else ``u_0``, ``u_1`` ..."""
+    stacked = isinstance(variable, Whole) and variable.stacked
+    own = count - 1 if stacked else count
+    text = variable.attrs.get(DIMS)
+    dims = tuple(str(text).replace(",", " ").split()) if text is not None else ()
+    if text is not None and (len(dims) != own or len(set(dims)) != own):
+        raise MisuseError(f"'{name}' has {own} axes, and its attribute {DIMS} is '{text}': name each once")
+    if text is None:
+        dims = tuple(f"{name}_{axis}" for axis in range(own))
+    return ("rank", *dims) if stacked else dims
+
+
+def chunks_of(variable: Variable) -> tuple[int, ...]:
+    """Parts that are read well: slabs along the slowest axis."""
+    shape = list(variable.shape)
+    slowest = 0 if variable.order == "C" else len(shape) - 1
+    if shape and variable.nbytes > CHUNK_BYTES:
+        slab = variable.nbytes // shape[slowest]
+        shape[slowest] = max(1, CHUNK_BYTES // max(slab, 1))
+    return tuple(shape)
+
+
+def pieces_of(whole: Whole) -> tuple[tuple[int, ...], ...]:
+    """Parts that are read well: what the ranks have."""
+    result = []
+    for axis, extent in enumerate(whole.shape):
+        starts = sorted({piece.offset[axis] for piece in whole.pieces if product(piece.shape)} | {0})
+        result.append(tuple(stop - start for start, stop in zip(starts, [*starts[1:], extent], strict=True)))
+    return tuple(result)
+
+
+class Array(BackendArray):
+    """A variable of a held version, read where and when it is indexed.
+
+    What is read is a copy, so that no array keeps the version when the dataset has been closed. In another process,
+    which dask may send it to, it holds the version anew.
+    """
+
+    def __init__(
+        self,
+        held: Held,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        reopen: Reopen | None,
+        rank: int | None = None,
+    ) -> None:
+        self._held = held
+        self._name = name
+        self._reopen = reopen
+        self._rank = rank
+        self.shape = shape
+        self.dtype = dtype
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._read)
+
+    def _read(self, key: tuple[int | slice, ...]) -> NDArray[Any]:
+        if isinstance(self._held, GroupSnapshot):
+            if self._rank is None:
+                return Whole.of(self._held, self._name)[key]
+            return np.array(self._held[self._rank][self._name][key])
+        return np.array(self._held[self._name][key])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._reopen is None:
+            raise MisuseError(f"'{self._name}' belongs to a snapshot of this process; open the dataset by its name")
+        return rebuild, (self._reopen, self._name, self.shape, self.dtype, self._rank)
+
+
+def rebuild(reopen: Reopen, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], rank: int | None) -> Array:
+    """The array in another process."""
+    region, version, dir = reopen
+    return Array(hold(region, version, 0.0, dir), name, shape, dtype, reopen, rank)

@@ -1,0 +1,113 @@
+"""Elements of a variable in blocks that fit a processor's cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._errors import MisuseError, UnknownVariable
+from .._group import GroupSnapshot
+from .._observer import Snapshot
+
+#: Where a reducer finds variables: a version of a region, one of all ranks of a group, or a program's own arrays.
+Source = Snapshot | GroupSnapshot | Mapping[str, NDArray[Any]]
+
+#: Elements of a block.
+BLOCK = 1 << 16
+
+
+def blocks(source: Source, name: str, count: int = BLOCK) -> Iterator[NDArray[Any]]:
+    """The elements of a variable, or of a field of records (``"cells.rho"``), in the order in which they lie in memory.
+
+    Each block is flat, read-only in effect, and good until the next one is asked for; all but the last of a rank have
+    ``count`` elements, wherever the version's pages lie. Nothing is copied but what a border between pieces of pages
+    cuts. Of a group come all ranks that have the variable, in order.
+    """
+    if isinstance(source, GroupSnapshot):
+        owners = [part for part in source if find(part, name)]
+        if not owners:
+            locate(source[0], name)
+        for part in owners:
+            yield from blocks(part, name, count)
+        return
+    variable, fields = locate(source, name)
+    if isinstance(source, Snapshot):
+        pieces = regular((chunk.data for chunk in source.chunks(variable)), count)
+    else:
+        # "A" is the array's own order, in which nothing has to be moved.
+        flat = source[variable].reshape(-1, order="A")
+        pieces = (flat[start : start + count] for start in range(0, len(flat), count))
+    for piece in pieces:
+        yield within(piece, fields, name)
+
+
+def whole(source: Source, name: str) -> NDArray[Any]:
+    """The variable, or field of records, as one array: of a snapshot where it lies, of a group put together."""
+    if isinstance(source, GroupSnapshot):
+        variable, fields = next((found for part in source if (found := find(part, name))), (name, []))
+        return within(source.gather(variable), fields, name)
+    variable, fields = locate(source, name)
+    return within(source[variable], fields, name)
+
+
+def find(names: Mapping[str, Any], name: str) -> tuple[str, list[str]] | None:
+    """The variable that a name means, and the fields behind it. A name is taken literally before it is taken apart."""
+    head, fields = name, list[str]()
+    while head not in names:
+        head, dot, field = head.rpartition(".")
+        if not dot:
+            return None
+        fields.insert(0, field)
+    return head, fields
+
+
+def locate(names: Mapping[str, Any], name: str) -> tuple[str, list[str]]:
+    """As :func:`find`, for a variable that has to be there."""
+    found = find(names, name)
+    if found is None:
+        raise UnknownVariable(f"there is no variable '{name}'; there is {', '.join(names) or 'none'}")
+    return found
+
+
+def within(array: NDArray[Any], fields: list[str], name: str) -> NDArray[Any]:
+    """A field of records."""
+    for field in fields:
+        if field not in (array.dtype.names or ()):
+            raise MisuseError(f"'{name}': elements of {array.dtype} have no field '{field}'")
+        array = array[field]
+    return array
+
+
+def regular(pieces: Iterator[NDArray[Any]], count: int) -> Iterator[NDArray[Any]]:
+    """Pieces of any length as pieces of one length."""
+    buffer: NDArray[Any] | None = None
+    filled = 0
+    for piece in pieces:
+        start = 0
+        while start < len(piece):
+            if filled == 0 and len(piece) - start >= count:
+                yield piece[start : start + count]
+                start += count
+                continue
+            if buffer is None:
+                buffer = np.empty(count, piece.dtype)
+            taken = min(count - filled, len(piece) - start)
+            buffer[filled : filled + taken] = piece[start : start + taken]
+            start, filled = start + taken, filled + taken
+            if filled == count:
+                yield buffer
+                filled = 0
+    if buffer is not None and filled:
+        yield buffer[:filled]
+
+
+def numbers(block: NDArray[Any], name: str) -> NDArray[np.float64]:
+    """The elements as double precision numbers; of complex ones the magnitude, of truth values 0 and 1."""
+    if block.dtype.kind == "c":
+        block = np.abs(block)
+    if block.dtype.kind not in "biuf":
+        raise MisuseError(f"'{name}' holds {block.dtype}, which are no numbers; name a field of them, as in '{name}.rho'")
+    return block.astype(np.float64, copy=False)

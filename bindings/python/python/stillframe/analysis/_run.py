@@ -1,0 +1,91 @@
+"""Reducing versions as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from .._errors import InUse, MisuseError, NoVersion
+from .._group import Group, GroupSnapshot, open_group
+from .._observer import Observer, Snapshot, open_region
+from ._reducers import Reducer
+from ._series import Series
+
+
+def run(
+    source: str | Observer | Group,
+    series: Mapping[str | os.PathLike[str], Reducer | Sequence[Reducer]],
+    *,
+    every: bool | int = False,
+    timeout: float | None = None,
+    wait: float | None = 0.0,
+    attrs: Sequence[str] = ("time",),
+    rewind: bool = False,
+    progress: Callable[[Snapshot | GroupSnapshot], None] | None = None,
+    dir: str | os.PathLike[str] | None = None,
+) -> int:
+    """Reduces versions as they come, until the producer is gone or nothing came for ``timeout`` seconds.
+
+    Files that are there already are gone on with, above the last version that they have.
+
+    :param source: the name of a region or of a group, or what was opened.
+    :param series: files, and the reducers whose findings go there: see :class:`Series`.
+    :param every: each version that is still there, or each that is so far above the one before; else the newest ones.
+    :param wait: most seconds to wait for the region or group to begin; for ever if None.
+    :param attrs: attributes of the versions that become columns.
+    :param rewind: where a file is ahead of the region, which has been started over, drop its rows from the region's
+        newest version on, instead of refusing.
+    :param progress: called with each version after it was reduced, while it is held.
+    :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
+    :return: how many versions were reduced.
+    """
+    with contextlib.ExitStack() as stack:
+        files = []
+        for path, reducers in series.items():
+            given = [reducers] if callable(reducers) else list(reducers)
+            files.append(stack.enter_context(Series(path, *given, attrs=attrs)))
+        if isinstance(source, str):
+            source = stack.enter_context(open_any(source, wait=wait, dir=dir))
+        check_order(source, files, rewind)
+        lasts = [file.last for file in files]
+        after = min((last for last in lasts if last is not None), default=None) if None not in lasts else None
+        count = 0
+        for snapshot in source.iterate(timeout, every=every, after=after):
+            with snapshot:
+                rows = [(file, row) for file in files if (row := file.reduce(snapshot)) is not None]
+                if progress is not None:
+                    progress(snapshot)
+            # What is written is complete in memory: a reducer that fails leaves no file ahead of the others.
+            for file, row in rows:
+                file.append(row)
+            count += 1
+            del snapshot
+        return count
+
+
+def open_any(name: str, *, wait: float | None, dir: str | os.PathLike[str] | None) -> Observer | Group:
+    """The region or group of that name."""
+    try:
+        return open_region(name, wait=wait, dir=dir)
+    except MisuseError:
+        return open_group(name, wait=wait, dir=dir)
+
+
+def check_order(source: Observer | Group, files: Sequence[Series], rewind: bool) -> None:
+    """Refuses, or rewinds, files that know versions which the region does not have yet."""
+    try:
+        with source.newest() as snapshot:
+            newest = snapshot.version
+    except NoVersion:
+        return
+    for file in files:
+        last = file.last
+        if last is None or last <= newest:
+            continue
+        if not rewind:
+            raise InUse(
+                f"{file.path} goes to version {last}, and '{source.name}' is at {newest}: the program has been started "
+                "over; give another file, or rewind=True to drop the rows from there on"
+            )
+        file.rewind(newest)
