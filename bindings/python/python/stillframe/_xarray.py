@@ -126,7 +126,8 @@ def wrap(
     told = {key: value for key, value in attrs.items() if key != DIMS}
     if variable.units:
         told["units"] = variable.units
-    encoding = {"preferred_chunks": dict(zip(dims, chunks, strict=True))}
+    # Memory can be cut anywhere: only where there is something to gain is a choice proposed.
+    encoding = {} if chunks == array.shape else {"preferred_chunks": dict(zip(dims, chunks, strict=True))}
     return xr.Variable(dims, indexing.LazilyIndexedArray(array), told, encoding)
 
 

@@ -54,18 +54,18 @@ class Moments:
 
     def add(self, block: NDArray[np.float64]) -> None:
         """Takes in a block."""
-        total = float(block.sum())
-        if math.isnan(total):
-            # There are NaNs, or infinities of both signs.
-            missing = np.isnan(block)
-            self.nans += int(missing.sum())
-            block = block[~missing]
+        with np.errstate(invalid="ignore", over="ignore"):
             total = float(block.sum())
-        if not len(block):
-            return
-        self.least = min(self.least, float(block.min()))
-        self.most = max(self.most, float(block.max()))
-        with np.errstate(invalid="ignore"):
+            if math.isnan(total):
+                # There are NaNs, or infinities of both signs.
+                missing = np.isnan(block)
+                self.nans += int(missing.sum())
+                block = block[~missing]
+                total = float(block.sum())
+            if not len(block):
+                return
+            self.least = min(self.least, float(block.min()))
+            self.most = max(self.most, float(block.max()))
             mean = np.float64(total) / len(block)
             deviations = block - mean
             squares = np.dot(deviations, deviations)
@@ -191,7 +191,8 @@ class Shells:
 
     def __init__(self, name: str, shape: tuple[int, ...], spacing: float | Sequence[float], real: bool) -> None:
         self.shape, self.real = shape, real
-        spacings = np.broadcast_to(np.asarray(spacing, np.float64), len(shape)) if np.ndim(spacing) == 0 else spacing
+        spacings = [float(step) for step in np.atleast_1d(spacing)]
+        spacings = spacings * len(shape) if np.ndim(spacing) == 0 else spacings
         if len(spacings) != len(shape) or not all(step > 0 for step in spacings):
             raise MisuseError(f"spacing={spacing!r} for '{name}' of shape {shape}: a positive number, or one per axis")
         squares: NDArray[np.float64] = np.zeros(())
@@ -209,4 +210,4 @@ class Shells:
         """The power of the modes of each shell."""
         power = (modes.real.astype(np.float64) ** 2) + modes.imag.astype(np.float64) ** 2
         power[..., self._mirrored] *= 2
-        return np.bincount(self._index, power.ravel(), len(self.k))
+        return np.bincount(self._index, power.ravel(), len(self.k)).astype(np.float64, copy=False)

@@ -45,13 +45,14 @@ def run(
         for path, reducers in series.items():
             given = [reducers] if callable(reducers) else list(reducers)
             files.append(stack.enter_context(Series(path, *given, attrs=attrs)))
+        opened = open_any(source, wait=wait, dir=dir) if isinstance(source, str) else source
         if isinstance(source, str):
-            source = stack.enter_context(open_any(source, wait=wait, dir=dir))
-        check_order(source, files, rewind)
+            stack.enter_context(opened)
+        check_order(opened, files, rewind)
         lasts = [file.last for file in files]
         after = min((last for last in lasts if last is not None), default=None) if None not in lasts else None
         count = 0
-        for snapshot in source.iterate(timeout, every=every, after=after):
+        for snapshot in opened.iterate(timeout, every=every, after=after):
             with snapshot:
                 rows = [(file, row) for file in files if (row := file.reduce(snapshot)) is not None]
                 if progress is not None:

@@ -46,12 +46,16 @@ class Series(Closing):
         kinds: dict[str, type[Csv | Npy]] = {".csv": Csv, ".npy": Npy}
         if self.path.suffix not in kinds:
             raise MisuseError(f"{self.path}: a series is a file that ends in .csv or .npy")
-        self._file: Format = kinds[self.path.suffix](self.path)
-        if row := self._file.last():
-            for reducer in reducers:
-                resume = getattr(reducer, "resume", None)
-                if resume is not None:
-                    resume(row)
+        file = open_locked(self.path)
+        try:
+            self._file: Format = kinds[self.path.suffix](self.path, file)
+            if row := self._file.last():
+                for reducer in reducers:
+                    # What a reducer has to know of earlier runs, it finds in the rows that it made.
+                    getattr(reducer, "resume", lambda row: None)(row)
+        except BaseException:
+            file.close()
+            raise
 
     @property
     def last(self) -> int | None:
@@ -142,9 +146,10 @@ def write_at(file: io.FileIO, data: bytes, offset: int) -> int:
 class Csv:
     """Lines of text under a heading."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, file: io.FileIO) -> None:
         self._path = path
-        self._file = open_locked(path)
+        self._file = file
+        self._end = 0
         lines = self._file.readall().splitlines(keepends=True)
         # A line without its end is one that a killed process did not finish.
         if lines and not lines[-1].endswith(b"\n"):
@@ -231,9 +236,9 @@ class Npy:
     #: Magic text, format 1.0, and the length of what follows.
     _BEGIN = b"\x93NUMPY\x01\x00"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, file: io.FileIO) -> None:
         self._path = path
-        self._file = open_locked(path)
+        self._file = file
         self._dtype: np.dtype[Any] | None = None
         self._rows = 0
         self._start = 0
@@ -266,7 +271,7 @@ class Npy:
         values = {name: as_numbers(self._path, name, value) for name, value in row.items()}
         if self._dtype is None:
             self._dtype = np.dtype([(name, value.dtype, value.shape) for name, value in values.items()])
-            self._write_heading()
+            self._write_heading(self._dtype)
         if self._dtype.names != tuple(values):
             had, got = ",".join(self._dtype.names or ()), ",".join(values)
             raise MisuseError(f"{self._path} has the columns {had}, not {got}: give another file")
@@ -279,7 +284,7 @@ class Npy:
             record[name] = value
         write_at(self._file, record.tobytes(), self._end())
         self._rows += 1
-        self._write_heading()
+        self._write_heading(self._dtype)
         self._last = dict(row)
 
     def rewind(self, version: int) -> None:
@@ -288,7 +293,7 @@ class Npy:
         versions = np.load(self._path, mmap_mode="r")["version"] if self._rows else np.zeros(0)
         self._rows = int(np.searchsorted(versions, version))
         del versions
-        self._write_heading()
+        self._write_heading(self._dtype)
         self._file.truncate(self._end())
         self._last = self._row(self._rows - 1)
 
@@ -305,8 +310,8 @@ class Npy:
         record = np.frombuffer(data, self._dtype)[0]
         return {name: record[name] for name in self._dtype.names or ()}
 
-    def _write_heading(self) -> None:
-        told = np.lib.format.dtype_to_descr(self._dtype)
+    def _write_heading(self, dtype: np.dtype[Any]) -> None:
+        told = np.lib.format.dtype_to_descr(dtype)
         # Digits of the number of rows are the only part whose length changes.
         text = f"{{'descr': {told!r}, 'fortran_order': False, 'shape': ({self._rows},), }}"
         if self._start == 0:
