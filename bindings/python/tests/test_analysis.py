@@ -362,11 +362,31 @@ def test_the_ranks_of_a_group_are_one_array(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "u.csv")[0]["time"] == "3.0"
 
 
+def test_ghost_cells_are_taken_from_those_who_compute_them() -> None:
+    whole = np.arange(100.0).reshape(10, 10)
+    regions = []
+    for rank in range(4):
+        # Four cells along each axis, and one more all around, which belongs to others or to the edge.
+        y, x = 4 * (rank // 2), 4 * (rank % 2)
+        region = sf.create("heat", rank=rank, ranks=4)
+        u = region.array("u", (6, 6), attrs={"offset": f"{y},{x}", "global_shape": "10,10"})
+        u[...] = -1000  # What is in ghost cells at a publish is old.
+        at = [slice(0 if o == 0 else 1, 6 if o == 4 else 5) for o in (y, x)]
+        u[tuple(at)] = whole[y : y + 6, x : x + 6][tuple(at)]
+        regions.append(region)
+    for region in regions:
+        region.publish(1)
+    with sf.open_group("heat").newest() as snapshot:
+        assert np.array_equal(snapshot.gather("u"), whole)
+        row = analysis.Statistics("u")(snapshot)
+        assert (row["u_sum"], row["u_min"], row["u_max"]) == (whole.sum(), 0.0, 99.0)
+        assert sum(len(block) for block in analysis.blocks(snapshot, "u", 7)) == 100
+
+
 @pytest.mark.parametrize(
     ("attrs", "message"),
     [
-        ({"offset": "0"}, "tell a part together"),
-        ({"offset": "x", "global_shape": "8"}, "tell a part together"),
+        ({"offset": "x", "global_shape": "8"}, "tell a part, as whole numbers"),
         ({"offset": "6", "global_shape": "8"}, r"is no part of \(8,\)"),
         ({"offset": "0,0", "global_shape": "8,8"}, "is no part of"),
         ({"offset": "0", "global_shape": "8"}, "4 of the 8 elements"),

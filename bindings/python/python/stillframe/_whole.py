@@ -23,11 +23,23 @@ OFFSET, GLOBAL_SHAPE = "offset", "global_shape"
 
 @dataclass(frozen=True)
 class Piece:
-    """What one rank has of the array."""
+    """What one rank has of the array, and what of that is taken from it."""
 
     rank: int
     offset: tuple[int, ...]
     shape: tuple[int, ...]
+    #: The box of the global array that this rank gives: less than it has where others have the same elements.
+    owned: tuple[range, ...]
+
+    @classmethod
+    def full(cls, rank: int, offset: tuple[int, ...], shape: tuple[int, ...]) -> Piece:
+        """A piece that is taken whole."""
+        return cls(rank, offset, shape, tuple(range(o, o + n) for o, n in zip(offset, shape, strict=True)))
+
+    @property
+    def inside(self) -> tuple[slice, ...]:
+        """What is taken, as a slice of the rank's own array."""
+        return tuple(slice(o.start - at, o.stop - at) for o, at in zip(self.owned, self.offset, strict=True))
 
 
 class Whole:
@@ -63,14 +75,14 @@ class Whole:
         if told:
             return cls._divided(ranks, owners, parts)
         if len(owners) == 1:
-            return cls(ranks, first, first.shape, [Piece(owners[0][0], (0,) * len(first.shape), first.shape)])
+            return cls(ranks, first, first.shape, [Piece.full(owners[0][0], (0,) * len(first.shape), first.shape)])
         shapes = {variable.shape for _, variable in owners}
         if len(shapes) > 1 or len(owners) < len(ranks):
             raise MisuseError(
                 f"'{name}' has no common shape on the ranks, and does not tell its part of a global array "
                 f"(attributes {OFFSET} and {GLOBAL_SHAPE}): take it from the ranks one by one"
             )
-        pieces = [Piece(rank, (rank, *(0 for _ in first.shape)), (1, *first.shape)) for rank, _ in owners]
+        pieces = [Piece.full(rank, (rank, *(0 for _ in first.shape)), (1, *first.shape)) for rank, _ in owners]
         return cls(ranks, first, (len(owners), *first.shape), pieces)
 
     @classmethod
@@ -87,7 +99,7 @@ class Whole:
                 found = "no part" if part is None else f"a part of {part[1]}"
                 raise MisuseError(f"'{first.name}' tells {found} on rank {rank}, and another one on rank {owners[0][0]}")
             offset, shape = part
-            pieces.append(Piece(rank, offset, variable.shape))
+            pieces.append(Piece.full(rank, offset, variable.shape))
             covered += product(variable.shape)
         assert shape is not None
         if covered < product(shape):
@@ -95,7 +107,7 @@ class Whole:
                 f"the parts of '{first.name}' have {covered} of the {product(shape)} elements of {shape}: "
                 "a rank does not have the variable, or tells a wrong part"
             )
-        return cls(ranks, first, shape, pieces)
+        return cls(ranks, first, shape, pieces if covered == product(shape) else divide(pieces))
 
     @property
     def stacked(self) -> bool:
@@ -116,8 +128,8 @@ class Whole:
         result: NDArray[Any] = numpy.empty([len(span) for span in spans], self.dtype, order=self.order)
         for piece in self.pieces:
             places = []
-            for span, start, extent in zip(spans, piece.offset, piece.shape, strict=True):
-                places.append(within(span, start, start + extent))
+            for span, owned in zip(spans, piece.owned, strict=True):
+                places.append(within(span, owned.start, owned.stop))
             if all(len(range(place.start, place.stop)) for place in places):
                 array = self._ranks[piece.rank][self.name].reshape(piece.shape, order="A")
                 source = []
@@ -132,6 +144,35 @@ class Whole:
         return result[tuple(0 if isinstance(index, int) else slice(None) for index in key)]
 
 
+def divide(pieces: list[Piece]) -> list[Piece]:
+    """The same pieces, each element taken from one of them.
+
+    Where two overlap, as parts with a border of ghost cells do, the border between what is taken of them lies in the
+    middle of the overlap, along the axis on which they overlap least: each gives the cells that it computes.
+    """
+    owned = [list(piece.owned) for piece in pieces]
+    for (one, first), (two, second) in itertools.combinations(enumerate(pieces), 2):
+        common = [
+            (min(o + n, p + m) - max(o, p), axis)
+            for axis, (o, n, p, m) in enumerate(
+                zip(first.offset, first.shape, second.offset, second.shape, strict=True)
+            )
+        ]
+        if not common or min(common)[0] <= 0:
+            continue
+        apart = [(extent, axis) for extent, axis in common if first.offset[axis] != second.offset[axis]]
+        if not apart:
+            # The same elements: those of the lower rank are taken.
+            owned[two] = [range(span.start, span.start) for span in owned[two]]
+            continue
+        extent, axis = min(apart)
+        low, high = (one, two) if first.offset[axis] < second.offset[axis] else (two, one)
+        border = pieces[high].offset[axis] + extent // 2
+        owned[low][axis] = range(owned[low][axis].start, min(owned[low][axis].stop, border))
+        owned[high][axis] = range(max(owned[high][axis].start, border), owned[high][axis].stop)
+    return [Piece(p.rank, p.offset, p.shape, tuple(spans)) for p, spans in zip(pieces, owned, strict=True)]
+
+
 def names_of(ranks: Sequence[Snapshot]) -> list[str]:
     """The variables that any rank has, in the order of their declaration."""
     return list(dict.fromkeys(itertools.chain.from_iterable(part.variables for part in ranks)))
@@ -139,14 +180,14 @@ def names_of(ranks: Sequence[Snapshot]) -> list[str]:
 
 def part_of(rank: int | None, variable: Variable) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """The variable's part of a global array, as offset and global shape, if it tells one."""
-    if OFFSET not in variable.attrs and GLOBAL_SHAPE not in variable.attrs:
+    if OFFSET not in variable.attrs or GLOBAL_SHAPE not in variable.attrs:
         return None
     where = f"'{variable.name}'" + ("" if rank is None else f" of rank {rank}")
     try:
         offset, shape = (numbers_of(variable.attrs[name]) for name in (OFFSET, GLOBAL_SHAPE))
-    except (KeyError, ValueError):
+    except ValueError:
         raise MisuseError(
-            f"{where}: the attributes {OFFSET} and {GLOBAL_SHAPE} tell a part together, as whole numbers such as '0,512'"
+            f"{where}: the attributes {OFFSET} and {GLOBAL_SHAPE} tell a part, as whole numbers such as '0,512'"
         ) from None
     fits = len(offset) == len(shape) == len(variable.shape)
     if not fits or any(o + n > g for o, n, g in zip(offset, variable.shape, shape, strict=True)):

@@ -16,7 +16,7 @@ from ._errors import MisuseError
 from ._group import GroupSnapshot, open_group
 from ._observer import Snapshot, Variable, open_region
 from ._types import Scalar
-from ._whole import Whole, names_of, product
+from ._whole import Whole, names_of
 
 #: The attribute that names a variable's dimensions.
 DIMS = "dims"
@@ -158,7 +158,7 @@ def pieces_of(whole: Whole) -> tuple[tuple[int, ...], ...]:
     """Parts that are read well: what the ranks have."""
     result = []
     for axis, extent in enumerate(whole.shape):
-        starts = sorted({piece.offset[axis] for piece in whole.pieces if product(piece.shape)} | {0})
+        starts = sorted({piece.owned[axis].start for piece in whole.pieces if all(map(len, piece.owned))} | {0})
         result.append(tuple(stop - start for start, stop in zip(starts, [*starts[1:], extent], strict=True)))
     return tuple(result)
 

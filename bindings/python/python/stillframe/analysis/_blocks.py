@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .._errors import MisuseError, UnknownVariable
 from .._group import GroupSnapshot
 from .._observer import Snapshot
+from .._whole import Whole, part_of
 
 #: Where a reducer finds variables: a version of a region, one of all ranks of a group, or a program's own arrays.
 Source = Snapshot | GroupSnapshot | Mapping[str, NDArray[Any]]
@@ -24,13 +25,16 @@ def blocks(source: Source, name: str, count: int = BLOCK) -> Iterator[NDArray[An
 
     Each block is flat, read-only in effect, and good until the next one is asked for; all but the last of a rank have
     ``count`` elements, wherever the version's pages lie. Nothing is copied but what a border between pieces of pages
-    cuts. Of a group come all ranks that have the variable, in order.
+    cuts. Of a group come all ranks that have the variable, in order; where the parts that they tell overlap, each element
+    comes once.
     """
     if isinstance(source, GroupSnapshot):
-        owners = [part for part in source if find(part, name)]
-        if not owners:
-            locate(source[0], name)
-        for part in owners:
+        variable, _ = next((found for part in source if (found := find(part, name))), (name, []))
+        for rank, inside in shares(source, variable):
+            part: Source = source[rank]
+            if inside is not None:
+                # Ghost cells lie between the others, so what is left is moved together.
+                part = {variable: source[rank][variable][inside]}
             yield from blocks(part, name, count)
         return
     variable, fields = locate(source, name)
@@ -42,6 +46,17 @@ def blocks(source: Source, name: str, count: int = BLOCK) -> Iterator[NDArray[An
         pieces = (flat[start : start + count] for start in range(0, len(flat), count))
     for piece in pieces:
         yield within(piece, fields, name)
+
+
+def shares(ranks: GroupSnapshot, variable: str) -> Iterator[tuple[int, tuple[slice, ...] | None]]:
+    """The ranks that have the variable, and what of theirs counts; None if all of it does."""
+    owners = [rank for rank, part in enumerate(ranks) if variable in part]
+    if owners and all(part_of(rank, ranks[rank].variables[variable]) is None for rank in owners):
+        # Each rank's own affair: the shapes need not fit.
+        yield from ((rank, None) for rank in owners)
+        return
+    for piece in Whole.of(ranks, variable).pieces:
+        yield piece.rank, None if tuple(map(len, piece.owned)) == piece.shape else piece.inside
 
 
 def whole(source: Source, name: str) -> NDArray[Any]:
