@@ -30,6 +30,7 @@ mod show;
 mod slice;
 mod step;
 mod store;
+mod stats;
 mod table;
 mod text;
 mod trial;
@@ -58,6 +59,7 @@ Examples:
   still show heat                 what is in one
   still get heat 'u[0, :]'        print a row
   still get heat u -o u.png       draw it
+  still stats heat u              follow its mean and extremes
   still watch                     see them at work
 
 `still COMMAND --help` has more, and says what --json prints.
@@ -76,6 +78,7 @@ enum Command {
     List(list::Args),
     Show(show::Args),
     Get(get::Args),
+    Stats(stats::Args),
     Watch(watch::Args),
     Export(export::Args),
     #[command(name = "rm")]
@@ -125,6 +128,7 @@ fn run(command: Command, context: &mut Context) -> Verdict {
         Command::List(args) => list::run(context, &args),
         Command::Show(args) => show::run(context, &args),
         Command::Get(args) => get::run(context, &args),
+        Command::Stats(args) => stats::run(context, &args),
         Command::Watch(args) => watch::run(context, &args),
         Command::Export(args) => export::run(context, &args),
         Command::Remove(args) => remove::run(context, &args),

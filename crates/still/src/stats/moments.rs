@@ -1,0 +1,357 @@
+//! Sums over numbers that come block by block.
+
+use crate::value::Value;
+use stillframe::DType;
+
+/// Numbers that are worked on together. Their copies in double precision stay in a processor's first cache.
+const BLOCK: usize = 2048;
+/// Sums that run beside each other, so that an addition need not wait for the one before.
+const LANES: usize = 8;
+
+/// Takes elements of one type apart, block by block.
+pub struct Decoder {
+    size: usize,
+    decode: fn(&[u8], &mut Vec<f64>),
+    block: Vec<f64>,
+    /// The beginning of an element that a border between pieces cuts.
+    rest: Vec<u8>,
+}
+
+impl Decoder {
+    /// For elements of this type; none if they are no numbers.
+    pub fn new(dtype: &DType) -> Option<Decoder> {
+        macro_rules! plain {
+            ($type:ty) => {
+                |bytes, block| {
+                    let (elements, _) = bytes.as_chunks::<{ size_of::<$type>() }>();
+                    block.extend(elements.iter().map(|element| <$type>::from_ne_bytes(*element) as f64));
+                }
+            };
+        }
+        macro_rules! complex {
+            ($type:ty) => {
+                |bytes, block| {
+                    let (parts, _) = bytes.as_chunks::<{ size_of::<$type>() }>();
+                    let (pairs, _) = parts.as_chunks::<2>();
+                    let magnitude = |[re, im]: &[[u8; size_of::<$type>()]; 2]| {
+                        (<$type>::from_ne_bytes(*re) as f64).hypot(<$type>::from_ne_bytes(*im) as f64)
+                    };
+                    block.extend(pairs.iter().map(magnitude));
+                }
+            };
+        }
+        let decode: fn(&[u8], &mut Vec<f64>) = match dtype {
+            DType::Bool => |bytes, block| block.extend(bytes.iter().map(|byte| f64::from(u8::from(*byte != 0)))),
+            DType::Int(1) => plain!(i8),
+            DType::Int(2) => plain!(i16),
+            DType::Int(4) => plain!(i32),
+            DType::Int(_) => plain!(i64),
+            DType::Uint(1) => plain!(u8),
+            DType::Uint(2) => plain!(u16),
+            DType::Uint(4) => plain!(u32),
+            DType::Uint(_) => plain!(u64),
+            DType::Float(4) => plain!(f32),
+            DType::Float(_) => plain!(f64),
+            DType::Complex(8) => complex!(f32),
+            DType::Complex(_) => complex!(f64),
+            DType::Bytes(_) | DType::Record { .. } => return None,
+        };
+        Some(Decoder { size: dtype.bytes(), decode, block: Vec::with_capacity(BLOCK), rest: Vec::new() })
+    }
+
+    /// Passes on the elements of the next piece, in blocks. An element that the piece's end cuts comes with the next one.
+    pub fn take(&mut self, mut bytes: &[u8], visit: &mut dyn FnMut(&[u8], &mut Vec<f64>)) {
+        if !self.rest.is_empty() {
+            let missing = (self.size - self.rest.len()).min(bytes.len());
+            self.rest.extend_from_slice(&bytes[..missing]);
+            bytes = &bytes[missing..];
+            if self.rest.len() < self.size {
+                return;
+            }
+            let whole = std::mem::take(&mut self.rest);
+            self.pass(&whole, visit);
+        }
+        let end = bytes.len() - bytes.len() % self.size;
+        for block in bytes[..end].chunks(BLOCK * self.size) {
+            self.pass(block, visit);
+        }
+        self.rest.extend_from_slice(&bytes[end..]);
+    }
+
+    fn pass(&mut self, bytes: &[u8], visit: &mut dyn FnMut(&[u8], &mut Vec<f64>)) {
+        self.block.clear();
+        (self.decode)(bytes, &mut self.block);
+        visit(bytes, &mut self.block);
+    }
+}
+
+/// What is known of the numbers of a version.
+#[derive(Debug, Clone, Default)]
+pub struct Moments {
+    /// Numbers, without those that are none.
+    pub count: u64,
+    /// How many are no number.
+    pub nans: u64,
+    /// Their sum.
+    pub sum: f64,
+    mean: f64,
+    /// Sum of the squares of the deviations from the mean.
+    squares: f64,
+    least: Option<Value>,
+    most: Option<Value>,
+}
+
+impl Moments {
+    /// Takes in a block: its bytes, and the same as numbers, of which those that are none are taken out.
+    pub fn add(&mut self, dtype: &DType, bytes: &[u8], block: &mut Vec<f64>) {
+        let mut total = sum(block, |number| number);
+        if total.is_nan() {
+            let all = block.len();
+            block.retain(|number| !number.is_nan());
+            self.nans += (all - block.len()) as u64;
+            total = sum(block, |number| number);
+        }
+        if block.is_empty() {
+            return;
+        }
+        let (least, most) = extremes(dtype, bytes, block);
+        if self.least.as_ref().is_none_or(|known| is_less(&least, known)) {
+            self.least = Some(least);
+        }
+        if self.most.as_ref().is_none_or(|known| is_less(known, &most)) {
+            self.most = Some(most);
+        }
+        let (before, new) = (self.count as f64, block.len() as f64);
+        let mean = total / new;
+        let squares = sum(block, |number| (number - mean) * (number - mean));
+        let (apart, count) = (mean - self.mean, before + new);
+        // Chan, Golub and LeVeque's rule for two samples, which loses nothing where the mean is large.
+        self.mean += apart * (new / count);
+        self.squares += squares + apart * apart * (before * new / count);
+        self.count += block.len() as u64;
+        self.sum += total;
+    }
+
+    /// The smallest number, exactly as it is in the array; not a number if there is none.
+    pub fn least(&self) -> Value {
+        self.least.clone().unwrap_or(Value::Float64(f64::NAN))
+    }
+
+    /// The largest number.
+    pub fn most(&self) -> Value {
+        self.most.clone().unwrap_or(Value::Float64(f64::NAN))
+    }
+
+    /// The mean.
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 { f64::NAN } else { self.mean }
+    }
+
+    /// The standard deviation, of the population.
+    pub fn deviation(&self) -> f64 {
+        if self.count == 0 { f64::NAN } else { (self.squares / self.count as f64).sqrt() }
+    }
+}
+
+fn sum(block: &[f64], of: impl Fn(f64) -> f64) -> f64 {
+    let mut sums = [0.0; LANES];
+    let (rows, rest) = block.as_chunks::<LANES>();
+    for row in rows {
+        for (sum, number) in sums.iter_mut().zip(row) {
+            *sum += of(*number);
+        }
+    }
+    sums.iter().sum::<f64>() + rest.iter().map(|number| of(*number)).sum::<f64>()
+}
+
+/// Smallest and largest number of a block that is not empty. Double precision has all numbers but those of eight bytes.
+fn extremes(dtype: &DType, bytes: &[u8], block: &[f64]) -> (Value, Value) {
+    let (elements, _) = bytes.as_chunks::<8>();
+    match dtype {
+        DType::Int(8) => {
+            let values = || elements.iter().map(|element| i64::from_ne_bytes(*element));
+            (Value::Int(values().min().unwrap_or(0)), Value::Int(values().max().unwrap_or(0)))
+        }
+        DType::Uint(8) => {
+            let values = || elements.iter().map(|element| u64::from_ne_bytes(*element));
+            (Value::Uint(values().min().unwrap_or(0)), Value::Uint(values().max().unwrap_or(0)))
+        }
+        _ => {
+            let least = block.iter().fold(f64::INFINITY, |least, number| least.min(*number));
+            let most = block.iter().fold(f64::NEG_INFINITY, |most, number| most.max(*number));
+            let value = |number: f64| match dtype {
+                DType::Int(_) => Value::Int(number as i64),
+                DType::Bool | DType::Uint(_) => Value::Uint(number as u64),
+                DType::Float(4) => Value::Float32(number as f32),
+                _ => Value::Float64(number),
+            };
+            (value(least), value(most))
+        }
+    }
+}
+
+/// Whether one of two numbers of the same type is less than the other.
+fn is_less(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Int(one), Value::Int(other)) => one < other,
+        (Value::Uint(one), Value::Uint(other)) => one < other,
+        _ => one.number() < other.number(),
+    }
+}
+
+/// How many numbers lie in each of equal bins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bins {
+    /// Where bins begin and end; one more than there are bins.
+    pub edges: Vec<f64>,
+    /// How many lie in each. The upper edge belongs to the last one.
+    pub counts: Vec<u64>,
+    /// How many lie below the first edge.
+    pub below: u64,
+    /// How many lie above the last one.
+    pub above: u64,
+}
+
+impl Bins {
+    /// Empty bins between two different numbers.
+    pub fn new(low: f64, high: f64, count: usize) -> Bins {
+        let edge = |place: usize| match place == count {
+            true => high,
+            false => low + (high - low) * (place as f64 / count as f64),
+        };
+        Bins { edges: (0..=count).map(edge).collect(), counts: vec![0; count], below: 0, above: 0 }
+    }
+
+    /// The same bins without content.
+    pub fn emptied(&self) -> Bins {
+        Bins { edges: self.edges.clone(), counts: vec![0; self.counts.len()], below: 0, above: 0 }
+    }
+
+    /// Takes in a block. What is no number is in no bin.
+    pub fn add(&mut self, block: &[f64]) {
+        let (low, high) = (self.edges[0], self.edges[self.counts.len()]);
+        let scale = self.counts.len() as f64 / (high - low);
+        let last = self.counts.len() - 1;
+        for &number in block {
+            if number < low {
+                self.below += 1;
+            } else if number > high {
+                self.above += 1;
+            } else if !number.is_nan() {
+                let mut bin = (((number - low) * scale) as usize).min(last);
+                // What arithmetic rounded across an edge goes where the edge says.
+                if number < self.edges[bin] {
+                    bin -= 1;
+                } else if bin < last && number >= self.edges[bin + 1] {
+                    bin += 1;
+                }
+                self.counts[bin] += 1;
+            }
+        }
+    }
+
+    /// The bins as a row of bars.
+    pub fn draw(&self) -> String {
+        const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+        let most = self.counts.iter().copied().max().unwrap_or(0).max(1);
+        // What is there at all is seen.
+        let bar = |count: &u64| BARS[(count * 8).div_ceil(most) as usize];
+        self.counts.iter().map(bar).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn moments(dtype: &DType, bytes: &[u8], pieces: &[usize]) -> Moments {
+        let mut found = Moments::default();
+        let mut decoder = Decoder::new(dtype).unwrap();
+        let mut from = 0;
+        for end in pieces.iter().copied().chain([bytes.len()]) {
+            let end = end.clamp(from, bytes.len());
+            decoder.take(&bytes[from..end], &mut |bytes, block| found.add(dtype, bytes, block));
+            from = end;
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_may_end_within_elements(
+            numbers in proptest::collection::vec(-1e3f64..1e3, 1..5000),
+            mut pieces in proptest::collection::vec(0usize..40_000, 0..6),
+        ) {
+            pieces.sort_unstable();
+            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+            let found = moments(&DType::Float(8), &bytes, &pieces);
+            let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+            let variance = numbers.iter().map(|number| (number - mean).powi(2)).sum::<f64>() / numbers.len() as f64;
+            prop_assert_eq!(found.count, numbers.len() as u64);
+            prop_assert_eq!(found.least(), Value::Float64(numbers.iter().copied().fold(f64::MAX, f64::min)));
+            prop_assert_eq!(found.most(), Value::Float64(numbers.iter().copied().fold(f64::MIN, f64::max)));
+            prop_assert!((found.mean() - mean).abs() < 1e-9);
+            prop_assert!((found.deviation() - variance.sqrt()).abs() < 1e-9);
+        }
+
+        #[test]
+        fn each_number_is_in_the_bin_between_whose_edges_it_lies(
+            numbers in proptest::collection::vec(-1.5f64..1.5, 1..500),
+            count in 1usize..40,
+        ) {
+            let mut bins = Bins::new(-1.1, 0.7, count);
+            let edges = bins.edges.clone();
+            // Edges themselves are where arithmetic errs.
+            let numbers: Vec<f64> = numbers.into_iter().chain(edges.clone()).collect();
+            bins.add(&numbers);
+            for bin in 0..count {
+                let last = bin + 1 == count;
+                let inside = |number: &&f64| **number >= edges[bin] && (**number < edges[bin + 1] || last && **number == edges[count]);
+                prop_assert_eq!(bins.counts[bin], numbers.iter().filter(inside).count() as u64, "bin {}", bin);
+            }
+            let all = bins.counts.iter().sum::<u64>() + bins.below + bins.above;
+            prop_assert_eq!(all, numbers.len() as u64);
+        }
+    }
+
+    #[test]
+    fn a_large_mean_does_not_hide_the_deviation() {
+        let bytes: Vec<u8> = (0..100_000).flat_map(|place| (1e9 + f64::from(place % 2)).to_ne_bytes()).collect();
+        let found = moments(&DType::Float(8), &bytes, &[]);
+        assert!((found.deviation() - 0.5).abs() < 1e-9, "{}", found.deviation());
+    }
+
+    #[test]
+    fn whole_numbers_of_eight_bytes_are_exact() {
+        let bytes: Vec<u8> = [i64::MAX - 1, 3, i64::MIN + 1].iter().flat_map(|number| number.to_ne_bytes()).collect();
+        let found = moments(&DType::Int(8), &bytes, &[]);
+        assert_eq!((found.least(), found.most()), (Value::Int(i64::MIN + 1), Value::Int(i64::MAX - 1)));
+        let found = moments(&DType::Uint(8), &u64::MAX.to_ne_bytes(), &[]);
+        assert_eq!(found.least(), Value::Uint(u64::MAX));
+    }
+
+    #[test]
+    fn what_is_no_number_is_counted_and_left_out() {
+        let bytes: Vec<u8> = [1f32, f32::NAN, 3.0].iter().flat_map(|number| number.to_ne_bytes()).collect();
+        let found = moments(&DType::Float(4), &bytes, &[]);
+        assert_eq!((found.count, found.nans, found.mean(), found.deviation()), (2, 1, 2.0, 1.0));
+        assert_eq!((found.least(), found.most()), (Value::Float32(1.0), Value::Float32(3.0)));
+        let none = moments(&DType::Float(4), &f32::NAN.to_ne_bytes(), &[]);
+        assert!(none.mean().is_nan() && none.least().number().unwrap().is_nan());
+    }
+
+    #[test]
+    fn complex_numbers_count_by_magnitude_and_truth_by_one() {
+        let bytes: Vec<u8> = [3f64, 4.0, 0.0, 1.0].iter().flat_map(|number| number.to_ne_bytes()).collect();
+        assert_eq!(moments(&DType::Complex(16), &bytes, &[5]).mean(), 3.0);
+        assert_eq!(moments(&DType::Bool, &[1, 0, 0, 1], &[]).mean(), 0.5);
+        assert!(Decoder::new(&DType::Bytes(4)).is_none());
+    }
+
+    #[test]
+    fn bars_show_what_is_there() {
+        let bins = Bins { counts: vec![0, 1, 800, 400], ..Bins::new(0.0, 4.0, 4) };
+        assert_eq!(bins.draw(), " ▁█▄");
+    }
+}

@@ -1,0 +1,246 @@
+//! Which elements of which ranks are meant.
+
+use crate::failure::Failure;
+use crate::gather::{self, SnapshotSource};
+use crate::selection::Selection;
+use crate::slice::{self, Axis, Request};
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+use stillframe::{Error, Group, GroupSnapshot, Observer, Part, Snapshot};
+
+/// What is looked at.
+pub enum Subject {
+    Region(Observer),
+    Group(Group),
+}
+
+/// A version of it, held.
+pub enum Held {
+    Region(Snapshot),
+    Group(GroupSnapshot),
+}
+
+impl Subject {
+    /// Opens the region or the group of that name, waiting for it if need be.
+    pub fn open(dir: &Path, name: &str, wait: Duration) -> Result<Subject, Failure> {
+        match Observer::options().dir(dir).wait(wait).open(name) {
+            Err(Error::IsGroup { .. }) => Ok(Subject::Group(Group::options().dir(dir).wait(wait).open(name)?)),
+            other => Ok(Subject::Region(other?)),
+        }
+    }
+
+    pub fn newest(&self) -> stillframe::Result<Held> {
+        match self {
+            Subject::Region(observer) => observer.newest().map(Held::Region),
+            Subject::Group(group) => group.newest().map(Held::Group),
+        }
+    }
+
+    pub fn version(&self, version: u64) -> stillframe::Result<Held> {
+        match self {
+            Subject::Region(observer) => observer.version(version).map(Held::Region),
+            Subject::Group(group) => group.version(version).map(Held::Group),
+        }
+    }
+
+    /// The first version above that one, or the newest, waiting for it.
+    pub fn after(&self, version: Option<u64>, newest: bool, timeout: Option<Duration>) -> stillframe::Result<Held> {
+        match (self, newest) {
+            (Subject::Region(observer), true) => observer.newest_after(version, timeout).map(Held::Region),
+            (Subject::Region(observer), false) => observer.next_after(version, timeout).map(Held::Region),
+            (Subject::Group(group), true) => group.newest_after(version, timeout).map(Held::Group),
+            (Subject::Group(group), false) => group.next_after(version, timeout).map(Held::Group),
+        }
+    }
+}
+
+impl Held {
+    /// The snapshots of all ranks; of a region its own.
+    pub fn snapshots(&self) -> &[Snapshot] {
+        match self {
+            Held::Region(snapshot) => std::slice::from_ref(snapshot),
+            Held::Group(group) => group.ranks(),
+        }
+    }
+
+    /// The first of them, which speaks for all.
+    pub fn first(&self) -> &Snapshot {
+        &self.snapshots()[0]
+    }
+}
+
+/// Elements of a version: a selection of each snapshot that has some.
+pub struct Scope<'a> {
+    shares: Vec<(&'a Snapshot, Selection)>,
+    /// Shape of what all snapshots together have, before a slice was taken.
+    pub shape: Option<Vec<usize>>,
+}
+
+impl<'a> Scope<'a> {
+    /// What a text such as `u[0, :]` means in a version. Slices of groups are of the global array.
+    pub fn resolve(text: &str, held: &'a Held) -> Result<Scope<'a>, Failure> {
+        let ranks = match held {
+            Held::Region(snapshot) => {
+                let selection = Selection::resolve(text, snapshot.variables())?;
+                let shape = Some(selection.axes.iter().map(|axis| axis.length).collect());
+                return Ok(Scope { shares: vec![(snapshot, selection)], shape });
+            }
+            Held::Group(group) => group.ranks(),
+        };
+        let is_name = ranks.iter().any(|rank| rank.variable(text).is_ok());
+        let request = if is_name { Request { path: text.into(), indices: Vec::new() } } else { text.parse()? };
+        let mut shares: Vec<_> = ranks
+            .iter()
+            .filter_map(|rank| Some((rank, Selection::resolve(&request.path, rank.variables()).ok()?)))
+            .collect();
+        if shares.is_empty() {
+            // The first rank says what it has instead.
+            Selection::resolve(&request.path, ranks[0].variables())?;
+        }
+        let parts = shares.iter().map(|(rank, selection)| rank.variable(&selection.variable)?.part());
+        let parts: Vec<Option<Part>> = parts.collect::<stillframe::Result<_>>()?;
+        let Some(parts) = parts.into_iter().collect::<Option<Vec<Part>>>() else {
+            if request.indices.is_empty() {
+                return Ok(Scope { shares, shape: None });
+            }
+            let name = &request.path;
+            return Err(Failure::Misuse(format!(
+                "'{name}' does not tell its part of a global array (attributes offset and global_shape), so there is \
+                 nothing to slice: take '{name}' of all ranks, or a rank as in 'NAME/0'"
+            )));
+        };
+        let shape = parts[0].global_shape.clone();
+        if let Some(other) = parts.iter().find(|part| part.global_shape != shape) {
+            let (one, other) = (slice::format_shape(&shape), slice::format_shape(&other.global_shape));
+            let name = &request.path;
+            return Err(Failure::Problem(format!("ranks tell different global shapes of '{name}': {one} and {other}")));
+        }
+        let wanted = slice::select(&request.indices, &shape)?;
+        let extents: Vec<Vec<usize>> =
+            shares.iter().map(|(_, own)| own.axes.iter().map(|axis| axis.length).collect()).collect();
+        let boxes: Vec<(&[usize], &[usize])> =
+            parts.iter().zip(&extents).map(|(part, extent)| (&part.offset[..], &extent[..])).collect();
+        for (((_, own), part), owned) in shares.iter_mut().zip(&parts).zip(divide(&boxes)) {
+            let axes = wanted.iter().zip(&mut own.axes).zip(owned.iter().zip(&part.offset));
+            for ((wanted, axis), (owned, offset)) in axes {
+                *axis = localize(wanted, axis.length, *offset, owned);
+            }
+        }
+        shares.retain(|(_, selection)| selection.count() > 0);
+        Ok(Scope { shares, shape: Some(shape) })
+    }
+
+    /// What is known of the variable: type and units are those of the first rank that has some of it.
+    pub fn selection(&self) -> Option<&Selection> {
+        self.shares.first().map(|(_, selection)| selection)
+    }
+
+    /// Passes on the bytes of all elements in pieces, rank by rank; whole variables as they lie in the planes.
+    pub fn visit(&self, sink: &mut dyn FnMut(&[u8])) -> Result<(), Failure> {
+        for (snapshot, selection) in &self.shares {
+            let whole = selection.axes.iter().all(Axis::is_whole) && selection.stride_bytes == selection.dtype.bytes();
+            if whole {
+                snapshot.chunks(&selection.variable)?.for_each(|chunk| sink(chunk.bytes));
+                continue;
+            }
+            let source = SnapshotSource { snapshot, variable: &selection.variable };
+            gather::stream(&source, selection, &mut |piece| {
+                sink(piece);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The elements of a rank's axis that are selected from the global one, in ascending order.
+fn localize(wanted: &Axis, length: usize, offset: usize, owned: &Range<usize>) -> Axis {
+    let none = Axis { length, start: 0, step: 1, count: 0, dropped: false, gap: None };
+    if wanted.count == 0 {
+        return none;
+    }
+    let step = wanted.step.unsigned_abs();
+    let start = wanted.index(0).min(wanted.index(wanted.count - 1));
+    let place = |border: usize| border.saturating_sub(start).div_ceil(step).min(wanted.count);
+    let (first, end) = (place(owned.start), place(owned.end));
+    if first >= end {
+        return none;
+    }
+    let count = end - first;
+    let step = if count == 1 { 1 } else { step as isize };
+    Axis { start: start + first * wanted.step.unsigned_abs() - offset, step, count, ..none }
+}
+
+/// For each box, given as offset and shape, the box of the global array that is taken from it, so that each element is
+/// taken once. Where two overlap, as parts with a border of ghost cells do, the border between what is taken of them lies
+/// in the middle of the overlap, along the axis on which they overlap least: each gives the cells that it computes.
+fn divide(boxes: &[(&[usize], &[usize])]) -> Vec<Vec<Range<usize>>> {
+    let full = |(offset, shape): &(&[usize], &[usize])| -> Vec<Range<usize>> {
+        offset.iter().zip(*shape).map(|(offset, extent)| *offset..offset + extent).collect()
+    };
+    let whole: Vec<_> = boxes.iter().map(full).collect();
+    let mut owned = whole.clone();
+    for second in 0..whole.len() {
+        for first in 0..second {
+            let (one, two) = (&whole[first], &whole[second]);
+            let overlaps: Vec<usize> =
+                one.iter().zip(two).map(|(a, b)| a.end.min(b.end).saturating_sub(a.start.max(b.start))).collect();
+            if overlaps.contains(&0) {
+                continue;
+            }
+            let apart = (0..overlaps.len()).filter(|axis| one[*axis].start != two[*axis].start);
+            let Some(axis) = apart.min_by_key(|axis| overlaps[*axis]) else {
+                // The same elements: those of the lower rank are taken.
+                owned[second].iter_mut().for_each(|span| span.end = span.start);
+                continue;
+            };
+            let (low, high) = if one[axis].start < two[axis].start { (first, second) } else { (second, first) };
+            let border = whole[high][axis].start + overlaps[axis] / 2;
+            owned[low][axis].end = owned[low][axis].end.min(border);
+            owned[high][axis].start = owned[high][axis].start.max(border);
+        }
+    }
+    owned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ghost_cells_are_taken_from_those_who_compute_them() {
+        // Four cells along each axis and a border of one, on a grid of two by two ranks.
+        let boxes: [(&[usize], &[usize]); 4] =
+            [(&[0, 0], &[6, 6]), (&[0, 4], &[6, 6]), (&[4, 0], &[6, 6]), (&[4, 4], &[6, 6])];
+        assert_eq!(divide(&boxes), [[0..5, 0..5], [0..5, 5..10], [5..10, 0..5], [5..10, 5..10]]);
+        let twice = divide(&[(&[0, 0], &[3, 2]), (&[0, 0], &[3, 2])]);
+        assert_eq!(twice, [[0..3, 0..2], [0..0, 0..0]], "the same elements");
+        assert_eq!(divide(&[(&[0, 0], &[3, 2]), (&[3, 0], &[3, 2])]), [[0..3, 0..2], [3..6, 0..2]]);
+    }
+
+    #[test]
+    fn every_element_of_a_slice_is_on_one_rank() {
+        let spans = [0..5usize, 5..6, 6..13];
+        for start in -14..14 {
+            for stop in -14..14 {
+                for step in [-7, -3, -2, -1, 1, 2, 5] {
+                    let index = slice::Index::Span { start: Some(start), stop: Some(stop), step: Some(step) };
+                    let wanted = slice::select(&[index], &[13]).unwrap()[0];
+                    let mut expected: Vec<usize> = (0..wanted.count).map(|place| wanted.index(place)).collect();
+                    expected.sort_unstable();
+                    let found: Vec<usize> = spans
+                        .iter()
+                        .flat_map(|span| {
+                            // The rank has an element more on either side.
+                            let offset = span.start.saturating_sub(1);
+                            let axis = localize(&wanted, span.len() + 2, offset, span);
+                            (0..axis.count).map(move |place| offset + axis.index(place))
+                        })
+                        .collect();
+                    assert_eq!(found, expected, "{start}:{stop}:{step}");
+                }
+            }
+        }
+    }
+}
