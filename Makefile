@@ -9,7 +9,8 @@ BUILD := cargo build --release --workspace --exclude stillframe-python $$(script
 	ln -sf libstillframe.so $${CARGO_TARGET_DIR:-target}/release/libstillframe.so.0
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
-.PHONY: help build install uninstall install-test wheel demo test check rust c header cxx fortran mpi pairs tcasm crash model python formats kernels readme quick rivals bench tcasm-bench languages soak clean
+.PHONY: help build install uninstall install-test wheel demo test check rust c header cxx fortran mpi pairs tcasm
+.PHONY: crash model python formats kernels readme quick rivals bench tcasm-bench analysis-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -110,7 +111,7 @@ kernels: ## the suite of the trackers on another kernel, under emulation
 	tests/kernels/trackers.sh
 
 readme: ## the commands and programs of the README and of the pages for beginners, run as printed
-	scripts/setup.sh python cxx fortran export formats
+	scripts/setup.sh test cxx fortran export formats
 	$(BUILD)
 	PYTHON=$(PYTHON) tests/readme.py
 
@@ -133,6 +134,10 @@ tcasm-bench: ## what the TCASM paper measured, on this machine
 	scripts/setup.sh
 	cargo build --release -p still -p stillframe-tcasm -p tcasm-bench
 	target/release/tcasm-bench $(ARGS)
+
+analysis-bench: ## Gray-Scott with its analysis beside it, against the same analysis compiled in
+	scripts/setup.sh demo
+	$(PYTHON) benches/analysis/run.py $(ARGS)
 
 languages: ## the benchmarks publish and rate through C and Fortran, beside Rust
 	scripts/setup.sh fortran

@@ -71,7 +71,7 @@ for what in "$@"; do
     case $what in
         c) debian valgrind:valgrind,libc6-dbg c++:g++ readelf:binutils ;;
         python) wheel ;;
-        demo) wheel; packages demo -r examples/lammps/requirements.txt ;;
+        demo) wheel; packages demo -r examples/lammps/requirements.txt -r examples/gray-scott/requirements.txt ;;
         test) wheel; packages test 'pytest>=8,<10' 'mypy>=1.15,<3' 'xarray>=2024.1' 'dask>=2024.1' ;;
         cxx) debian g++:g++ ;;
         fortran) debian gfortran:gfortran; packages fortran 'fypp>=3,<4' ;;

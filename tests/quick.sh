@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every benchmark and both demonstrations in their short form and checks what they print and leave.
+# Runs every benchmark and the demonstrations in their short form and checks what they print and leave.
 # Nothing here judges a speed: that is what the full benchmarks are for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -45,6 +45,17 @@ assert languages == {"rust", "rust again", "c", "fortran"}, languages
 print(f"{len(rows)} rows of {len(languages) - 1} languages")
 PY
 
+timeout 300 "$python" benches/analysis/run.py --quick --json --picture "$out/analysis.png" > "$out/analysis.jsonl"
+"$python" - "$out/analysis.jsonl" <<'PY'
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+for row in rows:
+    assert {"bench", "case", "value", "unit", "baseline", "ratio", "detail"} <= row.keys(), row
+cases = {(row["case"]["processors"], row["case"]["measures"]) for row in rows}
+assert len(cases) == 6 and {name for name, _ in cases} == {"free", "one"}, cases
+print(f"{len(rows)} rows of analysis beside and compiled in, which found the same")
+PY
+
 # The rivals that need nothing but crates; the others need packages of their own (make rivals).
 CARGO_TARGET_DIR=target/rivals cargo build -q --release --manifest-path benches/rivals/Cargo.toml --features ours
 timeout 300 target/rivals/release/rivals --size 16 --steps 4 --rounds 1 --json \
@@ -59,6 +70,7 @@ PY
 
 timeout 300 target/release/still demo --quick --out "$out/gray-scott" --json > "$out/demo.json"
 timeout 300 "$python" examples/lammps/demo.py --steps 10 --repeats 2 --out "$out/melt" --json > "$out/melt.json"
+timeout 300 "$python" examples/gray-scott/demo.py --cells 64 --steps 400 --every 10 --out "$out/spots"
 "$python" - "$out" <<'PY'
 import json, pathlib, sys
 out = pathlib.Path(sys.argv[1])

@@ -37,7 +37,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ["README.md", "docs/start.md", "docs/cxx.md", "docs/fortran.md", "docs/install.md", "docs/formats.md"]
+DOCUMENTS = [
+    "README.md",
+    "docs/start.md",
+    "docs/analysis.md",
+    "docs/cxx.md",
+    "docs/formats.md",
+    "docs/fortran.md",
+    "docs/install.md",
+]
 #: Seconds; the first build of everything is among the blocks.
 BLOCK_TIMEOUT = 600
 REGION_TIMEOUT = 300

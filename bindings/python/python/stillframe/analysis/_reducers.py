@@ -68,7 +68,8 @@ class Moments:
             self.most = max(self.most, float(block.max()))
             mean = np.float64(total) / len(block)
             deviations = block - mean
-            squares = np.dot(deviations, deviations)
+            # Not a dot product, which may start threads: the other processors are the program's.
+            squares = np.multiply(deviations, deviations, out=deviations).sum()
             before, self.count = self.count, self.count + len(block)
             apart = mean - self.mean
             # Chan, Golub and LeVeque's rule for two samples.
