@@ -152,7 +152,9 @@ def draw(rows, path):
             axis.bar(at, ms[kind], 0.25, color=colours[kind], label=None if place else labels[kind])
             axis.text(at, ms[kind], f"{ms[kind]:.2f}", ha="center", va="bottom", fontsize=9)
         ratio = cases["observer / inline"]["ratio"]
-        axis.text(place, -0.115, f"observer / compiled in: {ratio:.2f}", ha="center", transform=axis.get_xaxis_transform())
+        axis.text(
+            place, -0.115, f"observer / compiled in: {ratio:.2f}", ha="center", transform=axis.get_xaxis_transform()
+        )
     axis.set_xticks([0, 1], ["free processors for the observer", "everything on one processor"])
     axis.tick_params(axis="x", length=0)
     axis.set_ylabel("milliseconds per step")
@@ -186,7 +188,9 @@ def main():
                 print(json.dumps(row), flush=True)
                 continue
             detail, case = row["detail"], row["case"]
-            seen = f", {detail['versions']:.0f} of {detail['published']} versions analysed" if "versions" in detail else ""
+            seen = (
+                f", {detail['versions']:.0f} of {detail['published']} versions analysed" if "versions" in detail else ""
+            )
             print(
                 f"{case['processors']:4} processors, {case['measures']:17}: {row['value']:.3f} ms a step, "
                 f"{row['baseline']:.3f}; ratio {row['ratio']:.3f} ({detail['ratios'][0]:.3f} to {detail['ratios'][-1]:.3f}){seen}",

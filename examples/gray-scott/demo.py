@@ -99,7 +99,9 @@ def draw(out, pattern):
 
     edges, counts = histogram["v_edges"][0], histogram["v_count"].T
     shown = np.ma.masked_equal(counts, 0)
-    mesh = axes[1, 0].pcolormesh(time, (edges[1:] + edges[:-1]) / 2, shown, norm="log", cmap="viridis", shading="nearest")
+    mesh = axes[1, 0].pcolormesh(
+        time, (edges[1:] + edges[:-1]) / 2, shown, norm="log", cmap="viridis", shading="nearest"
+    )
     figure.colorbar(mesh, ax=axes[1, 0], label="cells", shrink=0.8)
     axes[1, 0].set(title="histogram of v", xlabel="step", ylabel="v")
 

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """Analyses every version of a running simulation, in a process of its own, until it ends.
 
-    observe.py results        may be killed and started again: it goes on where it was
+observe.py results        may be killed and started again: it goes on where it was
 """
 
 import argparse
 from pathlib import Path
 
 import reducers
-
 from stillframe import analysis
 
 

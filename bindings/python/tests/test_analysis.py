@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Spawn
-
 import stillframe as sf
+from conftest import Spawn
 from stillframe import analysis
 
 
@@ -48,7 +47,7 @@ def test_every_so_many_versions_come_in_a_loop() -> None:
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i2", "u8", "?", "c16"])
 def test_statistics_are_numpys(dtype: str) -> None:
     random = np.random.default_rng(3)
-    values = (random.normal(1e6, 3, (70, 1111)) if np.dtype(dtype).kind != "?" else random.random((70, 1111)) > 0.3)
+    values = random.normal(1e6, 3, (70, 1111)) if np.dtype(dtype).kind != "?" else random.random((70, 1111)) > 0.3
     with np.errstate(invalid="ignore"):
         values = (values % 30_000).astype(dtype) if np.dtype(dtype).kind in "iu" else values.astype(dtype)
     with sf.create("r") as region:

@@ -6,7 +6,6 @@ import pickle
 
 import numpy as np
 import pytest
-
 import stillframe as sf
 
 xr = pytest.importorskip("xarray")
@@ -113,7 +112,9 @@ def group(ranks: int = 4) -> list[sf.Region]:
         y, x = 4 * (rank // 2), (0, 5)[rank % 2]
         width = (5, 7)[rank % 2]
         attrs = {"offset": f"{y},{x}", "global_shape": "8,12", "dims": "y x"}
-        region.array("u", (4, width), units="K", attrs=attrs, order="CF"[rank // 2])[...] = whole[y : y + 4, x : x + width]
+        region.array("u", (4, width), units="K", attrs=attrs, order="CF"[rank // 2])[...] = whole[
+            y : y + 4, x : x + width
+        ]
         region.array("load", (2,), "i4")[...] = rank
         region.array("ragged", (rank + 1,))[...] = rank
         if rank == 0:

@@ -97,7 +97,9 @@ class Whole:
         for (rank, variable), part in zip(owners, parts, strict=True):
             if part is None or (shape is not None and part[1] != shape):
                 found = "no part" if part is None else f"a part of {part[1]}"
-                raise MisuseError(f"'{first.name}' tells {found} on rank {rank}, and another one on rank {owners[0][0]}")
+                raise MisuseError(
+                    f"'{first.name}' tells {found} on rank {rank}, and another one on rank {owners[0][0]}"
+                )
             offset, shape = part
             pieces.append(Piece.full(rank, offset, variable.shape))
             covered += product(variable.shape)
@@ -112,7 +114,9 @@ class Whole:
     @property
     def stacked(self) -> bool:
         """Whether the first axis is the ranks."""
-        return len(self.pieces) > 0 and len(self.shape) > len(self._ranks[self.pieces[0].rank].variables[self.name].shape)
+        return len(self.pieces) > 0 and len(self.shape) > len(
+            self._ranks[self.pieces[0].rank].variables[self.name].shape
+        )
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -124,5 +124,7 @@ def numbers(block: NDArray[Any], name: str) -> NDArray[np.float64]:
     if block.dtype.kind == "c":
         block = np.abs(block)
     if block.dtype.kind not in "biuf":
-        raise MisuseError(f"'{name}' holds {block.dtype}, which are no numbers; name a field of them, as in '{name}.rho'")
+        raise MisuseError(
+            f"'{name}' holds {block.dtype}, which are no numbers; name a field of them, as in '{name}.rho'"
+        )
     return block.astype(np.float64, copy=False)
