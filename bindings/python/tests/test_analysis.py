@@ -36,8 +36,8 @@ def test_every_so_many_versions_come_in_a_loop() -> None:
         publish(region, range(1, 31))
         observer = sf.open("r")
         seen = [snapshot.version for snapshot in observer.iterate(timeout=0, every=7)]
-        assert seen == [1, 8, 15, 22, 29]
-        assert [s.version for s in observer.iterate(timeout=0, every=7, after=8)] == [15, 22, 29]
+        assert seen == [1, 7, 14, 21, 28]
+        assert [s.version for s in observer.iterate(timeout=0, every=7, after=14)] == [21, 28]
         assert [s.version for s in observer.iterate(timeout=0, every=1)] == list(range(1, 31))
         assert next(iter(observer)).version == 30
         with pytest.raises(sf.MisuseError, match="every=-1"):
@@ -354,7 +354,7 @@ def test_the_ranks_of_a_group_are_one_array(tmp_path: Path) -> None:
         assert (row["u_mean"], row["u_max"], row["alone_max"]) == (field.mean(), 95.0, 0.0)
         spectrum = analysis.Spectrum("u")(snapshot)
         assert np.array_equal(spectrum["u_power"], analysis.Spectrum("u")({"u": field})["u_power"])
-        assert [s.version for s in group.iterate(timeout=0, every=2)] == [1, 3]
+        assert [s.version for s in group.iterate(timeout=0, every=2)] == [1, 2]
     for region in ranks:
         region.close()
     assert analysis.run("heat", {tmp_path / "u.csv": analysis.Statistics("u")}) == 1

@@ -65,7 +65,7 @@ fn stats_follows_versions_until_the_producer_ends() {
             .iter()
             .map(|row| row[0].as_str())
             .collect::<Vec<_>>(),
-        ["1", "4"]
+        ["1", "3"]
     );
     assert_eq!(numbers(&scene.ok(&["stats", "heat", "u"])).len(), 3, "the newest version");
 }

@@ -179,7 +179,7 @@ class Snapshot(Closing, Mapping[str, "NDArray[Any]"]):
 
 
 def check_stride(every: bool | int) -> int:
-    """How far apart the versions of an iteration are at least."""
+    """Of which number the versions of an iteration are multiples; 0 if it takes the newest ones."""
     if every < 0:
         raise MisuseError(f"every={every!r}: give True for each version, or a number from 1 on")
     return int(every)
@@ -187,7 +187,7 @@ def check_stride(every: bool | int) -> int:
 
 def below(after: int | None, stride: int) -> int | None:
     """The version above which the next one of an iteration lies. The first may be any."""
-    return after if after is None else after + max(stride - 1, 0)
+    return after if after is None or not stride else (after // stride + 1) * stride - 1
 
 
 class Observer(Closing):
@@ -232,8 +232,8 @@ class Observer(Closing):
         """Snapshots as they come, until the producer is gone or nothing came for ``timeout`` seconds.
 
         The newest version each time, leaving out those that came in between; with ``every``, each one that is still
-        there, and with ``every=10`` the next one that is at least 10 above the one before. Begins above ``after``. What
-        the loop holds while it waits is up to its body: ``with snapshot:`` or ``del snapshot`` lets go.
+        there, and with ``every=10`` the multiples of 10, or in the place of one that is not there the next version. Begins
+        above ``after``. What the loop holds while it waits is up to its body: ``with snapshot:`` or ``del snapshot`` lets go.
         """
         stride = check_stride(every)
         while True:

@@ -23,7 +23,7 @@ use stillframe::{Attributes, Error, Scalar};
 Examples:
   still stats heat u                          the newest version each time, until the program ends
   still stats heat u --every                  each version that is still there
-  still stats heat 'u[0, :]' --every 10       a row, of versions at least 10 apart
+  still stats heat 'u[0, :]' --every 10       a row, of versions 10, 20, 30 ...
   still stats heat u --once                   the newest version, and no other
   still stats heat u --histogram 32           with the distribution as a row of bars
   still stats heat u --every --csv u.csv      into a file, which a second run goes on with
@@ -50,7 +50,7 @@ pub struct Args {
     /// A variable or record field and what part of it, such as 'u[0, :]'
     #[arg(value_name = "VAR[SLICE]")]
     variable: String,
-    /// Each version, or each at least N above the one before, instead of the newest ones
+    /// Each version instead of the newest ones; with N its multiples, or the next version where one is not there
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
     every: Option<u64>,
     /// Only the newest version
@@ -110,8 +110,8 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         return Ok(FINE);
     }
     loop {
-        // The first version may be any; later ones keep their distance.
-        let above = last.map(|last| last + (args.every.unwrap_or(1) - 1));
+        // The first version may be any.
+        let above = last.map(|last| args.every.map_or(last, |every| (last / every + 1).saturating_mul(every) - 1));
         let held = match subject.after(above, args.every.is_none(), args.timeout) {
             Ok(held) => held,
             Err(Error::ProducerGone { .. } | Error::Timeout { .. } | Error::SlowRank { .. }) => return Ok(FINE),

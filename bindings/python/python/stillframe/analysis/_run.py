@@ -31,7 +31,7 @@ def run(
 
     :param source: the name of a region or of a group, or what was opened.
     :param series: files, and the reducers whose findings go there: see :class:`Series`.
-    :param every: each version that is still there, or each that is so far above the one before; else the newest ones.
+    :param every: each version that is still there, or with a number its multiples; else the newest ones.
     :param wait: most seconds to wait for the region or group to begin; for ever if None.
     :param attrs: attributes of the versions that become columns.
     :param rewind: where a file is ahead of the region, which has been started over, drop its rows from the region's
