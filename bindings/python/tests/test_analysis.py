@@ -329,8 +329,7 @@ def divided(rank: int, ranks: int) -> sf.Region:
     """A rank of a field of 8 × 12 that is divided among rows."""
     region = sf.create("heat", rank=rank, ranks=ranks, keep=8)
     rows = 8 // ranks
-    attrs = {"offset": f"{rank * rows},0", "global_shape": "8,12", "dims": "y x"}
-    u = region.array("u", (rows, 12), units="K", attrs=attrs)
+    u = region.array("u", (rows, 12), units="K", attrs={"dims": "y x"}, part=((rank * rows, 0), (8, 12)))
     u[...] = np.arange(96.0).reshape(8, 12)[rank * rows : (rank + 1) * rows]
     region.array("n", (3,), "i4")[...] = rank
     if rank == 0:
@@ -368,7 +367,7 @@ def test_ghost_cells_are_taken_from_those_who_compute_them() -> None:
         # Four cells along each axis, and one more all around, which belongs to others or to the edge.
         y, x = 4 * (rank // 2), 4 * (rank % 2)
         region = sf.create("heat", rank=rank, ranks=4)
-        u = region.array("u", (6, 6), attrs={"offset": f"{y},{x}", "global_shape": "10,10"})
+        u = region.array("u", (6, 6), part=((y, x), (10, 10)))
         u[...] = -1000  # What is in ghost cells at a publish is old.
         at = [slice(0 if o == 0 else 1, 6 if o == 4 else 5) for o in (y, x)]
         u[tuple(at)] = whole[y : y + 6, x : x + 6][tuple(at)]
@@ -385,7 +384,6 @@ def test_ghost_cells_are_taken_from_those_who_compute_them() -> None:
 @pytest.mark.parametrize(
     ("attrs", "message"),
     [
-        ({"offset": "x", "global_shape": "8"}, "tell a part, as whole numbers"),
         ({"offset": "6", "global_shape": "8"}, r"is no part of \(8,\)"),
         ({"offset": "0,0", "global_shape": "8,8"}, "is no part of"),
         ({"offset": "0", "global_shape": "8"}, "4 of the 8 elements"),

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from ._errors import MisuseError, UnknownVariable
 from ._observer import Snapshot, Variable
-from ._types import Scalar, numpy, numpy_dtype
+from ._types import Part, Scalar, numpy, numpy_dtype
 
 if TYPE_CHECKING:
     from types import EllipsisType
 
     import numpy as np
     from numpy.typing import NDArray
-
-#: The attributes by which a variable tells its part of a global array.
-OFFSET, GLOBAL_SHAPE = "offset", "global_shape"
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class Whole:
         self.order = first.order
         self.units = first.units
         #: The first rank's attributes, without those that tell its part.
-        self.attrs: dict[str, Scalar] = {n: v for n, v in first.attrs.items() if n not in (OFFSET, GLOBAL_SHAPE)}
+        self.attrs: dict[str, Scalar] = {n: v for n, v in first.attrs.items() if n not in Part._fields}
         self.shape = shape
         self.pieces = pieces
 
@@ -80,7 +77,7 @@ class Whole:
         if len(shapes) > 1 or len(owners) < len(ranks):
             raise MisuseError(
                 f"'{name}' has no common shape on the ranks, and does not tell its part of a global array "
-                f"(attributes {OFFSET} and {GLOBAL_SHAPE}): take it from the ranks one by one"
+                f"(attributes offset and global_shape): take it from the ranks one by one"
             )
         pieces = [Piece.full(rank, (rank, *(0 for _ in first.shape)), (1, *first.shape)) for rank, _ in owners]
         return cls(ranks, first, (len(owners), *first.shape), pieces)
@@ -90,7 +87,7 @@ class Whole:
         cls,
         ranks: Sequence[Snapshot],
         owners: list[tuple[int, Variable]],
-        parts: list[tuple[tuple[int, ...], tuple[int, ...]] | None],
+        parts: list[Part | None],
     ) -> Whole:
         first = owners[0][1]
         pieces, shape, covered = [], None, 0
@@ -182,29 +179,18 @@ def names_of(ranks: Sequence[Snapshot]) -> list[str]:
     return list(dict.fromkeys(itertools.chain.from_iterable(part.variables for part in ranks)))
 
 
-def part_of(rank: int | None, variable: Variable) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The variable's part of a global array, as offset and global shape, if it tells one."""
-    if OFFSET not in variable.attrs or GLOBAL_SHAPE not in variable.attrs:
+def part_of(rank: int, variable: Variable) -> Part | None:
+    """The variable's part of a global array, if it tells one."""
+    part = variable.part
+    if part is None:
         return None
-    where = f"'{variable.name}'" + ("" if rank is None else f" of rank {rank}")
-    try:
-        offset, shape = (numbers_of(variable.attrs[name]) for name in (OFFSET, GLOBAL_SHAPE))
-    except ValueError:
+    fits = len(part.offset) == len(variable.shape)
+    if not fits or any(o + n > g for o, n, g in zip(part.offset, variable.shape, part.global_shape, strict=True)):
         raise MisuseError(
-            f"{where}: the attributes {OFFSET} and {GLOBAL_SHAPE} tell a part, as whole numbers such as '0,512'"
-        ) from None
-    fits = len(offset) == len(shape) == len(variable.shape)
-    if not fits or any(o + n > g for o, n, g in zip(offset, variable.shape, shape, strict=True)):
-        raise MisuseError(f"{where}: a shape of {variable.shape} at {offset} is no part of {shape}")
-    return offset, shape
-
-
-def numbers_of(text: Scalar) -> tuple[int, ...]:
-    """The numbers of a text such as "0,512"; of the empty one none."""
-    numbers = tuple(int(number) for number in str(text).split(",")) if str(text).strip() else ()
-    if any(number < 0 for number in numbers):
-        raise ValueError(text)
-    return numbers
+            f"'{variable.name}' of rank {rank}: a shape of {variable.shape} at {part.offset} is no part of "
+            f"{part.global_shape}"
+        )
+    return part
 
 
 def product(shape: Sequence[int]) -> int:
