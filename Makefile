@@ -10,7 +10,7 @@ BUILD := cargo build --release --workspace --exclude stillframe-python $$(script
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
 .PHONY: help build install uninstall install-test wheel demo test check rust c header cxx fortran mpi pairs tcasm
-.PHONY: crash model python formats kernels readme quick rivals bench tcasm-bench analysis-bench languages soak clean
+.PHONY: crash model python formats kernels readme quick rivals bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -116,9 +116,10 @@ readme: ## the commands and programs of the README and of the pages for beginner
 	PYTHON=$(PYTHON) tests/readme.py
 
 quick: ## every benchmark and both demonstrations in their short form
-	scripts/setup.sh demo fortran
+	scripts/setup.sh demo fortran mpi
 	$(BUILD)
 	benches/languages/build.sh
+	benches/checkpoint/build.sh
 	tests/quick.sh
 
 rivals: ## beside POSIX shared memory, Boost.Interprocess, iceoryx2 and ADIOS2
@@ -138,6 +139,12 @@ tcasm-bench: ## what the TCASM paper measured, on this machine
 analysis-bench: ## Gray-Scott with its analysis beside it, against the same analysis compiled in
 	scripts/setup.sh demo
 	$(PYTHON) benches/analysis/run.py $(ARGS)
+
+checkpoint-bench: ## what checkpoints cost a running simulation, how fast they are written, and how much of them
+	scripts/setup.sh demo mpi
+	$(BUILD)
+	benches/checkpoint/build.sh
+	$(PYTHON) benches/checkpoint/run.py $(ARGS)
 
 languages: ## the benchmarks publish and rate through C and Fortran, beside Rust
 	scripts/setup.sh fortran

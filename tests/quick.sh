@@ -56,6 +56,18 @@ assert len(cases) == 6 and {name for name, _ in cases} == {"free", "one"}, cases
 print(f"{len(rows)} rows of analysis beside and compiled in, which found the same")
 PY
 
+timeout 300 "$python" benches/checkpoint/run.py --quick --json --pictures "$out/checkpoint" > "$out/checkpoint.jsonl"
+"$python" - "$out/checkpoint.jsonl" <<'PY'
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+for row in rows:
+    assert {"bench", "case", "value", "unit", "baseline", "ratio", "detail"} <= row.keys(), row
+    assert row["value"] > 0 and row["baseline"] > 0, row
+measures = [row["case"]["measures"] for row in rows]
+assert measures == ["run time, observer", "run time, inline", "bytes per second", "bytes written"], measures
+print(f"{len(rows)} rows of checkpoints")
+PY
+
 # The rivals that need nothing but crates; the others need packages of their own (make rivals).
 CARGO_TARGET_DIR=target/rivals cargo build -q --release --manifest-path benches/rivals/Cargo.toml --features ours
 timeout 300 target/rivals/release/rivals --size 16 --steps 4 --rounds 1 --json \
