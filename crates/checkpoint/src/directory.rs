@@ -91,7 +91,7 @@ pub(crate) fn clean(dir: &Path, _lock: &Lock) -> Result<Vec<String>> {
         if name == LATEST_NEW {
             fs::remove_file(&path).map_err(|error| Error::io("unlink", &path, error))?;
         } else if layout::is_left_over(&name) {
-            points::hit("checkpoint.clean");
+            points::hit("open.clean");
             remove_tree(&path)?;
         } else {
             continue;

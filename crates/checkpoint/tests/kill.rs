@@ -1,0 +1,248 @@
+//! Savers that are killed, at every named point and at any instant.
+//!
+//! A reader sees whole checkpoints or none; what was said to be safe is there, and stays until something newer is; what the
+//! dead left is cleaned up by the next one. `STILLFRAME_TEST_KILLS` is the number of kills at random instants.
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+use stillframe::{Array, Observer, Region, Snapshot};
+use stillframe_checkpoint::{Checkpoint, Codec, Keep, SaveOptions, Saver, Source, Store};
+
+const DIR: &str = "STILLFRAME_TEST_DIR";
+const ELEMENTS: usize = 1 << 15;
+const STEPS: u64 = 6;
+
+/// What version `version` has at `index`: the first half changes from version to version, the second stays.
+fn element(version: u64, index: usize) -> u64 {
+    if index < ELEMENTS / 2 { version * 1000 + index as u64 } else { index as u64 }
+}
+
+/// A producer in this process.
+struct Producer {
+    region: Region,
+    array: Array<u64>,
+    observer: Option<Observer>,
+    dir: PathBuf,
+}
+
+impl Producer {
+    fn new(dir: PathBuf) -> Producer {
+        let _ = std::fs::remove_dir_all(&dir);
+        let mut region = Region::options().dir(&dir).create("r").unwrap();
+        let array = region.array::<u64>("u", &[ELEMENTS]).unwrap();
+        Producer { region, array, observer: None, dir }
+    }
+
+    /// Publishes a version and holds it.
+    fn publish(&mut self, version: u64) -> Snapshot {
+        for (index, place) in self.region.slice_mut(&self.array).iter_mut().enumerate() {
+            *place = element(version, index);
+        }
+        self.region.publish(version).attr("t", version as f64).commit().unwrap();
+        let observer = self.observer.get_or_insert_with(|| Observer::options().dir(&self.dir).open("r").unwrap());
+        observer.newest().unwrap()
+    }
+}
+
+fn open(dir: &Path) -> Saver {
+    // The codec of the second half of the tests is one that compresses, by the name of the directory.
+    let codec = if dir.ends_with("zstd") { Codec::Zstd { level: 1 } } else { Codec::Plain };
+    let keep = Keep { newest: 1, every: None };
+    Saver::open(dir.join("store"), SaveOptions::new().chunk_bytes(1 << 15).threads(2).codec(codec).keep(keep)).unwrap()
+}
+
+/// Saves version after version, and says which is safe.
+#[test]
+fn helper_process() {
+    let Some(dir) = std::env::var_os(DIR) else { return };
+    // SAFETY: prctl with these numbers touches no memory.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    let dir = Path::new(&dir);
+    let begun =
+        Store::open(dir.join("store")).ok().and_then(|store| store.newest().ok()).map_or(0, |good| good.version());
+    let mut producer = Producer::new(dir.join("regions"));
+    let saver = open(dir);
+    for version in begun + 1..=begun + STEPS {
+        let snapshot = producer.publish(version);
+        saver.save(Source::Region(&snapshot), &|_| {}).unwrap();
+        let mut out = std::io::stdout().lock();
+        out.write_all(format!("\nsafe {version}\n").as_bytes()).and_then(|()| out.flush()).unwrap();
+    }
+    std::process::exit(0);
+}
+
+fn helper(dir: &Path) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["helper_process", "--exact", "--nocapture", "--test-threads=1"]).env(DIR, dir);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command
+}
+
+/// Runs a helper to its end, which comes after `life` at the latest if there is one, and looks at the store all the while.
+/// Returns what was last said to be safe.
+fn run(command: &mut Command, dir: &Path, life: Option<Duration>) -> (ExitStatus, u64) {
+    let mut child = command.spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    if let Some(life) = life {
+        std::thread::sleep(life);
+        child.kill().unwrap();
+    }
+    let mut safe = 0;
+    for line in lines.map_while(Result::ok) {
+        if let Some(version) = line.strip_prefix("safe ").and_then(|number| number.parse().ok()) {
+            safe = version;
+            check_store(dir, safe);
+        }
+    }
+    (child.wait().unwrap(), safe)
+}
+
+/// Every checkpoint that can be seen is whole, and there is one that is no older than what was said to be safe.
+fn check_store(dir: &Path, safe: u64) -> u64 {
+    let Ok(store) = Store::open(dir.join("store")) else {
+        assert_eq!(safe, 0);
+        return 0;
+    };
+    let mut newest = 0;
+    for version in store.versions().unwrap() {
+        // Old ones go while they are looked at.
+        let Ok(checkpoint) = store.version(version) else {
+            assert!(store.versions().unwrap().iter().any(|newer| *newer > version), "version {version} is no good");
+            continue;
+        };
+        let whole = check_content(&checkpoint);
+        assert!(whole || store.versions().unwrap().iter().any(|newer| *newer > version), "version {version}");
+        newest = if whole { version } else { newest };
+    }
+    assert!(newest >= safe, "version {safe} was said to be safe, and {newest} is what there is");
+    newest
+}
+
+fn check_content(checkpoint: &Checkpoint) -> bool {
+    let mut bytes = vec![0; ELEMENTS * 8];
+    if checkpoint.read(None, "u", 0..ELEMENTS * 8, &mut bytes).is_err() {
+        return false;
+    }
+    let version = checkpoint.version();
+    for (index, word) in bytes.chunks_exact(8).enumerate() {
+        assert_eq!(u64::from_le_bytes(word.try_into().unwrap()), element(version, index), "{version} at {index}");
+    }
+    true
+}
+
+/// The next saver goes on, and leaves nothing of what the dead one left.
+fn check_next(dir: &Path, safe: u64) {
+    let newest = check_store(dir, safe);
+    let snapshot = Producer::new(dir.join("regions-of-next")).publish(newest + 1);
+    let saver = open(dir);
+    let saved = saver.save(Source::Region(&snapshot), &|_| {}).unwrap();
+    assert_eq!(saved.trouble, None);
+    let mut names: Vec<String> = std::fs::read_dir(dir.join("store"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let version = stillframe_checkpoint::layout::checkpoint_dir(newest + 1);
+    assert_eq!(names, ["latest.zarr", "lock", version.as_str()], "after version {newest}");
+    let checkpoint = Checkpoint::open(&saved.path).unwrap();
+    assert!(checkpoint.verify(1, &|_| {}).unwrap().is_empty() && check_content(&checkpoint));
+}
+
+fn temporary(codec: &str) -> (tempfile::TempDir, PathBuf) {
+    let temporary = tempfile::tempdir_in("/dev/shm").unwrap();
+    let dir = temporary.path().join(codec);
+    std::fs::create_dir(&dir).unwrap();
+    (temporary, dir)
+}
+
+#[cfg(feature = "points")]
+#[test]
+fn a_saver_may_die_at_every_point() {
+    watchdog(600);
+    for codec in ["plain", "zstd"] {
+        let (_keep, dir) = temporary(codec);
+        let log = dir.join("points");
+        assert!(run(helper(&dir).env("STILLFRAME_COUNT_POINTS", &log), &dir, None).0.success());
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        let steps = ["open", "save", "latest", "remove"];
+        for point in std::fs::read_to_string(&log).unwrap().lines() {
+            if steps.iter().any(|step| point.starts_with(&format!("{step}."))) {
+                *counts.entry(point.into()).or_default() += 1;
+            }
+        }
+        let expected = [
+            "latest.made",
+            "open.locked",
+            "remove.removed",
+            "remove.rename",
+            "remove.renamed",
+            "remove.synced",
+            "save.begun",
+            "save.checksums",
+            "save.chunk",
+            "save.chunks",
+            "save.committed",
+            "save.end",
+            "save.linked",
+            "save.manifest",
+            "save.metadata",
+            "save.renamed",
+            "save.synced",
+            "save.written",
+        ];
+        assert_eq!(counts.keys().collect::<Vec<_>>(), expected);
+        for (point, count) in counts {
+            // The first time, one in the middle, and the last time are as good as all.
+            let occurrences = std::collections::BTreeSet::from([1, count.div_ceil(2), count]);
+            for occurrence in occurrences {
+                let (_keep, dir) = temporary(codec);
+                let (status, safe) =
+                    run(helper(&dir).env("STILLFRAME_DIE_AT", format!("{point}:{occurrence}")), &dir, None);
+                assert_eq!(status.signal(), Some(libc::SIGKILL), "{point}:{occurrence} ended with {status}");
+                check_next(&dir, safe);
+            }
+        }
+    }
+}
+
+#[cfg(feature = "points")]
+#[test]
+fn a_saver_may_die_while_it_cleans_up() {
+    watchdog(300);
+    let (_keep, dir) = temporary("plain");
+    let died = |point: &str| run(helper(&dir).env("STILLFRAME_DIE_AT", point), &dir, None);
+    assert_eq!(died("save.synced:2").0.signal(), Some(libc::SIGKILL));
+    let (status, _) = died("open.clean:1");
+    assert_eq!(status.signal(), Some(libc::SIGKILL));
+    check_next(&dir, 1);
+}
+
+#[test]
+fn a_saver_may_die_at_any_instant() {
+    watchdog(600);
+    let kills = std::env::var("STILLFRAME_TEST_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(12u64);
+    let (_keep, dir) = temporary("plain");
+    let mut safe = 0;
+    for kill in 0..kills {
+        // Lives of all lengths up to a little more than a whole one takes.
+        let life = Duration::from_micros(kill * 7919 % 40 * 2500);
+        let (status, said) = run(&mut helper(&dir), &dir, Some(life));
+        assert!(status.success() || status.signal() == Some(libc::SIGKILL), "{status}");
+        safe = check_store(&dir, said.max(safe));
+    }
+    check_next(&dir, safe);
+}
+
+/// Ends the process if it hangs.
+fn watchdog(seconds: u64) {
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(seconds));
+        eprintln!("the watchdog ends this test process after {seconds} s");
+        std::process::abort();
+    });
+}
