@@ -90,7 +90,7 @@ tcasm: ## programs written for TCASM's interface, in C, in Fortran and under MPI
 crash: ## producers, observers and ranks killed at every named point
 	scripts/setup.sh
 	CARGO_TARGET_DIR=target/points cargo test -p stillframe --features points --test kill --test groups
-	CARGO_TARGET_DIR=target/points cargo test -p stillframe-checkpoint --features points --test interrupted
+	CARGO_TARGET_DIR=target/points cargo test -p stillframe-checkpoint --features points --test interrupted --test kill
 
 model: ## the publish, lease and retire protocol under a model checker
 	scripts/setup.sh

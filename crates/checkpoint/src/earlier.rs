@@ -55,7 +55,9 @@ impl Earlier {
             other => other.map_err(|error| Error::io("mkdir", &self.to, error))?,
         }
         let last = self.versions.last();
-        for version in self.versions.iter().filter(|version| Some(*version) != last || **version == self.contradicted_by) {
+        for version in
+            self.versions.iter().filter(|version| Some(*version) != last || **version == self.contradicted_by)
+        {
             self.rename(*version)?;
         }
         self.sync()

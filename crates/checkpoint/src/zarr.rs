@@ -82,7 +82,7 @@ fn codecs(variable: &Variable, codec: Codec) -> Vec<MetadataV3> {
         let axes: Vec<usize> = (0..variable.shape.len()).rev().collect();
         codecs.push(configured("transpose", json!({ "order": axes })));
     }
-    codecs.push(configured("bytes", json!({ "endian": if cfg!(target_endian = "big") { "big" } else { "little" } })));
+    codecs.push(configured("bytes", json!({ "endian": "little" })));
     match codec {
         Codec::Plain => {}
         Codec::Zstd { level } => codecs.push(configured("zstd", json!({ "level": level, "checksum": false }))),
