@@ -333,7 +333,7 @@ impl<'a> Partial<'a> {
         }
         if self.codec == Codec::Plain {
             let mut opened = self.create(&path)?;
-            let written = self.write_pieces(&path, &mut opened, &pieces, range.start, bytes)?;
+            let written = self.write_pieces(&path, &mut opened, &pieces, range.start, bytes, &mut scratch.chunk)?;
             self.finish(&path, &opened)?;
             self.written_bytes.fetch_add(written, Ordering::Relaxed);
             points::hit("save.chunk");
@@ -357,7 +357,15 @@ impl<'a> Partial<'a> {
 
     /// Writes pieces, of which the first is at `start` of the variable, into a file that becomes `bytes` long, and returns
     /// how much was written. Pieces of zeros are left out: they read as zeros all the same.
-    fn write_pieces(&self, path: &Path, file: &mut File, pieces: &[Chunk], start: usize, bytes: usize) -> Result<u64> {
+    fn write_pieces(
+        &self,
+        path: &Path,
+        file: &mut File,
+        pieces: &[Chunk],
+        start: usize,
+        bytes: usize,
+        memory: &mut Vec<u8>,
+    ) -> Result<u64> {
         let fail = |call, error| self.fail(call, path, error);
         let is_zeros = |bytes: &[u8]| bytes.chunks(ZEROS.len()).all(|part| part == &ZEROS[..part.len()]);
         let mut runs: Vec<(usize, Vec<&[u8]>)> = Vec::new();
@@ -367,6 +375,13 @@ impl<'a> Partial<'a> {
                 Some((from, run)) if *from + length(run) == at => run.push(piece.bytes),
                 _ => runs.push((at, vec![piece.bytes])),
             }
+        }
+        let end = runs.last().map_or(0, |(at, run)| at + length(run));
+        // Arrays of the application's own do not begin where pages do. A copy in this thread's memory lets them past the cache,
+        // which would have been a copy as well, and one that takes memory, and others to write it.
+        if end >= DIRECT_MIN && self.direct.load(Ordering::Relaxed) && !runs.iter().all(|(at, run)| is_direct(*at, run))
+        {
+            runs = vec![(0, vec![gather(memory, pieces, start, end)])];
         }
         let mut written = 0;
         for (at, run) in &runs {
@@ -380,7 +395,7 @@ impl<'a> Partial<'a> {
             write_all(file, &tail).map_err(|error| fail("write", error))?;
             written += all as u64;
         }
-        if runs.last().is_none_or(|(at, run)| at + length(run) < bytes) {
+        if end < bytes {
             file.set_len(bytes as u64).map_err(|error| fail("ftruncate", error))?;
         }
         Ok(written)
@@ -449,7 +464,7 @@ pub(crate) fn digests(subjects: &[Subject], stored: &[Vec<Stored>]) -> Digests {
     digests
 }
 
-/// Memory of a thread that compresses.
+/// Memory of a thread, for chunks that cannot be written from where they lie.
 #[derive(Default)]
 struct Scratch {
     chunk: Vec<u8>,
@@ -494,19 +509,33 @@ fn length(slices: &[&[u8]]) -> usize {
     slices.iter().map(|slice| slice.len()).sum()
 }
 
-/// How many bytes of a run, which goes to `at` in its file, can be written past the cache: whole pages that lie where pages
-/// do, and not so few that it is not worth it.
-fn direct_bytes(at: usize, run: &[&[u8]]) -> usize {
+/// Whether a run, which goes to `at` in its file, lies where pages do, so that all but what follows its last whole page can
+/// be written past the cache.
+fn is_direct(at: usize, run: &[&[u8]]) -> bool {
     let is_page = |number: usize| number.is_multiple_of(PAGE_BYTES);
-    if !is_page(at) || !run.iter().all(|slice| is_page(slice.as_ptr() as usize)) {
-        return 0;
-    }
-    // Only the last may end within a page.
-    if !run[..run.len() - 1].iter().all(|slice| is_page(slice.len())) {
-        return 0;
-    }
+    let inner = run.split_last().map_or(run, |(_, inner)| inner);
+    is_page(at)
+        && run.iter().all(|slice| is_page(slice.as_ptr() as usize))
+        && inner.iter().all(|slice| is_page(slice.len()))
+}
+
+/// How many bytes of a run are written past the cache: whole pages, and not so few that it is not worth it.
+fn direct_bytes(at: usize, run: &[&[u8]]) -> usize {
     let whole = length(run) / PAGE_BYTES * PAGE_BYTES;
-    if whole < DIRECT_MIN { 0 } else { whole }
+    if whole < DIRECT_MIN || !is_direct(at, run) { 0 } else { whole }
+}
+
+/// The first `bytes` of a chunk in one piece that begins where a page does, put together in `memory`.
+fn gather<'a>(memory: &'a mut Vec<u8>, pieces: &[Chunk], start: usize, bytes: usize) -> &'a [u8] {
+    memory.resize(bytes + PAGE_BYTES, 0);
+    let skip = memory.as_ptr().align_offset(PAGE_BYTES).min(PAGE_BYTES);
+    let whole = &mut memory[skip..skip + bytes];
+    for piece in pieces.iter().filter(|piece| piece.offset - start < bytes) {
+        let at = piece.offset - start;
+        let end = (at + piece.bytes.len()).min(bytes);
+        whole[at..end].copy_from_slice(&piece.bytes[..end - at]);
+    }
+    whole
 }
 
 /// The first `bytes` of a run, and the rest.
