@@ -86,7 +86,7 @@ pub enum Event {
     /// The producer is gone.
     Gone {
         /// How long the next one is waited for.
-        wait: Duration,
+        follow: Duration,
     },
     /// Another producer of the name has begun.
     NewRun {
@@ -119,6 +119,7 @@ pub struct CheckpointerOptions {
     held_bytes: Option<u64>,
     save: SaveOptions,
     wait: Duration,
+    follow: Duration,
     listener: Option<Listener>,
 }
 
@@ -128,7 +129,7 @@ impl std::fmt::Debug for CheckpointerOptions {
         shown.field("regions", &self.regions).field("every_versions", &self.every_versions).field("every", &self.every);
         shown.field("when", &self.when).field("at_end", &self.at_end).field("once", &self.once).field("all", &self.all);
         shown.field("held", &self.held).field("held_bytes", &self.held_bytes).field("save", &self.save);
-        shown.field("wait", &self.wait).finish_non_exhaustive()
+        shown.field("wait", &self.wait).field("follow", &self.follow).finish_non_exhaustive()
     }
 }
 
@@ -146,6 +147,7 @@ impl Default for CheckpointerOptions {
             held_bytes: None,
             save: SaveOptions::default(),
             wait: Duration::ZERO,
+            follow: Duration::ZERO,
             listener: None,
         }
     }
@@ -232,9 +234,16 @@ impl CheckpointerOptions {
         self
     }
 
-    /// How long to wait for the region to appear, and after its producer is gone for the next one; not at all by default.
+    /// How long to wait for the region, and a living producer of it, to appear; not at all by default. After that, what the
+    /// last producer left is taken, if there is something.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
+        self
+    }
+
+    /// How long to wait for the next producer when one is gone; not at all by default, which ends the checkpointer.
+    pub fn follow(mut self, follow: Duration) -> Self {
+        self.follow = follow;
         self
     }
 
@@ -304,6 +313,7 @@ impl CheckpointerOptions {
             held: self.held,
             held_bytes: self.held_bytes.unwrap_or_else(|| available_bytes() / 4),
             wait: self.wait,
+            follow: self.follow,
             run: None,
             marks: None,
             taken: None,
@@ -812,6 +822,7 @@ struct Watch {
     held: usize,
     held_bytes: u64,
     wait: Duration,
+    follow: Duration,
     run: Option<Run>,
     /// Where the version that was looked at last stands.
     marks: Option<Marks>,
@@ -900,16 +911,16 @@ impl Watch {
     /// What is looked at, waiting for it to appear. `None` if it is to end before.
     fn attach(&mut self) -> Result<Option<Subject>> {
         let begin = Instant::now();
-        while self.subject.is_none() {
+        while self.subject.is_none() || self.is_awaited() && begin.elapsed() < self.wait {
             if self.order() != Order::Run {
                 return Ok(None);
             }
             self.subject = Subject::find(&self.regions, &self.desk.name)?;
-            if self.subject.is_none() {
-                if begin.elapsed() >= self.wait {
-                    let (region, what) = (self.desk.name.clone(), "the region to appear");
-                    return Err(stillframe::Error::Timeout { region, what, waited: self.wait }.into());
-                }
+            if self.subject.is_none() && begin.elapsed() >= self.wait {
+                let (region, what) = (self.desk.name.clone(), "the region to appear");
+                return Err(stillframe::Error::Timeout { region, what, waited: self.wait }.into());
+            }
+            if self.subject.is_none() || self.is_awaited() {
                 self.nap(Duration::from_millis(5));
             }
         }
@@ -933,6 +944,11 @@ impl Watch {
             }
         }
         Ok(Some(subject))
+    }
+
+    /// Whether there is only what an earlier producer left, before the first look.
+    fn is_awaited(&self) -> bool {
+        self.run.is_none() && self.subject.as_ref().is_some_and(|subject| !subject.is_alive())
     }
 
     /// Looks at what there is, waits a little for more, and hands over what is due.
@@ -1143,9 +1159,9 @@ impl Watch {
 
     /// Waits for another producer of the name, and says whether there is one.
     fn wait_next(&mut self) -> Result<bool> {
-        self.desk.tell(Event::Gone { wait: self.wait });
+        self.desk.tell(Event::Gone { follow: self.follow });
         let begin = Instant::now();
-        while self.order() == Order::Run && begin.elapsed() < self.wait {
+        while self.order() == Order::Run && begin.elapsed() < self.follow {
             match &self.subject {
                 Some(subject) if subject.is_current() && subject.is_alive() => return Ok(true),
                 Some(subject) if !subject.is_current() => self.subject = None,

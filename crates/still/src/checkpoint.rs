@@ -43,8 +43,7 @@ as --held and --held-bytes allow, and then leaves them with the program.
 Conditions know the attributes of the version (of a group, those of rank 0), `version`, and `age`,
 the seconds since it was published. They have + - * / %, comparisons, && || ! and parentheses.
 
-It ends when the program is gone (after --wait seconds more, if given, in which the next run may
-begin). Ctrl-C or SIGTERM lets it finish what it holds; the second one drops that. Neither leaves
+It ends when the program is gone, or --follow seconds later if no next run begins. Ctrl-C or SIGTERM lets it finish what it holds; the second one drops that. Neither leaves
 anything behind, and nor does kill -9 but for what the next one cleans up. A save that fails, for
 lack of space or whatever, is told, and tried again with the newest version, after 1 s at first.
 If the region begins anew with numbers that are taken, what the earlier run left goes into
@@ -54,7 +53,7 @@ With --json: one object per line, {\"event\", \"time_ns\", ...}: `attached` {\"r
 \"newest\"}, `begun` {\"version\", \"bytes\"}, `saved` {\"version\", \"path\", \"already\", \"bytes\",
 \"written_bytes\", \"linked_bytes\", \"files\", \"removed\", \"seconds\"}, `missed` {\"count\", \"after\",
 \"before\"}, `failed` {\"version\", \"error\", \"code\", \"retry_seconds\"}, `undecided` and `rank-gone`
-{\"error\"}, `gone` {\"wait_seconds\"}, `new-run` {\"newest\"}, `set-aside` {\"versions\", \"to\"}, `remade`,
+{\"error\"}, `gone` {\"follow_seconds\"}, `new-run` {\"newest\"}, `set-aside` {\"versions\", \"to\"}, `remade`,
 and at last `ended` {\"status\"}, which is what status.json says.
 
 Exit codes: 0 when the last version it had to save is safe, 1 when it is not or there is no such
@@ -104,9 +103,12 @@ pub struct Args {
     /// Threads that write a version [default: the processors, at most 4]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Wait so many seconds for the region to appear, and for the next run when it is gone
+    /// Wait so many seconds for the program to begin
     #[arg(long, value_name = "S", value_parser = parse_wait, default_value = "0", hide_default_value = true)]
     wait: Duration,
+    /// Wait so many seconds for the next run when the program is gone
+    #[arg(long, value_name = "S", value_parser = parse_wait, default_value = "0", hide_default_value = true)]
+    follow: Duration,
     /// Print JSON, one object per event
     #[arg(long)]
     json: bool,
@@ -173,7 +175,7 @@ impl Args {
             save = save.threads(threads);
         }
         let mut options = Checkpointer::options().dir(&context.dir).save(save);
-        options = options.at_end(self.at_end).once(self.once).all(self.all).wait(self.wait);
+        options = options.at_end(self.at_end).once(self.once).all(self.all).wait(self.wait).follow(self.follow);
         if let Some(every) = self.every {
             options = options.every_versions(every);
         }
@@ -352,12 +354,12 @@ impl<'a> Teller<'a> {
             }
             Event::Undecided { error } => self.complain(out, error),
             Event::RankGone { error } => self.complain(out, &format!("{error}; waiting")),
-            Event::Gone { wait } => {
-                let wait = match wait.is_zero() {
+            Event::Gone { follow } => {
+                let follow = match follow.is_zero() {
                     true => String::new(),
-                    false => format!("; waiting {} for the next one", units::format_ms(wait.as_secs_f64() * 1e3)),
+                    false => format!("; waiting {} for the next run", units::format_ms(follow.as_secs_f64() * 1e3)),
                 };
-                self.print(out, &format!("the program that published {} is gone{wait}", sanitize(self.name)));
+                self.print(out, &format!("the program that published {} is gone{follow}", sanitize(self.name)));
             }
             Event::NewRun { newest } => {
                 let newest = newest.map_or("no version yet".into(), |newest| format!("newest version {newest}"));
@@ -404,7 +406,7 @@ impl<'a> Teller<'a> {
             }
             Event::Undecided { error } => ("undecided", json!({ "error": error })),
             Event::RankGone { error } => ("rank-gone", json!({ "error": error })),
-            Event::Gone { wait } => ("gone", json!({ "wait_seconds": wait.as_secs_f64() })),
+            Event::Gone { follow } => ("gone", json!({ "follow_seconds": follow.as_secs_f64() })),
             Event::NewRun { newest } => ("new-run", json!({ "newest": newest })),
             Event::SetAside { versions, to } => ("set-aside", json!({ "versions": versions, "to": to })),
             Event::Remade => ("remade", json!({})),

@@ -284,7 +284,9 @@ fn check_checkpoint(store: &Store, version: u64) {
 fn junk(dir: &Path) -> Vec<String> {
     let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let known = ["lock", "status.json", "latest.zarr"];
-    names.filter(|name| !known.contains(&name.as_str()) && !(name.starts_with('v') && name.ends_with(".zarr"))).collect()
+    names
+        .filter(|name| !known.contains(&name.as_str()) && !(name.starts_with('v') && name.ends_with(".zarr")))
+        .collect()
 }
 
 #[test]
@@ -319,8 +321,10 @@ fn each_version_is_saved_while_there_is_time_and_the_last_one_always() {
 fn multiples_of_a_number_are_saved_and_some_stay_for_ever() {
     let scene = Scene::new();
     let mut simulation = Simulation::start(&scene, "heat", WORDS);
-    let mut checkpoint =
-        Checkpoint::start(&scene, &["heat", "--to", "ck", "--every", "10", "--at-end", "--keep", "2", "--keep-every", "20"]);
+    let mut checkpoint = Checkpoint::start(
+        &scene,
+        &["heat", "--to", "ck", "--every", "10", "--at-end", "--keep", "2", "--keep-every", "20"],
+    );
     simulation.publish(3, 9);
     checkpoint.event("attached");
     for tens in 1..7 {
@@ -339,8 +343,10 @@ fn a_condition_on_attributes_says_what_is_saved() {
     let scene = Scene::new();
     let mut simulation = Simulation::start(&scene, "heat", WORDS);
     simulation.publish(1, 1);
-    let mut checkpoint =
-        Checkpoint::start(&scene, &["heat", "--to", "ck", "--when", "risky && step > 50 && residual < 0.5", "--keep", "9"]);
+    let mut checkpoint = Checkpoint::start(
+        &scene,
+        &["heat", "--to", "ck", "--when", "risky && step > 50 && residual < 0.5", "--keep", "9"],
+    );
     checkpoint.event("attached");
     for version in 2..=20 {
         simulation.publish(version, version);
@@ -392,7 +398,8 @@ fn none_is_left_out_while_there_is_room_and_those_that_are_get_counted() {
     // Six that come at once fit, and wait for each other.
     simulation.begin_publishing(2, 6, 2000);
     simulation.published(6);
-    (2..=6).for_each(|version| until("all to be safe", || scene.still(&["safe", "ck", &version.to_string()]).code == 0));
+    (2..=6)
+        .for_each(|version| until("all to be safe", || scene.still(&["safe", "ck", &version.to_string()]).code == 0));
     // Far more do not.
     simulation.publish(7, 80);
     simulation.end();
@@ -492,7 +499,10 @@ fn a_second_checkpointer_of_a_directory_is_refused() {
     checkpoint.saved(1);
     let refused = scene.complaint(1, &["checkpoint", "heat", "--to", "ck"]);
     assert!(refused.contains(&checkpoint.0.child.id().to_string()), "{refused}");
-    assert!(Status::read(store(&scene)).unwrap().unwrap().pid == checkpoint.0.child.id(), "the first one's status stays");
+    assert!(
+        Status::read(store(&scene)).unwrap().unwrap().pid == checkpoint.0.child.id(),
+        "the first one's status stays"
+    );
     // Beside it, into another directory, is fine.
     scene.ok(&["checkpoint", "heat", "--to", "other", "--once"]);
     simulation.end();
@@ -504,7 +514,7 @@ fn the_next_run_is_followed_and_never_mixed_with_the_last_one() {
     let scene = Scene::new();
     let mut simulation = Simulation::start(&scene, "heat", WORDS);
     simulation.publish(1, 3);
-    let mut checkpoint = Checkpoint::start(&scene, &["heat", "--to", "ck", "--wait", "60", "--keep", "2"]);
+    let mut checkpoint = Checkpoint::start(&scene, &["heat", "--to", "ck", "--follow", "60", "--keep", "2"]);
     checkpoint.saved(3);
     for version in 4..=6 {
         simulation.publish(version, version);
@@ -518,11 +528,11 @@ fn the_next_run_is_followed_and_never_mixed_with_the_last_one() {
     simulation.publish(7, 7);
     checkpoint.saved(7);
     simulation.0.kill();
-    // One that begins anew, with numbers that are taken, of which the last one saved twice is the very one that is taken.
+    // One that begins anew, with numbers that are taken.
     let mut simulation = Simulation::begin(&scene, "heat", (0, 0), WORDS, true);
     simulation.publish(2, 2);
-    checkpoint.saved(2);
     assert_eq!(checkpoint.event("set-aside")["versions"], serde_json::json!([6, 7]));
+    checkpoint.saved(2);
     until("only the new run to be there", || check_store(&store(&scene)) == [2]);
     assert_eq!(check_store(&store(&scene).join("earlier-7")), [6, 7]);
     simulation.publish(7, 7);
@@ -542,7 +552,8 @@ fn the_next_run_is_followed_and_never_mixed_with_the_last_one() {
 #[test]
 fn a_group_is_saved_whose_ranks_come_late_and_drift() {
     let scene = Scene::new();
-    let mut checkpoint = Checkpoint::start(&scene, &["heat", "--to", "ck", "--wait", "60", "--at-end", "--every", "10"]);
+    let mut checkpoint =
+        Checkpoint::start(&scene, &["heat", "--to", "ck", "--wait", "60", "--at-end", "--every", "10"]);
     let mut ranks: Vec<Simulation> = Vec::new();
     for rank in 0..3 {
         std::thread::sleep(Duration::from_millis(30));
@@ -708,6 +719,68 @@ fn a_checkpointer_may_be_killed_at_any_instant() {
     let holders = stillframe::inspect::holders(&scene.dir(), "heat").unwrap();
     assert!(holders.is_empty(), "{holders:?}");
     simulation.0.kill();
+}
+
+/// Named points at which the command is killed; needs the feature `points`.
+#[cfg(feature = "points")]
+#[test]
+fn a_checkpointer_may_be_killed_at_every_point() {
+    let scene = Scene::new();
+    let mut simulation = Simulation::start(&scene, "heat", WORDS);
+    simulation.publish(1, 1);
+    scene.ok(&["checkpoint", "heat", "--to", "ck", "--once"]);
+    // What is saved in a round: links, new chunks, and something that has to go, after what the last one left was cleaned.
+    let round = |checkpoint: &mut Checkpoint, simulation: &mut Simulation, first: u64| {
+        simulation.publish(first, first);
+        let mut status = checkpoint.0.child.try_wait().unwrap();
+        for version in first + 1..first + 4 {
+            if status.is_some() {
+                break;
+            }
+            simulation.publish(version, version);
+            std::thread::sleep(Duration::from_millis(15));
+            status = checkpoint.0.child.try_wait().unwrap();
+        }
+    };
+    let args = ["heat", "--to", "ck", "--keep", "2"];
+    let log = scene.file("points");
+    let mut command = Checkpoint::command(&scene, &args);
+    command.env("STILLFRAME_COUNT_POINTS", &log);
+    let mut checkpoint = Checkpoint(Process::start(command));
+    checkpoint.saved(1);
+    let mut version = 2;
+    round(&mut checkpoint, &mut simulation, version);
+    checkpoint.saved(version + 3);
+    checkpoint.0.signal("INT");
+    checkpoint.end();
+    let text = std::fs::read_to_string(&log).unwrap();
+    let points: std::collections::BTreeSet<&str> = text.lines().collect();
+    for expected in ["open.locked", "save.chunks", "save.written", "save.synced", "save.renamed", "save.committed"] {
+        assert!(points.contains(expected), "the scenario does not pass {expected}: {points:?}");
+    }
+    assert!(points.iter().any(|point| point.starts_with("remove.")), "{points:?}");
+    let mut died = 0;
+    for point in points {
+        for occurrence in [1, 3] {
+            version += 10;
+            let mut command = Checkpoint::command(&scene, &args);
+            command.env("STILLFRAME_DIE_AT", format!("{point}:{occurrence}"));
+            let mut checkpoint = Checkpoint(Process::start(command));
+            round(&mut checkpoint, &mut simulation, version);
+            let status = checkpoint.0.kill();
+            died += usize::from(status.signal().is_some());
+            let told = numbers(&checkpoint.events(), "saved", "version").last().copied();
+            let kept = check_store(&store(&scene));
+            assert!(!kept.is_empty() && kept.last().copied() >= told, "{point}:{occurrence}: {kept:?} after {told:?}");
+            let mut next = Checkpoint::start(&scene, &["heat", "--to", "ck", "--keep", "2", "--once"]);
+            next.saved(version + 3);
+            next.end();
+            assert_eq!(junk(&store(&scene)), [""; 0], "{point}:{occurrence}");
+            assert_eq!(check_store(&store(&scene)).len(), 2, "{point}:{occurrence}");
+        }
+    }
+    eprintln!("{died} checkpointers were killed");
+    simulation.end();
 }
 
 #[test]
