@@ -10,7 +10,7 @@ BUILD := cargo build --release --workspace --exclude stillframe-python $$(script
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
 .PHONY: help build install uninstall install-test wheel demo test check rust c header cxx fortran mpi pairs tcasm
-.PHONY: crash model python formats kernels readme quick rivals bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
+.PHONY: crash checkpoint model python formats kernels readme quick rivals bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -39,7 +39,7 @@ demo: ## a real LAMMPS run, published every step, with two observers; pictures i
 	scripts/setup.sh demo
 	$(PYTHON) examples/lammps/demo.py $(ARGS)
 
-test: check rust c cxx fortran mpi pairs tcasm crash model python install-test formats kernels readme quick ## everything, as CI runs it
+test: check rust c cxx fortran mpi pairs tcasm crash checkpoint model python install-test formats kernels readme quick ## everything, as CI runs it
 
 check: ## formatter, linter, and links in the documentation
 	scripts/setup.sh export
@@ -91,6 +91,10 @@ crash: ## producers, observers and ranks killed at every named point
 	scripts/setup.sh
 	CARGO_TARGET_DIR=target/points cargo test -p stillframe --features points --test kill --test groups
 	CARGO_TARGET_DIR=target/points cargo test -p stillframe-checkpoint --features points --test interrupted --test kill
+
+checkpoint: ## still checkpoint as a whole, killed at every named point, and beside accidents of all kinds
+	scripts/setup.sh
+	CARGO_TARGET_DIR=target/points cargo test -p still --features points --test checkpoint
 
 model: ## the publish, lease and retire protocol under a model checker
 	scripts/setup.sh
@@ -152,9 +156,10 @@ languages: ## the benchmarks publish and rate through C and Fortran, beside Rust
 	benches/languages/build.sh
 	benches/languages/run.py $(ARGS)
 
-soak: ## the crash and tracker tests at length
+soak: ## the crash, checkpoint and tracker tests at length
 	scripts/setup.sh
 	STILLFRAME_TEST_KILLS=1000 CARGO_TARGET_DIR=target/points cargo test --release -p stillframe --features points --test kill
+	STILLFRAME_TEST_KILLS=1000 CARGO_TARGET_DIR=target/points cargo test --release -p still --features points --test checkpoint
 	STILLFRAME_TEST_VERSIONS=3000 cargo test --release -p stillframe --test trackers --test parts
 
 clean: ## remove what was built

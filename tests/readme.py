@@ -41,6 +41,7 @@ DOCUMENTS = [
     "README.md",
     "docs/start.md",
     "docs/analysis.md",
+    "docs/checkpoint.md",
     "docs/cxx.md",
     "docs/formats.md",
     "docs/fortran.md",
@@ -275,6 +276,7 @@ class Check:
         (crate / "Cargo.toml").write_text(
             f'[package]\nname = "block-{block.line}"\nedition = "2024"\n\n[workspace]\n\n'
             f'[dependencies]\nstillframe = {{ path = "{ROOT}/crates/stillframe" }}\n'
+            f'stillframe-checkpoint = {{ path = "{ROOT}/crates/checkpoint" }}\n'
         )
         self.report(block, *self.shell.run(f"cargo run --manifest-path {crate}/Cargo.toml\n"))
 

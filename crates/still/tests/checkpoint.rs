@@ -732,7 +732,7 @@ fn a_checkpointer_may_be_killed_at_every_point() {
     // What is saved in a round: links, new chunks, and something that has to go, after what the last one left was cleaned.
     let round = |checkpoint: &mut Checkpoint, simulation: &mut Simulation, first: u64| {
         simulation.publish(first, first);
-        let mut status = checkpoint.0.child.try_wait().unwrap();
+        let (mut status, mut last) = (checkpoint.0.child.try_wait().unwrap(), first);
         for version in first + 1..first + 4 {
             if status.is_some() {
                 break;
@@ -740,7 +740,9 @@ fn a_checkpointer_may_be_killed_at_every_point() {
             simulation.publish(version, version);
             std::thread::sleep(Duration::from_millis(15));
             status = checkpoint.0.child.try_wait().unwrap();
+            last = version;
         }
+        last
     };
     let args = ["heat", "--to", "ck", "--keep", "2"];
     let log = scene.file("points");
@@ -759,27 +761,30 @@ fn a_checkpointer_may_be_killed_at_every_point() {
         assert!(points.contains(expected), "the scenario does not pass {expected}: {points:?}");
     }
     assert!(points.iter().any(|point| point.starts_with("remove.")), "{points:?}");
-    let mut died = 0;
+    let (mut died, count) = (0, points.len());
     for point in points {
         for occurrence in [1, 3] {
             version += 10;
             let mut command = Checkpoint::command(&scene, &args);
             command.env("STILLFRAME_DIE_AT", format!("{point}:{occurrence}"));
             let mut checkpoint = Checkpoint(Process::start(command));
-            round(&mut checkpoint, &mut simulation, version);
-            let status = checkpoint.0.kill();
-            died += usize::from(status.signal().is_some());
+            let last = round(&mut checkpoint, &mut simulation, version);
+            died += usize::from(checkpoint.0.child.try_wait().unwrap().is_some());
+            checkpoint.0.kill();
             let told = numbers(&checkpoint.events(), "saved", "version").last().copied();
             let kept = check_store(&store(&scene));
             assert!(!kept.is_empty() && kept.last().copied() >= told, "{point}:{occurrence}: {kept:?} after {told:?}");
             let mut next = Checkpoint::start(&scene, &["heat", "--to", "ck", "--keep", "2", "--once"]);
-            next.saved(version + 3);
+            next.saved(last);
             next.end();
             assert_eq!(junk(&store(&scene)), [""; 0], "{point}:{occurrence}");
-            assert_eq!(check_store(&store(&scene)).len(), 2, "{point}:{occurrence}");
+            // One more than are to stay may be left of a writer that died between the two, until the next one writes.
+            let kept = check_store(&store(&scene));
+            assert!((2..=3).contains(&kept.len()) && kept.last() == Some(&last), "{point}:{occurrence}: {kept:?}");
         }
     }
-    eprintln!("{died} checkpointers were killed");
+    // Not all points are passed in each round, and not all three times.
+    assert!(died > count, "only {died} checkpointers died at {count} points");
     simulation.end();
 }
 
