@@ -300,6 +300,9 @@ impl CheckpointerOptions {
             changed: Condvar::new(),
         });
         desk.look_at_store();
+        // Whoever hears of the first version finds a status.
+        let status = desk.papers().status();
+        let _ = status.write(&desk.dir);
         let watch = Watch {
             desk: desk.clone(),
             regions: self.regions,

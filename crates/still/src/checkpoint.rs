@@ -43,15 +43,16 @@ as --held and --held-bytes allow, and then leaves them with the program.
 Conditions know the attributes of the version (of a group, those of rank 0), `version`, and `age`,
 the seconds since it was published. They have + - * / %, comparisons, && || ! and parentheses.
 
-It ends when the program is gone, or --follow seconds later if no next run begins. Ctrl-C or SIGTERM lets it finish what it holds; the second one drops that. Neither leaves
-anything behind, and nor does kill -9 but for what the next one cleans up. A save that fails, for
-lack of space or whatever, is told, and tried again with the newest version, after 1 s at first.
-If the region begins anew with numbers that are taken, what the earlier run left goes into
-DIR/earlier-N first. DIR/status.json always says how things are.
+It ends when the program is gone, or --follow seconds later if no next run begins. Ctrl-C or SIGTERM
+lets it finish what it holds; the second one drops that. Neither leaves anything behind, and nor does
+kill -9 but for what the next one cleans up. A save that fails, for lack of space or whatever, is
+told, and tried again with the newest version, after 1 s at first. If the region begins anew with
+numbers that are taken, what the earlier run left goes into DIR/earlier-N. DIR/status.json always
+says how things are.
 
 With --json: one object per line, {\"event\", \"time_ns\", ...}: `attached` {\"region\", \"to\", \"ranks\",
 \"newest\"}, `begun` {\"version\", \"bytes\"}, `saved` {\"version\", \"path\", \"already\", \"bytes\",
-\"written_bytes\", \"linked_bytes\", \"files\", \"removed\", \"seconds\"}, `missed` {\"count\", \"after\",
+\"written_bytes\", \"linked_bytes\", \"files\", \"removed\", \"trouble\", \"seconds\"}, `missed` {\"count\", \"after\",
 \"before\"}, `failed` {\"version\", \"error\", \"code\", \"retry_seconds\"}, `undecided` and `rank-gone`
 {\"error\"}, `gone` {\"follow_seconds\"}, `new-run` {\"newest\"}, `set-aside` {\"versions\", \"to\"}, `remade`,
 and at last `ended` {\"status\"}, which is what status.json says.
@@ -263,14 +264,15 @@ struct Teller<'a> {
     is_terminal: bool,
     /// Whether nobody reads any more: a log that was closed is no reason to stop saving.
     is_mute: bool,
-    drawn: bool,
+    /// The line as it is on the terminal.
+    drawn: String,
     begun: HashMap<u64, Instant>,
 }
 
 impl<'a> Teller<'a> {
     fn new(args: &'a Args, is_terminal: bool) -> Teller<'a> {
         let (name, to, json) = (args.name.as_str(), args.to.as_path(), args.json);
-        Teller { name, to, json, is_terminal, is_mute: false, drawn: false, begun: HashMap::new() }
+        Teller { name, to, json, is_terminal, is_mute: false, drawn: String::new(), begun: HashMap::new() }
     }
 
     fn print(&mut self, out: &mut dyn Write, text: &str) {
@@ -319,18 +321,17 @@ impl<'a> Teller<'a> {
             }
             Event::Saved(saved) => {
                 let (bytes, written) = (units::format_bytes(saved.bytes), units::format_bytes(saved.written_bytes));
-                let seconds = saved.duration.as_secs_f64();
-                let rate = units::format_bytes((saved.written_bytes as f64 / seconds.max(1e-9)) as u64);
+                let time = units::format_ms(saved.duration.as_secs_f64() * 1e3);
                 let removed = match saved.removed.as_slice() {
                     [] => String::new(),
                     removed => format!("; removed {}", list(removed)),
                 };
-                let time = units::format_ms(seconds * 1e3);
-                let text = format!(
-                    "version {} is safe: {bytes}, {written} written in {time}, {rate}/s{removed}",
-                    saved.version
-                );
+                let version = saved.version;
+                let text = format!("version {version} is safe: {bytes} in {time}, {written} of it written{removed}");
                 self.print(out, &text);
+                if let Some(trouble) = &saved.trouble {
+                    self.complain(out, &format!("version {version} is safe, but {trouble}"));
+                }
             }
             Event::Missed { count, after, before } => {
                 let text = match after {
@@ -393,7 +394,7 @@ impl<'a> Teller<'a> {
                 let value = json!({
                     "version": saved.version, "path": saved.path, "already": saved.already, "bytes": saved.bytes,
                     "written_bytes": saved.written_bytes, "linked_bytes": saved.linked_bytes, "files": saved.files,
-                    "removed": saved.removed, "seconds": saved.duration.as_secs_f64(),
+                    "removed": saved.removed, "trouble": saved.trouble, "seconds": saved.duration.as_secs_f64(),
                 });
                 ("saved", value)
             }
@@ -427,12 +428,16 @@ impl<'a> Teller<'a> {
         if status.missed > 0 {
             parts.push(format!("{} missed", status.missed));
         }
-        let width = terminal::size().map_or(80, |(width, _)| width.max(2) as usize - 1);
-        let line: String = parts.join("  ").chars().take(width).collect();
+        // Some terminals do not know how wide they are.
+        let width = terminal::size().ok().map(|(width, _)| width as usize).filter(|width| *width > 0).unwrap_or(80);
+        let line: String = parts.join("  ").chars().take(width - 1).collect();
+        if line == self.drawn {
+            return;
+        }
         // The line is drawn over itself, and what it had more is erased.
         let drawn = write!(out, "\r{line}\x1b[K").and_then(|()| out.flush());
         self.is_mute |= drawn.is_err();
-        self.drawn = true;
+        self.drawn = line;
     }
 
     fn describe_saving(&self, saving: &Saving) -> String {
@@ -444,7 +449,7 @@ impl<'a> Teller<'a> {
     }
 
     fn clear(&mut self, out: &mut dyn Write) {
-        if std::mem::take(&mut self.drawn) {
+        if !std::mem::take(&mut self.drawn).is_empty() {
             let _ = write!(out, "\r\x1b[K").and_then(|()| out.flush());
         }
     }

@@ -694,6 +694,30 @@ fn a_full_disk_is_told_and_tried_again_and_what_was_safe_stays() {
 }
 
 #[test]
+fn nothing_is_written_into_the_place_of_a_file_system_that_was_unmounted() {
+    let scene = Scene::new();
+    let Some(mount) = Mount::new(&scene, "3m") else {
+        return eprintln!("this user may not mount a file system: left out");
+    };
+    let store = mount.0.join("ck");
+    let mut simulation = Simulation::start(&scene, "heat", WORDS);
+    simulation.publish(1, 1);
+    let mut command = Checkpoint::command(&scene, &["heat", "--to", store.to_str().unwrap()]);
+    command.stderr(Stdio::null());
+    let mut checkpoint = Checkpoint(Process::start(command));
+    checkpoint.saved(1);
+    let place = mount.0.clone();
+    drop(mount);
+    simulation.publish(2, 2);
+    let failed = checkpoint.event("failed");
+    assert_eq!(failed["code"], 1112, "{failed}");
+    assert_eq!(std::fs::read_dir(place).unwrap().count(), 0);
+    checkpoint.0.signal("INT");
+    checkpoint.0.end();
+    simulation.end();
+}
+
+#[test]
 fn a_checkpointer_may_be_killed_at_any_instant() {
     let scene = Scene::new();
     let mut simulation = Simulation::start(&scene, "heat", 256 * 1024);
