@@ -157,7 +157,8 @@ impl Checkpoint {
                 continue;
             }
             let mut last = self.last.lock().unwrap_or_else(|poison| poison.into_inner());
-            if !last.as_ref().is_some_and(|kept| (kept.variable, kept.chunk) == (index, chunk)) {
+            let is_kept = |kept: &Kept| (kept.variable, kept.chunk) == (index, chunk);
+            if !last.as_ref().is_some_and(is_kept) {
                 let mut content = last.take().map_or(Vec::new(), |kept| kept.bytes);
                 self.check_chunk_length(index, chunk).map_err(|damage| damage.of(self.path()))?;
                 content.clear();
@@ -181,7 +182,7 @@ impl Checkpoint {
     /// # Errors
     /// [`Error::Damaged`] with the first that is not, or with the list of checksums.
     pub fn check(&self) -> Result<()> {
-        let damaged = |damage: Damage| damage.of(self.path());
+        let damaged = |damage: Box<Damage>| damage.of(self.path());
         self.check_counts().map_err(damaged)?;
         for (index, grid) in self.grids.iter().enumerate() {
             for chunk in 0..grid.chunks() {
@@ -197,7 +198,7 @@ impl Checkpoint {
         self.load_digests().map_err(|damage| damage.of(self.path()))
     }
 
-    pub(crate) fn load_digests(&self) -> Result<&Digests, Damage> {
+    pub(crate) fn load_digests(&self) -> Result<&Digests, Box<Damage>> {
         if let Some(digests) = self.digests.get() {
             return Ok(digests);
         }
@@ -223,7 +224,7 @@ impl Checkpoint {
     }
 
     /// Whether there can be as many chunks as the manifest says, so that they may be gone through one by one.
-    pub(crate) fn check_counts(&self) -> Result<(), Damage> {
+    pub(crate) fn check_counts(&self) -> Result<(), Box<Damage>> {
         let files = self.load_digests()?.len();
         let chunks = self.grids.iter().try_fold(0usize, |all, grid| all.checked_add(grid.chunks()));
         match chunks.filter(|chunks| *chunks <= files) {
@@ -247,16 +248,16 @@ impl Checkpoint {
         self.manifest.variables[variable].chunk_path(&self.grids[variable], chunk)
     }
 
-    fn chunk_damage(&self, variable: usize, chunk: usize, fault: Fault) -> Damage {
+    fn chunk_damage(&self, variable: usize, chunk: usize, fault: Fault) -> Box<Damage> {
         Damage::chunk(&self.manifest.variables[variable], &self.grids[variable], chunk, fault)
     }
 
-    fn chunk_digest(&self, variable: usize, chunk: usize) -> Result<Digest, Damage> {
+    fn chunk_digest(&self, variable: usize, chunk: usize) -> Result<Digest, Box<Damage>> {
         let digest = self.load_digests()?.get(&self.chunk_path(variable, chunk)).copied();
         digest.ok_or_else(|| self.chunk_damage(variable, chunk, Fault::Unlisted))
     }
 
-    fn check_chunk_length(&self, variable: usize, chunk: usize) -> Result<(), Damage> {
+    fn check_chunk_length(&self, variable: usize, chunk: usize) -> Result<(), Box<Damage>> {
         self.open_chunk(variable, chunk).map(drop).map_err(|fault| self.chunk_damage(variable, chunk, fault))
     }
 
@@ -284,7 +285,7 @@ impl Checkpoint {
         chunk: usize,
         out: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<(), Damage> {
+    ) -> Result<(), Box<Damage>> {
         let expected = self.chunk_digest(variable, chunk)?;
         let fault = |fault| self.chunk_damage(variable, chunk, fault);
         let (file, length) = self.open_chunk(variable, chunk).map_err(fault)?;
@@ -318,7 +319,7 @@ impl Checkpoint {
     }
 
     /// The checksum of a file that is no chunk.
-    pub(crate) fn check_file(&self, path: &str, expected: Digest) -> Result<(), Damage> {
+    pub(crate) fn check_file(&self, path: &str, expected: Digest) -> Result<(), Box<Damage>> {
         let fault = |fault| Damage::file(path, fault);
         let (file, metadata) = self.tree.file(path).map_err(|error| fault(Fault::io(&error)))?;
         let length = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
@@ -327,7 +328,7 @@ impl Checkpoint {
     }
 
     /// The checksum of a chunk, without keeping its content.
-    pub(crate) fn check_chunk(&self, variable: usize, chunk: usize, scratch: &mut Scratch) -> Result<(), Damage> {
+    pub(crate) fn check_chunk(&self, variable: usize, chunk: usize, scratch: &mut Scratch) -> Result<(), Box<Damage>> {
         let codec = self.manifest.variables[variable].codec;
         if codec == CodecName::Bytes {
             return self.read_chunk(variable, chunk, &mut [], scratch);
@@ -347,7 +348,7 @@ impl Checkpoint {
 }
 
 /// Checks the manifest against the line of its checksum.
-fn check_manifest(tree: &Tree, text: &[u8]) -> Result<(), Damage> {
+fn check_manifest(tree: &Tree, text: &[u8]) -> Result<(), Box<Damage>> {
     let file = layout::MANIFEST_CHECKSUM;
     let line = read_whole(tree, file, 4096)?;
     let found = Digest::of(text);
@@ -365,7 +366,7 @@ fn check_manifest(tree: &Tree, text: &[u8]) -> Result<(), Damage> {
 }
 
 /// The content of a file that is not larger than `most`.
-fn read_whole(tree: &Tree, path: &str, most: u64) -> Result<Vec<u8>, Damage> {
+fn read_whole(tree: &Tree, path: &str, most: u64) -> Result<Vec<u8>, Box<Damage>> {
     let read = || {
         let (file, metadata) = tree.file(path).map_err(|error| Fault::io(&error))?;
         if metadata.len() > most {

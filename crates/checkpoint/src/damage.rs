@@ -101,11 +101,11 @@ impl Fault {
 
 impl Damage {
     /// The damage of a file that is no chunk.
-    pub(crate) fn file(path: &str, fault: Fault) -> Damage {
-        Damage { path: path.into(), variable: None, rank: None, chunk: None, fault }
+    pub(crate) fn file(path: &str, fault: Fault) -> Box<Damage> {
+        Damage { path: path.into(), variable: None, rank: None, chunk: None, fault }.into()
     }
 
-    pub(crate) fn chunk(variable: &Variable, grid: &Grid, index: usize, fault: Fault) -> Damage {
+    pub(crate) fn chunk(variable: &Variable, grid: &Grid, index: usize, fault: Fault) -> Box<Damage> {
         Damage {
             path: variable.chunk_path(grid, index).into(),
             variable: Some(variable.name.clone()),
@@ -113,20 +113,24 @@ impl Damage {
             chunk: Some(grid.coordinates(index)),
             fault,
         }
+        .into()
     }
 
     /// The same as an error of the checkpoint at `path`. What another user could read, or this one with more files open, is
     /// not damaged.
-    pub(crate) fn of(self, path: &Path) -> Error {
+    pub(crate) fn of(&self, path: &Path) -> Error {
         if let Fault::Unreadable { errno } = self.fault
             && matches!(errno, libc::EACCES | libc::EPERM | libc::EMFILE | libc::ENFILE | libc::ENOMEM)
         {
             let (detail, source) = (self.what(), std::io::Error::from_raw_os_error(errno));
-            return Error::Unreadable { path: path.join(self.path), failure: Failure { call: "read", detail, source } };
+            return Error::Unreadable {
+                path: path.join(&self.path),
+                failure: Failure { call: "read", detail, source },
+            };
         }
         let what = self.what();
         let why = if what.is_empty() { self.fault.to_string() } else { format!("{what}: {}", self.fault) };
-        Error::Damaged { path: path.join(self.path), why }
+        Error::Damaged { path: path.join(&self.path), why }
     }
 
     /// Which chunk it is; "" if it is none.

@@ -222,7 +222,7 @@ impl Task<'_> {
     }
 
     /// Reads all chunks of variables into their memory.
-    fn read(&self, loans: &mut [(usize, LoanBytes)]) -> Result<(), Damage> {
+    fn read(&self, loans: &mut [(usize, LoanBytes)]) -> Result<(), Box<Damage>> {
         let checkpoint = self.checkpoint;
         let jobs = loans.iter_mut().flat_map(|(variable, loan)| {
             let (variable, grid) = (*variable, &checkpoint.grids()[*variable]);

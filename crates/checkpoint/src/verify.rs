@@ -36,7 +36,7 @@ impl Checkpoint {
         let digests = match self.check_counts().and_then(|()| self.load_digests()) {
             Ok(digests) => digests,
             // Without the checksums nothing can be said of the rest.
-            Err(damage) => return Ok(vec![damage]),
+            Err(damage) => return Ok(vec![*damage]),
         };
         let all = |variable: usize| (0..self.grids()[variable].chunks()).map(move |chunk| (variable, chunk));
         let chunks = || (0..self.grids().len()).flat_map(all);
@@ -57,7 +57,7 @@ impl Checkpoint {
                 Job::File { path, digest } => (self.check_file(path, digest), 0),
             };
             if let Err(damage) = result {
-                damages.lock().unwrap_or_else(|poison| poison.into_inner()).push(damage);
+                damages.lock().unwrap_or_else(|poison| poison.into_inner()).push(*damage);
             }
             let bytes_done = done.fetch_add(count, Ordering::Relaxed) + count;
             progress(Reading { version, bytes, bytes_done });
@@ -73,7 +73,7 @@ impl Checkpoint {
         }
         let found = self.tree().walk(&|dir| dirs.contains(dir))?;
         let is_own = |path: &String| digests.contains_key(path) || own.contains(&path.as_str());
-        damages.extend(found.iter().filter(|path| !is_own(path)).map(|path| Damage::file(path, Fault::Foreign)));
+        damages.extend(found.iter().filter(|path| !is_own(path)).map(|path| *Damage::file(path, Fault::Foreign)));
         damages.sort_by(|left, right| left.path.cmp(&right.path));
         Ok(damages)
     }

@@ -180,7 +180,9 @@ fn killed_at_any_instant_nothing_half_restored_is_seen() {
         let mut child = command(&scene.place, &scene.place.shm(), "heat").spawn().unwrap();
         std::thread::sleep(std::time::Duration::from_micros(numbers.below(12_000) as u64));
         child.kill().unwrap();
-        child.wait().unwrap();
+        let status = child.wait().unwrap();
+        // It may have been quicker.
+        assert!(status.success() || status.signal() == Some(KILLED), "{status}");
         *outcomes.entry((survivor, scene.seen())).or_insert(0) += 1;
         scene.check(survivor);
     }

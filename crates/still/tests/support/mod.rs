@@ -1,4 +1,5 @@
 //! A place of its own for every test, and the real program run in it under a watchdog.
+#![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
