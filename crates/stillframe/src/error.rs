@@ -173,7 +173,7 @@ pub enum Error {
     /// A region is to be put where another one is, whose content would be lost.
     #[error(
         "region '{region}' is still in memory, {}: a program that creates it goes on from there; to put another version \
-         in its place, ask for it to be replaced, or remove it first ('still rm')",
+         in its place, ask for it to be replaced ('still restore --replace'), or remove it first ('still rm')",
         newest.map_or("though it cannot be read".into(), |newest| format!("at version {newest}"))
     )]
     Survives {
