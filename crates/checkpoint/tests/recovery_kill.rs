@@ -146,7 +146,7 @@ fn all_ranks_go_on_from_the_same_version_whenever_they_are_killed() {
     watchdog(240);
     std::thread::scope(|scope| {
         for seed in 1..=2 {
-            scope.spawn(move || play(seed, 15));
+            scope.spawn(move || play(seed, 60));
         }
     });
 }
