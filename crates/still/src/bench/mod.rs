@@ -13,6 +13,7 @@ mod producer;
 mod publish;
 mod rate;
 mod report;
+mod restart;
 
 use crate::trial::{Place, Result, measure};
 use report::Report;
@@ -49,7 +50,7 @@ pub struct Args {
     /// publish: blocks of 64 steps to take the median of [default: 3, or 1 with --quick]
     #[arg(long)]
     blocks: Option<usize>,
-    /// compose: directory on a disk, for the rival that shares a file
+    /// compose, restart: directory on a disk, for the rival that shares a file and for checkpoints
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     disk: PathBuf,
 }
@@ -69,14 +70,16 @@ enum Name {
     Notify,
     /// Memory of a producer, an observer and the region together
     Memory,
+    /// From the begin of a program that goes on to the moment its arrays can be used
+    Restart,
     /// A producer and an observer, against other ways to compose them
     Compose,
     /// All of these
     All,
 }
 
-const NAMES: [Name; 7] =
-    [Name::Publish, Name::Rate, Name::Attach, Name::Advance, Name::Notify, Name::Memory, Name::Compose];
+const NAMES: [Name; 8] =
+    [Name::Publish, Name::Rate, Name::Attach, Name::Advance, Name::Notify, Name::Memory, Name::Restart, Name::Compose];
 
 /// What every benchmark needs to know.
 struct Setting<'a> {
@@ -120,6 +123,7 @@ fn measure_all(setting: &Setting) -> Result<()> {
             Name::Advance => advance::run(setting, &mut report)?,
             Name::Notify => notify::run(setting, &mut report)?,
             Name::Memory => memory::run(setting, &mut report)?,
+            Name::Restart => restart::run(setting, &mut report)?,
             Name::Compose | Name::All => compose::run(setting, &mut report)?,
         }
     }

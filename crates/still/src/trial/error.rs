@@ -9,6 +9,9 @@ pub enum Error {
     /// The library refused something; its message says what to do.
     #[error(transparent)]
     Library(#[from] stillframe::Error),
+    /// A checkpoint could not be saved or read.
+    #[error(transparent)]
+    Checkpoint(#[from] stillframe_checkpoint::Error),
     /// A call to the operating system failed.
     #[error("{call} failed: {source}")]
     System {
