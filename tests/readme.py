@@ -46,6 +46,7 @@ DOCUMENTS = [
     "docs/formats.md",
     "docs/fortran.md",
     "docs/install.md",
+    "docs/restart.md",
 ]
 #: Seconds; the first build of everything is among the blocks.
 BLOCK_TIMEOUT = 600
@@ -271,7 +272,7 @@ class Check:
         (crate / "src").mkdir(parents=True)
         text = block.text
         if "fn main" not in text:
-            text = f"fn main() -> stillframe::Result<()> {{\n{text}Ok(())\n}}\n"
+            text = f"fn main() -> Result<(), Box<dyn std::error::Error>> {{\n{text}Ok(())\n}}\n"
         (crate / "src/main.rs").write_text(text)
         (crate / "Cargo.toml").write_text(
             f'[package]\nname = "block-{block.line}"\nedition = "2024"\n\n[workspace]\n\n'
