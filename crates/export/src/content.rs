@@ -72,15 +72,19 @@ pub struct Array {
     pub portions: Vec<Portion>,
 }
 
-/// A variable of a rank, and where it lies in the array.
+/// A box of an array, and the rank that has it.
 #[derive(Debug, PartialEq)]
 pub struct Portion {
     /// The rank; 0 where there are no ranks.
     pub rank: usize,
     /// Index of its first element in the array.
     pub offset: Vec<usize>,
-    /// Its shape, row-major.
+    /// Its extents.
     pub shape: Vec<usize>,
+    /// Index of its first element in the rank's variable, row-major.
+    pub within: Vec<usize>,
+    /// Extents of the rank's variable, row-major.
+    pub of: Vec<usize>,
 }
 
 impl Array {
@@ -202,7 +206,7 @@ fn whole(variable: &Described) -> Array {
         dtype: variable.dtype.clone(),
         attributes: describe(variable, &[]),
         dimensions: in_file(variable.order, &dimensions(variable)),
-        portions: vec![Portion { rank: variable.rank, offset: vec![0; shape.len()], shape: shape.clone() }],
+        portions: vec![portion(variable.rank, &shape, &vec![0; shape.len()], Block::whole(&shape))],
         shape,
     }
 }
@@ -233,19 +237,77 @@ fn assemble(name: &str, variables: &[&Described]) -> Result<Option<Array>> {
         }
     }
     let order = first.order;
-    let portion = |(variable, part): (&&Described, &Part)| Portion {
-        rank: variable.rank,
-        offset: in_file(order, &part.offset),
-        shape: in_file(order, &variable.shape),
-    };
+    // Parts may overlap by what programs keep of their neighbours: the engine's rule says whose is taken. What that takes
+    // from a part although nobody else has it, the part still gives.
+    let stated: Vec<(Part, Vec<usize>)> =
+        parts.iter().cloned().zip(variables.iter().map(|it| it.shape.clone())).collect();
+    let owned = Part::owned(&stated).into_iter().map(|(offset, shape)| Block { offset, shape });
+    let wholes = stated.iter().map(|(part, shape)| Block { offset: part.offset.clone(), shape: shape.clone() });
+    let mut taken: Vec<Block> = Vec::new();
+    let mut portions = Vec::new();
+    for (index, block) in owned.enumerate().chain(wholes.enumerate()) {
+        let mut rest = vec![block];
+        for other in &taken {
+            rest = rest.iter().flat_map(|block| block.without(other)).collect();
+        }
+        for block in rest.into_iter().filter(|block| !block.shape.contains(&0)) {
+            let (variable, part) = (variables[index], &parts[index]);
+            let in_order = Block { offset: in_file(order, &block.offset), shape: in_file(order, &block.shape) };
+            let (of, at) = (in_file(order, &variable.shape), in_file(order, &part.offset));
+            portions.push(portion(variable.rank, &of, &at, in_order));
+            taken.push(block);
+        }
+    }
     Ok(Some(Array {
         name: name.into(),
         dtype: first.dtype.clone(),
         attributes: describe(first, &[Part::OFFSET, Part::GLOBAL_SHAPE]),
         shape: in_file(order, &part.global_shape),
         dimensions: in_file(order, &dimensions(first)),
-        portions: variables.iter().zip(&parts).map(portion).collect(),
+        portions,
     }))
+}
+
+/// A box of an array.
+#[derive(Debug, Clone)]
+struct Block {
+    offset: Vec<usize>,
+    shape: Vec<usize>,
+}
+
+impl Block {
+    fn whole(shape: &[usize]) -> Block {
+        Block { offset: vec![0; shape.len()], shape: shape.to_vec() }
+    }
+
+    fn end(&self, axis: usize) -> usize {
+        self.offset[axis] + self.shape[axis]
+    }
+
+    /// What is left of this box without another: for each axis what lies before and behind, the rest for the next axis.
+    fn without(&self, other: &Block) -> Vec<Block> {
+        let axes = 0..self.shape.len();
+        if axes.clone().any(|axis| self.offset[axis] >= other.end(axis) || other.offset[axis] >= self.end(axis)) {
+            return vec![self.clone()];
+        }
+        let (mut rest, mut left) = (self.clone(), Vec::new());
+        for axis in axes {
+            let (start, end) = (rest.offset[axis].max(other.offset[axis]), rest.end(axis).min(other.end(axis)));
+            for (from, to) in [(rest.offset[axis], start), (end, rest.end(axis))] {
+                let mut piece = rest.clone();
+                (piece.offset[axis], piece.shape[axis]) = (from, to - from);
+                left.extend((to > from).then_some(piece));
+            }
+            (rest.offset[axis], rest.shape[axis]) = (start, end - start);
+        }
+        left
+    }
+}
+
+/// A box of the array, from the variable of these extents that lies at `at` in it.
+fn portion(rank: usize, of: &[usize], at: &[usize], block: Block) -> Portion {
+    let within = block.offset.iter().zip(at).map(|(offset, at)| offset - at).collect();
+    Portion { rank, offset: block.offset, shape: block.shape, within, of: of.to_vec() }
 }
 
 /// Names of the dimensions in the order of the variable's indices: those of its attribute `dims`, else `u_0`, `u_1`, ….
@@ -345,7 +407,10 @@ mod tests {
         let (first, second) = (part(0, "0,0"), part(1, "2,0"));
         let array = assemble("u", &[&first, &second]).unwrap().unwrap();
         assert_eq!((&array.shape, array.missing()), (&vec![5, 3], 3));
-        assert_eq!(array.portions[1], Portion { rank: 1, offset: vec![2, 0], shape: vec![2, 3] });
+        assert_eq!(
+            (array.portions[1].rank, &array.portions[1].offset, &array.portions[1].within),
+            (1, &vec![2, 0], &vec![0, 0])
+        );
         assert!(array.attributes.is_empty());
 
         let mut other = part(1, "2,0");
@@ -354,5 +419,37 @@ mod tests {
         assert!(text.contains("rank 0 tells of a global shape [5, 3], rank 1 of [6, 3]"), "{text}");
         let beyond = part(1, "4,0");
         assert!(assemble("u", &[&first, &beyond]).unwrap_err().to_string().contains("of rank 1"));
+    }
+
+    #[test]
+    fn every_element_of_overlapping_parts_comes_from_one_rank() {
+        let part = |rank: usize, offset: &str, shape: &[usize]| {
+            let mut found = Described { rank, alone: false, ..variable("u", shape, "") };
+            found.attributes.insert("offset".into(), offset.into());
+            found.attributes.insert("global_shape".into(), "10,9".into());
+            found
+        };
+        // Four ranks with ghosts of one cell: the global array with its border is covered once.
+        let ranks =
+            [part(0, "0,0", &[6, 5]), part(1, "0,3", &[6, 6]), part(2, "4,0", &[6, 5]), part(3, "4,3", &[6, 6])];
+        let array = assemble("u", &ranks.iter().collect::<Vec<_>>()).unwrap().unwrap();
+        let mut count = vec![0; 90];
+        for portion in &array.portions {
+            for row in 0..portion.shape[0] {
+                for column in 0..portion.shape[1] {
+                    count[(portion.offset[0] + row) * 9 + portion.offset[1] + column] += 1;
+                }
+            }
+        }
+        assert_eq!((count, array.missing()), (vec![1; 90], 0));
+        // A border cell is its owner's: the neighbour's copy of it is older.
+        let owner = |row: usize, column: usize| {
+            let has = |portion: &&Portion| {
+                (portion.offset[0]..portion.offset[0] + portion.shape[0]).contains(&row)
+                    && (portion.offset[1]..portion.offset[1] + portion.shape[1]).contains(&column)
+            };
+            array.portions.iter().find(has).map(|portion| portion.rank)
+        };
+        assert_eq!([owner(4, 0), owner(5, 0), owner(0, 3), owner(0, 4)], [Some(0), Some(2), Some(0), Some(1)]);
     }
 }

@@ -14,10 +14,11 @@ mod pieces;
 mod source;
 
 use clap::Parser;
-use content::{Array, Content};
+use content::{Array, Content, Portion};
 use error::{Error, Result};
 use format::{Format, Layout, Refusal, Writer};
 use output::Output;
+use pieces::Piece;
 use source::Source;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -202,7 +203,7 @@ fn write(
                         return Err(Stopped::Early(Error::Interrupted { path: args.output.clone() }));
                     }
                     buffer.resize(piece.bytes, 0);
-                    source.read(portion.rank, &array.name, piece.offset, &mut buffer).map_err(Stopped::Early)?;
+                    fill(source, array, portion, &piece, &mut buffer).map_err(Stopped::Early)?;
                     let start: Vec<usize> = portion.offset.iter().zip(&piece.start).map(|(at, by)| at + by).collect();
                     file.write(&start, &piece.count, &buffer)?;
                 }
@@ -210,6 +211,18 @@ fn write(
         }
     }
     Ok(file.close()?)
+}
+
+/// Reads a piece of a portion, run by run as it lies in the rank's variable.
+fn fill(source: &Source, array: &Array, portion: &Portion, piece: &Piece, buffer: &mut [u8]) -> Result<()> {
+    let start: Vec<usize> = portion.within.iter().zip(&piece.start).map(|(at, by)| at + by).collect();
+    let mut rest = buffer;
+    for (offset, length) in pieces::runs(&portion.of, &start, &piece.count, array.dtype.bytes()) {
+        let (run, behind) = rest.split_at_mut(length);
+        source.read(portion.rank, &array.name, offset, run)?;
+        rest = behind;
+    }
+    Ok(())
 }
 
 fn begin(file: &mut dyn Writer, array: &Array, deflate: Option<u8>) -> Result<(), Refusal> {

@@ -55,6 +55,26 @@ pub fn pieces(shape: &[usize], element_bytes: usize, bytes_max: usize) -> impl I
     })
 }
 
+/// The runs of bytes of which a box of an array consists, ascending, as offset and length; as few as there can be.
+pub fn runs(shape: &[usize], start: &[usize], count: &[usize], element_bytes: usize) -> Vec<(usize, usize)> {
+    if count.contains(&0) {
+        return Vec::new();
+    }
+    // From this axis on a run has all that the box has: the axes behind it are whole.
+    let whole = (0..shape.len()).rev().find(|axis| count[*axis] != shape[*axis]).unwrap_or(0);
+    let length: usize = count[whole..].iter().product::<usize>() * element_bytes;
+    let number: usize = count[..whole].iter().product();
+    let offset_of = |mut index: usize| {
+        let mut at = start.to_vec();
+        for axis in (0..whole).rev() {
+            at[axis] += index % count[axis];
+            index /= count[axis];
+        }
+        at.iter().zip(shape).fold(0, |offset, (at, length)| offset * length + at) * element_bytes
+    };
+    (0..number).map(|index| (offset_of(index), length)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,6 +92,15 @@ mod tests {
         assert_eq!(box_shape(&[10, 20, 30], 8, 2 * 30 * 8), [1, 2, 30]);
         assert_eq!(box_shape(&[10, 20, 30], 8, usize::MAX), [10, 20, 30]);
         assert_eq!(box_shape(&[10, 20, 30], 8, 1), [1, 1, 1], "one element whatever it takes");
+    }
+
+    #[test]
+    fn a_box_is_read_in_as_few_runs_as_there_can_be() {
+        assert_eq!(runs(&[4, 5], &[0, 0], &[4, 5], 8), [(0, 160)]);
+        assert_eq!(runs(&[4, 5], &[1, 0], &[2, 5], 8), [(40, 80)]);
+        assert_eq!(runs(&[4, 5], &[1, 1], &[2, 3], 8), [(48, 24), (88, 24)]);
+        assert_eq!(runs(&[2, 3, 4], &[0, 1, 0], &[2, 2, 4], 1), [(4, 8), (16, 8)]);
+        assert_eq!(runs(&[], &[], &[], 8), [(0, 8)]);
     }
 
     proptest! {
