@@ -233,6 +233,34 @@ def test_parts_of_ranks_become_one_array(still, scratch: Path, ending: str, leve
         region.unlink()
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("level", [None, 1])
+def test_ghost_cells_are_their_owners(still, scratch: Path, order: str, level: int | None) -> None:
+    import stillframe as sf
+
+    whole = np.arange(20 * 14, dtype="f8").reshape(20, 14)
+    regions = [sf.create("ghosts", dir=still.regions, rank=rank, ranks=4) for rank in range(4)]
+    for rank, region in enumerate(regions):
+        # Nine rows and six columns of its own, and a border all around.
+        top, left = 9 * (rank // 2), 6 * (rank % 2)
+        attrs = {"offset": f"{top},{left}", "global_shape": "20,14"}
+        u = region.array("u", (11, 8), attrs=attrs, order=order)
+        u[:] = whole[top : top + 11, left : left + 8]
+        # What it keeps of its neighbours is older than theirs.
+        u[-1 if rank // 2 == 0 else 0, :] = u[:, -1 if rank % 2 == 0 else 0] = -1
+    for region in regions:
+        region.publish(1)
+    path = scratch / "ghosts.h5"
+    done = still("export", "ghosts", "-o", path, *(["--compress", level] if level else []))
+    assert not done.stderr
+    with h5py.File(path) as file:
+        found = file["u"][:].T if order == "F" else file["u"][:]
+    # A border cell of the whole that two ranks have is one rank's ghost, so only the inner cells are all known.
+    assert np.array_equal(found[1:-1, 1:-1], whole[1:-1, 1:-1])
+    for region in regions:
+        region.unlink()
+
+
 def test_what_no_rank_has_is_filled_and_said(still, scratch: Path) -> None:
     import stillframe as sf
 
