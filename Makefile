@@ -10,7 +10,7 @@ BUILD := cargo build --release --workspace --exclude stillframe-python $$(script
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
 .PHONY: help build install uninstall install-test wheel demo test check rust c header cxx fortran mpi pairs tcasm
-.PHONY: crash checkpoint model python formats kernels readme quick rivals bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
+.PHONY: crash checkpoint model python formats kernels readme quick rivals bench abacus-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -134,6 +134,12 @@ bench: ## all benchmarks at full size; takes about half an hour
 	scripts/setup.sh
 	cargo build --release -p still
 	target/release/still bench all $(ARGS)
+
+abacus-bench: ## what a time step per executable costs, with mapped files and here; needs 16 GiB of memory
+	scripts/setup.sh demo
+	cargo build --release -p abacus-bench
+	target/release/abacus-bench --json $(ARGS) > target/abacus.jsonl
+	$(PYTHON) benches/abacus/plot.py target/abacus.jsonl target/abacus.png
 
 tcasm-bench: ## what the TCASM paper measured, on this machine
 	scripts/setup.sh

@@ -34,6 +34,19 @@ assert {"msync", "native", "mmap", "func", "file"} <= ways, ways
 print(f"{len(rows)} rows of the TCASM paper's benchmarks")
 PY
 
+timeout 300 target/release/abacus-bench --quick --json > "$out/abacus.jsonl"
+"$python" benches/abacus/plot.py "$out/abacus.jsonl" "$out/abacus.png"
+"$python" - "$out/abacus.jsonl" "$out/abacus.png" <<'PY'
+import json, pathlib, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+for row in rows:
+    assert {"bench", "case", "value", "unit", "baseline", "ratio", "detail"} <= row.keys(), row
+means = {row["case"]["means"] for row in rows}
+assert means == {"linked", "unlinked", "turns", "stillframe", "stillframe-large"}, means
+assert pathlib.Path(sys.argv[2]).read_bytes()[:4] == b"\x89PNG"
+print(f"{len(rows)} rows of a time step per executable")
+PY
+
 timeout 300 benches/languages/run.py --quick --json > "$out/languages.jsonl"
 "$python" - "$out/languages.jsonl" <<'PY'
 import json, sys

@@ -8,7 +8,7 @@ mod files;
 mod region;
 mod sweep;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use std::time::Instant;
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// How a state gets from one step to the next.
-#[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Means {
     /// A file for each state; the old one is unlinked when it is no longer mapped
@@ -154,14 +154,11 @@ fn block(dir: &Path, means: Means, bytes: usize, steps: usize) -> Result<Vec<Cos
     let mut costs = Vec::new();
     for number in 0..SETTLING + steps as u64 {
         let begin = Instant::now();
+        let name = means.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default();
         let child = Command::new(std::env::current_exe()?)
             .arg("--dir")
             .arg(&scene.0)
-            .args([
-                "--means",
-                clap::ValueEnum::to_possible_value(&means).map_or("", |v| v.get_name().to_string().leak()),
-            ])
-            .args(["--bytes", &bytes.to_string(), "--number", &number.to_string()])
+            .args(["--means", &name, "--bytes", &bytes.to_string(), "--number", &number.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()?;
