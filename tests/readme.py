@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs what README.md and docs/start.md tell their readers to run. What docs/install.md shows, tests/install runs.
+"""Runs what README.md, docs/start.md and others tell their readers to run. What docs/install.md shows, tests/install runs.
 
 Fenced blocks say what they are behind their language:
 
@@ -45,6 +45,7 @@ DOCUMENTS = [
     "docs/cxx.md",
     "docs/formats.md",
     "docs/fortran.md",
+    "docs/step.md",
     "docs/install.md",
     "docs/restart.md",
 ]
