@@ -5,6 +5,7 @@
 
 use crate::context::{Context, Verdict};
 use crate::failure::Failure;
+use crate::raw;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,6 +22,10 @@ Examples:
   still export heat -o heat.nc --compress 4    smaller, and slower
   still export ./checkpoints -o last.h5        the newest good checkpoint
   still export ./checkpoints --version 500 -o v500.nc
+  cp -r \"$(still export heat --raw)\" backup/  the region itself: copied into another directory of regions, it is one
+
+--raw prints the directory of a region, or of a group, that has no producer: a copy made while somebody
+publishes may be torn, and is refused. With --json: {\"region\", \"version\", \"path\", \"bytes\"}.
 
 A name that begins with / or . is a directory; another one only if there is no such region. The
 file's ending says the format: .h5 or .hdf5, .nc or .nc4. The file is written beside its place,
@@ -52,8 +57,11 @@ pub struct Args {
     #[arg(value_name = "VARIABLE")]
     variables: Vec<String>,
     /// The file to write
-    #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    #[arg(short, long, value_name = "FILE", required_unless_present = "raw")]
+    output: Option<PathBuf>,
+    /// Name the files of a region without a producer, whose copy is the region
+    #[arg(long, conflicts_with_all = ["output", "variables", "version", "compress"])]
+    raw: bool,
     /// Export this version instead of the newest
     #[arg(long, value_name = "V")]
     version: Option<u64>,
@@ -69,11 +77,14 @@ const PROGRAM: &str = "still-export";
 
 /// Becomes the program that writes the file.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
+    let Some(output) = &args.output else {
+        return raw::run(context, &args.source, args.json);
+    };
     let program = find_program()?;
     let mut command = Command::new(&program);
     // A lock of the library's is not needed for a file that nobody else knows, and not to be had on every file system.
     command.env("HDF5_USE_FILE_LOCKING", "FALSE");
-    command.arg("--dir").arg(&context.dir).arg("--output").arg(&args.output);
+    command.arg("--dir").arg(&context.dir).arg("--output").arg(output);
     command.args(args.version.map(|version| format!("--version={version}")));
     command.args(args.compress.map(|level| format!("--compress={level}")));
     command.args(args.json.then_some("--json"));

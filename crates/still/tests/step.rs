@@ -364,6 +364,34 @@ fn copied_by(tool: &str, script: &str, to: &std::path::Path) {
     assert_eq!(newest(&scene), Some(5));
 }
 
+#[test]
+fn the_files_to_copy_are_named_unless_somebody_writes_them() {
+    let scene = Scene::new();
+    assert!(scene.complaint(1, &["export", "state", "--raw"]).contains("no region"));
+    assert_eq!(step(&scene, "well", &["--until", "3"]).code, 0);
+    let path = scene.dir().join("state").display().to_string();
+    assert_eq!(scene.ok(&["export", "state", "--raw"]).trim_end(), path);
+    let told = scene.json(&["export", "state", "--raw", "--json"]);
+    assert_eq!((told["path"].as_str(), told["version"].as_u64()), (Some(path.as_str()), Some(3)));
+    scene.complaint(2, &["export", "state", "--raw", "-o", "file.h5"]);
+    let region = Region::options().dir(scene.dir()).create("state").unwrap();
+    let line = scene.complaint(1, &["export", "state", "--raw"]);
+    assert!(line.contains("produces region state") && line.contains("still checkpoint"), "{line}");
+    drop(region);
+    scene.ok(&["export", "state", "--raw"]);
+    let group = |rank| Region::options().dir(scene.dir()).rank(rank, 2).create("group").unwrap();
+    let (mut first, second) = (group(0), group(1));
+    drop(second);
+    scene.complaint(1, &["export", "group", "--raw"]);
+    first.publish(1).commit().unwrap();
+    drop(first);
+    assert!(scene.complaint(1, &["export", "group", "--raw"]).contains("no version"), "not all ranks have one");
+    let mut second = group(1);
+    second.publish(1).commit().unwrap();
+    drop(second);
+    assert!(scene.ok(&["export", "group", "--raw"]).trim_end().ends_with("/group"));
+}
+
 fn has(tool: &str) -> bool {
     Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }
