@@ -42,7 +42,7 @@ The program finds in its environment:
   STILLFRAME_WRITE    version to publish: STILLFRAME_READ + 1. A greater one does as well.
   STILLFRAME_ATTEMPT  1, and one more each time the step is tried again
 
-The run begins with what is in memory, or with the newest good checkpoint in --to if that is newer, or
+The run begins with what is in memory, or with the newest good checkpoint in --to if that was published later, or
 else with nothing, and says which. A version with the attribute `risky` (true, or a number other than 0)
 says that the step after it is risky: a checkpoint is saved before it.
 
@@ -65,7 +65,7 @@ pub struct Args {
     /// Directory of the checkpoints
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Save a checkpoint when so many versions came since the last one
+    /// Save a checkpoint of versions that are multiples of this
     #[arg(long, value_name = "VERSIONS", requires = "to", value_parser = clap::value_parser!(u64).range(1..))]
     every: Option<u64>,
     /// Save a checkpoint when so much time passed since the last one

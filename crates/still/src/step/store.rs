@@ -74,16 +74,26 @@ impl Store {
         let store = stillframe_checkpoint::Store::open(self.saver.dir())?;
         let region = Region::options().dir(state.dir());
         let options = RestoreOptions::new().replace(memory.is_some());
+        let published_ns = memory.map(|_| Held::newest(state).map(|held| held.published_ns())).transpose()?;
         let mut skipped = Vec::new();
-        for version in store.versions()?.into_iter().rev().filter(|version| memory.is_none_or(|old| *version > old)) {
-            let restored = store.version(version).and_then(|checkpoint| {
-                options.restore(&checkpoint, &region, state.name(), &|_| {})?;
-                Ok(checkpoint.path().to_path_buf())
-            });
-            match restored {
-                Ok(path) => {
+        let mut newer = Vec::new();
+        for entry in store.entries()? {
+            match entry.checkpoint {
+                // By time and not by number, for a run that began again at 0 is newer than what it left behind.
+                Ok(checkpoint) if published_ns.is_none_or(|ns| checkpoint.manifest().published_ns > ns) => {
+                    newer.push(checkpoint);
+                }
+                Ok(_) => {}
+                Err(error) if error.family() == Family::Corrupt => skipped.push(error.to_string()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        newer.sort_by_key(|checkpoint| std::cmp::Reverse(checkpoint.manifest().published_ns));
+        for checkpoint in newer {
+            match options.restore(&checkpoint, &region, state.name(), &|_| {}) {
+                Ok(version) => {
                     self.safe = Some(version);
-                    return Ok(Restored { version: Some((version, path)), skipped });
+                    return Ok(Restored { version: Some((version, checkpoint.path().to_path_buf())), skipped });
                 }
                 Err(error) if error.family() == Family::Corrupt => skipped.push(error.to_string()),
                 Err(error) => return Err(error.into()),
@@ -139,15 +149,15 @@ impl Store {
     fn reason(&self, held: &Held, cause: Cause) -> stillframe_checkpoint::Result<Option<String>> {
         let first = held.first();
         let attributes = first.attributes();
-        let versions = first.version().saturating_sub(self.last.0);
         if cause == Cause::End {
             return Ok(Some("the run ends".into()));
         }
         if is_risky(attributes) {
             return Ok(Some("the next step is risky".into()));
         }
-        if self.every.is_some_and(|every| versions >= every) {
-            return Ok(Some(format!("{versions} versions since the last one")));
+        // Programs may leave numbers out, so a multiple that was passed counts as well.
+        if let Some(every) = self.every.filter(|every| first.version() / every > self.last.0 / every) {
+            return Ok(Some(format!("every {every} versions")));
         }
         if self.every_time.is_some_and(|time| self.last.1.elapsed() >= time) {
             return Ok(Some(format!("{:.0} s since the last one", self.last.1.elapsed().as_secs_f64())));
@@ -189,6 +199,14 @@ impl Held {
         match self {
             Held::Region(snapshot) => snapshot,
             Held::Group(snapshot) => snapshot.rank(0),
+        }
+    }
+
+    /// When the last rank published it.
+    fn published_ns(&self) -> u64 {
+        match self {
+            Held::Region(snapshot) => snapshot.published_ns(),
+            Held::Group(snapshot) => snapshot.ranks().iter().map(|rank| rank.published_ns()).max().unwrap_or(0),
         }
     }
 
