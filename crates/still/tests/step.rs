@@ -31,6 +31,9 @@ fn helper_process() {
     if word == "silent" {
         return;
     }
+    if parts[0] == "ranks" {
+        return ranks(&state, read, write, word == "ranks");
+    }
     let mut region = Region::create(&state).unwrap();
     let x = region.loaned::<f64>("x", &[COUNT]).unwrap();
     let snapshot = read.map(|read| Observer::open(&state).unwrap().version(read).unwrap());
@@ -54,6 +57,28 @@ fn helper_process() {
     region.publish(write).attr("half", write as f64 / 2.0).attr("risky", risky).commit().unwrap();
     if word == "late" {
         std::process::exit(9);
+    }
+}
+
+/// A group of two ranks, the second of which may die when the first has published.
+fn ranks(state: &str, read: Option<u64>, write: u64, dies: bool) {
+    let mut regions: Vec<Region> = [0, 1]
+        .map(|rank| {
+            let options = Region::options().rank(rank, 2);
+            let options = read.into_iter().fold(options, |options, read| options.rollback(read));
+            options.create(state).unwrap()
+        })
+        .into();
+    for (rank, region) in regions.iter_mut().enumerate() {
+        assert_eq!(region.newest(), read, "what only one rank published is taken back");
+        if rank == 1 && dies {
+            std::process::exit(3);
+        }
+        let x = region.loaned::<f64>("x", &[1000]).unwrap();
+        let mut loan = region.loan(&x).unwrap();
+        loan.fill((write * 2) as f64 + rank as f64);
+        loan.submit();
+        region.publish(write).commit().unwrap();
     }
 }
 
@@ -542,4 +567,21 @@ fn a_condition_that_makes_no_sense_is_refused_before_anything_runs() {
     let args = ["step", "--state", "state", "--until", "2", "--to", "store", "--when", "half ==", "--", "true"];
     scene.complaint(2, &args);
     assert_eq!(newest(&scene), None);
+}
+
+#[test]
+fn a_group_is_stepped_when_all_ranks_have_published() {
+    let scene = Scene::new();
+    let args = |until| ["--until", until, "--retries", "1", "--to", "store", "--json"];
+    let told = step(&scene, "ranks:2:1", &args("4"));
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert_eq!(names(&told).iter().filter(|name| *name == "failed").count(), 1);
+    scene.ok(&["rm", "state"]);
+    let told = step(&scene, "ranks:9", &args("6"));
+    assert_eq!((told.code, events(&told)[0]["version"].as_u64()), (0, Some(4)), "{}", told.err);
+    let group = stillframe::Group::options().dir(scene.dir()).open("state").unwrap().newest().unwrap();
+    assert_eq!(group.version(), 6);
+    for (rank, snapshot) in group.ranks().iter().enumerate() {
+        assert!(snapshot.slice::<f64>("x").unwrap().iter().all(|value| *value == 12.0 + rank as f64));
+    }
 }
