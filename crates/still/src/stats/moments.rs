@@ -102,14 +102,14 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Takes in a block: its bytes, and the same as numbers, of which those that are none are taken out.
+    /// Takes in a block: its bytes, and the same as numbers, which are used up.
     pub fn add(&mut self, dtype: &DType, bytes: &[u8], block: &mut Vec<f64>) {
-        let mut total = sum(block, |number| number);
+        let mut total = sum(block);
         if total.is_nan() {
             let all = block.len();
             block.retain(|number| !number.is_nan());
             self.nans += (all - block.len()) as u64;
-            total = sum(block, |number| number);
+            total = sum(block);
         }
         if block.is_empty() {
             return;
@@ -123,7 +123,8 @@ impl Moments {
         }
         let (before, new) = (self.count as f64, block.len() as f64);
         let mean = total / new;
-        let squares = sum(block, |number| (number - mean) * (number - mean));
+        block.iter_mut().for_each(|number| *number = (*number - mean) * (*number - mean));
+        let squares = sum(block);
         let (apart, count) = (mean - self.mean, before + new);
         // Chan, Golub and LeVeque's rule for two samples, which loses nothing where the mean is large.
         self.mean += apart * (new / count);
@@ -153,15 +154,20 @@ impl Moments {
     }
 }
 
-fn sum(block: &[f64], of: impl Fn(f64) -> f64) -> f64 {
-    let mut sums = [0.0; LANES];
+/// All numbers of a block as one, in lanes; `join` has to be indifferent to the order.
+fn fold(block: &[f64], first: f64, join: impl Fn(f64, f64) -> f64) -> f64 {
+    let mut lanes = [first; LANES];
     let (rows, rest) = block.as_chunks::<LANES>();
     for row in rows {
-        for (sum, number) in sums.iter_mut().zip(row) {
-            *sum += of(*number);
+        for (lane, number) in lanes.iter_mut().zip(row) {
+            *lane = join(*lane, *number);
         }
     }
-    sums.iter().sum::<f64>() + rest.iter().map(|number| of(*number)).sum::<f64>()
+    lanes.iter().chain(rest).fold(first, |all, number| join(all, *number))
+}
+
+fn sum(block: &[f64]) -> f64 {
+    fold(block, 0.0, |sum, number| sum + number)
 }
 
 /// Smallest and largest number of a block that is not empty. Double precision has all numbers but those of eight bytes.
@@ -177,8 +183,9 @@ fn extremes(dtype: &DType, bytes: &[u8], block: &[f64]) -> (Value, Value) {
             (Value::Uint(values().min().unwrap_or(0)), Value::Uint(values().max().unwrap_or(0)))
         }
         _ => {
-            let least = block.iter().fold(f64::INFINITY, |least, number| least.min(*number));
-            let most = block.iter().fold(f64::NEG_INFINITY, |most, number| most.max(*number));
+            // Without what is no number a plain comparison does, which processors have for several numbers at once.
+            let least = fold(block, f64::INFINITY, |least, number| if number < least { number } else { least });
+            let most = fold(block, f64::NEG_INFINITY, |most, number| if number > most { number } else { most });
             let value = |number: f64| match dtype {
                 DType::Int(_) => Value::Int(number as i64),
                 DType::Bool | DType::Uint(_) => Value::Uint(number as u64),
