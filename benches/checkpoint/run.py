@@ -314,93 +314,80 @@ def figure_of(title):
     return figure, axis
 
 
-def bars(axis, at, heights, **options):
-    """Bars with their heights."""
+def bars(axis, at, heights, form, **options):
+    """Bars with their heights above them."""
     for bar in axis.bar(at, heights, **options):
-        height = bar.get_height()
-        text = f"{height:.2f}" if height < 100 else f"{height:.0f}"
-        axis.text(bar.get_x() + bar.get_width() / 2, height, text, ha="center", va="bottom", fontsize=9)
+        middle, height = bar.get_x() + bar.get_width() / 2, bar.get_height()
+        axis.text(middle, max(height, 0), form.format(height), ha="center", va="bottom", fontsize=9)
 
 
 def limit(axis, height, text):
     """What must be reached."""
     axis.axhline(height, color="#333333", lw=1, ls="--")
-    axis.annotate(
-        text,
-        (1, height),
-        (0, 3),
-        xycoords=("axes fraction", "data"),
-        textcoords="offset points",
-        ha="right",
-        fontsize=9,
-    )
+    where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    axis.annotate(text, (1, height), (0, 3), ha="right", fontsize=9, **where)
+
+
+BLUE, RED, GREY = "#2a6f97", "#c1121f", "#adb5bd"
+
+
+def draw_run(rows, path):
+    """What checkpoints add to the run time, for each interval."""
+    case = rows[0]["case"]
+    figure, axis = figure_of(f"Heat on {case['ranks']} ranks, {case['bytes'] / MIB:.0f} MiB saved every k steps")
+    ways = (("observer", "still checkpoint, on the same processors", BLUE), ("inline", "inline, MPI-IO and sync", RED))
+    heights = []
+    for number, (kind, label, colour) in enumerate(ways):
+        chosen = [row for row in rows if row["case"]["measures"].endswith(kind)]
+        percent = [100 * (row["ratio"] - 1) for row in chosen]
+        at = [place + 0.4 * number - 0.2 for place in range(len(chosen))]
+        bars(axis, at, percent, "{:.1f} %", width=0.38, color=colour, label=label)
+        heights += percent
+    labels = [f"k = {row['case']['every']}\n({row['detail']['interval_seconds']:.1f} s)" for row in chosen]
+    axis.set_xticks(range(len(labels)), labels)
+    limit(axis, 5, "5 %")
+    axis.set_ylim(min(0, *heights), 1.25 * max(6, *heights))
+    axis.set_ylabel("added to the run time (%)")
+    axis.legend(frameon=False, fontsize=9)
+    figure.savefig(path, dpi=120)
+
+
+def draw_speed(row, path):
+    """Bytes per second beside dd's."""
+    figure, axis = figure_of(f"{row['case']['bytes'] / MIB:.0f} MiB to disk, while the simulation idles")
+    names, heights = ["still checkpoint --once", "dd conv=fsync"], [row["value"], row["baseline"]]
+    bars(axis, names, heights, "{:.0f}", width=0.5, color=[BLUE, GREY])
+    limit(axis, 0.8 * row["baseline"], "0.8 of dd")
+    axis.set_ylabel("MB/s")
+    axis.set_ylim(0, 1.15 * max(heights))
+    figure.savefig(path, dpi=120)
+
+
+def draw_share(rows, path):
+    """What was written, for each number of clusters."""
+    figure, axis = figure_of(f"10 % of the pages of {rows[0]['case']['bytes'] / MIB:.0f} MiB changed")
+    heights = [row["ratio"] for row in rows]
+    bars(axis, [str(row["case"]["clusters"]) for row in rows], heights, "{:.3f}", width=0.5, color=BLUE)
+    limit(axis, 0.15, "0.15")
+    axis.axhline(0.1, color=GREY, lw=1)
+    axis.set_xlabel("clusters in which the changed pages lie")
+    axis.set_ylabel("bytes written / region")
+    axis.set_ylim(0, 1.2 * max(0.15, *heights))
+    figure.savefig(path, dpi=120)
 
 
 def draw(rows, folder):
     """A picture for each figure."""
     folder.mkdir(parents=True, exist_ok=True)
-    blue, red, grey = "#2a6f97", "#c1121f", "#adb5bd"
     runs = [row for row in rows if row["case"]["measures"].startswith("run time")]
-    if runs:
-        size = runs[0]["case"]["bytes"] / MIB
-        figure, axis = figure_of(f"Heat on {runs[0]['case']['ranks']} ranks, {size:.0f} MiB saved every k steps")
-        observer = [row for row in runs if row["case"]["measures"].endswith("observer")]
-        inline = [row for row in runs if row["case"]["measures"].endswith("inline")]
-        places = range(len(observer))
-        bars(
-            axis,
-            [p - 0.2 for p in places],
-            [r["ratio"] for r in observer],
-            width=0.38,
-            color=blue,
-            label="still checkpoint, same processors",
-        )
-        bars(
-            axis,
-            [p + 0.2 for p in places],
-            [r["ratio"] for r in inline],
-            width=0.38,
-            color=red,
-            label="inline, MPI-IO and sync",
-        )
-        axis.set_xticks(
-            places, [f"k = {r['case']['every']}\n({r['detail']['interval_seconds']:.1f} s)" for r in observer]
-        )
-        limit(axis, 1.05, "1.05")
-        axis.set_ylim(0.9, 1.1 * max(row["ratio"] for row in runs))
-        axis.set_ylabel("run time / without checkpoints")
-        axis.legend(frameon=False, fontsize=9)
-        figure.savefig(folder / "run-time.png", dpi=120)
-    for row in rows:
-        if row["case"]["measures"] == "bytes per second":
-            figure, axis = figure_of(f"{row['case']['bytes'] / MIB:.0f} MiB to disk, while the simulation idles")
-            bars(
-                axis,
-                ["still checkpoint --once", "dd conv=fsync"],
-                [row["value"], row["baseline"]],
-                width=0.5,
-                color=[blue, grey],
-            )
-            limit(axis, 0.8 * row["baseline"], "0.8 of dd")
-            axis.set_ylabel("MB/s")
-            axis.set_ylim(0, 1.15 * max(row["value"], row["baseline"]))
-            figure.savefig(folder / "bytes-per-second.png", dpi=120)
+    speeds = [row for row in rows if row["case"]["measures"] == "bytes per second"]
     shares = [row for row in rows if row["case"]["measures"] == "bytes written"]
+    if runs:
+        draw_run(runs, folder / "run-time.png")
+    if speeds:
+        draw_speed(speeds[0], folder / "bytes-per-second.png")
     if shares:
-        figure, axis = figure_of(f"10 % of the pages of {shares[0]['case']['bytes'] / MIB:.0f} MiB changed")
-        bars(
-            axis,
-            [str(row["case"]["clusters"]) for row in shares],
-            [row["ratio"] for row in shares],
-            width=0.5,
-            color=blue,
-        )
-        limit(axis, 0.15, "0.15")
-        axis.axhline(0.1, color=grey, lw=1)
-        axis.set_xlabel("clusters in which the changed pages lie")
-        axis.set_ylabel("bytes written / region")
-        axis.set_ylim(0, 1.2 * max(0.15, *(row["ratio"] for row in shares)))
-        figure.savefig(folder / "bytes-written.png", dpi=120)
+        draw_share(shares, folder / "bytes-written.png")
 
 
 def say(row):
