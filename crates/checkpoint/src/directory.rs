@@ -62,6 +62,13 @@ impl Lock {
     }
 }
 
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // A child that was just forked has the file, too, until it starts its program, and with it the lock.
+        let _ = lock::unlock(&self.file, 0, 1);
+    }
+}
+
 fn locked(dir: &Path, file: &mut File) -> Error {
     let mut text = String::new();
     let _ = file.rewind().and_then(|()| file.take(1 << 16).read_to_string(&mut text));
