@@ -35,18 +35,15 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     let mut sizes = vec![small, setting.region_bytes];
     sizes.dedup();
     for bytes in sizes {
-        let store = Store::create(&setting.args.disk)?;
         for (written, words) in WRITTEN {
             let (mut memory, mut disk, mut copies) = (Vec::new(), Vec::new(), Vec::new());
             for _ in 0..setting.repetitions(5, 1) {
                 copies.push(memcpy.seconds(bytes));
                 run_before(setting, bytes, written)?;
-                // Where the bytes come from is no matter to the disk.
-                if written == Written::All {
-                    store.save(setting)?;
-                }
+                // Where pages lie in the planes is no matter to the disk.
+                let store = (written == Written::All).then(|| Store::save(setting)).transpose()?;
                 memory.push(restart(setting, bytes, None)?);
-                if written == Written::All {
+                if let Some(store) = store {
                     Region::options().dir(setting.root()).create(NAME)?.unlink()?;
                     store.forget()?;
                     disk.push(restart(setting, bytes, Some(&store.0))?);
@@ -147,16 +144,12 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
 struct Store(PathBuf);
 
 impl Store {
-    fn create(disk: &Path) -> Result<Store> {
-        let path = disk.join(format!("still-bench-restart-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(Error::system(format!("mkdir {}", path.display())))?;
-        Ok(Store(path))
-    }
-
-    fn save(&self, setting: &Setting) -> Result<()> {
+    /// Saves the newest version.
+    fn save(setting: &Setting) -> Result<Store> {
+        let store = Store(setting.args.disk.join(format!("still-bench-restart-{}", std::process::id())));
         let snapshot = Observer::options().dir(setting.root()).open(NAME)?.newest()?;
-        let saver = Saver::open(&self.0, SaveOptions::default())?;
-        Ok(saver.save(Source::Region(&snapshot), &|_| {}).map(drop)?)
+        Saver::open(&store.0, SaveOptions::default())?.save(Source::Region(&snapshot), &|_| {})?;
+        Ok(store)
     }
 
     /// Lets the kernel forget what it knows of the files, so that they are read from the disk.

@@ -1,0 +1,178 @@
+//! The search for what a run goes on from: in memory, and among the checkpoints.
+
+use crate::decision;
+use crate::recovery::RecoveryOptions;
+use crate::{Checkpoint, Error, Result, Store};
+use std::path::{Path, PathBuf};
+use stillframe::{Family, Group, Observer, Snapshot};
+
+/// What is in memory under a name.
+#[derive(Debug)]
+pub(crate) struct InMemory {
+    pub(crate) version: u64,
+    published_ns: u64,
+    /// 0 for a single region.
+    pub(crate) ranks: u32,
+    /// Whether it was set aside by a run with another number of ranks, which did not get far enough.
+    pub(crate) is_former: bool,
+}
+
+/// What to go on from.
+pub(crate) enum Found {
+    Memory(InMemory),
+    Checkpoint(Box<Checkpoint>),
+    Nothing,
+}
+
+/// The search for what to go on from, again and again while what is found turns out to be damaged.
+pub(crate) struct Search<'a> {
+    options: &'a RecoveryOptions,
+    name: &'a str,
+    /// What is damaged, in words.
+    pub(crate) skipped: Vec<String>,
+    /// Why memory is of no use.
+    damage: Option<stillframe::Error>,
+    /// Checkpoints that are of no use.
+    left: Vec<PathBuf>,
+}
+
+impl<'a> Search<'a> {
+    pub(crate) fn new(options: &'a RecoveryOptions, name: &'a str) -> Search<'a> {
+        Search { options, name, skipped: Vec::new(), damage: None, left: Vec::new() }
+    }
+
+    pub(crate) fn leave_memory(&mut self, error: stillframe::Error) {
+        self.skipped.push(format!("in memory: {error}"));
+        self.damage = Some(error);
+    }
+
+    pub(crate) fn leave_checkpoint(&mut self, path: &Path, error: &Error) {
+        self.left.push(path.into());
+        self.skipped.push(error.to_string());
+    }
+
+    /// What was published last of that which was not left aside.
+    pub(crate) fn next(&mut self) -> Result<Found> {
+        if self.options.region.is_fresh() {
+            return Ok(Found::Nothing);
+        }
+        let memory = match self.damage {
+            Some(_) => None,
+            None => match self.memory() {
+                Err(error) if error.family() == Family::Corrupt => {
+                    self.leave_memory(error);
+                    None
+                }
+                other => other?,
+            },
+        };
+        if let Some(checkpoint) = self.checkpoint(memory.as_ref().map(|memory| memory.published_ns))? {
+            return Ok(Found::Checkpoint(checkpoint.into()));
+        }
+        if let Some(memory) = memory {
+            return Ok(Found::Memory(memory));
+        }
+        // Rather no beginning than one that takes the last hope of recovering away.
+        if let Some(damage) = self.damage.take() {
+            return Err(damage.into());
+        }
+        match (&self.options.checkpoints, self.options.version) {
+            (Some(dir), _) if !self.left.is_empty() => {
+                Err(Error::NoCheckpoint { dir: dir.clone(), skipped: self.skipped.clone() })
+            }
+            (Some(dir), Some(version)) => {
+                let known = Store::open(dir).and_then(|store| store.versions()).unwrap_or_default();
+                Err(Error::NoSuchVersion { dir: dir.clone(), version, known })
+            }
+            (None, Some(version)) => {
+                let (region, oldest, newest) = (self.name.into(), None, None);
+                Err(stillframe::Error::VersionGone { region, version, oldest, newest }.into())
+            }
+            _ => Ok(Found::Nothing),
+        }
+    }
+
+    /// The newest good checkpoint, if it was published after `published_ns`, or the version asked for.
+    fn checkpoint(&mut self, published_ns: Option<u64>) -> Result<Option<Checkpoint>> {
+        let Some(dir) = &self.options.checkpoints else { return Ok(None) };
+        let store = match Store::open(dir) {
+            Err(Error::NoStore { .. }) if !dir.exists() => return Ok(None),
+            other => other?,
+        };
+        for entry in store.entries()?.into_iter().rev() {
+            let is_wanted = self.options.version.is_none_or(|version| version == entry.version);
+            if !is_wanted || self.left.contains(&entry.path) {
+                continue;
+            }
+            let checked = entry.checkpoint.and_then(|checkpoint| {
+                let is_later = published_ns.is_none_or(|memory_ns| checkpoint.manifest().published_ns > memory_ns);
+                match is_later {
+                    true => checkpoint.check().map(|()| Some(checkpoint)),
+                    false => Ok(None),
+                }
+            });
+            match checked {
+                Ok(Some(checkpoint)) => return Ok(Some(checkpoint)),
+                Ok(None) => {}
+                Err(error) if error.family() == Family::Corrupt => self.leave_checkpoint(&entry.path, &error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    fn memory(&mut self) -> stillframe::Result<Option<InMemory>> {
+        let (dir, name, wanted) = (self.options.region.directory(), self.name, self.options.version);
+        if self.options.region.rank_and_ranks().is_some() {
+            let found = self.group_in(dir, false)?;
+            let former = self.group_in(&decision::former(dir, name), true)?;
+            return Ok([found, former].into_iter().flatten().max_by_key(|memory| memory.published_ns));
+        }
+        let observer = match Observer::options().dir(dir).open(name) {
+            Err(stillframe::Error::NoRegion { .. }) => return Ok(None),
+            other => other?,
+        };
+        let snapshot = match wanted {
+            None => observer.newest(),
+            Some(version) => observer.version(version),
+        };
+        match snapshot {
+            Err(stillframe::Error::NoVersion { .. } | stillframe::Error::VersionGone { .. }) => Ok(None),
+            Err(error) => Err(error),
+            Ok(snapshot) => Ok(Some(InMemory {
+                version: snapshot.version(),
+                published_ns: snapshot.published_ns(),
+                ranks: 0,
+                is_former: false,
+            })),
+        }
+    }
+
+    fn group_in(&mut self, dir: &Path, is_former: bool) -> stillframe::Result<Option<InMemory>> {
+        let group = match Group::options().dir(dir).open(self.name) {
+            Err(stillframe::Error::NoRegion { .. }) => return Ok(None),
+            other => other?,
+        };
+        let snapshot = match self.options.version {
+            None => group.newest(),
+            Some(version) => group.version(version),
+        };
+        match snapshot {
+            Err(error @ (stillframe::Error::NoCommonVersion { .. } | stillframe::Error::RankMissing { .. })) => {
+                let has_any = group.ranks()?.iter().any(|rank| rank.newest.is_some());
+                if has_any && !self.skipped.contains(&error.to_string()) {
+                    self.skipped.push(format!("in memory: {error}"));
+                }
+                Ok(None)
+            }
+            Err(stillframe::Error::NoVersion { .. } | stillframe::Error::VersionGone { .. }) => Ok(None),
+            Err(error) => Err(error),
+            Ok(snapshot) => Ok(Some(InMemory {
+                version: snapshot.version(),
+                published_ns: snapshot.ranks().iter().map(Snapshot::published_ns).max().unwrap_or(0),
+                ranks: snapshot.ranks().len() as u32,
+                is_former,
+            })),
+        }
+    }
+}
