@@ -5,7 +5,7 @@
 
 use crate::region::Attributes;
 use crate::{Declaration, Error, Result, Scalar, VariableView};
-use std::cmp::Ordering;
+use std::ops::Range;
 
 /// The box of a global array that a variable holds: the array of all ranks has `global_shape` elements, and the variable,
 /// with its own shape, begins at `offset` in it.
@@ -59,44 +59,56 @@ impl Part {
     /// when it is put together: where a part ends in the next one, as in its ghost cells, the overlap is split in its
     /// middle, so that own cells win over ghosts of any width. Only parts of the same global shape are split.
     ///
-    /// Boxes still overlap where one part lies within another, and there the first in order counts.
+    /// Two parts are kept apart along one dimension, that in which they overlap least: blocks that lie next to each other
+    /// overlap there by their ghost cells, and elsewhere by more. Of parts of which one lies within the other, the smaller
+    /// one gives nothing, and of equal ones the later one.
     pub fn owned(parts: &[(Part, Vec<usize>)]) -> Vec<(Vec<usize>, Vec<usize>)> {
-        let end = |index: usize, dimension: usize| {
-            let (part, shape) = &parts[index];
-            part.offset[dimension] + shape[dimension]
-        };
-        let own = |index: usize| {
-            let (part, shape) = &parts[index];
-            let mut starts = part.offset.clone();
-            let mut ends: Vec<usize> = (0..shape.len()).map(|dimension| end(index, dimension)).collect();
-            for (other, (next, next_shape)) in parts.iter().enumerate().filter(|(other, _)| *other != index) {
-                if next.global_shape != part.global_shape || next_shape.len() != shape.len() {
+        let spans: Vec<Vec<Range<usize>>> = parts
+            .iter()
+            .map(|(part, shape)| part.offset.iter().zip(shape).map(|(start, extent)| *start..start + extent).collect())
+            .collect();
+        let mut owned = spans.clone();
+        for second in 0..parts.len() {
+            for first in 0..second {
+                let (one, two) = (&spans[first], &spans[second]);
+                if parts[first].0.global_shape != parts[second].0.global_shape || one.len() != two.len() {
                     continue;
                 }
-                let low = |dimension: usize| part.offset[dimension].max(next.offset[dimension]);
-                let high = |dimension: usize| end(index, dimension).min(end(other, dimension));
-                let mut sides = Vec::new();
-                for dimension in 0..shape.len() {
-                    let starts = part.offset[dimension].cmp(&next.offset[dimension]);
-                    if starts.is_ne() && starts == end(index, dimension).cmp(&end(other, dimension)) {
-                        sides.push((dimension, starts));
-                    }
+                let overlap = |dimension: usize| {
+                    let (one, two) = (&one[dimension], &two[dimension]);
+                    one.end.min(two.end).saturating_sub(one.start.max(two.start))
+                };
+                if (0..one.len()).any(|dimension| overlap(dimension) == 0) {
+                    continue;
                 }
-                // Parts that meet at a corner are kept apart by those at its sides.
-                if let [(dimension, side)] = sides[..]
-                    && (0..shape.len()).all(|dimension| low(dimension) < high(dimension))
-                {
-                    let middle = low(dimension) + (high(dimension) - low(dimension)) / 2;
-                    match side {
-                        Ordering::Less => ends[dimension] = ends[dimension].min(middle),
-                        _ => starts[dimension] = starts[dimension].max(middle),
-                    }
+                let side = |dimension: &usize| {
+                    let starts = one[*dimension].start.cmp(&two[*dimension].start);
+                    starts.is_ne() && starts == one[*dimension].end.cmp(&two[*dimension].end)
+                };
+                if let Some(dimension) = (0..one.len()).filter(side).min_by_key(|dimension| overlap(*dimension)) {
+                    let (low, high) =
+                        if one[dimension].start < two[dimension].start { (first, second) } else { (second, first) };
+                    let middle = spans[high][dimension].start + overlap(dimension) / 2;
+                    owned[low][dimension].end = owned[low][dimension].end.min(middle);
+                    owned[high][dimension].start = owned[high][dimension].start.max(middle);
+                    continue;
+                }
+                let within = |inner: &[Range<usize>], outer: &[Range<usize>]| {
+                    inner.iter().zip(outer).all(|(inner, outer)| outer.start <= inner.start && inner.end <= outer.end)
+                };
+                match (within(two, one), within(one, two)) {
+                    (true, _) => owned[second].iter_mut().for_each(|span| span.end = span.start),
+                    (false, true) => owned[first].iter_mut().for_each(|span| span.end = span.start),
+                    // Boxes that cross share what lies where they do.
+                    (false, false) => {}
                 }
             }
-            let shape = starts.iter().zip(&ends).map(|(start, end)| end.saturating_sub(*start)).collect();
-            (starts, shape)
+        }
+        let boxed = |spans: &Vec<Range<usize>>| {
+            let shape = spans.iter().map(|span| span.end.saturating_sub(span.start)).collect();
+            (spans.iter().map(|span| span.start).collect(), shape)
         };
-        (0..parts.len()).map(own).collect()
+        owned.iter().map(boxed).collect()
     }
 
     /// Whether a variable of this shape lies within the global array.
@@ -161,5 +173,52 @@ impl VariableView {
         let part = Part::of(&self.attributes).map_err(fail)?;
         part.as_ref().map_or(Ok(()), |part| part.check(&self.shape)).map_err(fail)?;
         Ok(part)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(offset: [usize; 2], shape: [usize; 2]) -> (Part, Vec<usize>) {
+        (Part { offset: offset.to_vec(), global_shape: vec![14, 14] }, shape.to_vec())
+    }
+
+    fn owned(parts: &[(Part, Vec<usize>)]) -> Vec<(Vec<usize>, Vec<usize>)> {
+        Part::owned(parts)
+    }
+
+    #[test]
+    fn ranks_give_the_cells_that_they_compute() {
+        let grid = [part([0, 0], [8, 8]), part([0, 6], [8, 8]), part([6, 0], [8, 8]), part([6, 6], [8, 8])];
+        let found = owned(&grid);
+        let expected = [([0, 0], [7, 7]), ([0, 7], [7, 7]), ([7, 0], [7, 7]), ([7, 7], [7, 7])];
+        assert_eq!(found, expected.map(|(offset, shape)| (offset.to_vec(), shape.to_vec())));
+    }
+
+    #[test]
+    fn blocks_whose_edges_do_not_meet_are_kept_apart_where_they_touch() {
+        // Ghosts of one cell around blocks of which two on the right lie against one and a half on the left.
+        let blocks = [part([0, 0], [11, 8]), part([9, 0], [5, 8]), part([0, 6], [7, 8]), part([5, 6], [9, 8])];
+        let found = owned(&blocks);
+        let mut times = vec![0; 14 * 14];
+        for (offset, shape) in &found {
+            for y in offset[0]..offset[0] + shape[0] {
+                for x in offset[1]..offset[1] + shape[1] {
+                    times[y * 14 + x] += 1;
+                }
+            }
+        }
+        assert!(times.iter().all(|times| *times == 1), "{found:?}");
+        assert_eq!(found[2], (vec![0, 7], vec![6, 7]));
+    }
+
+    #[test]
+    fn what_lies_within_another_part_gives_nothing() {
+        let found = owned(&[part([2, 2], [3, 3]), part([0, 0], [14, 14]), part([0, 0], [14, 14])]);
+        let cells: Vec<usize> = found.iter().map(|(_, shape)| shape.iter().product()).collect();
+        assert_eq!(cells, [0, 196, 0]);
+        let apart = (Part { offset: vec![2, 2], global_shape: vec![9, 9] }, vec![3, 3]);
+        assert_eq!(owned(&[part([0, 0], [14, 14]), apart])[1].1, [3, 3], "another array");
     }
 }

@@ -90,7 +90,7 @@ class Whole:
         parts: list[Part | None],
     ) -> Whole:
         first = owners[0][1]
-        pieces, shape, covered = [], None, 0
+        pieces, shape = [], None
         for (rank, variable), part in zip(owners, parts, strict=True):
             if part is None or (shape is not None and part[1] != shape):
                 found = "no part" if part is None else f"a part of {part[1]}"
@@ -99,14 +99,15 @@ class Whole:
                 )
             offset, shape = part
             pieces.append(Piece.full(rank, offset, variable.shape))
-            covered += product(variable.shape)
         assert shape is not None
+        pieces = divide(pieces)
+        covered = sum(product(tuple(map(len, piece.owned))) for piece in pieces)
         if covered < product(shape):
             raise MisuseError(
                 f"the parts of '{first.name}' have {covered} of the {product(shape)} elements of {shape}: "
                 "a rank does not have the variable, or tells a wrong part"
             )
-        return cls(ranks, first, shape, pieces if covered == product(shape) else divide(pieces))
+        return cls(ranks, first, shape, pieces)
 
     @property
     def stacked(self) -> bool:
@@ -146,31 +147,29 @@ class Whole:
 
 
 def divide(pieces: list[Piece]) -> list[Piece]:
-    """The same pieces, each element taken from one of them.
+    """The same pieces, each element taken from one of them: the rule of the engine's ``Part::owned``.
 
-    Where two overlap, as parts with a border of ghost cells do, the border between what is taken of them lies in the
-    middle of the overlap, along the axis on which they overlap least: each gives the cells that it computes.
+    Where two overlap, as parts with ghost cells do, the border between what is taken of them lies in the middle of the
+    overlap, along the axis on which they overlap least. Of pieces of which one lies within the other, the smaller one gives
+    nothing, and of equal ones the later one.
     """
     owned = [list(piece.owned) for piece in pieces]
     for (one, first), (two, second) in itertools.combinations(enumerate(pieces), 2):
-        common = [
-            (min(o + n, p + m) - max(o, p), axis)
-            for axis, (o, n, p, m) in enumerate(
-                zip(first.offset, first.shape, second.offset, second.shape, strict=True)
-            )
-        ]
-        if not common or min(common)[0] <= 0:
+        pairs = list(zip(first.owned, second.owned, strict=True))
+        overlaps = [min(a.stop, b.stop) - max(a.start, b.start) for a, b in pairs]
+        if any(overlap <= 0 for overlap in overlaps):
             continue
-        apart = [(extent, axis) for extent, axis in common if first.offset[axis] != second.offset[axis]]
-        if not apart:
-            # The same elements: those of the lower rank are taken.
+        sides = [axis for axis, (a, b) in enumerate(pairs) if (a.start - b.start) * (a.stop - b.stop) > 0]
+        if sides:
+            axis = min(sides, key=lambda axis: overlaps[axis])
+            low, high = (one, two) if pairs[axis][0].start < pairs[axis][1].start else (two, one)
+            border = pieces[high].owned[axis].start + overlaps[axis] // 2
+            owned[low][axis] = range(owned[low][axis].start, min(owned[low][axis].stop, border))
+            owned[high][axis] = range(max(owned[high][axis].start, border), owned[high][axis].stop)
+        elif all(a.start <= b.start and b.stop <= a.stop for a, b in pairs):
             owned[two] = [range(span.start, span.start) for span in owned[two]]
-            continue
-        extent, axis = min(apart)
-        low, high = (one, two) if first.offset[axis] < second.offset[axis] else (two, one)
-        border = pieces[high].offset[axis] + extent // 2
-        owned[low][axis] = range(owned[low][axis].start, min(owned[low][axis].stop, border))
-        owned[high][axis] = range(max(owned[high][axis].start, border), owned[high][axis].stop)
+        elif all(b.start <= a.start and a.stop <= b.stop for a, b in pairs):
+            owned[one] = [range(span.start, span.start) for span in owned[one]]
     return [Piece(p.rank, p.offset, p.shape, tuple(spans)) for p, spans in zip(pieces, owned, strict=True)]
 
 

@@ -117,14 +117,14 @@ impl<'a> Scope<'a> {
             return Err(Failure::Problem(format!("ranks tell different global shapes of '{name}': {one} and {other}")));
         }
         let wanted = slice::select(&request.indices, &shape)?;
-        let extents: Vec<Vec<usize>> =
-            shares.iter().map(|(_, own)| own.axes.iter().map(|axis| axis.length).collect()).collect();
-        let boxes: Vec<(&[usize], &[usize])> =
-            parts.iter().zip(&extents).map(|(part, extent)| (&part.offset[..], &extent[..])).collect();
-        for (((_, own), part), owned) in shares.iter_mut().zip(&parts).zip(divide(&boxes)) {
-            let axes = wanted.iter().zip(&mut own.axes).zip(owned.iter().zip(&part.offset));
-            for ((wanted, axis), (owned, offset)) in axes {
-                *axis = localize(wanted, axis.length, *offset, owned);
+        let lengths = |own: &Selection| own.axes.iter().map(|axis| axis.length).collect();
+        let parts: Vec<(Part, Vec<usize>)> =
+            parts.into_iter().zip(&shares).map(|(part, (_, own))| (part, lengths(own))).collect();
+        let boxes = Part::owned(&parts);
+        for (((_, own), (part, _)), (starts, extents)) in shares.iter_mut().zip(&parts).zip(boxes) {
+            for (dimension, axis) in own.axes.iter_mut().enumerate() {
+                let owned = starts[dimension]..starts[dimension] + extents[dimension];
+                *axis = localize(&wanted[dimension], axis.length, part.offset[dimension], &owned);
             }
         }
         shares.retain(|(_, selection)| selection.count() > 0);
@@ -172,52 +172,9 @@ fn localize(wanted: &Axis, length: usize, offset: usize, owned: &Range<usize>) -
     Axis { start: start + first * wanted.step.unsigned_abs() - offset, step, count, ..none }
 }
 
-/// For each box, given as offset and shape, the box of the global array that is taken from it, so that each element is
-/// taken once. Where two overlap, as parts with a border of ghost cells do, the border between what is taken of them lies
-/// in the middle of the overlap, along the axis on which they overlap least: each gives the cells that it computes.
-fn divide(boxes: &[(&[usize], &[usize])]) -> Vec<Vec<Range<usize>>> {
-    let full = |(offset, shape): &(&[usize], &[usize])| -> Vec<Range<usize>> {
-        offset.iter().zip(*shape).map(|(offset, extent)| *offset..offset + extent).collect()
-    };
-    let whole: Vec<_> = boxes.iter().map(full).collect();
-    let mut owned = whole.clone();
-    for second in 0..whole.len() {
-        for first in 0..second {
-            let (one, two) = (&whole[first], &whole[second]);
-            let overlaps: Vec<usize> =
-                one.iter().zip(two).map(|(a, b)| a.end.min(b.end).saturating_sub(a.start.max(b.start))).collect();
-            if overlaps.contains(&0) {
-                continue;
-            }
-            let apart = (0..overlaps.len()).filter(|axis| one[*axis].start != two[*axis].start);
-            let Some(axis) = apart.min_by_key(|axis| overlaps[*axis]) else {
-                // The same elements: those of the lower rank are taken.
-                owned[second].iter_mut().for_each(|span| span.end = span.start);
-                continue;
-            };
-            let (low, high) = if one[axis].start < two[axis].start { (first, second) } else { (second, first) };
-            let border = whole[high][axis].start + overlaps[axis] / 2;
-            owned[low][axis].end = owned[low][axis].end.min(border);
-            owned[high][axis].start = owned[high][axis].start.max(border);
-        }
-    }
-    owned
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ghost_cells_are_taken_from_those_who_compute_them() {
-        // Four cells along each axis and a border of one, on a grid of two by two ranks.
-        let boxes: [(&[usize], &[usize]); 4] =
-            [(&[0, 0], &[6, 6]), (&[0, 4], &[6, 6]), (&[4, 0], &[6, 6]), (&[4, 4], &[6, 6])];
-        assert_eq!(divide(&boxes), [[0..5, 0..5], [0..5, 5..10], [5..10, 0..5], [5..10, 5..10]]);
-        let twice = divide(&[(&[0, 0], &[3, 2]), (&[0, 0], &[3, 2])]);
-        assert_eq!(twice, [[0..3, 0..2], [0..0, 0..0]], "the same elements");
-        assert_eq!(divide(&[(&[0, 0], &[3, 2]), (&[3, 0], &[3, 2])]), [[0..3, 0..2], [3..6, 0..2]]);
-    }
 
     #[test]
     fn every_element_of_a_slice_is_on_one_rank() {
