@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -154,11 +154,9 @@ def divide(pieces: list[Piece]) -> list[Piece]:
     nothing, and of equal ones the later one.
     """
     owned = [list(piece.owned) for piece in pieces]
-    for (one, first), (two, second) in itertools.combinations(enumerate(pieces), 2):
-        pairs = list(zip(first.owned, second.owned, strict=True))
+    for one, two in overlapping(pieces):
+        pairs = list(zip(pieces[one].owned, pieces[two].owned, strict=True))
         overlaps = [min(a.stop, b.stop) - max(a.start, b.start) for a, b in pairs]
-        if any(overlap <= 0 for overlap in overlaps):
-            continue
         sides = [axis for axis, (a, b) in enumerate(pairs) if (a.start - b.start) * (a.stop - b.stop) > 0]
         if sides:
             axis = min(sides, key=lambda axis: overlaps[axis])
@@ -171,6 +169,17 @@ def divide(pieces: list[Piece]) -> list[Piece]:
         elif all(b.start <= a.start and a.stop <= b.stop for a, b in pairs):
             owned[one] = [range(span.start, span.start) for span in owned[one]]
     return [Piece(p.rank, p.offset, p.shape, tuple(spans)) for p, spans in zip(pieces, owned, strict=True)]
+
+
+def overlapping(pieces: list[Piece]) -> Iterator[tuple[int, int]]:
+    """The pairs of pieces that have elements in common."""
+    starts = numpy.array([piece.offset for piece in pieces])
+    stops = starts + numpy.array([piece.shape for piece in pieces])
+    for one in range(len(pieces) - 1):
+        rest = slice(one + 1, None)
+        common = numpy.minimum(stops[one], stops[rest]) > numpy.maximum(starts[one], starts[rest])
+        for two in numpy.flatnonzero(common.all(axis=1)):
+            yield one, one + 1 + int(two)
 
 
 def names_of(ranks: Sequence[Snapshot]) -> list[str]:
