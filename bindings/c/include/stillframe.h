@@ -65,7 +65,8 @@
 #define STILLFRAME_RANK_MAX 8
 
 // All numbers, for ever. 1 to 99: the program asked for something that makes no sense. 100 to 199: the machine, its limits
-// or another process are in the way. 200 to 299: shared files are damaged. 300: a defect of Stillframe.
+// or another process are in the way. 200 to 299: shared files are damaged. 300: a defect of Stillframe. From 1000 on they are
+// about checkpoints, with the same hundreds.
 typedef enum {
     // All went well.
     STILLFRAME_OK = 0,
@@ -143,10 +144,54 @@ typedef enum {
     STILLFRAME_RANK_GONE = 116,
     // No version exists on all ranks of a group.
     STILLFRAME_NO_COMMON_VERSION = 117,
+    // A region is still in memory where a checkpoint is to be restored.
+    STILLFRAME_SURVIVES = 118,
+    // Another process is restoring the same region.
+    STILLFRAME_STAGED = 119,
     // A shared file is damaged.
     STILLFRAME_CORRUPT = 200,
     // A defect of Stillframe, caught before it could do more harm. Please report its text.
     STILLFRAME_INTERNAL = 300,
+    // The directory has checkpoints of another region.
+    STILLFRAME_OTHER_REGION = 1010,
+    // The same version is being saved already.
+    STILLFRAME_SAVING = 1011,
+    // A condition on versions that cannot be understood.
+    STILLFRAME_EXPRESSION = 1012,
+    // No rank has all of the box that is wanted.
+    STILLFRAME_UNCOVERED = 1013,
+    // What is to be read is of a run that began with nothing.
+    STILLFRAME_NOTHING_RECOVERED = 1014,
+    // The variable is another one on each rank, and the number of ranks changed.
+    STILLFRAME_PER_RANK = 1015,
+    // Somebody else writes checkpoints into the directory.
+    STILLFRAME_LOCKED = 1100,
+    // A checkpoint of this version is there already, and of another run.
+    STILLFRAME_CONTRADICTS = 1101,
+    // The directory may not be written to.
+    STILLFRAME_READ_ONLY = 1102,
+    // The directory went away while a version was being saved.
+    STILLFRAME_VANISHED = 1103,
+    // The disk did not take what was written.
+    STILLFRAME_NOT_SYNCED = 1104,
+    // Saving was given up because somebody asked for that.
+    STILLFRAME_CANCELLED = 1105,
+    // There is no good checkpoint.
+    STILLFRAME_NO_CHECKPOINT = 1106,
+    // There is no checkpoint of the version.
+    STILLFRAME_NO_SUCH_VERSION = 1107,
+    // The file system of the directory has no locks.
+    STILLFRAME_NO_LOCKS = 1108,
+    // There is no directory of checkpoints.
+    STILLFRAME_NO_STORE = 1109,
+    // A file of a checkpoint cannot be read.
+    STILLFRAME_NOT_READABLE = 1110,
+    // The directory was removed, or its file system unmounted.
+    STILLFRAME_REMOVED = 1112,
+    // A checkpoint of a format that this library does not know.
+    STILLFRAME_FOREIGN_FORMAT = 1200,
+    // A file of a checkpoint is damaged.
+    STILLFRAME_DAMAGED = 1201,
 } stillframe_status_code;
 
 // Who owns the memory of a variable.
@@ -222,6 +267,40 @@ typedef enum {
     // It has not begun.
     STILLFRAME_RANK_ABSENT = 2,
 } stillframe_rank_state;
+
+// Where the content came from that a region begins with.
+typedef enum {
+    // There was nothing: a first run.
+    STILLFRAME_ORIGIN_FRESH = 0,
+    // The region of the last run was still in memory.
+    STILLFRAME_ORIGIN_MEMORY = 1,
+    // A checkpoint.
+    STILLFRAME_ORIGIN_CHECKPOINT = 2,
+} stillframe_origin_code;
+
+// Bits of the member flags of stillframe_checkpoint_options.
+typedef enum {
+    // The last version is saved when the producer ends, and the newest when the checkpointer is stopped.
+    STILLFRAME_CHECKPOINT_AT_END = 1,
+    // Versions that come faster than they can be saved are held, up to held and held_bytes, and saved one after the other;
+    // else the newest comes first, and those in between are left out.
+    STILLFRAME_CHECKPOINT_ALL = 2,
+    // It ends with the first version.
+    STILLFRAME_CHECKPOINT_ONCE = 4,
+} stillframe_checkpoint_flag;
+
+// Whether a checkpointer is at work.
+typedef enum {
+    // It is.
+    STILLFRAME_CHECKPOINT_RUNNING = 0,
+    // It ended, and what it had to save is safe.
+    STILLFRAME_CHECKPOINT_ENDED = 1,
+    // It ended, and something that it had to save is not safe.
+    STILLFRAME_CHECKPOINT_FAILED = 2,
+} stillframe_checkpoint_state;
+
+// Threads that save versions of a region or group as checkpoints, as they come.
+typedef struct stillframe_checkpointer stillframe_checkpointer;
 
 // A look at all ranks of a group. It holds nothing but what its snapshots hold, and can be used from several threads.
 typedef struct stillframe_group stillframe_group;
@@ -532,6 +611,96 @@ typedef bool (*stillframe_holder_visitor)(void *context, const stillframe_holder
 
 // Gets a line of text; false ends the walk. The text lives until the visitor returns. As stillframe_region_visitor.
 typedef bool (*stillframe_line_visitor)(void *context, const char *line);
+
+// How to recover a region. A member that is 0 or NULL is the default; set all of it to 0 first.
+typedef struct {
+    // Directory with the checkpoints of the region, or of the group; NULL: what is in memory counts alone.
+    const char *checkpoints;
+    // With has_version: the version to go on from.
+    uint64_t version;
+    // 1 if version counts; 0: the newest version.
+    uint32_t has_version;
+    // 0.
+    uint32_t padding;
+    // How the region is made.
+    stillframe_region_options region;
+    // 0.
+    uint64_t reserved[4];
+} stillframe_recovery_options;
+
+// What a region begins with. Texts live as long as the region's handle.
+typedef struct {
+    // A number of stillframe_origin_code. 0 is a first run.
+    uint32_t kind;
+    // Checkpoints that are damaged and were left out.
+    uint32_t skipped_count;
+    // The version that was recovered; 0 in a first run.
+    uint64_t version;
+    // The checkpoint; "" if it is none.
+    const char *path;
+    // All of it in a sentence, for the log.
+    const char *sentence;
+    // The damaged checkpoints, a line each; "" if there are none.
+    const char *skipped;
+    // 0.
+    uint64_t reserved[4];
+} stillframe_origin;
+
+// Which versions are saved, and how. A member that is 0 or NULL is the default; set all of it to 0 first. Of every_versions,
+// every_ms, when and STILLFRAME_CHECKPOINT_AT_END any one is enough for a version to be saved; without them all versions are.
+typedef struct {
+    // Directory of the regions; NULL: $STILLFRAME_DIR, else /dev/shm/stillframe-<uid>.
+    const char *dir;
+    // Versions whose number is a multiple of this; 0: not by their number.
+    uint64_t every_versions;
+    // A version so many milliseconds after the last; 0: not by time.
+    uint64_t every_ms;
+    // Versions for which this holds, such as "step % 100 == 0 && residual < 1e-3" with attributes of the version; NULL: none.
+    const char *when;
+    // Bits of stillframe_checkpoint_flag.
+    uint32_t flags;
+    // How many of the newest checkpoints stay; 0: 3.
+    uint32_t keep;
+    // Those whose version is a multiple of this stay for ever; 0: none.
+    uint64_t keep_every;
+    // "zstd" or "lz4"; NULL: files of plain bytes.
+    const char *compress;
+    // Bytes of a chunk, which is a file, about; 0: 1 MiB.
+    uint64_t chunk_bytes;
+    // Threads that write; 0: as many as there are processors, at most 4.
+    uint32_t threads;
+    // With STILLFRAME_CHECKPOINT_ALL: most versions held at once; 0: 8.
+    uint32_t held;
+    // With STILLFRAME_CHECKPOINT_ALL: most bytes that held versions may take; 0: a quarter of the memory that is available.
+    uint64_t held_bytes;
+    // How long to wait for the region to appear, and for the next producer when one is gone, in milliseconds.
+    uint64_t wait_ms;
+    // 0.
+    uint64_t reserved[4];
+} stillframe_checkpoint_options;
+
+// What a checkpointer has done.
+typedef struct {
+    // A number of stillframe_checkpoint_state.
+    uint32_t state;
+    // 1 if a version is safe, else 0.
+    uint32_t has_safe;
+    // The newest version that is safe: on disk, whole, to be recovered.
+    uint64_t newest_safe;
+    // Versions saved.
+    uint64_t saved;
+    // Versions that were to be saved, and went before they could be.
+    uint64_t missed;
+    // Versions that are being saved.
+    uint64_t saving;
+    // Bytes written, and not written since files of the checkpoint before were linked.
+    uint64_t written_bytes;
+    uint64_t linked_bytes;
+    // What went wrong last, until it went well again; "" if all is well. It lives until the checkpointer is asked again.
+    const char *error;
+    // 0.
+    uint64_t reserved[4];
+} stillframe_checkpoint_info;
 
 #ifdef __cplusplus
 extern "C" {
@@ -1058,6 +1227,115 @@ stillframe_status stillframe_verify(const char *dir,
 stillframe_status stillframe_diagnose(const char *dir,
                                       stillframe_line_visitor visitor,
                                       void *context);
+
+// Makes a region and says what it begins with: what the last run left in memory, or if that is gone or older its newest good
+// checkpoint, else nothing. Managed and loaned variables that are declared with the same name, type, order, shape and part
+// then have their content; into tracked arrays stillframe_read_recovered reads it. The ranks of a group all begin with the
+// same version.
+//
+// name: as in stillframe_create. options: NULL for all defaults. region: the handle; NULL on errors. origin: what it begins
+// with; may be NULL.
+//
+// Errors: as stillframe_create; NO_SUCH_VERSION if the version that was asked for is nowhere; NO_CHECKPOINT if there are
+// checkpoints and none of them is good.
+stillframe_status stillframe_recover(const char *name,
+                                     const stillframe_recovery_options *options,
+                                     stillframe_region **region,
+                                     stillframe_origin *origin);
+
+// An attribute of the version that was recovered. Its texts live as long as the region's handle.
+//
+// Errors: UNKNOWN_ATTRIBUTE; BAD_ARGUMENT if the region is not from stillframe_recover; BAD_HANDLE; FORKED.
+stillframe_status stillframe_recovered_attribute(stillframe_region *region,
+                                                 const char *name,
+                                                 stillframe_attribute *attribute);
+
+// Reads a box of the recovered version into memory of the program, before the first publish: of the global array if the ranks
+// that published it said which parts they had, however many ranks those were, else of the variable as it is.
+//
+// variable: its name. dtype: its type. rank, offset, shape: the box; offset is as many numbers as shape, and NULL is that of
+// the part with which the variable was declared in this region, else the begin. order: that of the elements in data,
+// whichever they were published in. data: room for the box.
+//
+// Errors: UNKNOWN_VARIABLE; WRONG_DTYPE; WRONG_SHAPE if the box is not in what was published; UNCOVERED if some of it nobody
+// has; PER_RANK if it is no part, differs between ranks, and their number is another one; NOTHING_RECOVERED; DAMAGED and others
+// of checkpoints, after which data may be written in part; BAD_ARGUMENT if the region is not from stillframe_recover, or has
+// published.
+stillframe_status stillframe_read_recovered(stillframe_region *region,
+                                            const char *variable,
+                                            const char *dtype,
+                                            uint32_t rank,
+                                            const size_t *offset,
+                                            const size_t *shape,
+                                            stillframe_order order,
+                                            void *data);
+
+// Fills a managed variable with its part of the global array as it was recovered, however many ranks had published it, before
+// the first publish. A variable that is no part, or whose region began with nothing, stays as it is.
+//
+// Errors: UNKNOWN_VARIABLE; WRONG_KIND if it is not managed; else as stillframe_read_recovered, but that beginning with
+// nothing is none.
+stillframe_status stillframe_fill(stillframe_region *region,
+                                  uint32_t variable);
+
+// Begins to save versions of a region or group into a directory, in threads of this process. Each checkpoint is a directory
+// that other tools open, and all of it is on disk before it has its name.
+//
+// name: the region or group. to: the directory, made if it is not there; this checkpointer's alone until it ends. options:
+// NULL for all defaults. checkpointer: the handle; NULL on errors.
+//
+// Errors: NO_REGION, without wait_ms; LOCKED if somebody else writes into the directory; READ_ONLY; OTHER_REGION;
+// BAD_OPTION; EXPRESSION, which marks the place.
+stillframe_status stillframe_checkpoint_start(const char *name,
+                                              const char *to,
+                                              const stillframe_checkpoint_options *options,
+                                              stillframe_checkpointer **checkpointer);
+
+// What a checkpointer has done, and is doing.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_checkpoint_status(stillframe_checkpointer *checkpointer,
+                                               stillframe_checkpoint_info *info);
+
+// Waits until a version is safe, at most timeout_ms milliseconds, or until the checkpointer has ended without it. safe:
+// whether it is, or was until newer ones took its place.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_checkpoint_wait_safe(stillframe_checkpointer *checkpointer,
+                                                  uint64_t version,
+                                                  uint64_t timeout_ms,
+                                                  bool *safe);
+
+// Takes no more versions, but with STILLFRAME_CHECKPOINT_AT_END the newest, waits until those that are held are safe, and
+// ends the handle. info: what it did, its member error always ""; may be NULL. NULL for the handle is nothing to do.
+//
+// Errors: what ended it, if that was an error; what became of single versions stillframe_checkpoint_status tells.
+stillframe_status stillframe_checkpoint_stop(stillframe_checkpointer *checkpointer,
+                                             stillframe_checkpoint_info *info);
+
+// Whether a version is safe in a directory of checkpoints: it is there, whole, on disk, and can be recovered. For any
+// process, whether a checkpointer runs or not.
+//
+// Errors: those of the environment if the directory cannot be read. In one that is not there nothing is safe.
+stillframe_status stillframe_is_safe(const char *dir,
+                                     uint64_t version,
+                                     bool *safe);
+
+// The newest version that is safe in a directory. found: whether there is one. version: its number, else 0; may be NULL.
+//
+// Errors: as stillframe_is_safe.
+stillframe_status stillframe_newest_safe(const char *dir,
+                                         bool *found,
+                                         uint64_t *version);
+
+// Waits until a version is safe in a directory, at most timeout_ms milliseconds. safe: whether it is. A version that the
+// checkpointer leaves out never is.
+//
+// Errors: as stillframe_is_safe.
+stillframe_status stillframe_wait_safe(const char *dir,
+                                       uint64_t version,
+                                       uint64_t timeout_ms,
+                                       bool *safe);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -23,6 +23,8 @@ pub struct Call(());
 pub enum Failure {
     /// The engine says so.
     Engine(Box<engine::Error>),
+    /// Something about checkpoints.
+    Checkpoint(Box<checkpoint::Error>),
     /// A handle that is none.
     Handle { kind: Kind, got: Got },
     /// A handle of the process that forked this one.
@@ -43,10 +45,17 @@ impl From<engine::Error> for Failure {
     }
 }
 
+impl From<checkpoint::Error> for Failure {
+    fn from(error: checkpoint::Error) -> Failure {
+        Failure::Checkpoint(Box::new(error))
+    }
+}
+
 impl Failure {
     fn status(&self) -> stillframe_status {
         match self {
             Failure::Engine(error) => error.code(),
+            Failure::Checkpoint(error) => error.code(),
             Failure::Handle { .. } => STILLFRAME_BAD_HANDLE as stillframe_status,
             Failure::Forked { .. } => STILLFRAME_FORKED as stillframe_status,
             Failure::Busy { .. } => STILLFRAME_BUSY as stillframe_status,
@@ -78,6 +87,7 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Failure::Engine(error) => write!(f, "{error}"),
+            Failure::Checkpoint(error) => write!(f, "{error}"),
             Failure::Handle { kind, got } => match got {
                 Got::Null if *kind == Kind::Region => {
                     write!(f, "the region is NULL: was it made, and did that succeed?")?;

@@ -2,8 +2,8 @@
 //!
 //! A handle is never an address, so one that is NULL, has ended, or never was one is told apart without touching memory. A
 //! look-up takes no lock but that of what the handle stands for, so that a thread that dies or forks inside another call
-//! keeps nobody else from theirs. From the highest bit down: 1, which no address of a program has; 3 bits of kind; 32 of
-//! generation, odd while the handle lives; 28 of index.
+//! keeps nobody else from theirs. From the highest bit down: 1, which no address of a program has; 4 bits of kind; 32 of
+//! generation, odd while the handle lives; 27 of index.
 
 use crate::call::Failure;
 use std::cell::Cell;
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 const MARK: u64 = 1 << 63;
-const KIND_SHIFT: u32 = 60;
-const GENERATION_SHIFT: u32 = 28;
+const KIND_SHIFT: u32 = 59;
+const GENERATION_SHIFT: u32 = 27;
 const INDEX_MASK: u64 = (1 << GENERATION_SHIFT) - 1;
 
 const _: () = assert!(usize::BITS == 64, "a handle needs the bits of a pointer of 64");
@@ -26,6 +26,7 @@ pub enum Kind {
     Observer,
     Snapshot,
     Group,
+    Checkpointer,
 }
 
 impl std::fmt::Display for Kind {
@@ -37,6 +38,7 @@ impl std::fmt::Display for Kind {
             Kind::Observer => "observer",
             Kind::Snapshot => "snapshot",
             Kind::Group => "group",
+            Kind::Checkpointer => "checkpointer",
         })
     }
 }
@@ -83,7 +85,7 @@ impl<T> Slot<T> {
 
 /// Slots of the first chunk; each further one has twice as many.
 const FIRST: usize = 64;
-const CHUNKS: usize = 22;
+const CHUNKS: usize = 21;
 
 /// All handles of a kind.
 pub struct Table<T> {
@@ -194,7 +196,7 @@ fn top(kind: Kind) -> u64 {
 /// What was given that is no handle of the kind asked for.
 #[cold]
 fn what_else(bits: u64) -> Got {
-    let kinds = [Kind::Region, Kind::Loan, Kind::Kept, Kind::Observer, Kind::Snapshot, Kind::Group];
+    let kinds = [Kind::Region, Kind::Loan, Kind::Kept, Kind::Observer, Kind::Snapshot, Kind::Group, Kind::Checkpointer];
     match kinds.into_iter().find(|kind| bits >> KIND_SHIFT == top(*kind)) {
         Some(other) => Got::Other(other),
         None if bits == 0 => Got::Null,

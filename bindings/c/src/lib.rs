@@ -25,3 +25,7 @@ mod group;
 mod attribute;
 
 mod inspect;
+
+mod recovery;
+
+mod checkpointer;

@@ -7,6 +7,7 @@
 
 use crate::call::{Call, Failure, note_begin, run};
 use crate::handle::{self, Handled, Kind, Table};
+use crate::recovery::Beginning;
 use crate::status::stillframe_status;
 use crate::variable::{Known, Portion, Variables};
 use engine::{Attributes, Outcome, Region, RegionOptions, Rule, Scalar, TrackerKind};
@@ -130,6 +131,8 @@ pub struct Producer {
     pub variables: Variables,
     /// Of the next version.
     attributes: Attributes,
+    /// What it begins with, if it was recovered.
+    pub beginning: Option<Beginning>,
 }
 
 impl Handled for Producer {
@@ -141,8 +144,8 @@ impl Handled for Producer {
     }
 }
 
-fn insert(region: Region) -> *mut stillframe_region {
-    handle::insert(Producer { region, variables: Variables::default(), attributes: Attributes::new() })
+pub fn insert(region: Region, beginning: Option<Beginning>) -> *mut stillframe_region {
+    handle::insert(Producer { region, variables: Variables::default(), attributes: Attributes::new(), beginning })
 }
 
 fn tracker_name(kind: TrackerKind) -> &'static CStr {
@@ -155,8 +158,14 @@ fn tracker_name(kind: TrackerKind) -> &'static CStr {
 }
 
 fn options(call: &Call, given: *const stillframe_region_options) -> Result<RegionOptions, Failure> {
+    match call.read("options", given)? {
+        Some(given) => options_of(call, &given),
+        None => Ok(Region::options()),
+    }
+}
+
+pub fn options_of(call: &Call, given: &stillframe_region_options) -> Result<RegionOptions, Failure> {
     let mut options = Region::options();
-    let Some(given) = call.read("options", given)? else { return Ok(options) };
     if given.reserved != [0; 5] {
         return Err(Failure::argument("options.reserved", "it is not 0: set the whole structure to 0 first"));
     }
@@ -225,7 +234,7 @@ pub extern "C" fn stillframe_create(
     run("stillframe_create", |call| {
         let out = call.out_pointer("region", region)?;
         let name = call.text("name", name)?;
-        out.put(insert(self::options(call, options)?.create(name)?));
+        out.put(insert(self::options(call, options)?.create(name)?, None));
         Ok(())
     })
 }
@@ -242,7 +251,7 @@ pub extern "C" fn stillframe_begin(name: *const c_char, rank: u32, ranks: u32) -
         if ranks != 0 {
             options = options.rank(rank, ranks);
         }
-        region = insert(options.create(call.text("name", name)?)?);
+        region = insert(options.create(call.text("name", name)?)?, None);
         Ok(())
     });
     note_begin(status);
@@ -275,7 +284,7 @@ pub extern "C" fn stillframe_unlink(region: *mut stillframe_region) -> stillfram
     })
 }
 
-fn put_version(call: &Call, number: Option<u64>, found: *mut bool, version: *mut u64) -> Result<(), Failure> {
+pub fn put_version(call: &Call, number: Option<u64>, found: *mut bool, version: *mut u64) -> Result<(), Failure> {
     let version = call.out_or_null("version", version)?;
     call.out("found", found)?.put(number.is_some());
     version.put(number.unwrap_or(0));
@@ -427,7 +436,7 @@ pub extern "C" fn stillframe_publish(
 ) -> stillframe_status {
     run("stillframe_publish", |call| {
         let out = call.out_or_null("published", published)?;
-        handle::with(region, |Producer { region, variables, attributes }| {
+        handle::with(region, |Producer { region, variables, attributes, beginning }| {
             let mut publication = region.publish(version);
             for Known { id, place, .. } in variables.tracked() {
                 if let Some(place) = place {
@@ -450,6 +459,11 @@ pub extern "C" fn stillframe_publish(
             }
             let done = publication.commit()?;
             variables.forget_portions();
+            if let Some(beginning) = beginning
+                && done.outcome == Outcome::Published
+            {
+                beginning.end();
+            }
             if !attributes.is_empty() {
                 attributes.clear();
             }

@@ -10,7 +10,8 @@ use std::ffi::{CStr, c_char};
 pub type stillframe_status = i32;
 
 /// All numbers, for ever. 1 to 99: the program asked for something that makes no sense. 100 to 199: the machine, its limits
-/// or another process are in the way. 200 to 299: shared files are damaged. 300: a defect of Stillframe.
+/// or another process are in the way. 200 to 299: shared files are damaged. 300: a defect of Stillframe. From 1000 on they are
+/// about checkpoints, with the same hundreds.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum stillframe_status_code {
@@ -90,10 +91,54 @@ pub enum stillframe_status_code {
     STILLFRAME_RANK_GONE = 116,
     /// No version exists on all ranks of a group.
     STILLFRAME_NO_COMMON_VERSION = 117,
+    /// A region is still in memory where a checkpoint is to be restored.
+    STILLFRAME_SURVIVES = 118,
+    /// Another process is restoring the same region.
+    STILLFRAME_STAGED = 119,
     /// A shared file is damaged.
     STILLFRAME_CORRUPT = 200,
     /// A defect of Stillframe, caught before it could do more harm. Please report its text.
     STILLFRAME_INTERNAL = 300,
+    /// The directory has checkpoints of another region.
+    STILLFRAME_OTHER_REGION = 1010,
+    /// The same version is being saved already.
+    STILLFRAME_SAVING = 1011,
+    /// A condition on versions that cannot be understood.
+    STILLFRAME_EXPRESSION = 1012,
+    /// No rank has all of the box that is wanted.
+    STILLFRAME_UNCOVERED = 1013,
+    /// What is to be read is of a run that began with nothing.
+    STILLFRAME_NOTHING_RECOVERED = 1014,
+    /// The variable is another one on each rank, and the number of ranks changed.
+    STILLFRAME_PER_RANK = 1015,
+    /// Somebody else writes checkpoints into the directory.
+    STILLFRAME_LOCKED = 1100,
+    /// A checkpoint of this version is there already, and of another run.
+    STILLFRAME_CONTRADICTS = 1101,
+    /// The directory may not be written to.
+    STILLFRAME_READ_ONLY = 1102,
+    /// The directory went away while a version was being saved.
+    STILLFRAME_VANISHED = 1103,
+    /// The disk did not take what was written.
+    STILLFRAME_NOT_SYNCED = 1104,
+    /// Saving was given up because somebody asked for that.
+    STILLFRAME_CANCELLED = 1105,
+    /// There is no good checkpoint.
+    STILLFRAME_NO_CHECKPOINT = 1106,
+    /// There is no checkpoint of the version.
+    STILLFRAME_NO_SUCH_VERSION = 1107,
+    /// The file system of the directory has no locks.
+    STILLFRAME_NO_LOCKS = 1108,
+    /// There is no directory of checkpoints.
+    STILLFRAME_NO_STORE = 1109,
+    /// A file of a checkpoint cannot be read.
+    STILLFRAME_NOT_READABLE = 1110,
+    /// The directory was removed, or its file system unmounted.
+    STILLFRAME_REMOVED = 1112,
+    /// A checkpoint of a format that this library does not know.
+    STILLFRAME_FOREIGN_FORMAT = 1200,
+    /// A file of a checkpoint is damaged.
+    STILLFRAME_DAMAGED = 1201,
 }
 
 pub use stillframe_status_code::*;
@@ -145,8 +190,30 @@ names! {
     c"RANK_MISSING" => STILLFRAME_RANK_MISSING,
     c"RANK_GONE" => STILLFRAME_RANK_GONE,
     c"NO_COMMON_VERSION" => STILLFRAME_NO_COMMON_VERSION,
+    c"SURVIVES" => STILLFRAME_SURVIVES,
+    c"STAGED" => STILLFRAME_STAGED,
     c"CORRUPT" => STILLFRAME_CORRUPT,
     c"INTERNAL" => STILLFRAME_INTERNAL,
+    c"OTHER_REGION" => STILLFRAME_OTHER_REGION,
+    c"SAVING" => STILLFRAME_SAVING,
+    c"EXPRESSION" => STILLFRAME_EXPRESSION,
+    c"UNCOVERED" => STILLFRAME_UNCOVERED,
+    c"NOTHING_RECOVERED" => STILLFRAME_NOTHING_RECOVERED,
+    c"PER_RANK" => STILLFRAME_PER_RANK,
+    c"LOCKED" => STILLFRAME_LOCKED,
+    c"CONTRADICTS" => STILLFRAME_CONTRADICTS,
+    c"READ_ONLY" => STILLFRAME_READ_ONLY,
+    c"VANISHED" => STILLFRAME_VANISHED,
+    c"NOT_SYNCED" => STILLFRAME_NOT_SYNCED,
+    c"CANCELLED" => STILLFRAME_CANCELLED,
+    c"NO_CHECKPOINT" => STILLFRAME_NO_CHECKPOINT,
+    c"NO_SUCH_VERSION" => STILLFRAME_NO_SUCH_VERSION,
+    c"NO_LOCKS" => STILLFRAME_NO_LOCKS,
+    c"NO_STORE" => STILLFRAME_NO_STORE,
+    c"NOT_READABLE" => STILLFRAME_NOT_READABLE,
+    c"REMOVED" => STILLFRAME_REMOVED,
+    c"FOREIGN_FORMAT" => STILLFRAME_FOREIGN_FORMAT,
+    c"DAMAGED" => STILLFRAME_DAMAGED,
 }
 
 /// What this thread's last failed call had to say: what happened, where, and what to do next. "" if none failed.
