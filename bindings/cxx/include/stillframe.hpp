@@ -33,11 +33,13 @@
 
 #include "stillframe/allocator.hpp"
 #include "stillframe/array_view.hpp"
+#include "stillframe/checkpointer.hpp"
 #include "stillframe/element.hpp"
 #include "stillframe/error.hpp"
 #include "stillframe/group.hpp"
 #include "stillframe/inspect.hpp"
 #include "stillframe/memory_resource.hpp"
 #include "stillframe/observer.hpp"
+#include "stillframe/recovery.hpp"
 #include "stillframe/region.hpp"
 #include "stillframe/snapshot.hpp"

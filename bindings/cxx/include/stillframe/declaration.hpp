@@ -134,6 +134,19 @@ private:
     std::optional<stillframe::part> part_;
 };
 
+namespace detail {
+
+inline scalar scalar_of(const stillframe_attribute& attribute) {
+    switch (attribute.type) {
+        case STILLFRAME_BOOL: return attribute.integer != 0;
+        case STILLFRAME_INT: return attribute.integer;
+        case STILLFRAME_FLOAT: return attribute.real;
+        default: return std::string(attribute.text ? attribute.text : "");
+    }
+}
+
+}  // namespace detail
+
 // A type of an attribute is the index of its alternative.
 static_assert(STILLFRAME_BOOL == 0 && STILLFRAME_INT == 1 && STILLFRAME_FLOAT == 2 && STILLFRAME_TEXT == 3);
 

@@ -55,8 +55,30 @@ enum class status : std::int32_t {
     rank_missing = STILLFRAME_RANK_MISSING,
     rank_gone = STILLFRAME_RANK_GONE,
     no_common_version = STILLFRAME_NO_COMMON_VERSION,
+    survives = STILLFRAME_SURVIVES,
+    staged = STILLFRAME_STAGED,
     corrupt = STILLFRAME_CORRUPT,
     internal = STILLFRAME_INTERNAL,
+    other_region = STILLFRAME_OTHER_REGION,
+    saving = STILLFRAME_SAVING,
+    expression = STILLFRAME_EXPRESSION,
+    uncovered = STILLFRAME_UNCOVERED,
+    nothing_recovered = STILLFRAME_NOTHING_RECOVERED,
+    per_rank = STILLFRAME_PER_RANK,
+    locked = STILLFRAME_LOCKED,
+    contradicts = STILLFRAME_CONTRADICTS,
+    read_only = STILLFRAME_READ_ONLY,
+    vanished = STILLFRAME_VANISHED,
+    not_synced = STILLFRAME_NOT_SYNCED,
+    cancelled = STILLFRAME_CANCELLED,
+    no_checkpoint = STILLFRAME_NO_CHECKPOINT,
+    no_such_version = STILLFRAME_NO_SUCH_VERSION,
+    no_locks = STILLFRAME_NO_LOCKS,
+    no_store = STILLFRAME_NO_STORE,
+    not_readable = STILLFRAME_NOT_READABLE,
+    removed = STILLFRAME_REMOVED,
+    foreign_format = STILLFRAME_FOREIGN_FORMAT,
+    damaged = STILLFRAME_DAMAGED,
 };
 
 /// Which of four things happened.
@@ -76,7 +98,8 @@ inline const char* name(status status) noexcept { return stillframe_status_name(
 
 /// The family of a status, by its number.
 inline family family_of(status status) noexcept {
-    const auto number = static_cast<std::int32_t>(status);
+    // From 1000 on they are about checkpoints, with the same hundreds.
+    const auto number = static_cast<std::int32_t>(status) % 1000;
     if (number < 100) return family::misuse;
     if (number < 200) return family::environment;
     return number < 300 ? family::corrupt : family::internal;

@@ -242,7 +242,12 @@ public:
         const stillframe_region_options given = options.given();
         stillframe_region* handle = nullptr;
         if (const auto status = stillframe_create(name.c_str(), &given, &handle)) return detail::failure(status);
-        return region(options.name_of(name), std::make_shared<detail::producer>(handle));
+        return adopt(options.name_of(name), handle);
+    }
+
+    /// Takes over a handle of the C interface; the name is that which observers open.
+    static region adopt(std::string name, stillframe_region* handle) {
+        return region(std::move(name), std::make_shared<detail::producer>(handle));
     }
 
     region(region&& other) noexcept : name_(std::move(other.name_)), producer_(std::move(other.producer_)) {}
@@ -317,6 +322,46 @@ public:
                 stillframe_resize(handle(), *variable, static_cast<std::uint32_t>(full.rank()), full.data(), &data))
             return detail::failure(status);
         return array_view<T>(static_cast<T*>(data), shape, order);
+    }
+
+    /// Reads what `recover` found into an array, before the first publish: of the global array the box at `offset`, if those
+    /// who published it said which parts they had, however many they were; else of the variable as it was. Without an offset
+    /// that of the part which was declared in this region counts, or the begin.
+    ///
+    /// The array is a container, C array, span or pointer, as for `track`; `order` is that in which its elements shall lie.
+    ///
+    /// Errors: `unknown_variable`; `wrong_dtype`; `wrong_shape` if the box is not in what was published; `damaged` and others
+    /// of checkpoints; `bad_argument` if the region is not from `recover`, began with nothing, or has published.
+    template <class Array>
+    result<void> try_read(const std::string& name, Array&& array) {
+        return read_into(name, std::forward<Array>(array), std::nullopt, stillframe::shape(), order::c);
+    }
+
+    /// As above, with a shape of the array, and the offset of the box.
+    template <class Array>
+    result<void> try_read(const std::string& name, Array&& array, const shape& shape,
+                          const stillframe::shape& offset = {}, order order = order::c) {
+        return read_into(name, std::forward<Array>(array), shape, offset, order);
+    }
+
+    /// Fills a managed variable with its part of the global array that `recover` found, however many ranks had published it,
+    /// before the first publish. One that is no part, or whose region began with nothing, stays as it is.
+    ///
+    /// Errors: `unknown_variable`; `wrong_kind`; else as `try_read`, but that beginning with nothing is none.
+    result<void> try_fill(const std::string& name) {
+        auto found = producer().find(name);
+        if (!found) return found.error();
+        return detail::check(stillframe_fill(handle(), found->first));
+    }
+
+    /// An attribute of the version that `recover` found.
+    ///
+    /// Errors: `unknown_attribute`; `bad_argument` if the region is not from `recover`.
+    result<scalar> try_recovered_attribute(const std::string& name) const {
+        stillframe_attribute found{};
+        if (const auto status = stillframe_recovered_attribute(handle(), name.c_str(), &found))
+            return detail::failure(status);
+        return detail::scalar_of(found);
     }
 
     /// Adds a loaned variable, whose content is written in place, whole, for each version.
@@ -456,6 +501,17 @@ public:
     stillframe::loan<T> loan(const stillframe::loaned<T>& loaned) {
         return try_loan(loaned).value();
     }
+    template <class Array>
+    void read(const std::string& name, Array&& array) {
+        try_read(name, std::forward<Array>(array)).value();
+    }
+    template <class Array>
+    void read(const std::string& name, Array&& array, const shape& shape, const stillframe::shape& offset = {},
+              order order = order::c) {
+        try_read(name, std::forward<Array>(array), shape, offset, order).value();
+    }
+    void fill(const std::string& name) { try_fill(name).value(); }
+    scalar recovered_attribute(const std::string& name) const { return try_recovered_attribute(name).value(); }
     void remove(const std::string& name) { try_remove(name).value(); }
     void mark_dirty(const std::string& name, std::size_t offset, std::size_t bytes) {
         try_mark_dirty(name, offset, bytes).value();
@@ -501,6 +557,26 @@ private:
         static_assert(detail::lasts<Array>, "what is tracked has to outlive the call: track a variable, not a temporary; "
                                             "for one version only, give stillframe::array to publish");
         return producer().follow(detail::source::of<detail::bare<Array>>(name, array, shape, std::move(about)));
+    }
+
+    template <class Array>
+    result<void> read_into(const std::string& name, Array&& array, std::optional<shape> shape, stillframe::shape offset,
+                           order order) {
+        static_assert(detail::can_be_written<Array>, "what is read into must not be const");
+        const auto source = detail::source::of<detail::bare<Array>>(name, array, shape, declaration());
+        const auto memory = source.memory();
+        auto extents = source.shape_of(memory);
+        if (!extents) return extents.error();
+        // Without an offset that of the variable's part counts.
+        const bool has_offset = offset.rank() > 0;
+        for (std::size_t index = 0; has_offset && index < source.inner().rank(); ++index) offset.append(0);
+        if (has_offset && (offset.rank() != extents->rank() || !offset.is_possible()))
+            return error(status::wrong_shape, "variable '" + name + "': offset " + offset.text() +
+                                                  " does not suit the shape " + extents->text());
+        return detail::check(stillframe_read_recovered(
+            handle(), name.c_str(), source.dtype().c_str(), static_cast<std::uint32_t>(extents->rank()),
+            has_offset ? offset.data() : nullptr, extents->data(), static_cast<std::uint32_t>(order),
+            const_cast<void*>(memory.data)));
     }
 
     template <class T>

@@ -83,15 +83,6 @@ private:
     std::exception_ptr thrown_;
 };
 
-inline scalar scalar_of(const stillframe_attribute& attribute) {
-    switch (attribute.type) {
-        case STILLFRAME_BOOL: return attribute.integer != 0;
-        case STILLFRAME_INT: return attribute.integer;
-        case STILLFRAME_FLOAT: return attribute.real;
-        default: return std::string(attribute.text ? attribute.text : "");
-    }
-}
-
 }  // namespace detail
 
 /// A version, held: all variables as they were at one publish, and nothing in it changes. The hold ends with the object, or

@@ -157,6 +157,19 @@ template <class Array>
 inline constexpr bool lasts =
     std::is_lvalue_reference_v<Array> || is_span<bare<Array>> || std::is_pointer_v<std::remove_reference_t<Array>>;
 
+template <class Array, bool Container>
+struct element_of {
+    using type = std::remove_all_extents_t<std::remove_pointer_t<std::remove_reference_t<Array>>>;
+};
+template <class Array>
+struct element_of<Array, true> {
+    using type = std::remove_pointer_t<decltype(std::declval<std::remove_reference_t<Array>&>().data())>;
+};
+
+/// What may be read into.
+template <class Array>
+inline constexpr bool can_be_written = !std::is_const_v<typename element_of<Array, is_container<bare<Array>>>::type>;
+
 }  // namespace detail
 
 /// An array for one publish: `heat.publish(step, stillframe::array("u", u, {ny, nx}))`. It is read during that publish and
