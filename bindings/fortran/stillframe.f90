@@ -30,6 +30,7 @@ module stillframe
 
   public :: stillframe_move, stillframe_status_name, stillframe_library_version
   public :: stillframe_list, stillframe_remove_region, stillframe_collect
+  public :: stillframe_is_safe, stillframe_newest_safe, stillframe_wait_safe
 
   ! Statuses: 1 to 99 misuse, 100 to 199 environment, 200 a damaged region, 300 a defect of Stillframe.
   integer, parameter, public :: stillframe_ok = 0, stillframe_bad_handle = 1, stillframe_bad_argument = 2, &
@@ -44,8 +45,15 @@ module stillframe
     stillframe_producer_gone = 106, stillframe_no_space = 107, stillframe_bound = 108, stillframe_no_slot = 109, &
     stillframe_no_mappings = 110, stillframe_no_files = 111, stillframe_foreign_pages = 112, &
     stillframe_no_tracker = 113, stillframe_system = 114, stillframe_rank_missing = 115, stillframe_rank_gone = 116, &
-    stillframe_no_common_version = 117
+    stillframe_no_common_version = 117, stillframe_survives = 118, stillframe_staged = 119
   integer, parameter, public :: stillframe_corrupt = 200, stillframe_internal = 300
+  ! The same of checkpoints, from 1000 on.
+  integer, parameter, public :: stillframe_other_region = 1010, stillframe_saving = 1011, stillframe_expression = 1012, &
+    stillframe_uncovered = 1013, stillframe_nothing_recovered = 1014, stillframe_per_rank = 1015, stillframe_locked = 1100, &
+    stillframe_contradicts = 1101, stillframe_read_only = 1102, stillframe_vanished = 1103, stillframe_not_synced = 1104, &
+    stillframe_cancelled = 1105, stillframe_no_checkpoint = 1106, stillframe_no_such_version = 1107, &
+    stillframe_no_locks = 1108, stillframe_no_store = 1109, stillframe_not_readable = 1110, stillframe_removed = 1112, &
+    stillframe_foreign_format = 1200, stillframe_damaged = 1201
 
   ! Rules: what publish does when there is no room.
   integer, parameter, public :: stillframe_wait = 0, stillframe_skip = 1, stillframe_fail = 2
@@ -56,6 +64,11 @@ module stillframe
   ! States of the ranks of a group; of regions, where 2 is incomplete and 3 unreadable.
   integer, parameter, public :: stillframe_live = 0, stillframe_dead = 1, stillframe_absent = 2
   integer, parameter, public :: stillframe_incomplete = 2, stillframe_unreadable = 3
+  ! What a region begins with.
+  integer, parameter, public :: stillframe_origin_fresh = 0, stillframe_origin_memory = 1, stillframe_origin_checkpoint = 2
+  ! States of a checkpointer; failed: something that it had to save is not safe.
+  integer, parameter, public :: stillframe_checkpoint_running = 0, stillframe_checkpoint_ended = 1, &
+    stillframe_checkpoint_failed = 2
   ! Most dimensions of a variable.
   integer, parameter, public :: stillframe_rank_max = 8
 
@@ -76,6 +89,23 @@ module stillframe
     module procedure attribute_of_real64
     module procedure attribute_of_text
   end interface
+
+  ! What a region begins with.
+  type, public :: stillframe_origin
+    integer :: kind = stillframe_origin_fresh
+    integer(int64) :: version = -1            ! -1 in a first run
+    character(:), allocatable :: path         ! of the checkpoint, '' if it is none
+    character(:), allocatable :: sentence     ! all of it, for the log
+    character(:), allocatable :: skipped      ! damaged checkpoints that were left out, a line each
+  end type
+
+  ! What a checkpointer has done.
+  type, public :: stillframe_checkpoint_status
+    integer :: state = stillframe_checkpoint_running
+    integer(int64) :: newest_safe = -1        ! -1: none is
+    integer(int64) :: saved = 0, missed = 0, saving = 0, written_bytes = 0, linked_bytes = 0
+    character(:), allocatable :: error        ! '' if all is well
+  end type
 
   ! What a publish did.
   type, public :: stillframe_published
@@ -135,6 +165,8 @@ module stillframe
     type(entry), allocatable :: entries(:)
   contains
     procedure :: create => region_create
+    procedure :: recover => region_recover
+    procedure :: fill => region_fill
     procedure :: close => region_close
     procedure :: unlink => region_unlink
     procedure :: recovered => region_recovered
@@ -331,38 +363,74 @@ module stillframe
     generic :: resize => resize_logical_int64
     procedure, private :: track_int8
     generic :: track => track_int8
+    procedure, private :: recovered_int8
+    generic :: read => recovered_int8
     procedure, private :: track_int16
     generic :: track => track_int16
+    procedure, private :: recovered_int16
+    generic :: read => recovered_int16
     procedure, private :: track_int32
     generic :: track => track_int32
+    procedure, private :: recovered_int32
+    generic :: read => recovered_int32
     procedure, private :: track_int64
     generic :: track => track_int64
+    procedure, private :: recovered_int64
+    generic :: read => recovered_int64
     procedure, private :: track_real32
     generic :: track => track_real32
+    procedure, private :: recovered_real32
+    generic :: read => recovered_real32
     procedure, private :: track_real64
     generic :: track => track_real64
+    procedure, private :: recovered_real64
+    generic :: read => recovered_real64
     procedure, private :: track_complex32
     generic :: track => track_complex32
+    procedure, private :: recovered_complex32
+    generic :: read => recovered_complex32
     procedure, private :: track_complex64
     generic :: track => track_complex64
+    procedure, private :: recovered_complex64
+    generic :: read => recovered_complex64
     procedure, private :: track_bool
     generic :: track => track_bool
+    procedure, private :: recovered_bool
+    generic :: read => recovered_bool
     procedure, private :: track_logical
     generic :: track => track_logical
+    procedure, private :: recovered_logical
+    generic :: read => recovered_logical
     procedure, private :: track_text
     generic :: track => track_text
+    procedure, private :: recovered_text
+    generic :: read => recovered_text
+    procedure, private :: recovered_address
+    generic :: read => recovered_address
     procedure, private :: set_logical
     generic :: set => set_logical
+    procedure, private :: recovered_attribute_logical
+    generic :: get => recovered_attribute_logical
     procedure, private :: set_int32
     generic :: set => set_int32
+    procedure, private :: recovered_attribute_int32
+    generic :: get => recovered_attribute_int32
     procedure, private :: set_int64
     generic :: set => set_int64
+    procedure, private :: recovered_attribute_int64
+    generic :: get => recovered_attribute_int64
     procedure, private :: set_real32
     generic :: set => set_real32
+    procedure, private :: recovered_attribute_real32
+    generic :: get => recovered_attribute_real32
     procedure, private :: set_real64
     generic :: set => set_real64
+    procedure, private :: recovered_attribute_real64
+    generic :: get => recovered_attribute_real64
     procedure, private :: set_text
     generic :: set => set_text
+    procedure, private :: recovered_attribute_text
+    generic :: get => recovered_attribute_text
   end type
 
   ! Memory for the next version of a loaned variable.
@@ -373,6 +441,30 @@ module stillframe
     procedure :: submit => loan_submit
     procedure :: discard => loan_discard
   end type
+
+  ! Saves versions of a region or group as checkpoints, in threads of this program.
+  type, public :: stillframe_checkpointer
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure :: start => checkpointer_start
+    procedure :: status => checkpointer_status
+    procedure :: stop => checkpointer_stop
+    procedure, private :: checkpointer_wait_safe_int32
+    generic :: wait_safe => checkpointer_wait_safe_int32
+    procedure, private :: checkpointer_wait_safe_int64
+    generic :: wait_safe => checkpointer_wait_safe_int64
+  end type
+
+  interface stillframe_is_safe
+    module procedure is_safe_int32
+    module procedure is_safe_int64
+  end interface
+
+  interface stillframe_wait_safe
+    module procedure wait_safe_int32
+    module procedure wait_safe_int64
+  end interface
 
   ! The observer's side of a region.
   type, public :: stillframe_observer
@@ -541,6 +633,40 @@ module stillframe
     integer(c_int64_t) :: rollback = 0, reserved(5) = 0
   end type
 
+  type, bind(c) :: c_recovery_options
+    type(c_ptr) :: checkpoints = c_null_ptr
+    integer(c_int64_t) :: version = 0
+    integer(c_int32_t) :: has_version = 0, padding = 0
+    type(c_region_options) :: region = c_region_options()
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  type, bind(c) :: c_origin
+    integer(c_int32_t) :: kind = 0, skipped_count = 0
+    integer(c_int64_t) :: version = 0
+    type(c_ptr) :: path = c_null_ptr, sentence = c_null_ptr, skipped = c_null_ptr
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  type, bind(c) :: c_checkpoint_options
+    type(c_ptr) :: dir = c_null_ptr
+    integer(c_int64_t) :: every_versions = 0, every_ms = 0
+    type(c_ptr) :: when = c_null_ptr
+    integer(c_int32_t) :: flags = 0, keep = 0
+    integer(c_int64_t) :: keep_every = 0
+    type(c_ptr) :: compress = c_null_ptr
+    integer(c_int64_t) :: chunk_bytes = 0
+    integer(c_int32_t) :: threads = 0, held = 0
+    integer(c_int64_t) :: held_bytes = 0, wait_ms = 0, reserved(4) = 0
+  end type
+
+  type, bind(c) :: c_checkpoint_info
+    integer(c_int32_t) :: state = 0, has_safe = 0
+    integer(c_int64_t) :: newest_safe = 0, saved = 0, missed = 0, saving = 0, written_bytes = 0, linked_bytes = 0
+    type(c_ptr) :: error = c_null_ptr
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
   type, bind(c) :: c_attribute
     type(c_ptr) :: name = c_null_ptr
     integer(c_int32_t) :: type = 0, reserved = 0
@@ -612,6 +738,91 @@ module stillframe
   end type
 
   interface
+    function c_recover(name, options, region, origin) result(status) bind(c, name='stillframe_recover')
+      import
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_recovery_options), intent(in) :: options
+      type(c_ptr), intent(out) :: region
+      type(c_origin), intent(out) :: origin
+      integer(c_int32_t) :: status
+    end function
+    function c_recovered_attribute(region, name, attribute) result(status) bind(c, name='stillframe_recovered_attribute')
+      import
+      type(c_ptr), value :: region
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_attribute), intent(out) :: attribute
+      integer(c_int32_t) :: status
+    end function
+    function c_read_recovered(region, variable, dtype, rank, offset, shape, order, address) result(status) bind(c,&
+        & name='stillframe_read_recovered')
+      import
+      type(c_ptr), value :: region
+      character(kind=c_char), intent(in) :: variable(*)
+      character(kind=c_char), intent(in) :: dtype(*)
+      integer(c_int32_t), value :: rank
+      type(c_ptr), value :: offset
+      integer(c_size_t), intent(in) :: shape(*)
+      integer(c_int32_t), value :: order
+      type(c_ptr), value :: address
+      integer(c_int32_t) :: status
+    end function
+    function c_fill(region, variable) result(status) bind(c, name='stillframe_fill')
+      import
+      type(c_ptr), value :: region
+      integer(c_int32_t), value :: variable
+      integer(c_int32_t) :: status
+    end function
+    function c_checkpoint_start(name, to, options, checkpointer) result(status) bind(c, name='stillframe_checkpoint_start')
+      import
+      character(kind=c_char), intent(in) :: name(*)
+      character(kind=c_char), intent(in) :: to(*)
+      type(c_checkpoint_options), intent(in) :: options
+      type(c_ptr), intent(out) :: checkpointer
+      integer(c_int32_t) :: status
+    end function
+    function c_checkpoint_status(checkpointer, info) result(status) bind(c, name='stillframe_checkpoint_status')
+      import
+      type(c_ptr), value :: checkpointer
+      type(c_checkpoint_info), intent(out) :: info
+      integer(c_int32_t) :: status
+    end function
+    function c_checkpoint_wait_safe(checkpointer, version, timeout_ms, safe) result(status) bind(c,&
+        & name='stillframe_checkpoint_wait_safe')
+      import
+      type(c_ptr), value :: checkpointer
+      integer(c_int64_t), value :: version
+      integer(c_int64_t), value :: timeout_ms
+      logical(c_bool), intent(out) :: safe
+      integer(c_int32_t) :: status
+    end function
+    function c_checkpoint_stop(checkpointer, info) result(status) bind(c, name='stillframe_checkpoint_stop')
+      import
+      type(c_ptr), value :: checkpointer
+      type(c_checkpoint_info), intent(out) :: info
+      integer(c_int32_t) :: status
+    end function
+    function c_is_safe(dir, version, safe) result(status) bind(c, name='stillframe_is_safe')
+      import
+      character(kind=c_char), intent(in) :: dir(*)
+      integer(c_int64_t), value :: version
+      logical(c_bool), intent(out) :: safe
+      integer(c_int32_t) :: status
+    end function
+    function c_newest_safe(dir, found, version) result(status) bind(c, name='stillframe_newest_safe')
+      import
+      character(kind=c_char), intent(in) :: dir(*)
+      logical(c_bool), intent(out) :: found
+      integer(c_int64_t), intent(out) :: version
+      integer(c_int32_t) :: status
+    end function
+    function c_wait_safe(dir, version, timeout_ms, safe) result(status) bind(c, name='stillframe_wait_safe')
+      import
+      character(kind=c_char), intent(in) :: dir(*)
+      integer(c_int64_t), value :: version
+      integer(c_int64_t), value :: timeout_ms
+      logical(c_bool), intent(out) :: safe
+      integer(c_int32_t) :: status
+    end function
     function c_create(name, options, region) result(status) bind(c, name='stillframe_create')
       import
       character(kind=c_char), intent(in) :: name(*)
@@ -2160,22 +2371,18 @@ contains
 
   ! ---- regions ------------------------------------------------------------------------------------------------------
 
-  ! Creates a region, or recovers what the last run left under its name; with fresh=.true. what it left is removed first.
-  ! With ranks, this is rank `rank` (from 0) of a group of so many; with rollback, versions above that one are dropped from
-  ! what the last run left. An option that is left out is the library's default.
-  subroutine region_create(self, name, rank, ranks, fresh, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, &
-      drift, rollback, large_pages, demotion, stat, errmsg)
-    class(stillframe_region), intent(inout) :: self
+  ! How a region is made, as C wants it. An option that is left out is the library's default.
+  subroutine take_options(options, c_dir, c_tracker, name, handle, o, &
+      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion)
+    type(c_region_options), intent(out) :: options
+    character(kind=c_char), allocatable, target, intent(out) :: c_dir(:), c_tracker(:)
     character(*), intent(in) :: name
+    type(c_ptr), intent(in) :: handle
+    type(outcome), intent(inout) :: o
     integer, intent(in), optional :: rank, ranks, keep, rule, wait_ms, threads, mode, drift
-    logical, intent(in), optional :: fresh, large_pages, demotion
-    integer(int64), intent(in), optional :: bound_bytes, rollback
+    logical, intent(in), optional :: large_pages, demotion
+    integer(int64), intent(in), optional :: bound_bytes
     character(*), intent(in), optional :: dir, tracker
-    integer, intent(out), optional :: stat
-    character(*), intent(inout), optional :: errmsg
-    type(c_region_options) :: options
-    character(kind=c_char), allocatable, target :: c_dir(:), c_tracker(:)
-    type(outcome) :: o
 
     call set_terminated(c_dir, dir)
     call set_terminated(c_tracker, tracker)
@@ -2191,17 +2398,318 @@ contains
     if (present(mode)) options%mode = int(mode, c_int32_t)
     if (present(drift)) options%drift = int(drift, c_int32_t)
     if (present(rank) .neqv. present(ranks)) call refuse(o, stillframe_bad_option, 'rank and ranks go together')
+    if (present(large_pages)) options%flags = ior(options%flags, merge(0_c_int32_t, no_large_pages, large_pages))
+    if (present(demotion)) options%flags = ior(options%flags, merge(0_c_int32_t, no_demotion, demotion))
+    if (c_associated(handle)) call refuse(o, stillframe_bad_argument, &
+      "region '" // trim(name) // "': this variable has a region already: close that first, or use another variable")
+  end subroutine
+
+  ! Creates a region, or recovers what the last run left under its name; with fresh=.true. what it left is removed first.
+  ! With ranks, this is rank `rank` (from 0) of a group of so many; with rollback, versions above that one are dropped from
+  ! what the last run left. An option that is left out is the library's default.
+  subroutine region_create(self, name, rank, ranks, fresh, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, &
+      drift, rollback, large_pages, demotion, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer, intent(in), optional :: rank, ranks, keep, rule, wait_ms, threads, mode, drift
+    logical, intent(in), optional :: large_pages, demotion
+    integer(int64), intent(in), optional :: bound_bytes
+    character(*), intent(in), optional :: dir, tracker
+    logical, intent(in), optional :: fresh
+    integer(int64), intent(in), optional :: rollback
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_region_options) :: options
+    character(kind=c_char), allocatable, target :: c_dir(:), c_tracker(:)
+    type(outcome) :: o
+
+    call take_options(options, c_dir, c_tracker, name, self%handle, o, &
+      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion)
     if (present(fresh)) options%flags = ior(options%flags, merge(fresh_flag, 0_c_int32_t, fresh))
     if (present(rollback)) then
       options%flags = ior(options%flags, rollback_flag)
       options%rollback = rollback
     end if
-    if (present(large_pages)) options%flags = ior(options%flags, merge(0_c_int32_t, no_large_pages, large_pages))
-    if (present(demotion)) options%flags = ior(options%flags, merge(0_c_int32_t, no_demotion, demotion))
-    if (c_associated(self%handle)) call refuse(o, stillframe_bad_argument, &
-      "region '" // trim(name) // "': this variable has a region already: close that first, or use another variable")
     if (o%status == stillframe_ok) call check(o, c_create(terminated(name), options, self%handle))
     if (o%status == stillframe_ok) self%entries = [entry ::]
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Creates a region that begins with what the last run left in memory, or if that is gone or older with its newest good
+  ! checkpoint in the directory `checkpoints`, else with nothing; origin says which. Arrays of the region (array) that are
+  ! declared with the same name, type, shape and part then have their content; `read` reads it into other arrays. The ranks
+  ! of a group all begin with the same version: the newest, or `version`. The other options are those of create.
+  subroutine region_recover(self, name, checkpoints, version, rank, ranks, origin, keep, rule, wait_ms, bound_bytes, threads, &
+      dir, mode, tracker, drift, large_pages, demotion, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    character(*), intent(in), optional :: checkpoints
+    integer(int64), intent(in), optional :: version
+    type(stillframe_origin), intent(out), optional :: origin
+    integer, intent(in), optional :: rank, ranks, keep, rule, wait_ms, threads, mode, drift
+    logical, intent(in), optional :: large_pages, demotion
+    integer(int64), intent(in), optional :: bound_bytes
+    character(*), intent(in), optional :: dir, tracker
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_recovery_options) :: options
+    type(c_origin) :: c
+    character(kind=c_char), allocatable, target :: c_dir(:), c_tracker(:), c_checkpoints(:)
+    type(outcome) :: o
+
+    call take_options(options%region, c_dir, c_tracker, name, self%handle, o, &
+      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion)
+    call set_terminated(c_checkpoints, checkpoints)
+    options%checkpoints = address_of(c_checkpoints)
+    if (present(version)) then
+      options%has_version = 1
+      options%version = version
+    end if
+    if (o%status == stillframe_ok) call check(o, c_recover(terminated(name), options, self%handle, c))
+    if (o%status == stillframe_ok) then
+      self%entries = [entry ::]
+      if (present(origin)) then
+        origin%kind = int(c%kind)
+        if (origin%kind /= stillframe_origin_fresh) origin%version = c%version
+        origin%path = text_at(c%path)
+        origin%sentence = text_at(c%sentence)
+        origin%skipped = text_at(c%skipped)
+      end if
+    end if
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or the begin.
+  subroutine recovered_int8(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int8), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, 'int8', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or the begin.
+  subroutine recovered_int16(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int16), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, 'int16', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or the begin.
+  subroutine recovered_int32(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int32), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, 'int32', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or the begin.
+  subroutine recovered_int64(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int64), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, 'int64', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or the begin.
+  subroutine recovered_real32(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    real(real32), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, 'float32', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or the begin.
+  subroutine recovered_real64(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    real(real64), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, 'float64', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or the begin.
+  subroutine recovered_complex32(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    complex(real32), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, 'complex64', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or the begin.
+  subroutine recovered_complex64(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    complex(real64), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, 'complex128', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or the begin.
+  subroutine recovered_bool(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    logical(c_bool), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, 'bool', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or the begin.
+  subroutine recovered_logical(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    logical, intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, dtype_of_logical, place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or the begin.
+  subroutine recovered_text(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    character(*), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, dtype_of_text(len(array)), place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same for types that have no procedure of their own, with an address and a dtype.
+  subroutine recovered_address(self, name, address, dtype, shape, offset, row_major, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name, dtype
+    type(c_ptr), intent(in) :: address
+    integer, intent(in) :: shape(:)
+    integer, intent(in), optional :: offset(:)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(place) :: where
+    type(outcome) :: o
+
+    where%address = address
+    where%rank = size(shape)
+    if (where%rank <= size(where%shape)) where%shape(1:where%rank) = int(shape, c_size_t)
+    call read_box(self, name, dtype, where, order_of(row_major), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  subroutine read_box(self, name, dtype, where, order, offset, o)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name, dtype
+    type(place), intent(in), target :: where
+    integer(c_int32_t), intent(in) :: order
+    integer, intent(in), optional :: offset(:)
+    type(outcome), intent(inout) :: o
+    integer(c_size_t), allocatable, target :: c_offset(:)
+    type(c_ptr) :: begin
+
+    call check_place(where, name, o)
+    begin = c_null_ptr
+    if (present(offset)) then
+      c_offset = int(offset, c_size_t)
+      if (size(offset) /= where%rank .or. any(offset < 0)) call refuse(o, stillframe_wrong_shape, "variable '" // &
+        trim(name) // "': offset " // shape_text(c_offset) // ' does not suit the shape ' // &
+        shape_text(where%shape(1:where%rank)))
+      if (size(offset) > 0) begin = c_loc(c_offset)
+    end if
+    if (o%status == stillframe_ok) call check(o, c_read_recovered(self%handle, terminated(name), terminated(dtype), &
+      int(where%rank, c_int32_t), begin, where%shape, order, where%address))
+  end subroutine
+
+  ! Fills an array of the region with its part of the global array that recover found, however many ranks had published it,
+  ! before the first publish. One that is no part, or whose region began with nothing, stays as it is.
+  subroutine region_fill(self, name, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call find_known(self, name, at, o)
+    if (o%status == stillframe_ok) call check(o, c_fill(self%handle, self%entries(at)%variable))
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -5334,6 +5842,221 @@ contains
     attribute%text = trim(value)
   end function
 
+  ! ---- checkpoints --------------------------------------------------------------------------------------------------
+
+  ! Begins to save versions of a region or group into the directory `to`, which is made if it is not there, and is this
+  ! checkpointer's alone until it ends. Of every_versions, every_ms, when (a condition on attributes, such as 'time > 1.5')
+  ! and at_end any one is enough for a version to be saved; without them all are. The newest `keep` (3) checkpoints stay, and
+  ! those whose version is a multiple of keep_every. all=.true. holds versions that come faster than they can be saved.
+  subroutine checkpointer_start(self, name, to, every_versions, every_ms, when, at_end, once, keep, keep_every, all, held, &
+      held_bytes, compress, chunk_bytes, threads, wait_ms, dir, stat, errmsg)
+    class(stillframe_checkpointer), intent(inout) :: self
+    character(*), intent(in) :: name, to
+    integer, intent(in), optional :: every_versions, every_ms, keep, keep_every, held, chunk_bytes, threads, wait_ms
+    integer(int64), intent(in), optional :: held_bytes
+    character(*), intent(in), optional :: when, compress, dir
+    logical, intent(in), optional :: at_end, once, all
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_checkpoint_options) :: options
+    character(kind=c_char), allocatable, target :: c_when(:), c_compress(:), c_dir(:)
+    type(outcome) :: o
+
+    call set_terminated(c_when, when)
+    options%when = address_of(c_when)
+    call set_terminated(c_compress, compress)
+    options%compress = address_of(c_compress)
+    call set_terminated(c_dir, dir)
+    options%dir = address_of(c_dir)
+    if (present(every_versions)) options%every_versions = every_versions
+    if (present(every_ms)) options%every_ms = every_ms
+    if (present(keep)) options%keep = keep
+    if (present(keep_every)) options%keep_every = keep_every
+    if (present(held)) options%held = held
+    if (present(held_bytes)) options%held_bytes = held_bytes
+    if (present(chunk_bytes)) options%chunk_bytes = chunk_bytes
+    if (present(threads)) options%threads = threads
+    if (present(wait_ms)) options%wait_ms = wait_ms
+    if (present(at_end)) options%flags = ior(options%flags, merge(1_c_int32_t, 0_c_int32_t, at_end))
+    if (present(all)) options%flags = ior(options%flags, merge(2_c_int32_t, 0_c_int32_t, all))
+    if (present(once)) options%flags = ior(options%flags, merge(4_c_int32_t, 0_c_int32_t, once))
+    if (c_associated(self%handle)) call refuse(o, stillframe_bad_argument, &
+      "'" // trim(name) // "': this checkpointer runs already: stop it first, or use another variable")
+    if (o%status == stillframe_ok) call check(o, c_checkpoint_start(terminated(name), terminated(to), options, self%handle))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  subroutine tell(c, status)
+    type(c_checkpoint_info), intent(in) :: c
+    type(stillframe_checkpoint_status), intent(out) :: status
+
+    status%state = int(c%state)
+    if (c%has_safe /= 0) status%newest_safe = c%newest_safe
+    status%saved = c%saved
+    status%missed = c%missed
+    status%saving = c%saving
+    status%written_bytes = c%written_bytes
+    status%linked_bytes = c%linked_bytes
+    status%error = text_at(c%error)
+  end subroutine
+
+  ! What a checkpointer has done, and is doing.
+  subroutine checkpointer_status(self, status, stat, errmsg)
+    class(stillframe_checkpointer), intent(in) :: self
+    type(stillframe_checkpoint_status), intent(out) :: status
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_checkpoint_info) :: c
+    type(outcome) :: o
+
+    call check(o, c_checkpoint_status(self%handle, c))
+    if (o%status == stillframe_ok) call tell(c, status)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Takes no more versions, with at_end but the newest, waits until those that are held are safe, and ends.
+  subroutine checkpointer_stop(self, status, stat, errmsg)
+    class(stillframe_checkpointer), intent(inout) :: self
+    type(stillframe_checkpoint_status), intent(out), optional :: status
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_checkpoint_info) :: c
+    type(outcome) :: o
+
+    call check(o, c_checkpoint_stop(self%handle, c))
+    if (o%status /= stillframe_busy .and. o%status /= stillframe_forked) self%handle = c_null_ptr
+    if (o%status == stillframe_ok .and. present(status)) call tell(c, status)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Waits until a version is safe, at most timeout_ms (for ever unless said), or until the checkpointer has ended without it,
+  ! and says whether it is, or was until newer ones took its place.
+  function checkpointer_wait_safe_int32(self, version, timeout_ms, stat, errmsg) result(safe)
+    class(stillframe_checkpointer), intent(in) :: self
+    integer(int32), intent(in) :: version
+    integer, intent(in), optional :: timeout_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    logical :: safe
+    logical(c_bool) :: c_safe
+    type(outcome) :: o
+
+    c_safe = .false.
+    call check(o, c_checkpoint_wait_safe(self%handle, int(version, c_int64_t), limit_of(timeout_ms), c_safe))
+    safe = c_safe
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! Whether a version is safe in a directory of checkpoints: it is there, whole, on disk, and can be recovered.
+  function is_safe_int32(dir, version, stat, errmsg) result(safe)
+    character(*), intent(in) :: dir
+    integer(int32), intent(in) :: version
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    logical :: safe
+    logical(c_bool) :: c_safe
+    type(outcome) :: o
+
+    c_safe = .false.
+    call check(o, c_is_safe(terminated(dir), int(version, c_int64_t), c_safe))
+    safe = c_safe
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! Waits until a version is safe in a directory, at most timeout_ms (for ever unless said), and says whether it is. One that
+  ! the checkpointer leaves out never is.
+  function wait_safe_int32(dir, version, timeout_ms, stat, errmsg) result(safe)
+    character(*), intent(in) :: dir
+    integer(int32), intent(in) :: version
+    integer, intent(in), optional :: timeout_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    logical :: safe
+    logical(c_bool) :: c_safe
+    type(outcome) :: o
+
+    c_safe = .false.
+    call check(o, c_wait_safe(terminated(dir), int(version, c_int64_t), limit_of(timeout_ms), c_safe))
+    safe = c_safe
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! Waits until a version is safe, at most timeout_ms (for ever unless said), or until the checkpointer has ended without it,
+  ! and says whether it is, or was until newer ones took its place.
+  function checkpointer_wait_safe_int64(self, version, timeout_ms, stat, errmsg) result(safe)
+    class(stillframe_checkpointer), intent(in) :: self
+    integer(int64), intent(in) :: version
+    integer, intent(in), optional :: timeout_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    logical :: safe
+    logical(c_bool) :: c_safe
+    type(outcome) :: o
+
+    c_safe = .false.
+    call check(o, c_checkpoint_wait_safe(self%handle, int(version, c_int64_t), limit_of(timeout_ms), c_safe))
+    safe = c_safe
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! Whether a version is safe in a directory of checkpoints: it is there, whole, on disk, and can be recovered.
+  function is_safe_int64(dir, version, stat, errmsg) result(safe)
+    character(*), intent(in) :: dir
+    integer(int64), intent(in) :: version
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    logical :: safe
+    logical(c_bool) :: c_safe
+    type(outcome) :: o
+
+    c_safe = .false.
+    call check(o, c_is_safe(terminated(dir), int(version, c_int64_t), c_safe))
+    safe = c_safe
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! Waits until a version is safe in a directory, at most timeout_ms (for ever unless said), and says whether it is. One that
+  ! the checkpointer leaves out never is.
+  function wait_safe_int64(dir, version, timeout_ms, stat, errmsg) result(safe)
+    character(*), intent(in) :: dir
+    integer(int64), intent(in) :: version
+    integer, intent(in), optional :: timeout_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    logical :: safe
+    logical(c_bool) :: c_safe
+    type(outcome) :: o
+
+    c_safe = .false.
+    call check(o, c_wait_safe(terminated(dir), int(version, c_int64_t), limit_of(timeout_ms), c_safe))
+    safe = c_safe
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! The newest version that is safe in a directory of checkpoints; -1 if none is.
+  function stillframe_newest_safe(dir, stat, errmsg) result(version)
+    character(*), intent(in) :: dir
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(int64) :: version
+    logical(c_bool) :: found
+    type(outcome) :: o
+
+    found = .false.
+    call check(o, c_newest_safe(terminated(dir), found, version))
+    if (.not. found) version = -1
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! A time that is no more than C can count, of one that has no limit unless said.
+  pure function limit_of(timeout_ms) result(timeout)
+    integer, intent(in), optional :: timeout_ms
+    integer(c_int64_t) :: timeout
+
+    timeout = huge(timeout)
+    if (present(timeout_ms)) timeout = max(timeout_ms, 0)
+  end function
+
   ! ---- observers ----------------------------------------------------------------------------------------------------
 
   ! Opens a region, waiting up to wait_ms for it to appear.
@@ -5746,18 +6469,14 @@ contains
   end subroutine
 
   ! An attribute that has to be of one of two types.
-  subroutine fetch(self, name, variable, wanted, also, c, o)
-    class(stillframe_snapshot), intent(in) :: self
+  ! Checks that an attribute is of the type wanted.
+  subroutine check_type(name, c, wanted, also, o)
     character(*), intent(in) :: name
-    character(*), intent(in), optional :: variable
+    type(c_attribute), intent(in) :: c
     integer, intent(in) :: wanted, also
-    type(c_attribute), intent(out) :: c
     type(outcome), intent(inout) :: o
-    character(kind=c_char), allocatable, target :: c_of(:)
     character(*), parameter :: types(0:3) = [character(9) :: 'logical', 'integer', 'real', 'character']
 
-    call set_terminated(c_of, variable)
-    call check(o, c_attribute_named(self%handle, address_of(c_of), terminated(name), c))
     if (o%status /= stillframe_ok) return
     if (c%type /= wanted .and. c%type /= also) call refuse(o, stillframe_wrong_dtype, "attribute '" // trim(name) // &
       "' is of type " // trim(types(c%type)) // ', not ' // trim(types(wanted)))
@@ -5771,11 +6490,33 @@ contains
     character(*), intent(in), optional :: variable
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_of(:)
     type(c_attribute) :: c
     type(outcome) :: o
 
     value = .false.
-    call fetch(self, name, variable, stillframe_bool, stillframe_bool, c, o)
+    call set_terminated(c_of, variable)
+    call check(o, c_attribute_named(self%handle, address_of(c_of), terminated(name), c))
+    call check_type(name, c, stillframe_bool, stillframe_bool, o)
+    if (o%status == stillframe_ok) then
+      value = c%integer /= 0
+    end if
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The value of an attribute of the version that recover found.
+  subroutine recovered_attribute_logical(self, name, value, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    logical, intent(out) :: value
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_attribute) :: c
+    type(outcome) :: o
+
+    value = .false.
+    call check(o, c_recovered_attribute(self%handle, terminated(name), c))
+    call check_type(name, c, stillframe_bool, stillframe_bool, o)
     if (o%status == stillframe_ok) then
       value = c%integer /= 0
     end if
@@ -5790,11 +6531,35 @@ contains
     character(*), intent(in), optional :: variable
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_of(:)
     type(c_attribute) :: c
     type(outcome) :: o
 
     value = 0
-    call fetch(self, name, variable, stillframe_int, stillframe_int, c, o)
+    call set_terminated(c_of, variable)
+    call check(o, c_attribute_named(self%handle, address_of(c_of), terminated(name), c))
+    call check_type(name, c, stillframe_int, stillframe_int, o)
+    if (o%status == stillframe_ok .and. abs(c%integer) > huge(value)) call refuse(o, stillframe_out_of_range, &
+      "attribute '" // trim(name) // "' is " // decimal(c%integer) // ', more than an integer of 32 bits holds')
+    if (o%status == stillframe_ok) then
+      value = int(c%integer, int32)
+    end if
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The value of an attribute of the version that recover found.
+  subroutine recovered_attribute_int32(self, name, value, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int32), intent(out) :: value
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_attribute) :: c
+    type(outcome) :: o
+
+    value = 0
+    call check(o, c_recovered_attribute(self%handle, terminated(name), c))
+    call check_type(name, c, stillframe_int, stillframe_int, o)
     if (o%status == stillframe_ok .and. abs(c%integer) > huge(value)) call refuse(o, stillframe_out_of_range, &
       "attribute '" // trim(name) // "' is " // decimal(c%integer) // ', more than an integer of 32 bits holds')
     if (o%status == stillframe_ok) then
@@ -5811,11 +6576,33 @@ contains
     character(*), intent(in), optional :: variable
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_of(:)
     type(c_attribute) :: c
     type(outcome) :: o
 
     value = 0
-    call fetch(self, name, variable, stillframe_int, stillframe_int, c, o)
+    call set_terminated(c_of, variable)
+    call check(o, c_attribute_named(self%handle, address_of(c_of), terminated(name), c))
+    call check_type(name, c, stillframe_int, stillframe_int, o)
+    if (o%status == stillframe_ok) then
+      value = int(c%integer, int64)
+    end if
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The value of an attribute of the version that recover found.
+  subroutine recovered_attribute_int64(self, name, value, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int64), intent(out) :: value
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_attribute) :: c
+    type(outcome) :: o
+
+    value = 0
+    call check(o, c_recovered_attribute(self%handle, terminated(name), c))
+    call check_type(name, c, stillframe_int, stillframe_int, o)
     if (o%status == stillframe_ok) then
       value = int(c%integer, int64)
     end if
@@ -5830,11 +6617,34 @@ contains
     character(*), intent(in), optional :: variable
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_of(:)
     type(c_attribute) :: c
     type(outcome) :: o
 
     value = 0
-    call fetch(self, name, variable, stillframe_float, stillframe_int, c, o)
+    call set_terminated(c_of, variable)
+    call check(o, c_attribute_named(self%handle, address_of(c_of), terminated(name), c))
+    call check_type(name, c, stillframe_float, stillframe_int, o)
+    if (o%status == stillframe_ok) then
+      value = real(c%real, real32)
+      if (c%type == stillframe_int) value = real(c%integer, real32)
+    end if
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The value of an attribute of the version that recover found. Integers are taken for reals too.
+  subroutine recovered_attribute_real32(self, name, value, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    real(real32), intent(out) :: value
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_attribute) :: c
+    type(outcome) :: o
+
+    value = 0
+    call check(o, c_recovered_attribute(self%handle, terminated(name), c))
+    call check_type(name, c, stillframe_float, stillframe_int, o)
     if (o%status == stillframe_ok) then
       value = real(c%real, real32)
       if (c%type == stillframe_int) value = real(c%integer, real32)
@@ -5850,11 +6660,34 @@ contains
     character(*), intent(in), optional :: variable
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_of(:)
     type(c_attribute) :: c
     type(outcome) :: o
 
     value = 0
-    call fetch(self, name, variable, stillframe_float, stillframe_int, c, o)
+    call set_terminated(c_of, variable)
+    call check(o, c_attribute_named(self%handle, address_of(c_of), terminated(name), c))
+    call check_type(name, c, stillframe_float, stillframe_int, o)
+    if (o%status == stillframe_ok) then
+      value = real(c%real, real64)
+      if (c%type == stillframe_int) value = real(c%integer, real64)
+    end if
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The value of an attribute of the version that recover found. Integers are taken for reals too.
+  subroutine recovered_attribute_real64(self, name, value, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    real(real64), intent(out) :: value
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_attribute) :: c
+    type(outcome) :: o
+
+    value = 0
+    call check(o, c_recovered_attribute(self%handle, terminated(name), c))
+    call check_type(name, c, stillframe_float, stillframe_int, o)
     if (o%status == stillframe_ok) then
       value = real(c%real, real64)
       if (c%type == stillframe_int) value = real(c%integer, real64)
@@ -5870,11 +6703,33 @@ contains
     character(*), intent(in), optional :: variable
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_of(:)
     type(c_attribute) :: c
     type(outcome) :: o
 
     value = ''
-    call fetch(self, name, variable, stillframe_text, stillframe_text, c, o)
+    call set_terminated(c_of, variable)
+    call check(o, c_attribute_named(self%handle, address_of(c_of), terminated(name), c))
+    call check_type(name, c, stillframe_text, stillframe_text, o)
+    if (o%status == stillframe_ok) then
+      value = text_at(c%text)
+    end if
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The value of an attribute of the version that recover found.
+  subroutine recovered_attribute_text(self, name, value, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    character(:), allocatable, intent(out) :: value
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_attribute) :: c
+    type(outcome) :: o
+
+    value = ''
+    call check(o, c_recovered_attribute(self%handle, terminated(name), c))
+    call check_type(name, c, stillframe_text, stillframe_text, o)
     if (o%status == stillframe_ok) then
       value = text_at(c%text)
     end if
