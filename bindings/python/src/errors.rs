@@ -30,6 +30,23 @@ pub fn is_full(error: &Error) -> bool {
     matches!(error, Error::Timeout { .. } | Error::Bound { .. } | Error::NoSlot { .. })
 }
 
+/// The exception for an error about checkpoints.
+pub fn raise_checkpoint(py: Python<'_>, error: stillframe_checkpoint::Error) -> PyErr {
+    use stillframe_checkpoint::Error;
+    let name = match error {
+        Error::Engine(error) => return raise(py, error),
+        Error::Locked { .. } => "InUse",
+        Error::NoSpace { .. } => "OutOfSpace",
+        Error::NoCheckpoint { .. } | Error::NoStore { .. } | Error::NoSuchVersion { .. } => "NoCheckpoint",
+        _ => match error.family() {
+            Family::Misuse => "MisuseError",
+            Family::Environment => "ResourceError",
+            Family::Corrupt => "CorruptError",
+        },
+    };
+    new(py, name, error.to_string())
+}
+
 /// The exception for an error of the engine.
 pub fn raise(py: Python<'_>, error: Error) -> PyErr {
     let name = match &error {

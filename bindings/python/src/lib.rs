@@ -4,12 +4,14 @@
 //! Memory crosses as objects with the buffer protocol ([`memory`]); everything else as plain Python values. Nothing here
 //! holds the interpreter while it waits or copies, and every wait is cut into slices so that Ctrl-C is noticed.
 
+mod checkpointer;
 mod convert;
 mod errors;
 mod group;
 mod inspect;
 mod memory;
 mod observer;
+mod recovery;
 mod region;
 mod wait;
 
@@ -18,6 +20,8 @@ use pyo3::prelude::*;
 /// The extension module `stillframe._native`.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::checkpointer::{Checkpointer, is_safe, newest_safe};
     #[pymodule_export]
     use super::group::Group;
     #[pymodule_export]

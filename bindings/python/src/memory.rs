@@ -202,15 +202,34 @@ unsafe impl Sync for Borrowed {}
 impl Borrowed {
     /// Borrows what `object` holds, which has to be without gaps.
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::with(object, ffi::PyBUF_ANY_CONTIGUOUS)
+    }
+
+    /// Borrows what `object` holds to write it, which has to be without gaps.
+    pub fn writable(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::with(object, ffi::PyBUF_ANY_CONTIGUOUS | ffi::PyBUF_WRITABLE)
+    }
+
+    fn with(object: &Bound<'_, PyAny>, flags: c_int) -> PyResult<Self> {
         let mut view = Box::new(ffi::Py_buffer::new());
         // SAFETY: the object is alive and the view new; a failure leaves a Python exception and nothing to release.
-        let outcome = unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *view, ffi::PyBUF_ANY_CONTIGUOUS) };
+        let outcome = unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *view, flags) };
         if outcome == 0 { Ok(Self { view }) } else { Err(PyErr::fetch(object.py())) }
     }
 
     /// Where the memory starts.
     pub fn start(&self) -> *const u8 {
         self.view.buf.cast_const().cast()
+    }
+
+    /// Lets `work` write the memory, which was borrowed to be written.
+    pub fn write<R>(&mut self, work: impl FnOnce(&mut [u8]) -> R) -> R {
+        if self.view.readonly != 0 || self.view.len <= 0 {
+            return work(&mut []);
+        }
+        // SAFETY: the view keeps so many writable bytes where they are. Other threads of Python may reach them, as with any
+        // array that is handed to a native function; they are bytes, of which none is relied on.
+        work(unsafe { std::slice::from_raw_parts_mut(self.view.buf.cast(), self.view.len as usize) })
     }
 
     /// How long it is.

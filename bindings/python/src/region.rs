@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::memory::{Borrowed, Layout, Memory};
+use crate::recovery::{self, OriginRow};
 use crate::{convert, errors, wait};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -17,12 +18,15 @@ use std::time::{Duration, Instant};
 use stillframe::{
     Attributes, Declaration, EndedLoan, Error, KeptMemory, Kind, LoanBytes, Order, Outcome, Rule, VariableId,
 };
+use stillframe_checkpoint::Recovered;
 
 struct State {
     region: Option<stillframe::Region>,
     variables: HashMap<String, Known>,
     /// What arrays that outlive the region refer to.
     kept: Vec<KeptMemory>,
+    /// What was recovered, until the first publish.
+    recovered: Option<Recovered>,
 }
 
 /// What the binding has to remember of a variable.
@@ -94,22 +98,49 @@ impl Shared {
         py: Python<'_>,
         work: impl FnOnce(&mut stillframe::Region, &mut HashMap<String, Known>) -> Result<T, Failure> + Send,
     ) -> PyResult<T> {
+        self.with_state(py, |region, variables, _| work(region, variables))
+    }
+
+    /// Runs `work` on the open region and what it was recovered from.
+    fn with_state<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(
+            &mut stillframe::Region,
+            &mut HashMap<String, Known>,
+            &mut Option<Recovered>,
+        ) -> Result<T, Failure>
+        + Send,
+    ) -> PyResult<T> {
         let mut work = Some(work);
         loop {
-            let outcome =
-                py.detach(|| {
-                    let mut state = self.lock()?;
-                    let State { region, variables, .. } = &mut *state;
-                    let region = region.as_mut().ok_or(Failure::Misuse("the region is closed".into()));
-                    Some(region.and_then(|region| {
-                        work.take().map_or(Err(Failure::Interrupted), |work| work(region, variables))
-                    }))
-                });
+            let outcome = py.detach(|| {
+                let mut state = self.lock()?;
+                let State { region, variables, recovered, .. } = &mut *state;
+                let region = region.as_mut().ok_or(Failure::Misuse("the region is closed".into()));
+                Some(region.and_then(|region| {
+                    work.take().map_or(Err(Failure::Interrupted), |work| work(region, variables, recovered))
+                }))
+            });
             match outcome {
                 Some(outcome) => return outcome.map_err(|failure| failure.raise(py)),
                 None => self.still_ours(py)?,
             }
         }
+    }
+
+    /// Runs `work` on what was recovered, away from the interpreter.
+    fn with_recovered<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&Recovered, &mut stillframe::Region, &mut HashMap<String, Known>) -> Result<T, Failure> + Send,
+    ) -> PyResult<T> {
+        self.with_state(py, |region, variables, recovered| match recovered {
+            Some(recovered) => work(recovered, region, variables),
+            None => Err(Failure::Misuse(
+                "there is nothing to read: the region is not from recover(), or has published".into(),
+            )),
+        })
     }
 
     /// Ends the region as `how` says, if that did not happen already. Memory that arrays refer to stays.
@@ -149,6 +180,7 @@ impl Shared {
 /// Why some work on a region did not happen, before it is an exception: those need the interpreter.
 enum Failure {
     Engine(Error),
+    Checkpoint(Box<stillframe_checkpoint::Error>),
     Misuse(String),
     Interrupted,
 }
@@ -157,6 +189,7 @@ impl Failure {
     fn raise(self, py: Python<'_>) -> PyErr {
         match self {
             Failure::Engine(error) => errors::raise(py, error),
+            Failure::Checkpoint(error) => errors::raise_checkpoint(py, *error),
             Failure::Misuse(why) => errors::misuse(py, why),
             Failure::Interrupted => errors::misuse(py, "the work was already done"),
         }
@@ -166,6 +199,12 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Failure::Engine(error)
+    }
+}
+
+impl From<stillframe_checkpoint::Error> for Failure {
+    fn from(error: stillframe_checkpoint::Error) -> Self {
+        Failure::Checkpoint(Box::new(error))
     }
 }
 
@@ -186,6 +225,8 @@ pub struct Region {
     tracker: String,
     /// How long a publish waits for memory; `None` when it does not wait at all.
     patience: Option<Option<Duration>>,
+    /// What it begins with, if it was recovered.
+    origin: Option<OriginRow>,
 }
 
 /// What the engine said about a publish: version, skipped, dirty, copied and total pages, seconds.
@@ -194,7 +235,7 @@ type Published = (u64, bool, u64, u64, u64, f64);
 #[pymethods]
 impl Region {
     #[new]
-    #[pyo3(signature = (name, *, keep, bound, rule, timeout, threads, tracker, dir, large_pages, rank, ranks, drift, rollback, fresh))]
+    #[pyo3(signature = (name, *, keep, bound, rule, timeout, threads, tracker, dir, large_pages, rank, ranks, drift, rollback, fresh, recovery))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -212,6 +253,7 @@ impl Region {
         drift: Option<usize>,
         rollback: Option<u64>,
         fresh: bool,
+        recovery: Option<(Option<PathBuf>, Option<u64>)>,
     ) -> PyResult<Self> {
         let timeout = convert::seconds(py, "timeout", timeout)?;
         // The engine is told to wait a little only, and asked again: so Ctrl-C gets through.
@@ -247,15 +289,29 @@ impl Region {
         if let Some(version) = rollback {
             options = options.rollback(version);
         }
-        let region = py.detach(|| options.create(&name)).map_err(|error| errors::raise(py, error))?;
+        let (region, recovered) = match recovery {
+            None => (py.detach(|| options.create(&name)).map_err(|error| errors::raise(py, error))?, None),
+            Some((checkpoints, version)) => {
+                let (region, recovered) = py
+                    .detach(|| recovery::open(&name, options, checkpoints, version))
+                    .map_err(|error| errors::raise_checkpoint(py, error))?;
+                (region, Some(recovered))
+            }
+        };
         Ok(Self {
+            origin: recovered.as_ref().map(recovery::origin_of),
             recovered: region.recovered(),
             tracker: region.tracker().to_string(),
             name: region.name().to_string(),
             patience,
             shared: Arc::new(Shared {
                 pid: std::process::id(),
-                state: Mutex::new(State { region: Some(region), variables: HashMap::new(), kept: Vec::new() }),
+                state: Mutex::new(State {
+                    region: Some(region),
+                    variables: HashMap::new(),
+                    kept: Vec::new(),
+                    recovered,
+                }),
             }),
         })
     }
@@ -268,6 +324,40 @@ impl Region {
     #[getter]
     fn recovered(&self) -> Option<u64> {
         self.recovered
+    }
+
+    /// Kind, version, path, sentence, damaged checkpoints and attributes of what was recovered.
+    #[getter]
+    fn origin<'py>(&self, py: Python<'py>) -> PyResult<Option<recovery::PythonOrigin<'py>>> {
+        self.origin.as_ref().map(|origin| recovery::origin_to_python(py, origin)).transpose()
+    }
+
+    /// Reads a box of what was recovered into an array.
+    #[allow(clippy::too_many_arguments)]
+    fn read(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        dtype: &Bound<'_, PyAny>,
+        order: &str,
+        offset: Vec<usize>,
+        shape: Vec<usize>,
+        out: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let dtype = convert::dtype_from_python(dtype)?;
+        let order = convert::order_from_python(py, order)?;
+        let mut out = Borrowed::writable(out)?;
+        self.shared.with_recovered(py, move |recovered, _, _| {
+            Ok(out.write(|bytes| recovered.read_bytes(name, &dtype, order, &offset, &shape, bytes))?)
+        })
+    }
+
+    /// Fills a managed variable with its part of what was recovered.
+    fn fill(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.shared.with_recovered(py, |recovered, region, variables| {
+            let id = known(variables, name)?.id;
+            Ok(recovered.fill(region, id)?)
+        })
     }
 
     #[getter]
@@ -387,7 +477,15 @@ impl Region {
                 Ok((name.as_str(), Borrowed::new(array)?, shape.as_slice(), convert::order_from_python(py, order)?))
             })
             .collect::<PyResult<Vec<_>>>()?;
-        self.patiently(py, |region, variables| commit(region, variables, version, &tracked, &attributes))
+        let published =
+            self.patiently(py, |region, variables| commit(region, variables, version, &tracked, &attributes))?;
+        if self.origin.is_some() && !published.1 {
+            self.shared.with_state(py, |_, _, recovered| {
+                *recovered = None;
+                Ok(())
+            })?;
+        }
+        Ok(published)
     }
 
     /// Counts since the region was created.

@@ -5,12 +5,14 @@ attach, read immutable snapshots and leave (:func:`open`). The ranks of a parall
 (:func:`open_group`).
 """
 
+from ._checkpoint import Checkpointer, CheckpointStatus, checkpoint, is_safe, newest_safe, wait_safe
 from ._errors import (
     CorruptError,
     Error,
     ForkError,
     InUse,
     MisuseError,
+    NoCheckpoint,
     NoRegion,
     NoVersion,
     OutOfSpace,
@@ -29,10 +31,13 @@ from ._inspect import remove_region as remove
 from ._native import __version__
 from ._observer import Chunk, Observer, Snapshot, Variable, VersionInfo
 from ._observer import open_region as open
+from ._recovery import Origin, recover
 from ._region import Loan, Published, Region, create
 from ._types import Part
 
 __all__ = [
+    "CheckpointStatus",
+    "Checkpointer",
     "Chunk",
     "CorruptError",
     "Error",
@@ -42,9 +47,11 @@ __all__ = [
     "InUse",
     "Loan",
     "MisuseError",
+    "NoCheckpoint",
     "NoRegion",
     "NoVersion",
     "Observer",
+    "Origin",
     "OutOfSpace",
     "Part",
     "ProducerGone",
@@ -62,9 +69,14 @@ __all__ = [
     "VersionGone",
     "VersionInfo",
     "__version__",
+    "checkpoint",
     "create",
+    "is_safe",
     "list",
+    "newest_safe",
     "open",
     "open_group",
+    "recover",
     "remove",
+    "wait_safe",
 ]

@@ -65,6 +65,10 @@ class RankGone(ProducerGone):
     """A rank of the group died, and what is waited for needs it. What all ranks have can still be read."""
 
 
+class NoCheckpoint(ResourceError, LookupError):
+    """There is no good checkpoint, or none of that version."""
+
+
 class Timeout(ResourceError, TimeoutError):
     """Nothing happened in time."""
 

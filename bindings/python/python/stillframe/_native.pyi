@@ -47,7 +47,16 @@ class Region:
         drift: int | None,
         rollback: int | None,
         fresh: bool,
+        recovery: tuple[str | os.PathLike[str] | None, int | None] | None,
     ) -> Region: ...
+    @property
+    def origin(
+        self,
+    ) -> tuple[Literal["fresh", "memory", "checkpoint"], int | None, Path | None, str, list[str], dict[str, Scalar]] | None: ...
+    def read(
+        self, name: str, dtype: Native, order: str, offset: tuple[int, ...], shape: tuple[int, ...], out: Any
+    ) -> None: ...
+    def fill(self, name: str) -> None: ...
     @property
     def name(self) -> str: ...
     @property
@@ -126,6 +135,37 @@ class Group:
     def versions(self) -> list[int]: ...
     def close(self) -> None: ...
 
+_Status = tuple[Literal["running", "ended", "failed"], int | None, int, int, list[int], int, int, str | None]
+
+@final
+class Checkpointer:
+    def __new__(
+        cls,
+        name: str,
+        to: str | os.PathLike[str],
+        *,
+        every: int | None,
+        every_seconds: float | None,
+        when: str | None,
+        at_end: bool,
+        once: bool,
+        keep: int,
+        keep_every: int | None,
+        all: bool,
+        held: int | None,
+        held_bytes: int | None,
+        compress: str | None,
+        chunk_bytes: int | None,
+        threads: int | None,
+        wait: float | None,
+        dir: str | os.PathLike[str] | None,
+    ) -> Checkpointer: ...
+    def status(self) -> _Status: ...
+    def wait_safe(self, version: int, timeout: float | None) -> bool: ...
+    def stop(self) -> _Status | None: ...
+
+def is_safe(dir: str | os.PathLike[str], version: int) -> bool: ...
+def newest_safe(dir: str | os.PathLike[str]) -> int | None: ...
 def regions(
     dir: str | os.PathLike[str] | None,
 ) -> list[tuple[str, Path, str, list[int], int, int]]: ...

@@ -18,6 +18,8 @@ from ._types import (
     check_order,
     item_bytes,
     native_dtype,
+    numpy,
+    numpy_dtype,
     scalars,
     shape_of,
 )
@@ -90,6 +92,54 @@ class Region(Closing):
     def newest(self) -> int | None:
         """The newest version."""
         return self._native.newest
+
+    def read(
+        self,
+        name: str,
+        offset: Shape | None = None,
+        shape: Shape | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        order: Order = "C",
+        out: Any = None,
+    ) -> NDArray[Any]:
+        """Reads a box of what :func:`stillframe.recover` found, before the first publish.
+
+        It is a box of the global array if those who published it said which parts they had, however many they were; else
+        of the variable as it was. Without an offset that of the part which was declared in this region counts, or the
+        begin; without a shape or dtype those of ``out``, which is filled, or of the array that was declared.
+        """
+        declared = self._declared.get(name)
+        if out is None:
+            default = self._defaults.get(name)
+            if shape is None and default is not None:
+                shape = default.shape
+            elif shape is None and declared is not None and declared.kind != "tracked":
+                shape = declared.shape
+            if shape is None or (dtype is None and declared is None):
+                raise MisuseError(f"variable '{name}' to be read: give its shape and dtype, or an array with out=")
+            native = declared.dtype if dtype is None and declared is not None else native_dtype(dtype)
+            if numpy is None:
+                raise MisuseError("this needs numpy; without it, give an array with out=")
+            out = numpy.empty(shape_of(shape), numpy_dtype(native), check_order(order))
+        else:
+            array = as_array(name, out)
+            native, order = dtype_of(name, array), order_of(name, array, order)  # type: ignore[assignment]
+            shape = tuple(array.shape) if shape is None else shape
+            if shape_of(shape) != tuple(array.shape):
+                raise MisuseError(f"variable '{name}': out has shape {tuple(array.shape)}, not {shape_of(shape)}")
+        part = Part.of(declared.attrs) if declared is not None else None
+        if offset is None:
+            offset = part.offset if part is not None else (0,) * len(shape_of(shape))
+        self._native.read(name, native, order, shape_of(offset), shape_of(shape), out)
+        return out  # type: ignore[no-any-return]
+
+    def fill(self, name: str) -> None:
+        """Fills a variable in memory of the region with its part of the global array that :func:`stillframe.recover` found,
+        however many ranks had published it, before the first publish. One that is no part, or whose region began with
+        nothing, stays as it is."""
+        self._get(name)
+        self._native.fill(name)
 
     def array(
         self,
@@ -356,5 +406,6 @@ def create(
         drift=drift,
         rollback=rollback,
         fresh=fresh,
+        recovery=None,
     )
     return Region(native)
