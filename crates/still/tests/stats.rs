@@ -1,6 +1,5 @@
 //! `still stats` against regions and groups of a real producer.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
 mod support;
 
 use std::io::{BufRead, BufReader};
