@@ -567,9 +567,10 @@ private:
         const auto memory = source.memory();
         auto extents = source.shape_of(memory);
         if (!extents) return extents.error();
-        // Without an offset that of the variable's part counts.
+        // Without an offset that of the variable's part counts; one of the container's elements begins at the first of each.
         const bool has_offset = offset.rank() > 0;
-        for (std::size_t index = 0; has_offset && index < source.inner().rank(); ++index) offset.append(0);
+        if (has_offset && offset.rank() + source.inner().rank() == extents->rank())
+            while (offset.rank() < extents->rank()) offset.append(0);
         if (has_offset && (offset.rank() != extents->rank() || !offset.is_possible()))
             return error(status::wrong_shape, "variable '" + name + "': offset " + offset.text() +
                                                   " does not suit the shape " + extents->text());
