@@ -116,22 +116,25 @@ class Region(Closing):
                 shape = default.shape
             elif shape is None and declared is not None and declared.kind != "tracked":
                 shape = declared.shape
-            if shape is None or (dtype is None and declared is None):
+            native = native_dtype(dtype) if dtype is not None else declared.dtype if declared is not None else None
+            if shape is None or native is None:
                 raise MisuseError(f"variable '{name}' to be read: give its shape and dtype, or an array with out=")
-            native = declared.dtype if dtype is None and declared is not None else native_dtype(dtype)
             if numpy is None:
                 raise MisuseError("this needs numpy; without it, give an array with out=")
-            out = numpy.empty(shape_of(shape), numpy_dtype(native), check_order(order))
+            found: str = check_order(order)
+            out = numpy.empty(shape_of(shape), numpy_dtype(native), found)
         else:
             array = as_array(name, out)
-            native, order = dtype_of(name, array), order_of(name, array, order)  # type: ignore[assignment]
+            native, found = dtype_of(name, array), order_of(name, array, order)
+            if array.readonly if isinstance(array, memoryview) else not array.flags.writeable:
+                raise MisuseError(f"variable '{name}': the array given with out= is read-only")
             shape = tuple(array.shape) if shape is None else shape
             if shape_of(shape) != tuple(array.shape):
                 raise MisuseError(f"variable '{name}': out has shape {tuple(array.shape)}, not {shape_of(shape)}")
         part = Part.of(declared.attrs) if declared is not None else None
         if offset is None:
             offset = part.offset if part is not None else (0,) * len(shape_of(shape))
-        self._native.read(name, native, order, shape_of(offset), shape_of(shape), out)
+        self._native.read(name, native, found, shape_of(offset), shape_of(shape), out)
         return out  # type: ignore[no-any-return]
 
     def fill(self, name: str) -> None:
