@@ -178,7 +178,7 @@ fn what_goes_past_the_cache_is_what_the_snapshot_shows() {
         let (start, bytes) = region.managed_bytes(id).unwrap();
         // SAFETY: the region owns so many bytes there, and nobody else writes them now.
         let memory = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
-        memory.iter_mut().zip(0u64..).for_each(|(byte, at)| *byte = (at * 0x9e37_79b9 >> 13) as u8);
+        memory.iter_mut().zip(0u64..).for_each(|(byte, at)| *byte = ((at * 0x9e37_79b9) >> 13) as u8);
         name
     });
     let array = region.array::<u64>("words", &[1 << 17]).unwrap();

@@ -560,7 +560,7 @@ fn snapshots_of_two_runs_with_one_name_are_not_taken_for_versions_of_one() {
     drop(region);
     let (mut region, second, again) = publish(2);
     // In both files the version lies in the same planes.
-    assert_eq!(second.changed(&first, "u").unwrap(), [0..4096 * 8]);
+    assert_eq!(second.changed(&first, "u").unwrap(), vec![0..4096 * 8]);
     assert!(!second.is_of_same_files(&first) && first.is_of_same_files(&first.clone()));
     assert!(!observer.is_current() && again.is_current());
     assert!(again.begun_ns() > begun_ns);

@@ -99,7 +99,9 @@ fn run_before(setting: &Setting, bytes: usize, written: Written) -> Result<()> {
                 let count = pages.div_ceil(SHARE);
                 (0..count).for_each(|page| write((shift * count / 3 + page) % pages));
             }
-            Written::Scattered => (0..pages).filter(|page| (page * 31 + shift) % SHARE == 0).for_each(&mut write),
+            Written::Scattered => {
+                (0..pages).filter(|page| (page * 31 + shift).is_multiple_of(SHARE)).for_each(&mut write)
+            }
         }
         region.publish(step + 1).commit()?;
     }
