@@ -130,8 +130,6 @@ def simulate(args, kind, every, steps, work, to):
         told = json.loads(said)
         expected = list(range(every, steps, every))
         if checkpointer:
-            # It would wait a minute for the next run.
-            checkpointer.process.send_signal(signal.SIGTERM)
             versions = [event["version"] for event in checkpointer.finish()]
             if versions != expected:
                 sys.exit(f"versions {versions} were saved of {expected}")
