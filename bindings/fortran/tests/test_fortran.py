@@ -25,7 +25,7 @@ WATCHDOG = 300
 STRICT = ["-std=f2018", "-Wall", "-Wextra", "-Werror", "-fcheck=all", "-g"]
 #: The tests compare what was copied, which is equal; gfortran 12 takes unallocated arrays for uninitialized numbers.
 LENIENT = [*STRICT, "-Wno-compare-reals", "-Wno-maybe-uninitialized"]
-PROGRAMS = ["kinds", "using", "misuse", "group", "rows", "stops"]
+PROGRAMS = ["kinds", "using", "misuse", "group", "rows", "stops", "restart"]
 
 
 def run(*command, cwd=None, **environment):
@@ -192,10 +192,14 @@ def test_a_group_shows_the_newest_version_that_every_rank_has(built, regions):
     must(built / "group", STILLFRAME_DIR=regions)
 
 
-@pytest.mark.parametrize("program", ["kinds", "using", "misuse", "group"])
-def test_valgrind_finds_no_error_and_no_leak(built, regions, program):
+def test_runs_go_on_from_memory_and_from_checkpoints(built, regions, tmp_path):
+    must(built / "restart", tmp_path, STILLFRAME_DIR=regions)
+
+
+@pytest.mark.parametrize("program", ["kinds", "using", "misuse", "group", "restart"])
+def test_valgrind_finds_no_error_and_no_leak(built, regions, tmp_path, program):
     options = ["-q", "--fair-sched=yes", "--leak-check=full", "--error-exitcode=9", f"--suppressions={TESTS / 'valgrind.supp'}"]
-    must("valgrind", *options, built / program, STILLFRAME_DIR=regions, STILLFRAME_TRACKER="full_copy")
+    must("valgrind", *options, built / program, tmp_path, STILLFRAME_DIR=regions, STILLFRAME_TRACKER="full_copy")
 
 
 def test_without_stat_an_error_ends_the_program_with_its_message(built, regions):
