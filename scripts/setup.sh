@@ -52,7 +52,9 @@ wheel() {
         -type f -newer "$stamp" 2>/dev/null | head -1 || true)
     if [ -e "$stamp" ] && [ -z "$newest" ] && "$venv/bin/python" -c 'import stillframe' 2>/dev/null; then return 0; fi
     say "building the Python package"
-    # In a folder of its own: there is one wheel there, whatever else pip and maturin leave in target/wheels.
+    # In a folder of its own: there is one wheel there, whatever else pip and maturin leave in target/wheels, and whatever
+    # the one before was called.
+    rm -f "$venv"/wheel/stillframe-*.whl
     "$venv/bin/maturin" build -q --release --out "$venv/wheel" --interpreter "$venv/bin/python" >&2
     "$venv/bin/python" -m pip install -q --disable-pip-version-check --force-reinstall --no-deps "$venv"/wheel/stillframe-*.whl >&2
     touch "$stamp"

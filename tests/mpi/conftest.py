@@ -20,18 +20,18 @@ RUN_TIMEOUT = 120
 
 
 def program(language, what):
-    """The command of one of a language's programs: plain, heat or look."""
+    """The command of one of a language's programs: plain, heat, restart or look."""
     if language == "python":
         return [sys.executable, str(HEAT / "python" / f"{what}.py")]
     if language == "rust":
-        return [str(TARGET / "release" / {"plain": "heat-plain", "heat": "heat", "look": "heat-look"}[what])]
+        return [str(TARGET / "release" / {"plain": "heat-plain", "heat": "heat", "restart": "heat-restart", "look": "heat-look"}[what])]
     return [str(TARGET / "heat" / language / what)]
 
 
 def simulation(command, *arguments, ranks=4):
     """A simulation's command; Rust's has its ranks as threads."""
     words = [str(word) for word in arguments]
-    if Path(command[0]).name in ("heat-plain", "heat") and Path(command[0]).parent.name == "release":
+    if Path(command[0]).name in ("heat-plain", "heat", "heat-restart") and Path(command[0]).parent.name == "release":
         return [*command, *words, str(ranks)]
     return ["mpiexec", "-n", str(ranks), *command, *words]
 

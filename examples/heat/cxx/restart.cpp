@@ -1,0 +1,98 @@
+// Heat in a plate whose surroundings are an infinite sink: at each step each cell becomes the weighted average of itself and
+// its eight neighbours, and whatever lies outside is 0. Each rank has a block of the plate with a frame of ghost cells.
+//
+// It goes on from what the last run left in memory or in ./checkpoints, whatever number of ranks that had.
+//
+//     mpiexec -n 4 restart [HEIGHT [WIDTH [STEPS [NAME]]]]
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <mpi.h>
+#include <stillframe.hpp>
+#include <string>
+#include <vector>
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    {
+        const int height = argc > 1 ? std::stoi(argv[1]) : 96;
+        const int width = argc > 2 ? std::stoi(argv[2]) : 128;
+        const int steps = argc > 3 ? std::stoi(argv[3]) : 200;
+        const std::string name = argc > 4 ? argv[4] : "heat";
+
+        // The ranks lie row by row on as square a grid as their number allows.
+        int rank, ranks, columns = 1;
+        MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+        for (int divisor = 1; divisor * divisor <= ranks; divisor++)
+            if (ranks % divisor == 0)
+                columns = divisor;
+        const int rows = ranks / columns, shape[] = {rows, columns}, periodic[] = {0, 0};
+        int up, down, left, right;
+        MPI_Comm plate;
+        MPI_Cart_create(MPI_COMM_WORLD, 2, shape, periodic, 0, &plate);
+        MPI_Comm_rank(plate, &rank);
+        MPI_Cart_shift(plate, 0, 1, &up, &down);
+        MPI_Cart_shift(plate, 1, 1, &left, &right);
+        const int top = rank / columns * height / rows, first = rank % columns * width / columns;
+        const int h = (rank / columns + 1) * height / rows - top, w = (rank % columns + 1) * width / columns - first;
+
+        // A hot disc, and a warm bar beside it. With row y and column x, cell (y, x) of the block is u[(y + 1) * line + x + 1].
+        const int line = w + 2;
+        const double smaller = std::min(height, width);
+        std::vector<double> u(std::size_t(h + 2) * line), next(u.size());
+        for (int y = 0; y < h; y++)
+            for (int x = 0; x < w; x++) {
+                const int gy = top + y, gx = first + x;
+                const double dy = 3.0 * gy - height, dx = 3.0 * gx - width;
+                if (4 * (dx * dx + dy * dy) < smaller * smaller)
+                    u[(y + 1) * line + x + 1] = 100;
+                else if (2 * gx >= width && 8 * gx < 7 * width && 8 * gy >= 5 * height && 4 * gy < 3 * height)
+                    u[(y + 1) * line + x + 1] = 60;
+            }
+        MPI_Datatype column;
+        MPI_Type_vector(h + 2, 1, line, MPI_DOUBLE, &column);
+        MPI_Type_commit(&column);
+
+        auto [region, origin] = stillframe::recover(name, "checkpoints", stillframe::options().rank(rank, ranks));
+        region.track("u", u, {h + 2, w + 2}, stillframe::declaration().part({top, first}, {height + 2, width + 2}));
+        if (origin) region.read("u", u, {h + 2, w + 2});
+        if (rank == 0) std::printf("%s: %s\n", name.c_str(), origin.sentence.c_str());
+        const double begin = MPI_Wtime();
+        for (int step = static_cast<int>(origin.version) + 1; step <= steps; step++) {
+            // Rows first; the columns then carry the corners along.
+            double *g = u.data();
+            MPI_Sendrecv(g + line, line, MPI_DOUBLE, up, 0, g + (h + 1) * line, line, MPI_DOUBLE, down, 0, plate,
+                         MPI_STATUS_IGNORE);
+            MPI_Sendrecv(g + h * line, line, MPI_DOUBLE, down, 1, g, line, MPI_DOUBLE, up, 1, plate, MPI_STATUS_IGNORE);
+            MPI_Sendrecv(g + 1, 1, column, left, 2, g + w + 1, 1, column, right, 2, plate, MPI_STATUS_IGNORE);
+            MPI_Sendrecv(g + w, 1, column, right, 3, g, 1, column, left, 3, plate, MPI_STATUS_IGNORE);
+            for (int y = 1; y <= h; y++)
+                for (int x = 1; x <= w; x++) {
+                    const double *c = g + y * line + x, *n = c - line, *s = c + line;
+                    next[y * line + x] = 0.28 * c[0] + 0.14 * ((n[0] + s[0]) + (c[-1] + c[1]))
+                                         + 0.04 * ((n[-1] + n[1]) + (s[-1] + s[1]));
+                }
+            std::swap(u, next);
+            region.publish(step);
+        }
+        const double seconds = MPI_Wtime() - begin;
+
+        // The exclusive or of all cells' bits tells whether two runs agree to the last one, however the plate is divided.
+        double heat = 0, heat_all;
+        std::uint64_t bits = 0, bits_all, cell;
+        for (int y = 1; y <= h; y++)
+            for (int x = 1; x <= w; x++) {
+                heat += u[y * line + x];
+                std::memcpy(&cell, &u[y * line + x], sizeof cell);
+                bits ^= cell;
+            }
+        MPI_Reduce(&heat, &heat_all, 1, MPI_DOUBLE, MPI_SUM, 0, plate);
+        MPI_Reduce(&bits, &bits_all, 1, MPI_UINT64_T, MPI_BXOR, 0, plate);
+        if (rank == 0)
+            std::printf("%s: %d x %d on %d ranks, step %d, heat %.4f, bits %016llx, %.6f s\n", name.c_str(), height, width,
+                        ranks, steps, heat_all, static_cast<unsigned long long>(bits_all), seconds);
+        MPI_Type_free(&column);
+    }
+    MPI_Finalize();
+}
