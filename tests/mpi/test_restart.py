@@ -1,5 +1,6 @@
 """Runs that are killed and go on: from memory or from checkpoints, with as many ranks or others, to the same last bit."""
 
+import difflib
 import os
 import re
 import shutil
@@ -9,16 +10,30 @@ import time
 
 import pytest
 import stillframe as sf
-from conftest import LANGUAGES, TARGET, Plate, program, simulation
-from test_heat import check_end
+from conftest import HEAT, LANGUAGES, ROOT, TARGET, Plate, program, simulation
+from test_heat import SOURCES, check_end
 
-#: Long enough to be killed in the middle, and blocks of no two ranks alike.
-PLATE = Plate(75, 101, 1200)
+#: Blocks of no two ranks are alike.
+SIDES = (75, 101)
+#: Steps of a run that nobody waits for.
+ENDLESS = 1_000_000
+#: Steps that the run after it goes on.
+MORE = 50
 STILL = str(TARGET / "release" / "still")
 
 
-def restart(language, ranks):
-    return simulation(program(language, "restart"), *PLATE.arguments, "heat", ranks=ranks)
+def restart(language, ranks, steps=ENDLESS):
+    return simulation(program(language, "restart"), *SIDES, steps, "heat", ranks=ranks)
+
+
+def check_going_on(runs, language, ranks, last):
+    """Goes on from a version; what comes out is that of a run that was never killed. Returns what it said."""
+    plate = Plate(*SIDES, last + MORE)
+    out = runs.run(restart(language, ranks, plate.steps))
+    check_end(out, plate)
+    found = re.search(r"heat: (.*)$", out, re.MULTILINE)
+    assert found, out
+    return found[1]
 
 
 def kill(process, regions):
@@ -61,48 +76,43 @@ def wait_for_version_above(runs, version):
     pytest.fail(f"no version above {version} came")
 
 
-def started(out):
-    """What a run went on from, as it said."""
-    found = re.search(r"heat: (.*)$", out, re.MULTILINE)
-    assert found, out
-    return found[1]
+def wait_for_checkpoint(store):
+    end = time.monotonic() + 60
+    while sf.newest_safe(store) is None and time.monotonic() < end:
+        time.sleep(0.005)
 
 
-def checkpoints(runs, *options):
+def checkpoints(*options):
     return [STILL, "checkpoint", "heat", "--to", "checkpoints", "--wait", "60", "--keep", "2", *options]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_run_that_is_killed_goes_on_from_memory_to_the_same_bits(runs, language):
-    run_until_killed(runs, language, 4, lambda: wait_for_version_above(runs, 0))
+    run_until_killed(runs, language, 4, lambda: wait_for_version_above(runs, 20))
     last = version_of_group(runs)
-    out = runs.run(restart(language, 4))
-    assert started(out) == f"going on from version {last}, which was still in memory"
-    check_end(out, PLATE)
+    said = check_going_on(runs, language, 4, last)
+    assert said == f"going on from version {last}, which was still in memory"
 
 
 @pytest.mark.parametrize(("language", "ranks"), [("c", 6), ("cxx", 3), ("fortran", 6), ("python", 3), ("rust", 6)])
 def test_a_run_goes_on_with_other_numbers_of_ranks_from_memory(runs, language, ranks):
-    run_until_killed(runs, language, 4, lambda: wait_for_version_above(runs, 0))
+    run_until_killed(runs, language, 4, lambda: wait_for_version_above(runs, 20))
     last = version_of_group(runs)
-    out = runs.run(restart(language, ranks))
-    assert started(out) == f"going on from version {last}, which was still in memory"
-    check_end(out, PLATE)
+    said = check_going_on(runs, language, ranks, last)
+    assert said == f"going on from version {last}, which was still in memory"
 
 
 @pytest.mark.parametrize(("language", "ranks"), [("c", 4), ("cxx", 6), ("fortran", 3), ("python", 6), ("rust", 3)])
 def test_a_run_goes_on_from_a_checkpoint_when_memory_is_gone(runs, language, ranks):
     store = runs.directory / "checkpoints"
-    checkpointer = runs.start(checkpoints(runs, "--every", "50"))
-    run_until_killed(runs, language, 4, lambda: sf.wait_safe(store, 100, timeout=60) or sf.newest_safe(store))
+    checkpointer = runs.start(checkpoints("--every", "50"))
+    run_until_killed(runs, language, 4, lambda: wait_for_checkpoint(store))
     status, out, err = runs.end(checkpointer)
     newest = sf.newest_safe(store)
     assert newest is not None and newest % 50 == 0, f"{status} {out}{err}"
     # As after the machine was started again.
     shutil.rmtree(runs.regions)
-    out = runs.run(restart(language, ranks))
-    assert f"version {newest} of the checkpoint" in started(out)
-    check_end(out, PLATE)
+    assert f"version {newest} of the checkpoint" in check_going_on(runs, language, ranks, newest)
 
 
 def test_what_one_language_left_another_goes_on_from(runs):
@@ -111,4 +121,14 @@ def test_what_one_language_left_another_goes_on_from(runs):
         newer = before
         run_until_killed(runs, language, ranks, lambda newer=newer: wait_for_version_above(runs, newer))
         before = version_of_group(runs)
-    check_end(runs.run(restart("c", 4)), PLATE)
+    check_going_on(runs, "c", 4, before)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_documents_show_what_going_on_takes(language):
+    heat = SOURCES[language][1]
+    again = heat.replace("heat.", "restart.")
+    before, after = ((HEAT / path).read_text().splitlines() for path in (heat, again))
+    lines = list(difflib.unified_diff(before, after, heat, again, lineterm="", n=1))
+    shown = "```diff\n" + "\n".join(lines) + "\n```\n"
+    assert shown in (ROOT / "docs" / "mpi.md").read_text(), f"docs/mpi.md should show\n{shown}"

@@ -90,6 +90,7 @@ fn the_programs_of_the_page_build_and_run_as_printed() {
         }
     }
     assert!(printed.contains("step 500: mean "), "{printed}");
+    assert!(printed.contains("sum 30, version 30 is safe"), "{printed}");
     // The second run of the careful program goes on from the first.
     assert!(printed.contains("step 10: ") && printed.contains("step 20: "), "{printed}");
     shell("for file in *.c; do cc -std=c11 -Wall -Wextra -Wpedantic -Werror $(pkg-config --cflags) -c $file; done");
