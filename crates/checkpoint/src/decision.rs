@@ -9,7 +9,7 @@ use crate::recovery::Origin;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use stillframe::{Group, Observer, RankState, RegionOptions, inspect};
@@ -177,10 +177,16 @@ impl DecisionFile {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(root);
         made.map_err(|error| Error::io("mkdir", root, error))?;
         let path = hidden(root, name, "recovery");
-        let file = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = file.map_err(|error| Error::io("open", &path, error))?;
-        file.lock().map_err(|error| Error::io("flock", &path, error))?;
-        Ok(DecisionFile { file, path })
+        loop {
+            let file = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+            let file = file.map_err(|error| Error::io("open", &path, error))?;
+            file.lock().map_err(|error| Error::io("flock", &path, error))?;
+            // It goes with the group when that is removed, which may have been while it was waited for.
+            let ours = file.metadata().map_err(|error| Error::io("fstat", &path, error))?.ino();
+            if std::fs::metadata(&path).is_ok_and(|there| there.ino() == ours) {
+                return Ok(DecisionFile { file, path });
+            }
+        }
     }
 
     /// The decision; `None` if there is none, or whoever wrote it died over it.

@@ -536,3 +536,15 @@ fn a_rank_of_the_run_before_that_lives_on_is_named() {
     let single = Observer::options().dir(place.shm()).open("g");
     assert!(matches!(single, Err(Engine::IsGroup { .. })));
 }
+
+#[test]
+fn nothing_is_left_of_a_group_that_is_removed() {
+    watchdog(60);
+    let place = Place::new("removed");
+    drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=1)).collect::<Vec<_>>());
+    drop(rank_options(&place, 0, 1).open("g").unwrap());
+    assert_eq!(place.names(), [".g.former", ".g.recovery", "g"]);
+    stillframe::inspect::remove(&place.shm(), "g", false).unwrap();
+    assert_eq!(place.names(), [""; 0]);
+    assert_eq!(rank_options(&place, 0, 1).open("g").unwrap().origin(), &Origin::Fresh);
+}

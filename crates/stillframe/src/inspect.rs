@@ -376,7 +376,21 @@ pub fn remove(dir: &Path, name: &str, force: bool) -> Result<Removed> {
             Err(error) => return Err(error),
         }
     }
+    remove_beside(dir, name);
     Ok(Removed { bytes })
+}
+
+/// Removes what a run that created or recovered the group left beside it (`stillframe_checkpoint::Recovery`): what its ranks
+/// went on from, and the group of a run before it. Who begins a run has the file locked, and then it stays.
+fn remove_beside(dir: &Path, name: &str) {
+    let hidden = |what: &str| dir.join(format!(".{}.{what}", name.replace('/', "%")));
+    let path = hidden("recovery");
+    if let Ok(file) = File::open(&path)
+        && file.try_lock().is_ok()
+    {
+        let _ = std::fs::remove_dir_all(hidden("former"));
+        let _ = std::fs::remove_file(&path);
+    }
 }
 
 /// The regions that are ranks of a group of this name, those left over from other runs too.
