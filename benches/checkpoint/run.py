@@ -114,7 +114,8 @@ def simulate(args, kind, every, steps, work, to):
     checkpointer = simulation = None
     try:
         if kind == "observer":
-            options = ("--all", "--keep", str(KEPT), "--wait", "60")
+            options = ["--all", "--keep", str(KEPT), "--wait", "60"]
+            options += ["--threads", str(args.threads)] if args.threads else []
             checkpointer = Checkpointer("heat", to, environment, *options, nice=args.nice, processors=processors)
             time.sleep(0.2)
         target = {"plain": ["plain"], "observer": ["publish", "heat"], "inline": ["inline", str(to)]}[kind]
@@ -171,7 +172,7 @@ def measure_run(args, work, to):
             }
             if kind == "observer":
                 detail["save_ms"] = round(statistics.median(told["save_seconds"] for told in runs[kind]) * 1e3, 2)
-                detail["nice"] = args.nice
+                detail |= {"nice": args.nice, "threads": args.threads}
             yield {
                 "bench": "checkpoint",
                 "case": {
@@ -422,6 +423,7 @@ def main():
     parser.add_argument("--checkpoints", type=int, default=4, help="in each run")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--nice", type=int, default=0, help="of the checkpointer in `run`")
+    parser.add_argument("--threads", type=int, help="of the checkpointer in `run`; its default if not given")
     parser.add_argument("--bytes", type=int, default=1 << 30, help="of the region in `speed` and `share`")
     parser.add_argument("--clusters", type=parse_numbers, default=[1, 4, 16, 64], help="in which the changed pages lie")
     parser.add_argument("--rounds", type=int, default=5)
