@@ -24,7 +24,7 @@ def program(language, what):
     if language == "python":
         return [sys.executable, str(HEAT / "python" / f"{what}.py")]
     if language == "rust":
-        return [str(TARGET / "release" / {"plain": "heat-plain", "heat": "heat", "restart": "heat-restart", "look": "heat-look"}[what])]
+        return [str(TARGET / "release" / ("heat" if what == "heat" else f"heat-{what}"))]
     return [str(TARGET / "heat" / language / what)]
 
 

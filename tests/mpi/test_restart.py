@@ -107,10 +107,10 @@ def test_a_run_goes_on_from_a_checkpoint_when_memory_is_gone(runs, language, ran
     store = runs.directory / "checkpoints"
     checkpointer = runs.start(checkpoints("--every", "50"))
     run_until_killed(runs, language, 4, lambda: wait_for_checkpoint(store))
-    status, out, err = runs.end(checkpointer)
-    newest = sf.newest_safe(store)
-    assert newest is not None and newest % 50 == 0, f"{status} {out}{err}"
     # As after the machine was started again.
+    kill(checkpointer, runs.regions)
+    newest = sf.newest_safe(store)
+    assert newest is not None and newest >= 50, runs.printed(checkpointer)
     shutil.rmtree(runs.regions)
     assert f"version {newest} of the checkpoint" in check_going_on(runs, language, ranks, newest)
 
