@@ -1,7 +1,7 @@
 //! Expressions over what a version says of itself.
 
 use crate::{Error, Result};
-use rhai::packages::{ArithmeticPackage, BasicMathPackage, BasicStringPackage, LogicPackage, Package};
+use rhai::packages::{ArithmeticPackage, BasicStringPackage, LogicPackage, Package};
 use rhai::{AST, Dynamic, Engine, EvalAltResult, FLOAT, INT, ImmutableString, OptimizationLevel, Position, Scope};
 use std::time::SystemTime;
 use stillframe::{Attributes, Scalar};
@@ -86,11 +86,19 @@ fn engine() -> Engine {
     for package in [
         ArithmeticPackage::new().as_shared_module(),
         LogicPackage::new().as_shared_module(),
-        BasicMathPackage::new().as_shared_module(),
         BasicStringPackage::new().as_shared_module(),
     ] {
         engine.register_global_module(package);
     }
+    // The language's own package of these would bring functions along that need glibc 2.35.
+    macro_rules! functions {
+        ($($name:literal: $function:path),*) => {$(
+            engine.register_fn($name, |x: FLOAT| $function(x));
+            engine.register_fn($name, |x: INT| $function(x as FLOAT));
+        )*};
+    }
+    functions!("sqrt": f64::sqrt, "exp": f64::exp, "ln": f64::ln, "log": f64::log10, "is_nan": f64::is_nan);
+    functions!("floor": f64::floor, "ceiling": f64::ceil, "round": f64::round);
     engine.set_optimization_level(OptimizationLevel::None);
     engine.set_max_operations(OPERATIONS_MAX);
     engine.set_fail_on_invalid_map_property(true);
@@ -189,6 +197,9 @@ mod tests {
             "-step < -699.5",
             "!(time <= 3) || converged",
             "abs(residual - 0.001) < 1e-9",
+            "log(residual) == -3 && sqrt(step * 7) == 70 && ln(exp(1)) == 1",
+            "floor(time) == 3 && ceiling(time) == 4 && round(time) == 4 && !is_nan(time)",
+            "max(time, step) == 700 && min(time, 2) == 2",
             "version == 120 && age > 1000",
             "published_ns == 0",
             "phase == \"melt\" && !converged",
