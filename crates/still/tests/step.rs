@@ -528,7 +528,7 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_is_used() {
 fn checkpoints_are_saved_before_risky_steps_when_asked_for_and_at_every_end() {
     let scene = Scene::new();
     let saves = |told: &Told| -> Vec<(u64, String)> {
-        let events = events(told).into_iter().filter(|event| event["event"] == "checkpoint");
+        let events = events(told).into_iter().filter(|event| event["event"] == "saved");
         events.map(|event| (event["version"].as_u64().unwrap(), event["why"].as_str().unwrap().to_string())).collect()
     };
     let told = step(&scene, "risky:3", &["--until", "5", "--to", "store", "--json"]);
@@ -567,6 +567,14 @@ fn a_condition_that_makes_no_sense_is_refused_before_anything_runs() {
     let args = ["step", "--state", "state", "--until", "2", "--to", "store", "--when", "half ==", "--", "true"];
     scene.complaint(2, &args);
     assert_eq!(newest(&scene), None);
+}
+
+#[test]
+fn a_condition_on_what_the_first_version_lacks_ends_the_run() {
+    let scene = Scene::new();
+    let misspelt = step(&scene, "well", &["--until", "9", "--to", "store", "--when", "halff > 1"]);
+    assert_eq!((misspelt.code, newest(&scene)), (2, Some(0)), "{}", misspelt.err);
+    assert!(misspelt.err.contains("has no attribute 'halff'"), "{}", misspelt.err);
 }
 
 #[test]

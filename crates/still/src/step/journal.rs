@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
+use stillframe_checkpoint::Saved;
 
 /// Something that happened.
 pub struct Event {
@@ -16,8 +17,9 @@ pub struct Event {
     passing: bool,
 }
 
-fn named(version: Option<u64>) -> String {
-    version.map_or("nothing".into(), |version| format!("version {version}"))
+/// What a step that failed has left.
+pub fn untouched(read: Option<u64>) -> String {
+    read.map_or("there is no version yet".into(), |version| format!("version {version} is as it was"))
 }
 
 impl Event {
@@ -54,23 +56,23 @@ impl Event {
         }
     }
 
-    pub fn failed(read: Option<u64>, write: u64, attempt: u32, why: &str, log: Option<&Path>) -> Event {
+    pub fn failed(read: Option<u64>, version: u64, attempt: u32, error: &str, log: Option<&Path>) -> Event {
         let log = log.map(|path| path.display().to_string());
         let told = log.as_ref().map(|log| format!(" ({log})")).unwrap_or_default();
         Event::new(
-            json!({ "event": "failed", "version": read, "write": write, "attempt": attempt, "why": why, "log": log }),
-            format!("attempt {attempt} at version {write} failed: {why}{told}; {} is as it was", named(read)),
+            json!({ "event": "failed", "version": version, "read": read, "attempt": attempt, "error": error, "log": log }),
+            format!("attempt {attempt} at version {version} failed: {error}{told}; {}", untouched(read)),
         )
     }
 
-    pub fn checkpoint(version: u64, path: &Path, took: Duration, bytes: u64, written: u64, why: &str) -> Event {
-        let (seconds, path) = (took.as_secs_f64(), path.display().to_string());
+    pub fn saved(saved: &Saved, why: &str) -> Event {
+        let (version, path, seconds) = (saved.version, saved.path.display(), saved.duration.as_secs_f64());
+        let (bytes, written) = (units::format_bytes(saved.bytes), units::format_bytes(saved.written_bytes));
         let time = units::format_ms(seconds * 1e3);
-        let sizes = format!("{} written for {}", units::format_bytes(written), units::format_bytes(bytes));
         Event::new(
-            json!({ "event": "checkpoint", "version": version, "path": path, "seconds": seconds, "bytes": bytes,
-                "written_bytes": written, "why": why }),
-            format!("version {version} is safe in {path} ({why}; {sizes}, {time})"),
+            json!({ "event": "saved", "version": version, "path": saved.path, "bytes": saved.bytes,
+                "written_bytes": saved.written_bytes, "linked_bytes": saved.linked_bytes, "why": why, "seconds": seconds }),
+            format!("version {version} is safe in {path} ({why}): {bytes} in {time}, {written} of it written"),
         )
     }
 
@@ -81,7 +83,10 @@ impl Event {
     pub fn end(version: Option<u64>, reason: &str, exit: u8) -> Event {
         Event::new(
             json!({ "event": "end", "version": version, "reason": reason, "exit": exit }),
-            format!("ends with {}: {reason}", named(version)),
+            match version {
+                Some(version) => format!("ends with version {version}: {reason}"),
+                None => format!("ends without a version: {reason}"),
+            },
         )
     }
 }
@@ -100,7 +105,9 @@ impl Journal {
 
     pub fn add(&mut self, context: &mut Context, event: &Event) -> Result<(), Failure> {
         if self.json {
-            return context.write_json_line(&event.json);
+            let mut line = event.json.clone();
+            line["time_ns"] = units::now_ns().into();
+            return context.write_json_line(&line);
         }
         let over = if self.passing { "\r\x1b[K" } else { "" };
         let passing = event.passing && self.terminal;

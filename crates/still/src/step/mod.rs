@@ -12,7 +12,7 @@ mod store;
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure, PROBLEM};
 use call::{Call, Ending};
-use journal::{Event, Journal};
+use journal::{Event, Journal, untouched};
 use limits::{Limits, Reason};
 use state::State;
 use std::ffi::OsString;
@@ -32,8 +32,8 @@ pub const REQUEUE: u8 = 85;
 #[command(after_long_help = "\
 Examples:
   still step --state cluster --until 1000 -- ./nbody
-  still step --state cluster --until 1000 --to /scratch/run7 --every-seconds 1800 --retries 2 -- ./nbody
-  still step --state cluster --until 1000 --to /scratch/run7 --when 'energy_error > 1e-3' -- ./nbody
+  still step --state cluster --until 1000 --to ck --every-seconds 1800 --retries 2 -- ./nbody
+  still step --state cluster --until 1000 --to ck --when 'energy_error > 1e-3' -- ./nbody
 
 The program finds in its environment:
   STILLFRAME_DIR      directory of the regions
@@ -42,46 +42,50 @@ The program finds in its environment:
   STILLFRAME_WRITE    version to publish: STILLFRAME_READ + 1. A greater one does as well.
   STILLFRAME_ATTEMPT  1, and one more each time the step is tried again
 
-The run begins with what is in memory, or with the newest good checkpoint in --to if that was published later, or
-else with nothing, and says which. A version with the attribute `risky` (true, or a number other than 0)
-says that the step after it is risky: a checkpoint is saved before it.
+The run begins with what is in memory, or with the newest good checkpoint in --to if that was
+published later, or else with nothing, and says which. A version with the attribute `risky` (true,
+or a number other than 0) says that the step after it is risky: a checkpoint is saved before it.
 
-The driver stops between steps, after saving a checkpoint if --to is given, when the file --stop-file is
-there, at SIGTERM, SIGUSR1 or SIGINT, and when the time left would not do for another step and a checkpoint, --margin
-included. The time is that of --time-limit or of SLURM_JOB_END_TIME, whichever ends first.
+The driver stops between steps, after saving a checkpoint if --to is given, when the file
+--stop-file is there, at SIGTERM, SIGUSR1 or SIGINT, and when the time left would not do for another
+step and a checkpoint, --margin included. The time is that of --time-limit or of
+SLURM_JOB_END_TIME, whichever ends first.
 
-With --json, one object per line: {\"event\", \"version\", ...}; events are begin, step, failed, checkpoint, note, end.
+With --json: one object per line, {\"event\", \"time_ns\", \"version\", ...}: `begin` {\"origin\"}, which is
+fresh, memory or checkpoint, then with {\"path\", \"memory\"}; `step` {\"read\", \"seconds\", \"attempt\"};
+`failed` {\"read\", \"attempt\", \"error\", \"log\"}; `saved` {\"path\", \"bytes\", \"written_bytes\",
+\"linked_bytes\", \"why\", \"seconds\"}; `note` {\"text\"}; `end` {\"reason\", \"exit\"}.
 
-Exit codes: 0 when the region has version --until, 85 when it was stopped before and the rest is to be
-done by another job, 1 when a step failed for the last time or something else is wrong, 2 when the
-command makes no sense.")]
+Exit codes: 0 when the region has version --until, 85 when it was stopped before and the rest is to
+be done by another job, 1 when a step failed for the last time or something else is wrong, 2 when
+the command makes no sense.")]
 pub struct Args {
     /// The region, or the group of regions, that is the state
     #[arg(long, value_name = "REGION")]
     state: String,
     /// The last version
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "V")]
     until: u64,
     /// Directory of the checkpoints
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Save a checkpoint of versions that are multiples of this
-    #[arg(long, value_name = "VERSIONS", requires = "to", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Save versions whose number is a multiple of N
+    #[arg(long, value_name = "N", requires = "to", value_parser = clap::value_parser!(u64).range(1..))]
     every: Option<u64>,
-    /// Save a checkpoint when so much time passed since the last one
+    /// Save a version every so many seconds
     #[arg(long, value_name = "SECONDS", requires = "to", value_parser = parse_seconds)]
     every_seconds: Option<Duration>,
-    /// Save a checkpoint of versions whose attributes meet this
-    #[arg(long, value_name = "EXPRESSION", requires = "to")]
+    /// Save versions for which this holds, such as 'energy_error > 1e-3'
+    #[arg(long, value_name = "EXPR", requires = "to")]
     when: Option<String>,
-    /// How many of the newest checkpoints stay
-    #[arg(long, value_name = "NUMBER", requires = "to", default_value = "3", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Keep the newest K checkpoints [default: 3]
+    #[arg(long, value_name = "K", requires = "to", default_value = "3", hide_default_value = true, value_parser = clap::value_parser!(u64).range(1..))]
     keep: u64,
-    /// Keep checkpoints whose version is a multiple of this for ever
-    #[arg(long, value_name = "VERSIONS", requires = "to", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Keep those whose version is a multiple of M for ever
+    #[arg(long, value_name = "M", requires = "to", value_parser = clap::value_parser!(u64).range(1..))]
     keep_every: Option<u64>,
-    /// Try a step that failed so many times more
-    #[arg(long, value_name = "NUMBER", default_value = "0")]
+    /// Try a step that failed so many times more [default: 0]
+    #[arg(long, value_name = "N", default_value = "0", hide_default_value = true)]
     retries: u32,
     /// End a step that takes longer, as failed
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
@@ -92,11 +96,11 @@ pub struct Args {
     /// Stop in time before so much has passed
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     time_limit: Option<Duration>,
-    /// Time to leave at the end of the job, beside what a step and a checkpoint take
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
+    /// Time to leave at the end of the job, beside what a step and a checkpoint take [default: 60]
+    #[arg(long, value_name = "SECONDS", default_value = "60", hide_default_value = true, value_parser = parse_seconds)]
     margin: Duration,
-    /// After a signal, let the step that runs go on so long
-    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = parse_seconds)]
+    /// After a signal, let the step that runs go on so long [default: 20]
+    #[arg(long, value_name = "SECONDS", default_value = "20", hide_default_value = true, value_parser = parse_seconds)]
     grace: Duration,
     /// A command for the shell that makes version 0, instead of the program
     #[arg(long, value_name = "COMMAND")]
@@ -151,8 +155,10 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         },
         End::Stopped(reason) => (Event::end(version, &reason.to_string(), REQUEUE), REQUEUE),
         End::Failed(why) => {
-            run.journal.add(context, &Event::end(version, &why, PROBLEM))?;
-            return if args.json { Ok(PROBLEM) } else { Err(Failure::Problem(why)) };
+            if !args.json {
+                return Err(Failure::Problem(why));
+            }
+            (Event::end(version, &why, PROBLEM), PROBLEM)
         }
     };
     run.journal.add(context, &event)?;
@@ -206,6 +212,10 @@ impl Run<'_> {
     /// Finds the state: what is in memory, or a newer checkpoint, or nothing.
     fn begin(&mut self, context: &mut Context) -> Result<Option<u64>, Failure> {
         self.state.lock()?;
+        if let Some(pid) = self.state.producer()? {
+            let text = format!("process {pid} still produces region {}: waiting for its end", self.args.state);
+            self.journal.add(context, &Event::note(None, &text))?;
+        }
         self.state.wait_for_no_producer()?;
         let memory = self.state.newest()?;
         let restored = match &mut self.store {
@@ -272,7 +282,7 @@ impl Run<'_> {
                 return Ok(Err(End::Stopped(reason)));
             }
             if attempt > self.args.retries {
-                let read = read.map_or("there is no version".into(), |read| format!("version {read} is as it was"));
+                let read = untouched(read);
                 let tries = if attempt == 1 { String::new() } else { format!(" at all {attempt} attempts") };
                 let log = log.map(|log| format!("; what it wrote is in {}", log.display())).unwrap_or_default();
                 return Ok(Err(End::Failed(format!(

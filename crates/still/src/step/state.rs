@@ -47,7 +47,7 @@ impl State {
         match inspect::region(&self.dir, &self.name) {
             Ok(info) => match info.state {
                 inspect::State::Unreadable(why) => Err(Failure::Problem(format!(
-                    "the region {} cannot be read: {why}; `still rm {}` removes it",
+                    "the region {} cannot be read: {why}; if its files are damaged, `still rm {}` removes it",
                     self.name, self.name
                 ))),
                 _ => Ok(info.newest),
@@ -59,7 +59,8 @@ impl State {
         }
     }
 
-    fn producer(&self) -> Result<Option<u32>, Failure> {
+    /// The process that produces it, if one does.
+    pub fn producer(&self) -> Result<Option<u32>, Failure> {
         let regions = match inspect::region(&self.dir, &self.name) {
             Ok(info) => vec![info],
             Err(stillframe::Error::NoRegion { .. } | stillframe::Error::IsGroup { .. }) => {

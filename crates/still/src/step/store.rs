@@ -36,6 +36,8 @@ pub struct Store {
     every: Option<u64>,
     every_time: Option<Duration>,
     when: Option<When>,
+    /// Whether the condition was decided for a version.
+    is_decided: bool,
     /// The version that the rules count from, and when it was there.
     last: (u64, Instant),
     /// The newest version of this run that is safe.
@@ -53,7 +55,17 @@ impl Store {
         let saver = Saver::open(dir, SaveOptions::new().keep(keep))?;
         let last = (0, Instant::now());
         let (every, every_time) = (args.every, args.every_seconds);
-        Ok(Some(Store { saver, every, every_time, when, last, safe: None, longest: Duration::ZERO, failed: None }))
+        Ok(Some(Store {
+            saver,
+            every,
+            every_time,
+            when,
+            is_decided: false,
+            last,
+            safe: None,
+            longest: Duration::ZERO,
+            failed: None,
+        }))
     }
 
     /// How long the longest save took.
@@ -119,7 +131,11 @@ impl Store {
         let why = match self.reason(&held, cause) {
             Ok(None) => return Ok(None),
             Ok(Some(why)) => why,
-            Err(error) => return Ok(Some(Event::note(Some(version), &format!("--when cannot be judged: {error}")))),
+            Err(error) if !self.is_decided => return Err(error.into()),
+            Err(error) => {
+                let text = format!("version {version} is not saved: {error}");
+                return Ok(Some(Event::note(Some(version), &text)));
+            }
         };
         let begin = Instant::now();
         let saved = match self.saver.save(held.source(), &|_| {}) {
@@ -138,7 +154,7 @@ impl Store {
         if saved.already {
             return Ok(None);
         }
-        Ok(Some(Event::checkpoint(saved.version, &saved.path, saved.duration, saved.bytes, saved.written_bytes, &why)))
+        Ok(Some(Event::saved(&saved, &why)))
     }
 
     /// Why the last attempt to save failed, if it did.
@@ -146,12 +162,19 @@ impl Store {
         self.failed.as_deref()
     }
 
-    fn reason(&self, held: &Held, cause: Cause) -> stillframe_checkpoint::Result<Option<String>> {
+    fn reason(&mut self, held: &Held, cause: Cause) -> stillframe_checkpoint::Result<Option<String>> {
         let first = held.first();
         let attributes = first.attributes();
         if cause == Cause::End {
             return Ok(Some("the run ends".into()));
         }
+        let holds = match &self.when {
+            Some(when) => when.holds(first.version(), first.published_ns(), attributes),
+            None => Ok(false),
+        };
+        // What no version has had is most likely misspelt, and would keep the run from being saved.
+        let holds = if self.is_decided { holds } else { Ok(holds?) };
+        self.is_decided = true;
         if is_risky(attributes) {
             return Ok(Some("the next step is risky".into()));
         }
@@ -162,12 +185,7 @@ impl Store {
         if self.every_time.is_some_and(|time| self.last.1.elapsed() >= time) {
             return Ok(Some(format!("{:.0} s since the last one", self.last.1.elapsed().as_secs_f64())));
         }
-        match &self.when {
-            Some(when) if when.holds(first.version(), first.published_ns(), attributes)? => {
-                Ok(Some("--when holds".into()))
-            }
-            _ => Ok(None),
-        }
+        Ok(holds?.then(|| "--when holds".into()))
     }
 }
 
