@@ -108,7 +108,7 @@ pub enum Error {
         /// Bytes that are free.
         free_bytes: u64,
     },
-    /// The directory may not be written to.
+    /// The directory may not be written to, or cannot be made.
     #[error(
         "{} cannot be written to ({failure}): give this user the right to, or use another directory", path.display()
     )]

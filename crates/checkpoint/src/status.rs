@@ -99,13 +99,13 @@ impl Status {
     /// killed still says that it is running.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if the file is not a status; [`Error::System`].
+    /// [`Error::Damaged`] if the file is not a status; [`Error::Unreadable`].
     pub fn read(dir: impl AsRef<Path>) -> Result<Option<Status>> {
         let path = dir.as_ref().join(layout::STATUS);
         let text = match std::fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::io("read", &path, error)),
+            Err(error) => return Err(Error::reading("read", &path, error)),
         };
         serde_json::from_slice(&text).map(Some).map_err(|error| Error::Damaged { path, why: error.to_string() })
     }
@@ -133,7 +133,7 @@ pub(crate) fn named(dir: &Path) -> Result<BTreeSet<u64>> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
-        Err(error) => return Err(Error::io("open", dir, error)),
+        Err(error) => return Err(Error::reading("open", dir, error)),
     };
     let version = |entry: std::fs::DirEntry| layout::checkpoint_version(entry.file_name().to_str()?);
     Ok(entries.flatten().filter_map(version).collect())
@@ -151,7 +151,7 @@ fn settle(dir: &Path) -> Result<()> {
     match synced {
         // Some file systems do not know this for directories, or keep names safe by themselves.
         Err(error) if [Some(libc::EINVAL), Some(libc::EROFS)].contains(&error.raw_os_error()) => Ok(()),
-        other => other.map_err(|error| Error::io("fsync", dir, error)),
+        other => other.map_err(|error| Error::reading("fsync", dir, error)),
     }
 }
 
@@ -161,7 +161,7 @@ fn settle(dir: &Path) -> Result<()> {
 /// process, whether a checkpointer runs or not.
 ///
 /// # Errors
-/// [`Error::System`] if the directory cannot be read. One that is not there has nothing that is safe.
+/// [`Error::Unreadable`] if the directory cannot be read. One that is not there has nothing that is safe.
 pub fn is_safe(dir: impl AsRef<Path>, version: u64) -> Result<bool> {
     let dir = dir.as_ref();
     let is_good = good(dir, version).is_some();

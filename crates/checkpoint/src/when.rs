@@ -38,7 +38,7 @@ impl When {
     /// [`Error::Expression`], which marks the place.
     pub fn parse(text: &str) -> Result<When> {
         let mut engine = engine();
-        let ast = engine.compile_expression(text).map_err(|error| unreadable(text, error.1, error.0.to_string()))?;
+        let ast = engine.compile_expression(text).map_err(|error| unreadable(text, error.1, advised(&error.0)))?;
         // What names there are is known with the first version.
         engine.set_strict_variables(true);
         Ok(When { text: text.into(), engine, ast })
@@ -78,6 +78,16 @@ impl When {
             let why = format!("it is {}, neither true nor false: compare it with something", describe(kind));
             unreadable(&self.text, Position::NONE, why)
         })
+    }
+}
+
+/// What is wrong, with the operator that is meant by one of another language.
+fn advised(error: &rhai::ParseErrorType) -> String {
+    let why = error.to_string();
+    let meant = [("'='", "=="), ("'and'", "&&"), ("'or'", "||")];
+    match meant.iter().find(|(other, _)| why.contains(other)) {
+        Some((other, own)) => format!("{why}: write {own} for {}", other.trim_matches('\'')),
+        None => why,
     }
 }
 
@@ -222,6 +232,9 @@ mod tests {
             ("", "<-- HERE"),
             ("let x = 3; x > 2", "<-- HERE"),
             ("while true {}", "<-- HERE"),
+            ("step = 3", "write == for ="),
+            ("step > 3 and true", "write && for and"),
+            ("step > 3 or true", "write || for or"),
         ] {
             let error = When::parse(text).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

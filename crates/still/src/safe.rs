@@ -34,7 +34,7 @@ pub struct Args {
     /// The version; without it, any
     version: Option<u64>,
     /// Wait so many seconds for it
-    #[arg(long, value_name = "S", value_parser = parse_wait, default_value = "0", hide_default_value = true)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_wait, default_value = "0", hide_default_value = true)]
     wait: Duration,
     /// Take a newer version, too
     #[arg(long, requires = "version")]
@@ -65,6 +65,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
             let version = args.version.unwrap_or(newest);
             writeln!(context.out, "version {version} is not safe in {dir}; the newest that is, is {newest}")?;
         }
+        (None, None) if !args.to.exists() => writeln!(context.out, "no version is safe in {dir}, which is not there")?,
         (None, None) => writeln!(context.out, "no version is safe in {dir}")?,
     }
     Ok(verdict)

@@ -58,7 +58,13 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         Target::Region(_) if args.version.is_some() => {
             Err(Failure::Misuse(format!("'{}' is no directory of checkpoints, which have versions", args.target)))
         }
-        Target::Region(region) => verify_region(context, args, &region),
+        Target::Region(region) => match verify_region(context, args, &region) {
+            Err(Failure::Engine(stillframe::Error::NoRegion { region, dir })) => Err(Failure::Problem(format!(
+                "there is no region or group '{region}' in {}, and no directory of checkpoints of that name: see `still ls`",
+                dir.display()
+            ))),
+            other => other,
+        },
     }
 }
 
