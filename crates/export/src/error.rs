@@ -118,7 +118,7 @@ impl Error {
         match self {
             Error::Engine(error) => error.family() == stillframe::Family::Misuse,
             Error::Checkpoint(error) => error.family() == stillframe::Family::Misuse,
-            Error::UnknownVariable { .. } | Error::Name { .. } | Error::Nothing { .. } => true,
+            Error::UnknownVariable { .. } | Error::Name { .. } => true,
             _ => false,
         }
     }

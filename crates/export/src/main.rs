@@ -63,16 +63,23 @@ struct Args {
 /// What was written.
 #[derive(Debug, serde::Serialize)]
 struct Report {
-    file: PathBuf,
+    path: PathBuf,
     format: &'static str,
     region: String,
     version: u64,
     variables: Vec<String>,
     bytes: u64,
     /// Newer checkpoints that are damaged, and how.
-    skipped: Vec<String>,
+    skipped: Vec<Skipped>,
     missing: Vec<Missing>,
     left_out: Vec<String>,
+}
+
+/// A checkpoint that is damaged.
+#[derive(Debug, serde::Serialize)]
+struct Skipped {
+    path: PathBuf,
+    error: String,
 }
 
 /// Elements of a global array that no rank has.
@@ -104,7 +111,7 @@ fn main() -> ExitCode {
 
 fn tell(args: &Args, report: &Report) {
     for skipped in &report.skipped {
-        eprintln!("still: skipped a newer checkpoint: {skipped}");
+        eprintln!("still: skipped a newer checkpoint: {}", skipped.error);
     }
     for missing in &report.missing {
         let Missing { variable, elements } = missing;
@@ -117,10 +124,10 @@ fn tell(args: &Args, report: &Report) {
         println!("{}", serde_json::to_string(report).unwrap_or_default());
         return;
     }
-    let Report { file, region, version, variables, bytes, .. } = report;
+    let Report { path, region, version, variables, bytes, .. } = report;
     let count = variables.len();
     let what = if count == 1 { "variable" } else { "variables" };
-    println!("wrote {}: version {version} of {region}, {count} {what}, {bytes} bytes of data", file.display());
+    println!("wrote {}: version {version} of {region}, {count} {what}, {bytes} bytes of data", path.display());
 }
 
 fn export(args: &Args, stop: &AtomicBool) -> Result<Report> {
@@ -156,14 +163,15 @@ fn export(args: &Args, stop: &AtomicBool) -> Result<Report> {
     };
     let missing = arrays().filter(|(_, array)| array.missing() > 0);
     let missing = missing.map(|(group, array)| Missing { variable: path((group, array)), elements: array.missing() });
+    let skipped = source.skipped().iter();
     Ok(Report {
-        file: args.output.clone(),
+        path: args.output.clone(),
         format: format.name(),
         region: source.region().into(),
         version: source.version(),
         variables: arrays().map(path).collect(),
         bytes: content.bytes(),
-        skipped: source.skipped().iter().map(ToString::to_string).collect(),
+        skipped: skipped.map(|skipped| Skipped { path: skipped.path.clone(), error: skipped.why.clone() }).collect(),
         missing: missing.collect(),
         left_out,
     })

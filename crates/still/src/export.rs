@@ -22,10 +22,11 @@ Examples:
   still export heat -o heat.nc --compress 4    smaller, and slower
   still export ./checkpoints -o last.h5        the newest good checkpoint
   still export ./checkpoints --version 500 -o v500.nc
-  cp -r \"$(still export heat --raw)\" backup/  the region itself: copied into another directory of regions, it is one
+  cp -r \"$(still export heat --raw)\" backup/  the region itself, as files
 
---raw prints the directory of a region, or of a group, that has no producer: a copy made while somebody
-publishes may be torn, and is refused. With --json: {\"region\", \"version\", \"path\", \"bytes\"}.
+--raw prints the directory of a region, or of a group, that has no producer: a copy of it in another
+directory of regions is the region. A copy made while somebody publishes may be torn, and is
+refused. With --json: {\"region\", \"version\", \"path\", \"bytes\"}.
 
 A name that begins with / or . is a directory; another one only if there is no such region. The
 file's ending says the format: .h5 or .hdf5, .nc or .nc4. The file is written beside its place,
@@ -43,13 +44,13 @@ In the file:
   groups      variables that say with the attributes offset and global_shape which part of a
               global array they are become that array; others lie in one group per rank
 
-With --json: {\"file\", \"format\", \"region\", \"version\", \"variables\", \"bytes\", \"skipped\",
-\"missing\": [{\"variable\", \"elements\"}], \"left_out\"}. Skipped are newer checkpoints that are damaged,
-missing the elements that are in no rank's part, and left out the attributes whose names the
-format keeps for itself.
+With --json: {\"path\", \"format\", \"region\", \"version\", \"variables\", \"bytes\",
+\"skipped\": [{\"path\", \"error\"}], \"missing\": [{\"variable\", \"elements\"}], \"left_out\"}. Skipped
+are newer checkpoints that are damaged, missing the elements that are in no rank's part, and left
+out the attributes whose names the format keeps for itself.
 
-Exit codes: 0 well, 1 when it cannot be written, 2 when there is no such region or variable, or the
-format has no room for a name.")]
+Exit codes: 0 well, 1 when there is no such region or the file cannot be written, 2 when there is no
+such variable, or the format has no room for a name.")]
 pub struct Args {
     /// Region, group, or directory of checkpoints
     source: String,
