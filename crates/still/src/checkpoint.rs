@@ -44,23 +44,25 @@ Conditions know the attributes of the version (of a group, those of rank 0), `ve
 the seconds since it was published. They have + - * / %, comparisons, && || ! and parentheses.
 
 It ends when the program is gone, or --follow seconds later if no next run begins. Ctrl-C or SIGTERM
-lets it finish what it holds; the second one drops that. Neither leaves anything behind, and nor does
-kill -9 but for what the next one cleans up. A save that fails, for lack of space or whatever, is
-told, and tried again with the newest version, after 1 s at first. If the region begins anew with
+lets it finish what it holds; the second one drops that. Neither leaves anything behind, and nor
+does kill -9 but for what the next one cleans up. A save that fails, for lack of space or whatever,
+is told, and tried again with the newest version, after 1 s at first. If the region begins anew with
 numbers that are taken, what the earlier run left goes into DIR/earlier-N. DIR/status.json always
 says how things are.
 
 With --json: one object per line, {\"event\", \"time_ns\", ...}: `attached` {\"region\", \"to\", \"ranks\",
 \"newest\"}, `begun` {\"version\", \"bytes\"}, `saved` {\"version\", \"path\", \"already\", \"bytes\",
-\"written_bytes\", \"linked_bytes\", \"files\", \"removed\", \"trouble\", \"seconds\"}, `missed` {\"count\", \"after\",
-\"before\"}, `failed` {\"version\", \"error\", \"code\", \"retry_seconds\"}, `undecided` and `rank-gone`
-{\"error\"}, `gone` {\"follow_seconds\"}, `new-run` {\"newest\"}, `set-aside` {\"versions\", \"to\"}, `remade`,
-and at last `ended` {\"status\"}, which is what status.json says.
+\"written_bytes\", \"linked_bytes\", \"files\", \"removed\", \"trouble\", \"seconds\"}, `missed`
+{\"count\", \"after\", \"before\"}, `failed` {\"version\", \"error\", \"code\", \"retry_seconds\"},
+`undecided` and `rank-gone` {\"error\"}, `gone` {\"follow_seconds\"}, `new-run` {\"newest\"},
+`set-aside` {\"versions\", \"to\"}, `remade`, and at last `ended` {\"status\"}, which is what
+status.json says.
 
 Exit codes: 0 when the last version it had to save is safe, 1 when it is not or there is no such
 region, 2 when the command makes no sense.")]
 pub struct Args {
     /// The region or group
+    #[arg(value_name = "REGION")]
     name: String,
     /// The directory for the checkpoints, made if it is not there
     #[arg(long, value_name = "DIR")]
@@ -69,7 +71,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     every: Option<u64>,
     /// Save a version every so many seconds
-    #[arg(long, value_name = "T", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     every_seconds: Option<Duration>,
     /// Save versions for which this holds, such as 'step % 100 == 0 && residual < 1e-3'
     #[arg(long, value_name = "EXPR")]
@@ -93,22 +95,22 @@ pub struct Args {
     #[arg(long, value_name = "H", requires = "all")]
     held: Option<usize>,
     /// With --all, hold at most so much memory, such as 2G [default: a quarter of what is available]
-    #[arg(long, value_name = "B", requires = "all", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", requires = "all", value_parser = parse_bytes)]
     held_bytes: Option<u64>,
     /// Compress the chunks
     #[arg(long, value_name = "CODEC", value_enum)]
     compress: Option<Compress>,
     /// Bytes of a chunk, about, such as 4M [default: 1M]
-    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     chunk_bytes: Option<u64>,
     /// Threads that write a version [default: the processors, at most 4]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Wait so many seconds for the program to begin
-    #[arg(long, value_name = "S", value_parser = parse_wait, default_value = "0", hide_default_value = true)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_wait, default_value = "0", hide_default_value = true)]
     wait: Duration,
     /// Wait so many seconds for the next run when the program is gone
-    #[arg(long, value_name = "S", value_parser = parse_wait, default_value = "0", hide_default_value = true)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_wait, default_value = "0", hide_default_value = true)]
     follow: Duration,
     /// Print JSON, one object per event
     #[arg(long)]

@@ -46,8 +46,8 @@ version was published. A damaged one is named with what is wrong; `still verify`
 With --json then: {\"store\", \"checkpoints\": [{\"version\", \"path\", \"error\", \"region\", \"ranks\",
 \"published_ns\", \"saved_ns\", \"attributes\", \"bytes\", \"linked_bytes\", \"files\", \"previous\"}]}.
 
-Exit codes: 0 also when there is nothing to list, 1 when the directory cannot be read or a checkpoint
-is damaged.")]
+Exit codes: 0 also when there is nothing to list, 1 when the directory cannot be read or a
+checkpoint is damaged.")]
 pub struct Args {
     /// List the ranks of groups
     #[arg(long)]

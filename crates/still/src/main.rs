@@ -50,8 +50,8 @@ use std::process::ExitCode;
 /// Look at a running simulation without stopping it
 ///
 /// A running program publishes consistent versions of its arrays through shared memory, in a region. These commands
-/// find regions, show what they hold, take data out of them and clean up behind programs that are gone. None of them
-/// stops or slows the program they look at.
+/// find regions, show what they hold, take data out of them, save and restore checkpoints, and clean up behind programs
+/// that are gone. None of them stops or slows the program they look at.
 #[derive(Debug, Parser)]
 #[command(name = "still", version, disable_help_subcommand = true, arg_required_else_help = true, max_term_width = 100)]
 #[command(after_help = "\
@@ -61,6 +61,7 @@ Examples:
   still get heat 'u[0, :]'        print a row
   still get heat u -o u.png       draw it
   still stats heat u              follow its mean and extremes
+  still checkpoint heat --to ck   save versions as they come
   still watch                     see them at work
 
 `still COMMAND --help` has more, and says what --json prints.
@@ -82,15 +83,15 @@ enum Command {
     Stats(stats::Args),
     Watch(watch::Args),
     Export(export::Args),
+    Checkpoint(checkpoint::Args),
+    Safe(safe::Args),
+    Restore(restore::Args),
+    Step(step::Args),
     #[command(name = "rm")]
     Remove(remove::RemoveArgs),
     #[command(name = "gc")]
     Collect(remove::CollectArgs),
-    Restore(restore::Args),
     Run(run::Args),
-    Checkpoint(checkpoint::Args),
-    Safe(safe::Args),
-    Step(step::Args),
     Verify(verify::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
@@ -132,13 +133,13 @@ fn run(command: Command, context: &mut Context) -> Verdict {
         Command::Stats(args) => stats::run(context, &args),
         Command::Watch(args) => watch::run(context, &args),
         Command::Export(args) => export::run(context, &args),
-        Command::Remove(args) => remove::run(context, &args),
-        Command::Collect(args) => remove::collect(context, &args),
-        Command::Restore(args) => restore::run(context, &args),
-        Command::Run(args) => run::run(context, &args),
         Command::Checkpoint(args) => checkpoint::run(context, &args),
         Command::Safe(args) => safe::run(context, &args),
+        Command::Restore(args) => restore::run(context, &args),
         Command::Step(args) => step::run(context, &args),
+        Command::Remove(args) => remove::run(context, &args),
+        Command::Collect(args) => remove::collect(context, &args),
+        Command::Run(args) => run::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Bench(args) => finish(bench::run(args)),
@@ -185,5 +186,15 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn help_has_no_line_that_would_be_wrapped() {
+        for command in <Cli as clap::CommandFactory>::command().get_subcommands() {
+            let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+            for line in help.lines() {
+                assert!(line.chars().count() <= 100, "{}: {line}", command.get_name());
+            }
+        }
     }
 }

@@ -20,7 +20,8 @@ files that nobody can open any more.
 
 With --json: {\"region\", \"freed_bytes\"}.
 
-Exit codes: 0 well, 1 when the region does not exist, its producer lives or it could not be removed.")]
+Exit codes: 0 well, 1 when the region does not exist, its producer lives or it could not be
+removed.")]
 pub struct RemoveArgs {
     /// The region or group
     region: String,

@@ -30,13 +30,13 @@ Examples:
 
 REGION may be a group: then the numbers are of all ranks, and slices are of the global array, if
 the ranks tell their parts of it. Ghost cells count once, on the rank that computes them. Slices are
-those of `still get`. Numbers that are not a number (nan) are counted and otherwise left out; complex
-numbers count by magnitude. std is that of the population. Nothing is copied of what is looked at
-whole.
+those of `still get`. Numbers that are not a number (nan) are counted and otherwise left out;
+complex numbers count by magnitude. std is that of the population. Nothing is copied of what is
+looked at whole.
 
 A line of the CSV file is written as soon as it is known. It has the columns version, time (the
-version's attribute of that name), count, nans, min, max, mean, std, sum, and with --histogram below,
-above, and one per bin, called LOW:HIGH. The last bin includes its upper edge.
+version's attribute of that name), count, nans, min, max, mean, std, sum, and with --histogram
+below, above, and one per bin, called LOW:HIGH. The last bin includes its upper edge.
 
 With --json: one object per version and line: {\"region\", \"version\", \"published_ns\", \"attributes\",
 \"variable\", \"units\", \"count\", \"nans\", \"min\", \"max\", \"mean\", \"std\", \"sum\", \"histogram\": {\"edges\",
