@@ -331,7 +331,7 @@ impl CheckpointerOptions {
             joins.push(spawn("saves", &desk, |desk| desk.save_all())?);
         }
         joins.push(spawn("status", &desk, |desk| desk.report())?);
-        Ok(Checkpointer { desk, joins })
+        Ok(Checkpointer { desk, joins, generation: stillframe::fork_generation() })
     }
 }
 
@@ -369,9 +369,13 @@ impl Drop for Alarm {
 }
 
 /// A running checkpointer. Dropped, it ends at once, and what it was saving is not saved; see [`stop`](Checkpointer::stop).
+///
+/// It does not survive `fork`: a child has none of its threads, and must not use it. It goes on in the parent.
 pub struct Checkpointer {
     desk: Arc<Desk>,
     joins: Vec<JoinHandle<()>>,
+    /// Differs in forked children.
+    generation: u32,
 }
 
 impl std::fmt::Debug for Checkpointer {
@@ -475,6 +479,10 @@ impl Checkpointer {
 
 impl Drop for Checkpointer {
     fn drop(&mut self) {
+        if self.generation != stillframe::fork_generation() {
+            // A forked child has no threads that could be joined, and those of its parent are none of its business.
+            return std::mem::forget(std::mem::take(&mut self.joins));
+        }
         self.desk.order(Order::Cancel);
         let _ = self.end();
     }

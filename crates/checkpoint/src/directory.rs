@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::points;
 
@@ -13,7 +14,8 @@ use stillframe_kernel::points;
 #[derive(Debug)]
 pub(crate) struct Lock {
     path: PathBuf,
-    file: File,
+    /// Not a child's that was forked: the store stays its parent's, and is free as soon as that ends.
+    file: Unforked,
 }
 
 impl Lock {
@@ -30,7 +32,7 @@ impl Lock {
             if !taken {
                 return Err(locked(dir, &mut file));
             }
-            let lock = Lock { path: path.clone(), file };
+            let lock = Lock { path: path.clone(), file: Unforked::new(file) };
             if !lock.is_in_place() {
                 // Somebody took the file away between the two steps, and others may have made another.
                 continue;
@@ -48,15 +50,21 @@ impl Lock {
         let command: Vec<_> =
             words.iter().map(|word| String::from_utf8_lossy(word).replace(char::is_control, " ")).collect();
         let text = format!("{}\n{}\n{}\n", std::process::id(), host.trim(), command.join(" "));
-        self.file.set_len(0)?;
-        (&self.file).write_all(text.as_bytes())
+        let Some(mut file) = self.file.get() else { return Ok(()) };
+        file.set_len(0)?;
+        file.write_all(text.as_bytes())
+    }
+
+    /// Whether this is the process that took it, rather than a forked child of that.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.file.is_ours()
     }
 
     /// Whether the lock's file is still the one that others see.
     pub(crate) fn is_in_place(&self) -> bool {
         let id = |data: fs::Metadata| (data.dev(), data.ino());
-        match (fs::metadata(&self.path), self.file.metadata()) {
-            (Ok(seen), Ok(held)) => id(seen) == id(held),
+        match (fs::metadata(&self.path), self.file.get().map(File::metadata)) {
+            (Ok(seen), Some(Ok(held))) => id(seen) == id(held),
             _ => false,
         }
     }
@@ -64,8 +72,10 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A child that was just forked has the file, too, until it starts its program, and with it the lock.
-        let _ = lock::unlock(&self.file, 0, 1);
+        // A child that was just forked may have the file, too, until it starts its program, and with it the lock.
+        if let Some(file) = self.file.get() {
+            let _ = lock::unlock(file, 0, 1);
+        }
     }
 }
 

@@ -189,6 +189,9 @@ impl Saver {
     pub fn save(&self, source: Source, progress: &(dyn Fn(Progress) + Sync)) -> Result<Saved> {
         let begin = Instant::now();
         let version = source.version();
+        if !self.lock.is_ours() {
+            return Err(stillframe::Error::Forked { region: source.name().into() }.into());
+        }
         let _claim = self.claim(source)?;
         let path = self.dir.join(layout::checkpoint_dir(version));
         if let Some(saved) = self.look_at_former(source, &path)? {

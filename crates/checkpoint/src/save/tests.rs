@@ -324,6 +324,62 @@ fn the_second_writer_is_told_who_the_first_is() {
     Saver::open(bench.store(), SaveOptions::new()).unwrap();
 }
 
+/// Runs `work` in a forked child, and fails if it panics or does not end.
+fn in_child(work: impl FnOnce()) {
+    // SAFETY: the child does what is asked here and ends without a return to the test's other threads, which it has not.
+    match unsafe { libc::fork() } {
+        0 => {
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            // SAFETY: it takes no memory and does not return.
+            unsafe { libc::_exit(i32::from(done.is_err())) }
+        }
+        pid => {
+            let begin = Instant::now();
+            let mut status = 0;
+            // SAFETY: `status` is writable, and `pid` is this process's child until it was waited for.
+            while unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) } == 0 {
+                if begin.elapsed() > Duration::from_secs(60) {
+                    // SAFETY: as above.
+                    unsafe { libc::kill(pid, libc::SIGKILL) };
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            assert_eq!(status, 0, "the child did not end well");
+        }
+    }
+}
+
+#[test]
+fn a_store_is_its_savers_whatever_a_forked_child_does() {
+    let mut bench = Bench::new();
+    bench.declare("u", DType::Float(8), Order::C, &[100]);
+    let snapshot = bench.publish();
+    let saver = Saver::open(bench.store(), SaveOptions::new()).unwrap();
+    // A child does not run what is dropped in its parent, but a copy of it.
+    // SAFETY: the copy is dropped in the child alone.
+    in_child(|| drop(unsafe { std::ptr::read(&saver) }));
+    let error = Saver::open(bench.store(), SaveOptions::new()).unwrap_err();
+    assert!(matches!(error, Error::Locked { .. }), "{error}");
+    in_child(|| {
+        let error = saver.save(Source::Region(&snapshot), &quiet).unwrap_err();
+        assert!(matches!(error, Error::Engine(stillframe::Error::Forked { .. })));
+    });
+    assert!(!save(&saver, &snapshot).already);
+}
+
+#[test]
+fn a_forked_child_may_drop_a_checkpointer() {
+    let mut bench = Bench::new();
+    bench.declare("u", DType::Float(8), Order::C, &[100]);
+    let snapshot = bench.publish();
+    let options = crate::Checkpointer::options().dir(bench.dir.path().join("regions"));
+    let checkpointer = options.start("r", bench.store()).unwrap();
+    // SAFETY: the copy is dropped in the child alone.
+    in_child(|| drop(unsafe { std::ptr::read(&checkpointer) }));
+    assert!(checkpointer.wait_safe(snapshot.version(), Duration::from_secs(60)).unwrap());
+    checkpointer.stop().unwrap();
+}
+
 #[test]
 fn what_killed_writers_left_is_cleaned_up_and_nothing_else() {
     let bench = Bench::new();
