@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
-use stillframe_kernel::points;
+use stillframe_kernel::{Failure, points};
 
 /// The lock of a store, which one writer holds.
 #[derive(Debug)]
@@ -149,6 +149,25 @@ pub(crate) fn remove(dir: &Path, version: u64) -> Result<()> {
     let removed = remove_tree(&to);
     points::hit("remove.removed");
     removed
+}
+
+/// Makes a store's directory, and those it is in, and brings their names to disk: what is in a directory without a name is
+/// lost with the machine.
+pub(crate) fn make(dir: &Path) -> Result<()> {
+    let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
+    fs::create_dir_all(dir).map_err(|source| {
+        let failure = Failure { call: "mkdir", detail: String::new(), source };
+        Error::ReadOnly { path: dir.into(), failure }
+    })?;
+    for parent in missing.into_iter().rev().filter_map(Path::parent) {
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        match sync_dir(parent) {
+            // Whoever may not read a directory cannot sync it. Some file systems do not know it of directories.
+            Err(error) if [Some(libc::EACCES), Some(libc::EINVAL)].contains(&error.raw_os_error()) => {}
+            other => other.map_err(|error| Error::io("fsync", parent, error))?,
+        }
+    }
+    Ok(())
 }
 
 /// Makes `latest.zarr` lead to a checkpoint. It is a convenience, so that nothing is lost if it cannot be.

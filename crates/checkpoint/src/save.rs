@@ -143,10 +143,7 @@ impl Saver {
     pub fn open(dir: impl Into<PathBuf>, options: SaveOptions) -> Result<Saver> {
         options.check()?;
         let dir = dir.into();
-        fs::create_dir_all(&dir).map_err(|source| {
-            let failure = Failure { call: "mkdir", detail: String::new(), source };
-            Error::ReadOnly { path: dir.clone(), failure }
-        })?;
+        directory::make(&dir)?;
         let lock = Lock::take(&dir)?;
         points::hit("open.locked");
         let cleaned = directory::clean(&dir, &lock)?;
