@@ -384,16 +384,11 @@ impl Saver {
         if !self.lock.is_in_place() {
             return Err(partial.fail("stat", &self.dir, std::io::Error::from_raw_os_error(libc::ENOENT)));
         }
-        let rename = || fs::rename(partial.path(), path);
-        match rename() {
-            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
-                // What is there was found to be damaged.
-                directory::remove(&self.dir, version)?;
-                rename().map_err(|error| partial.fail("rename", path, error))?;
-            }
-            Err(error) => return Err(partial.fail("rename", path, error)),
-            Ok(()) => {}
+        if fs::symlink_metadata(path).is_ok() {
+            // What is there was found to be damaged.
+            directory::remove(&self.dir, version)?;
         }
+        fs::rename(partial.path(), path).map_err(|error| partial.fail("rename", path, error))?;
         points::hit("save.renamed");
         directory::sync_dir(&self.dir).map_err(|source| {
             // Nobody shall take for safe what is not.
