@@ -113,7 +113,11 @@ fn main() -> ExitCode {
     let mut out = std::io::BufWriter::new(std::io::stdout());
     let dir = cli.dir.unwrap_or_else(stillframe::inspect::root);
     let verdict = run(cli.command, &mut Context { dir, out: &mut out });
-    let verdict = verdict.and_then(|code| out.flush().map(|()| code).map_err(Into::into));
+    let verdict = verdict.and_then(|code| match out.flush().map_err(failure::Failure::from) {
+        // What came of the command does not depend on who hears of it.
+        Err(failure) if !failure.is_closed_pipe() => Err(failure),
+        _ => Ok(code),
+    });
     match verdict {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {

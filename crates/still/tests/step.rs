@@ -497,6 +497,22 @@ fn memory_counts_unless_a_checkpoint_is_newer() {
 }
 
 #[test]
+fn a_run_goes_on_when_nobody_reads_what_it_tells() {
+    let scene = Scene::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = driver(&scene, "well", &["--until", "3", "--to", "store", "--json"]);
+    let status = wait(command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap()).status;
+    assert_eq!((status.code(), newest(&scene), saved(&scene)), (Some(0), Some(3), vec![3]));
+    std::fs::write(scene.file("stop"), "").unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = driver(&scene, "well", &["--until", "9", "--stop-file", "stop", "--json"]);
+    let status = wait(command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap()).status;
+    assert_eq!(status.code(), Some(85), "a run that was stopped is not done");
+}
+
+#[test]
 fn a_damaged_checkpoint_is_named_and_the_one_before_is_used() {
     let scene = Scene::new();
     let args = ["--until", "4", "--to", "store", "--every", "2"];

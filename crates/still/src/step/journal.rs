@@ -1,7 +1,6 @@
 //! What the driver tells: a line that changes on a terminal, lines elsewhere, JSON on request.
 
 use crate::context::Context;
-use crate::failure::Failure;
 use crate::units;
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
@@ -103,11 +102,13 @@ impl Journal {
         Journal { json, terminal: std::io::stderr().is_terminal(), passing: false }
     }
 
-    pub fn add(&mut self, context: &mut Context, event: &Event) -> Result<(), Failure> {
+    /// Tells an event. A run goes on when nobody reads what is told of it, or there is no room for it.
+    pub fn add(&mut self, context: &mut Context, event: &Event) {
         if self.json {
             let mut line = event.json.clone();
             line["time_ns"] = units::now_ns().into();
-            return context.write_json_line(&line);
+            let _ = context.write_json_line(&line);
+            return;
         }
         let over = if self.passing { "\r\x1b[K" } else { "" };
         let passing = event.passing && self.terminal;
@@ -115,11 +116,9 @@ impl Journal {
         if !event.passing || passing {
             let end = if passing { "" } else { "\n" };
             let mut err = std::io::stderr().lock();
-            // A run goes on when nobody reads what is told of it.
             let _ = write!(err, "{over}still step: {}{end}", crate::table::sanitize(&event.text));
             let _ = err.flush();
             self.passing = passing;
         }
-        Ok(())
     }
 }

@@ -161,7 +161,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
             (Event::end(version, &why, PROBLEM), PROBLEM)
         }
     };
-    run.journal.add(context, &event)?;
+    run.journal.add(context, &event);
     Ok(code)
 }
 
@@ -214,7 +214,7 @@ impl Run<'_> {
         self.state.lock()?;
         if let Some(pid) = self.state.producer()? {
             let text = format!("process {pid} still produces region {}: waiting for its end", self.args.state);
-            self.journal.add(context, &Event::note(None, &text))?;
+            self.journal.add(context, &Event::note(None, &text));
         }
         self.state.wait_for_no_producer()?;
         let memory = self.state.newest()?;
@@ -223,14 +223,14 @@ impl Run<'_> {
             None => Restored::default(),
         };
         for text in restored.skipped {
-            self.journal.add(context, &Event::note(memory, &text))?;
+            self.journal.add(context, &Event::note(memory, &text));
         }
         let (version, event) = match (restored.version, memory) {
             (Some((version, path)), memory) => (Some(version), Event::restored(version, &path, memory)),
             (None, Some(version)) => (Some(version), Event::begin(Some(version), "memory")),
             (None, None) => (None, Event::begin(None, "fresh")),
         };
-        self.journal.add(context, &event)?;
+        self.journal.add(context, &event);
         if let (Some(store), Some(version)) = (&mut self.store, version) {
             store.begin(version);
         }
@@ -253,16 +253,16 @@ impl Run<'_> {
                 if let Some(problem) = ending.problem() {
                     // The publish is the last thing that counts; what came after it changed nothing.
                     let text = format!("the program published version {version}, and then {problem}");
-                    self.journal.add(context, &Event::note(Some(version), &text))?;
+                    self.journal.add(context, &Event::note(Some(version), &text));
                 }
                 self.call.forget_log();
-                self.journal.add(context, &Event::step(read, version, begin.elapsed(), attempt, self.args.until))?;
+                self.journal.add(context, &Event::step(read, version, begin.elapsed(), attempt, self.args.until));
                 return Ok(Ok(version));
             }
             if let Ending::Stopped(reason) = ending {
                 self.call.forget_log();
                 let text = format!("the step to version {write} was ended: {reason}");
-                self.journal.add(context, &Event::note(read, &text))?;
+                self.journal.add(context, &Event::note(read, &text));
                 return Ok(Err(End::Stopped(reason)));
             }
             let log = self.call.keep_log(write, attempt);
@@ -274,10 +274,10 @@ impl Run<'_> {
                     self.args.state,
                     context.dir.display()
                 );
-                self.journal.add(context, &Event::failed(read, write, attempt, &why, log.as_deref()))?;
+                self.journal.add(context, &Event::failed(read, write, attempt, &why, log.as_deref()));
                 return Ok(Err(End::Failed(why)));
             };
-            self.journal.add(context, &Event::failed(read, write, attempt, &problem, log.as_deref()))?;
+            self.journal.add(context, &Event::failed(read, write, attempt, &problem, log.as_deref()));
             if let Some(reason) = self.limits.stopped() {
                 return Ok(Err(End::Stopped(reason)));
             }
@@ -297,7 +297,7 @@ impl Run<'_> {
     fn save(&mut self, context: &mut Context, version: Option<u64>, cause: Cause) -> Result<(), Failure> {
         let (Some(store), Some(version)) = (&mut self.store, version) else { return Ok(()) };
         if let Some(event) = store.save(&self.state, version, cause)? {
-            self.journal.add(context, &event)?;
+            self.journal.add(context, &event);
         }
         Ok(())
     }
