@@ -26,9 +26,11 @@ pub fn libraries() -> &'static Path {
         }
         assert!(cargo.current_dir(root()).status().unwrap().success(), "the library does not build");
         let dir = tempfile::tempdir().unwrap();
-        for (library, name) in
-            [("libstillframe.so", SONAME), (SONAME, "libstillframe.so"), ("libstillframe.a", "libstillframe.a")]
-        {
+        for (library, name) in [
+            ("libstillframe.so", SONAME),
+            ("libstillframe.so", "libstillframe.so"),
+            ("libstillframe.a", "libstillframe.a"),
+        ] {
             std::os::unix::fs::symlink(profile.join(library), dir.path().join(name)).unwrap();
         }
         dir
