@@ -31,7 +31,7 @@ mod schedule;
 mod search;
 mod status;
 mod store;
-mod subject;
+mod target;
 mod tree;
 mod verify;
 mod when;

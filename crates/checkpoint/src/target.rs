@@ -7,7 +7,7 @@ use stillframe::{Attributes, Error, Group, GroupSnapshot, Observer, PAGE_BYTES, 
 
 /// A look at a region or a group.
 #[derive(Debug, Clone)]
-pub(crate) enum Subject {
+pub(crate) enum Target {
     Region(Observer),
     Group(Group),
 }
@@ -15,14 +15,14 @@ pub(crate) enum Subject {
 /// What tells one run from the next: when the producer, or each rank's, began.
 pub(crate) type Run = Vec<Option<u64>>;
 
-impl Subject {
+impl Target {
     /// Looks at what has this name; `None` if nothing has.
-    pub fn find(dir: &Path, name: &str) -> Result<Option<Subject>> {
+    pub fn find(dir: &Path, name: &str) -> Result<Option<Target>> {
         let found = match Observer::options().dir(dir).open(name) {
-            Ok(observer) => Subject::Region(observer),
+            Ok(observer) => Target::Region(observer),
             Err(Error::NoRegion { .. }) => return Ok(None),
             Err(Error::IsGroup { .. }) => match Group::options().dir(dir).open(name) {
-                Ok(group) => Subject::Group(group),
+                Ok(group) => Target::Group(group),
                 Err(Error::NoRegion { .. }) => return Ok(None),
                 Err(error) => return Err(error),
             },
@@ -34,59 +34,59 @@ impl Subject {
     /// Number of ranks, if it is a group.
     pub fn ranks(&self) -> Option<usize> {
         match self {
-            Subject::Region(_) => None,
-            Subject::Group(group) => Some(group.size()),
+            Target::Region(_) => None,
+            Target::Group(group) => Some(group.size()),
         }
     }
 
     /// Whether anybody may still publish.
     pub fn is_alive(&self) -> bool {
         match self {
-            Subject::Region(observer) => observer.producer_alive(),
-            Subject::Group(group) => group.is_alive(),
+            Target::Region(observer) => observer.producer_alive(),
+            Target::Group(group) => group.is_alive(),
         }
     }
 
     /// Whether the name is still that of what is looked at. A group looks for its ranks by itself.
     pub fn is_current(&self) -> bool {
         match self {
-            Subject::Region(observer) => observer.is_current(),
-            Subject::Group(_) => true,
+            Target::Region(observer) => observer.is_current(),
+            Target::Group(_) => true,
         }
     }
 
     pub fn run(&self) -> Result<Run> {
         match self {
-            Subject::Region(observer) => Ok(vec![Some(observer.begun_ns())]),
-            Subject::Group(group) => group.begun_ns(),
+            Target::Region(observer) => Ok(vec![Some(observer.begun_ns())]),
+            Target::Group(group) => group.begun_ns(),
         }
     }
 
     pub fn wait_newer(&self, version: Option<u64>, timeout: Duration) -> Result<u64> {
         match self {
-            Subject::Region(observer) => observer.wait_newer(version, Some(timeout)),
-            Subject::Group(group) => group.wait_newer(version, Some(timeout)),
+            Target::Region(observer) => observer.wait_newer(version, Some(timeout)),
+            Target::Group(group) => group.wait_newer(version, Some(timeout)),
         }
     }
 
     pub fn newest(&self) -> Result<Held> {
         match self {
-            Subject::Region(observer) => observer.newest().map(Held::Region),
-            Subject::Group(group) => group.newest().map(Held::Group),
+            Target::Region(observer) => observer.newest().map(Held::Region),
+            Target::Group(group) => group.newest().map(Held::Group),
         }
     }
 
     pub fn version(&self, version: u64) -> Result<Held> {
         match self {
-            Subject::Region(observer) => observer.version(version).map(Held::Region),
-            Subject::Group(group) => group.version(version).map(Held::Group),
+            Target::Region(observer) => observer.version(version).map(Held::Region),
+            Target::Group(group) => group.version(version).map(Held::Group),
         }
     }
 
     pub fn next_after(&self, version: Option<u64>, timeout: Duration) -> Result<Held> {
         match self {
-            Subject::Region(observer) => observer.next_after(version, Some(timeout)).map(Held::Region),
-            Subject::Group(group) => group.next_after(version, Some(timeout)).map(Held::Group),
+            Target::Region(observer) => observer.next_after(version, Some(timeout)).map(Held::Region),
+            Target::Group(group) => group.next_after(version, Some(timeout)).map(Held::Group),
         }
     }
 }
@@ -143,21 +143,21 @@ impl Held {
 
     /// How many versions there were between an older one and this one, if both are of one region; at least so many that
     /// all ranks of a group had are not told, at most that many.
-    pub fn between(&self, older: &Marks) -> u64 {
-        let marks = self.marks();
-        if marks.0.len() != older.0.len() {
+    pub fn between(&self, older: &Position) -> u64 {
+        let position = self.position();
+        if position.0.len() != older.0.len() {
             return 0;
         }
-        let apart = marks.0.iter().zip(&older.0).map(|(new, old)| new.saturating_sub(*old + 1));
+        let apart = position.0.iter().zip(&older.0).map(|(new, old)| new.saturating_sub(*old + 1));
         apart.min().unwrap_or(0)
     }
 
     /// Where it stands among the versions of its files.
-    pub fn marks(&self) -> Marks {
-        Marks(self.parts().iter().map(Snapshot::sequence).collect())
+    pub fn position(&self) -> Position {
+        Position(self.parts().iter().map(Snapshot::sequence).collect())
     }
 }
 
 /// Where a version stands among those of its region's files, or of each rank's.
 #[derive(Debug, Clone)]
-pub(crate) struct Marks(Vec<u64>);
+pub(crate) struct Position(Vec<u64>);

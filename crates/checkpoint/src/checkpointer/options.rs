@@ -1,0 +1,176 @@
+//! Which versions a checkpointer saves, and how.
+
+use super::event::Listener;
+use crate::when::When;
+use crate::{Error, Event, Result, SaveOptions};
+use std::path::PathBuf;
+use std::time::Duration;
+use stillframe::inspect;
+
+/// Versions held at once if all are to be saved, unless asked for otherwise.
+const HELD: usize = 8;
+
+/// Options for saving versions as they come.
+pub struct CheckpointerOptions {
+    pub(super) regions: PathBuf,
+    pub(super) every_versions: Option<u64>,
+    pub(super) every: Option<Duration>,
+    pub(super) when: Option<When>,
+    pub(super) at_end: bool,
+    pub(super) once: bool,
+    pub(super) all: bool,
+    pub(super) held: usize,
+    pub(super) held_bytes: Option<u64>,
+    pub(super) save: SaveOptions,
+    pub(super) wait: Duration,
+    pub(super) follow: Duration,
+    pub(super) listener: Option<Listener>,
+}
+
+impl std::fmt::Debug for CheckpointerOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("CheckpointerOptions");
+        shown.field("regions", &self.regions).field("every_versions", &self.every_versions).field("every", &self.every);
+        shown.field("when", &self.when).field("at_end", &self.at_end).field("once", &self.once).field("all", &self.all);
+        shown.field("held", &self.held).field("held_bytes", &self.held_bytes).field("save", &self.save);
+        shown.field("wait", &self.wait).field("follow", &self.follow).finish_non_exhaustive()
+    }
+}
+
+impl Default for CheckpointerOptions {
+    fn default() -> Self {
+        CheckpointerOptions {
+            regions: inspect::root(),
+            every_versions: None,
+            every: None,
+            when: None,
+            at_end: false,
+            once: false,
+            all: false,
+            held: HELD,
+            held_bytes: None,
+            save: SaveOptions::default(),
+            wait: Duration::ZERO,
+            follow: Duration::ZERO,
+            listener: None,
+        }
+    }
+}
+
+impl CheckpointerOptions {
+    /// Options that ask for nothing: every version is due.
+    pub fn new() -> CheckpointerOptions {
+        CheckpointerOptions::default()
+    }
+
+    /// The directory that holds the regions; by default `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`.
+    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.regions = dir.into();
+        self
+    }
+
+    /// Versions whose number is a multiple of this are due, and if such a one was not published or went, the next.
+    ///
+    /// Of the rules (this, [`every`](Self::every), [`when`](Self::when), [`at_end`](Self::at_end)) any one is enough; with
+    /// none, every version is due.
+    pub fn every_versions(mut self, versions: u64) -> Self {
+        self.every_versions = Some(versions);
+        self
+    }
+
+    /// A version is due so long after the last one was begun to be saved; the first one at once.
+    pub fn every(mut self, interval: Duration) -> Self {
+        self.every = Some(interval);
+        self
+    }
+
+    /// Versions for which a condition on their attributes holds are due, such as `step % 100 == 0 && residual < 1e-3`.
+    ///
+    /// It knows the version's attributes by their names (of a group, those of rank 0), `version`, `published_ns`, and `age`,
+    /// the seconds since it was published; `attributes["wall time"]` is for names that are no identifiers. Whole and real
+    /// numbers mix. A name that the first version does not have ends the checkpointer with an error.
+    ///
+    /// # Errors
+    /// [`Error::Expression`], which position the place.
+    pub fn when(mut self, condition: &str) -> Result<Self> {
+        self.when = Some(When::parse(condition)?);
+        Ok(self)
+    }
+
+    /// The last version is due when the producer is gone, and the newest when the checkpointer is
+    /// [stopped](Checkpointer::stop).
+    pub fn at_end(mut self, at_end: bool) -> Self {
+        self.at_end = at_end;
+        self
+    }
+
+    /// To end with the first version that is due, safe or not.
+    pub fn once(mut self, once: bool) -> Self {
+        self.once = once;
+        self
+    }
+
+    /// Whether versions that come faster than they can be saved are held and saved one after the other, several at once,
+    /// up to [`held`](Self::held) and [`held_bytes`](Self::held_bytes). By default the newest comes first, and those in
+    /// between are left out. Either way those that are left out are counted.
+    pub fn all(mut self, all: bool) -> Self {
+        self.all = all;
+        self
+    }
+
+    /// Most versions that are held at once with [`all`](Self::all), 1 to 32; 8 by default. Beyond it versions wait with the
+    /// producer, as long as that keeps them.
+    pub fn held(mut self, versions: usize) -> Self {
+        self.held = versions;
+        self
+    }
+
+    /// Most bytes of memory that held versions may take with [`all`](Self::all), counted as the pages that were written for
+    /// each; by default a quarter of the memory that is available at the start. One version is held whatever it takes.
+    pub fn held_bytes(mut self, bytes: u64) -> Self {
+        self.held_bytes = Some(bytes);
+        self
+    }
+
+    /// How versions are saved, and which checkpoints stay.
+    pub fn save(mut self, options: SaveOptions) -> Self {
+        self.save = options;
+        self
+    }
+
+    /// How long to wait for the region, and a living producer of it, to appear; not at all by default. After that, what the
+    /// last producer left is taken, if there is something.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// How long to wait for the next producer when one is gone; not at all by default, which ends the checkpointer.
+    pub fn follow(mut self, follow: Duration) -> Self {
+        self.follow = follow;
+        self
+    }
+
+    /// Calls this with what happens, from the checkpointer's threads, which wait for it meanwhile.
+    pub fn listen(mut self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.listener = Some(Box::new(listener));
+        self
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        let refuse = |option, why: &str| Err(Error::BadOption { option, why: why.into() });
+        if self.every_versions == Some(0) {
+            return refuse("every_versions", "0 is no distance: use 1 for every version");
+        }
+        if self.every == Some(Duration::ZERO) {
+            return refuse("every", "0 seconds are no interval: leave the option out to save every version");
+        }
+        if !(1..=32).contains(&self.held) {
+            return refuse("held", "it is not between 1 and 32: the producer needs room for versions, too");
+        }
+        if self.held_bytes == Some(0) {
+            return refuse("held_bytes", "no version can be held in 0 bytes");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,352 @@
+//! What the threads of a checkpointer share, and the saving itself.
+
+use super::event::{Event, Listener};
+use crate::earlier::Earlier;
+use crate::status::{self, Saving, State, Status, good, named};
+use crate::target::Held;
+use crate::{Error, Progress, Result, SaveOptions, Saved, Saver};
+use std::collections::{BTreeSet, VecDeque};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// How often the status file is written while something is being saved.
+const STATUS_INTERVAL: Duration = Duration::from_millis(500);
+/// How long it is left alone after it was written.
+const STATUS_PAUSE: Duration = Duration::from_millis(20);
+/// How long nothing is tried after a save that failed; twice as long after each further one, up to the other.
+const RETRY: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// What the threads are to do, each more urgent than the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Order {
+    Run,
+    /// End with the newest version, if the end is a rule.
+    Stop,
+    /// Take no more versions.
+    Finish,
+    /// Drop what is at hand.
+    Cancel,
+}
+
+/// The store, and what tells it from another directory of the same name.
+pub(super) struct Store {
+    saver: Arc<Saver>,
+    identity: (u64, u64),
+}
+
+impl Store {
+    pub(super) fn open(dir: &Path, options: &SaveOptions) -> Result<Store> {
+        let saver = Saver::open(dir, options.clone())?;
+        let meta = std::fs::metadata(dir).map_err(|error| Error::io("stat", dir, error))?;
+        Ok(Store { saver: Arc::new(saver), identity: (meta.dev(), meta.ino()) })
+    }
+}
+
+/// What the threads have in common: what stays, and the record of what changes.
+pub(super) struct Shared {
+    pub(super) name: String,
+    pub(super) dir: PathBuf,
+    pub(super) save: SaveOptions,
+    pub(super) once: bool,
+    pub(super) listener: Option<Listener>,
+    /// Locked only by those who may wait for the file system.
+    pub(super) store: Mutex<Store>,
+    pub(super) record: Mutex<Record>,
+    pub(super) changed: Condvar,
+}
+
+/// What the threads tell each other.
+pub(super) struct Record {
+    pub(super) status: Status,
+    pub(super) order: Order,
+    /// Whether versions may still come.
+    pub(super) watching: bool,
+    pub(super) queue: VecDeque<Held>,
+    pub(super) saving: Vec<Task>,
+    /// Versions that are safe, as the directory had them.
+    pub(super) safe: BTreeSet<u64>,
+    /// Versions that were saved here, some of them deleted since.
+    pub(super) done: BTreeSet<u64>,
+    pub(super) error: Option<String>,
+    pub(super) fatal: Option<Error>,
+    /// Whether what was last tried failed.
+    pub(super) failed: bool,
+    pub(super) failures: u32,
+    pub(super) retry: Option<Instant>,
+}
+
+/// A version that is being saved.
+pub(super) struct Task {
+    pub(super) saving: Saving,
+    pub(super) cost_bytes: u64,
+}
+
+impl Record {
+    pub(super) fn new(name: &str) -> Record {
+        Record {
+            status: Status::new(name),
+            order: Order::Run,
+            watching: true,
+            queue: VecDeque::new(),
+            saving: Vec::new(),
+            safe: BTreeSet::new(),
+            done: BTreeSet::new(),
+            error: None,
+            fatal: None,
+            failed: false,
+            failures: 0,
+            retry: None,
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.saving.is_empty()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        !self.watching && self.is_idle()
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.queue.len() + self.saving.len()
+    }
+
+    pub(super) fn held_bytes(&self) -> u64 {
+        let queued = self.queue.iter().map(Held::cost_bytes).sum::<u64>();
+        queued + self.saving.iter().map(|task| task.cost_bytes).sum::<u64>()
+    }
+
+    pub(super) fn status(&self) -> Status {
+        let mut status = self.status.clone();
+        status.safe = self.safe.iter().copied().collect();
+        status.newest_safe = self.safe.last().copied();
+        status.saving = self.saving.iter().map(|task| task.saving.clone()).collect();
+        status.error = self.error.clone();
+        status.updated_ns = status::unix_ns();
+        status.state = match (self.is_over(), self.failed) {
+            (false, _) => State::Running,
+            (true, false) => State::Ended,
+            (true, true) => State::Failed,
+        };
+        status
+    }
+}
+
+impl Shared {
+    pub(super) fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    pub(super) fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    pub(super) fn tell(&self, event: Event) {
+        if let Some(listener) = &self.listener {
+            listener(&event);
+        }
+    }
+
+    pub(super) fn order(&self, order: Order) {
+        let mut record = self.record();
+        record.order = record.order.max(order);
+        self.changed.notify_all();
+    }
+
+    /// Sleeps until something changes, at most so long.
+    pub(super) fn sleep<'a>(&self, record: MutexGuard<'a, Record>, time: Duration) -> MutexGuard<'a, Record> {
+        self.changed.wait_timeout(record, time).unwrap_or_else(|poison| poison.into_inner()).0
+    }
+
+    pub(super) fn wait<T>(&self, timeout: Duration, look: impl Fn(&Record) -> Option<T>) -> Option<T> {
+        let begin = Instant::now();
+        let mut record = self.record();
+        loop {
+            let found = look(&record);
+            let left = timeout.saturating_sub(begin.elapsed());
+            if found.is_some() || record.is_over() || left.is_zero() {
+                return found;
+            }
+            record = self.sleep(record, left);
+        }
+    }
+
+    pub(super) fn end_watch(&self, ended: Result<()>) {
+        let mut record = self.record();
+        record.watching = false;
+        if let Err(error) = ended {
+            record.failed = true;
+            record.error = Some(error.to_string());
+            record.fatal = Some(error);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Reads which versions are safe. Those known are not read again, unless they went.
+    pub(super) fn look_at_store(&self) {
+        // What cannot be read now will be an error of the next save.
+        let Ok(named) = named(&self.dir) else { return };
+        let known = self.record().safe.clone();
+        let safe = named.into_iter().filter(|version| known.contains(version) || good(&self.dir, *version).is_some());
+        let safe = safe.collect();
+        self.record().safe = safe;
+        self.changed.notify_all();
+    }
+
+    /// Saves what is handed over, until nothing more will be.
+    pub(super) fn save_all(&self) {
+        loop {
+            let mut record = self.record();
+            let held = loop {
+                if record.order == Order::Cancel {
+                    record.queue.clear();
+                }
+                if let Some(held) = record.queue.pop_front() {
+                    break held;
+                }
+                if !record.watching {
+                    self.changed.notify_all();
+                    return;
+                }
+                record = self.sleep(record, Duration::MAX / 4);
+            };
+            let (version, bytes) = (held.version(), held.bytes());
+            record
+                .saving
+                .push(Task { saving: Saving { version, bytes, bytes_done: 0 }, cost_bytes: held.cost_bytes() });
+            drop(record);
+            self.changed.notify_all();
+            self.tell(Event::Begun { version, bytes });
+            let saved = self.save(&held);
+            // The hold ends before anybody learns that there is room for another.
+            drop(held);
+            self.settle(version, saved);
+        }
+    }
+
+    /// Takes note of what became of a version.
+    pub(super) fn settle(&self, version: u64, saved: Result<Saved>) {
+        if saved.is_ok() {
+            self.look_at_store();
+        }
+        let mut record = self.record();
+        record.saving.retain(|task| task.saving.version != version);
+        let event = match saved {
+            Ok(saved) => {
+                record.done.insert(version);
+                record.status.saved += u64::from(!saved.already);
+                record.status.written_bytes += saved.written_bytes;
+                record.status.linked_bytes += saved.linked_bytes;
+                (record.failed, record.failures, record.retry, record.error) = (false, 0, None, None);
+                Some(Event::Saved(saved))
+            }
+            // It was asked for.
+            Err(Error::Cancelled { .. }) => None,
+            Err(error) => {
+                let pause = RETRY.saturating_mul(1 << record.failures.min(10)).min(RETRY_MAX);
+                record.failures += 1;
+                record.retry = Some(Instant::now() + pause);
+                record.failed = true;
+                record.error = Some(error.to_string());
+                let retry = (record.order == Order::Run && record.watching && !self.once).then_some(pause);
+                Some(Event::Failed { version, error: error.to_string(), code: error.code(), retry })
+            }
+        };
+        drop(record);
+        self.changed.notify_all();
+        if let Some(event) = event {
+            self.tell(event);
+        }
+    }
+
+    pub(super) fn save(&self, held: &Held) -> Result<Saved> {
+        let version = held.version();
+        let saver = self.saver()?;
+        let earlier = {
+            // One at a time finds and moves what an earlier run left.
+            let _store = self.store();
+            let earlier = Earlier::find(&self.dir, version, held.published_ns())?;
+            if let Some(earlier) = &earlier {
+                earlier.begin()?;
+            }
+            earlier
+        };
+        let progress = |progress: Progress| {
+            let mut record = self.record();
+            if let Some(task) = record.saving.iter_mut().find(|task| task.saving.version == version) {
+                (task.saving.bytes, task.saving.bytes_done) = (progress.bytes, progress.bytes_done);
+            }
+            if record.order == Order::Cancel {
+                saver.cancel();
+            }
+        };
+        let saved = saver.save(held.source(), &progress)?;
+        if let Some(earlier) = earlier {
+            let store = self.store();
+            let finished = earlier.finish();
+            drop(store);
+            // What could not be moved is found again by the next save; this version is safe all the same.
+            finished
+                .is_ok()
+                .then(|| self.tell(Event::SetAside { versions: earlier.versions().to_vec(), to: earlier.to().into() }));
+        }
+        Ok(saved)
+    }
+
+    /// The saver of the directory, which is made again if it was removed: a simulation that goes on needs its checkpoints
+    /// more than an empty place. It is not made on another file system than it was on, such as below the place of one that
+    /// was unmounted.
+    pub(super) fn saver(&self) -> Result<Arc<Saver>> {
+        let mut store = self.store();
+        let found = match std::fs::metadata(&self.dir) {
+            Ok(meta) => Some((meta.dev(), meta.ino())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(Error::io("stat", &self.dir, error)),
+        };
+        if found == Some(store.identity) {
+            return Ok(store.saver.clone());
+        }
+        let parent = match self.dir.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+            Some(parent) => parent,
+            None => &self.dir,
+        };
+        let device = std::fs::metadata(parent).map(|meta| meta.dev()).ok();
+        if found.map(|found| found.0).or(device) != Some(store.identity.0) {
+            return Err(Error::Removed { dir: self.dir.clone() });
+        }
+        *store = Store::open(&self.dir, &self.save)?;
+        let saver = store.saver.clone();
+        drop(store);
+        self.look_at_store();
+        self.tell(Event::Remade);
+        Ok(saver)
+    }
+
+    /// Keeps the status file up to date, until all is over.
+    pub(super) fn report(&self) {
+        let mut written: Option<Status> = None;
+        loop {
+            let record = self.record();
+            let (status, is_over) = (record.status(), record.is_over());
+            drop(record);
+            let is_news = |old: &Status| Status { updated_ns: status.updated_ns, ..old.clone() } != status;
+            // A directory that cannot be written to is an error of the next save, and not of this.
+            if written.as_ref().is_none_or(is_news) && status.write(&self.dir).is_ok() {
+                written = Some(status);
+            }
+            if is_over {
+                return;
+            }
+            // Much may happen at once, and to write it down at each change would cost more than it tells.
+            std::thread::sleep(STATUS_PAUSE);
+            let record = self.record();
+            if !record.is_over() {
+                drop(self.sleep(record, STATUS_INTERVAL));
+            }
+        }
+    }
+}

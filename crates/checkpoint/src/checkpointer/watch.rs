@@ -1,0 +1,397 @@
+//! The thread that looks at versions, and hands over those that are due.
+//!
+//! It never touches the store, so that a file system that hangs stops saving and nothing else.
+
+use super::event::Event;
+use super::shared::{Order, Record, Shared};
+use crate::schedule::Schedule;
+use crate::target::{Held, Position, Run, Target};
+use crate::when::When;
+use crate::{Error, Result};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Longest sleep before it asks whether it is to end, or the producer is gone.
+const TICK: Duration = Duration::from_millis(50);
+/// How long a last version that could not be saved waits to be tried once more.
+const LAST_RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// The looking thread.
+pub(super) struct Watch {
+    pub(super) shared: Arc<Shared>,
+    pub(super) regions: PathBuf,
+    pub(super) target: Option<Target>,
+    pub(super) schedule: Schedule,
+    pub(super) when: Option<When>,
+    pub(super) at_end: bool,
+    pub(super) once: bool,
+    /// Whether the newest version is due whatever it is.
+    pub(super) is_any_due: bool,
+    pub(super) all: bool,
+    pub(super) held: usize,
+    pub(super) held_bytes: u64,
+    pub(super) wait: Duration,
+    pub(super) follow: Duration,
+    pub(super) run: Option<Run>,
+    /// Where the version that was looked at last stands.
+    pub(super) position: Option<Position>,
+    /// The version that was handed over last, and when it was published.
+    pub(super) taken: Option<(u64, u64)>,
+    /// Whether the condition was decided for a version.
+    pub(super) is_decided: bool,
+    pub(super) rank_gone: bool,
+}
+
+/// What a look comes to.
+enum Look {
+    /// Go on.
+    On,
+    /// Nobody will publish any more.
+    Gone,
+    /// It was all.
+    Done,
+}
+
+impl Watch {
+    pub(super) fn run(mut self) -> Result<()> {
+        loop {
+            let Some(target) = self.attach()? else { return Ok(()) };
+            let look = match self.look(&target) {
+                Ok(look) => look,
+                Err(error) => self.forgive(error)?,
+            };
+            match look {
+                Look::Done => return Ok(()),
+                Look::On => {}
+                Look::Gone => {
+                    self.finish(&target)?;
+                    if self.once || !self.wait_next()? {
+                        return Ok(());
+                    }
+                }
+            }
+            match self.order() {
+                Order::Run => {}
+                Order::Stop => return self.finish(&target),
+                Order::Finish | Order::Cancel => return Ok(()),
+            }
+        }
+    }
+
+    fn order(&self) -> Order {
+        self.shared.record().order
+    }
+
+    /// What is an end or an accident, rather than an error.
+    fn forgive(&mut self, error: Error) -> Result<Look> {
+        use stillframe::Error as Engine;
+        match error {
+            Error::Engine(Engine::Timeout { .. } | Engine::SlowRank { .. } | Engine::VersionGone { .. }) => {
+                Ok(Look::On)
+            }
+            Error::Engine(Engine::NoVersion { .. } | Engine::RankMissing { .. } | Engine::NoCommonVersion { .. }) => {
+                self.nap(TICK);
+                let is_alive = self.target.as_ref().is_some_and(Target::is_alive);
+                Ok(if is_alive { Look::On } else { Look::Gone })
+            }
+            Error::Engine(Engine::ProducerGone { .. } | Engine::NoRegion { .. }) => Ok(Look::Gone),
+            Error::Engine(error @ Engine::RankGone { .. }) => {
+                if !self.target.as_ref().is_some_and(Target::is_alive) {
+                    return Ok(Look::Gone);
+                }
+                if !std::mem::replace(&mut self.rank_gone, true) {
+                    self.shared.tell(Event::RankGone { error: error.to_string() });
+                }
+                self.nap(TICK);
+                Ok(Look::On)
+            }
+            error => Err(error),
+        }
+    }
+
+    /// Sleeps, but not when it is to end.
+    fn nap(&self, time: Duration) {
+        let record = self.shared.record();
+        if record.order == Order::Run {
+            drop(self.shared.sleep(record, time));
+        }
+    }
+
+    /// What is looked at, waiting for it to appear. `None` if it is to end before.
+    fn attach(&mut self) -> Result<Option<Target>> {
+        let begin = Instant::now();
+        while self.target.is_none() || self.is_awaited() && begin.elapsed() < self.wait {
+            if self.order() != Order::Run {
+                return Ok(None);
+            }
+            self.target = Target::find(&self.regions, &self.shared.name)?;
+            if self.target.is_none() && begin.elapsed() >= self.wait {
+                let (region, what) = (self.shared.name.clone(), "the region to appear");
+                return Err(stillframe::Error::Timeout { region, what, waited: self.wait }.into());
+            }
+            if self.target.is_none() || self.is_awaited() {
+                self.nap(Duration::from_millis(5));
+            }
+        }
+        let Some(target) = self.target.clone() else { return Ok(None) };
+        let run = target.run()?;
+        if self.run.as_ref() != Some(&run) {
+            let newest = target.wait_newer(None, Duration::ZERO).ok();
+            let is_first = self.run.is_none();
+            // Of a group ranks appear one after the other, which makes no other run of it.
+            let is_same = self.run.as_ref().is_some_and(|old| {
+                old.len() == run.len() && old.iter().zip(&run).all(|(old, new)| old.is_none() || old == new)
+            });
+            self.run = Some(run);
+            if !is_same {
+                self.schedule.begin();
+                (self.position, self.taken, self.rank_gone) = (None, None, false);
+                self.shared.tell(match is_first {
+                    true => Event::Attached { ranks: target.ranks(), newest },
+                    false => Event::NewRun { newest },
+                });
+            }
+        }
+        Ok(Some(target))
+    }
+
+    /// Whether there is only what an earlier producer left, before the first look.
+    fn is_awaited(&self) -> bool {
+        self.run.is_none() && self.target.as_ref().is_some_and(|target| !target.is_alive())
+    }
+
+    /// Looks at what there is, waits a little for more, and hands over what is due.
+    fn look(&mut self, target: &Target) -> Result<Look> {
+        let record = self.shared.record();
+        if record.order != Order::Run {
+            return Ok(Look::On);
+        }
+        if record.retry.is_some() {
+            drop(record);
+            return self.try_again(target);
+        }
+        if self.is_full(&record) {
+            drop(self.shared.sleep(record, TICK));
+            return Ok(Look::On);
+        }
+        drop(record);
+        if self.is_any_due {
+            return Ok(self.hand_over(target.newest()?));
+        }
+        if self.schedule.every_versions.is_none() && self.when.is_none() {
+            return self.look_by_time(target, Instant::now());
+        }
+        let time = self.schedule.left(Instant::now()).map_or(TICK, |left| left.clamp(Duration::from_millis(1), TICK));
+        if self.all {
+            return match target.next_after(self.schedule.seen(), time) {
+                Err(stillframe::Error::Timeout { .. } | stillframe::Error::SlowRank { .. }) => self.look_again(target),
+                other => self.consider(other?),
+            };
+        }
+        let newest = match target.wait_newer(self.schedule.seen(), time) {
+            Err(stillframe::Error::Timeout { .. } | stillframe::Error::SlowRank { .. }) => {
+                return self.look_again(target);
+            }
+            other => other?,
+        };
+        if self.when.is_some() {
+            return self.consider(target.newest()?);
+        }
+        if !self.schedule.is_due(newest, Instant::now()) {
+            self.schedule.see(newest);
+            return Ok(Look::On);
+        }
+        // The number that was asked for, if it is still there, so that those that stay for ever are round ones.
+        let multiple = self.schedule.multiple(newest).filter(|multiple| *multiple < newest);
+        let held = match multiple.map(|multiple| target.version(multiple)) {
+            Some(Ok(held)) => held,
+            _ => target.newest()?,
+        };
+        self.consider(held)
+    }
+
+    /// After a failure nothing else is tried before its time, and then whatever is newest.
+    fn try_again(&mut self, target: &Target) -> Result<Look> {
+        let record = self.shared.record();
+        let Some(retry) = record.retry else { return Ok(Look::On) };
+        let left = retry.saturating_duration_since(Instant::now());
+        if !record.is_idle() || !left.is_zero() {
+            drop(self.shared.sleep(record, left.clamp(Duration::from_millis(1), TICK)));
+            return if target.is_alive() { Ok(Look::On) } else { Ok(Look::Gone) };
+        }
+        drop(record);
+        let held = target.newest()?;
+        self.miss(&held);
+        Ok(self.hand_over(held))
+    }
+
+    /// Whether no other version may be held.
+    fn is_full(&self, record: &Record) -> bool {
+        match self.all {
+            true => record.held() >= self.held || record.held() > 0 && record.held_bytes() >= self.held_bytes,
+            // Without a condition nothing has to be looked at while a version is being saved.
+            false => self.when.is_none() && !record.is_idle(),
+        }
+    }
+
+    /// When nothing new comes, time may still make due what was seen before.
+    fn look_again(&mut self, target: &Target) -> Result<Look> {
+        if self.schedule.every.is_some() { self.look_by_time(target, Instant::now()) } else { Ok(Look::On) }
+    }
+
+    /// Hands over the newest version when it is time, if it was not handed over before.
+    fn look_by_time(&mut self, target: &Target, now: Instant) -> Result<Look> {
+        let left = self.schedule.left(now);
+        if left == Some(Duration::ZERO) && self.shared.record().is_idle() {
+            let newest = target.wait_newer(self.taken.map(|taken| taken.0), TICK)?;
+            let held = target.newest()?;
+            self.schedule.see(newest);
+            return Ok(self.hand_over(held));
+        }
+        self.nap(left.map_or(TICK, |left| left.clamp(Duration::from_millis(1), TICK)));
+        Ok(if target.is_alive() && target.is_current() { Look::On } else { Look::Gone })
+    }
+
+    /// Hands over a version if it is due.
+    fn consider(&mut self, held: Held) -> Result<Look> {
+        self.miss(&held);
+        let is_due = self.schedule.is_due(held.version(), Instant::now());
+        if is_due || self.holds(&held)? {
+            return Ok(self.hand_over(held));
+        }
+        self.schedule.see(held.version());
+        self.position = Some(held.position());
+        Ok(Look::On)
+    }
+
+    /// Whether the condition holds. That it cannot be decided is an error at first, when it is most likely misspelt.
+    fn holds(&mut self, held: &Held) -> Result<bool> {
+        let Some(when) = &self.when else { return Ok(false) };
+        match when.holds(held.version(), held.published_ns(), held.attributes()) {
+            Ok(holds) => {
+                self.is_decided = true;
+                Ok(holds)
+            }
+            Err(error) if self.is_decided => {
+                self.shared.record().error = Some(error.to_string());
+                self.shared.tell(Event::Undecided { error: error.to_string() });
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Counts the versions between the last one looked at and this one, as far as they were to be saved.
+    fn miss(&mut self, held: &Held) {
+        let Some(position) = &self.position else { return };
+        let between = held.between(position);
+        let count = match (&self.when, self.schedule.every_versions) {
+            (Some(_), _) => between,
+            (None, Some(_)) => between.min(self.schedule.reached(held.version()).saturating_sub(1)),
+            (None, None) => 0,
+        };
+        self.count_missed(count, held.version());
+    }
+
+    fn count_missed(&self, count: u64, before: u64) {
+        if count > 0 {
+            self.shared.record().status.missed += count;
+            self.shared.tell(Event::Missed { count, after: self.schedule.seen(), before });
+        }
+    }
+
+    fn hand_over(&mut self, held: Held) -> Look {
+        let (version, now) = (held.version(), Instant::now());
+        self.taken = Some((version, held.published_ns()));
+        self.position = Some(held.position());
+        self.schedule.take(version, now);
+        let mut record = self.shared.record();
+        record.retry = None;
+        let room = if self.all { self.held } else { 1 };
+        let mut left_out = None;
+        if record.queue.len() >= room {
+            left_out = record.queue.pop_front().map(|held| held.version());
+        }
+        record.queue.push_back(held);
+        drop(record);
+        self.shared.changed.notify_all();
+        if left_out.is_some() {
+            self.count_missed(1, version);
+        }
+        if self.once { Look::Done } else { Look::On }
+    }
+
+    /// Sees to the last version: if the end is a rule, or what was tried last failed, it is handed over, and tried again
+    /// once. Waits until nothing is at hand any more.
+    fn finish(&mut self, target: &Target) -> Result<()> {
+        for is_again in [false, true] {
+            let failed = self.drain();
+            let is_wanted = self.at_end && !is_again || failed;
+            if !is_wanted || self.order() >= Order::Finish {
+                return Ok(());
+            }
+            let held = match target.newest() {
+                Ok(held) => held,
+                // There is none, or it went with the region.
+                Err(error) if error.code() == NO_VERSION || !target.is_current() => return Ok(()),
+                Err(error) => return self.forgive(error.into()).map(|_| ()),
+            };
+            if !failed && self.taken == Some((held.version(), held.published_ns())) {
+                return Ok(());
+            }
+            self.pause();
+            self.hand_over(held);
+        }
+        self.drain();
+        Ok(())
+    }
+
+    /// Waits until nothing is at hand, and says whether what was tried last failed.
+    fn drain(&self) -> bool {
+        let mut record = self.shared.record();
+        while !record.is_idle() && record.order != Order::Cancel {
+            record = self.shared.sleep(record, Duration::MAX / 4);
+        }
+        record.failed
+    }
+
+    /// Waits before what failed is tried again.
+    fn pause(&self) {
+        let end = Instant::now() + LAST_RETRY_MAX;
+        let mut record = self.shared.record();
+        while let Some(retry) = record.retry.map(|retry| retry.min(end))
+            && record.order <= Order::Stop
+        {
+            let left = retry.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            record = self.shared.sleep(record, left);
+        }
+    }
+
+    /// Waits for another producer of the name, and says whether there is one.
+    fn wait_next(&mut self) -> Result<bool> {
+        self.shared.tell(Event::Gone { follow: self.follow });
+        let begin = Instant::now();
+        while self.order() == Order::Run && begin.elapsed() < self.follow {
+            match &self.target {
+                Some(target) if target.is_current() && target.is_alive() => return Ok(true),
+                Some(target) if !target.is_current() => self.target = None,
+                None => {
+                    if let Some(target) = Target::find(&self.regions, &self.shared.name)? {
+                        self.target = Some(target);
+                        return Ok(true);
+                    }
+                }
+                _ => {}
+            }
+            self.nap(Duration::from_millis(5));
+        }
+        Ok(false)
+    }
+}
+
+/// The number of the error that nothing was published.
+const NO_VERSION: i32 = 103;
