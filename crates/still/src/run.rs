@@ -24,7 +24,8 @@ Examples:
   still get tcasm/snap_0.shm 'data[:16]'         its bytes; types are the program's own
   mpiexec -n 4 still run --tcasm -- ./simulation
 
-Whatever the program starts runs so too. STILLFRAME_VERBOSE=1 says on standard error what is published.
+Whatever the program starts runs so too. STILLFRAME_VERBOSE=1 says on standard error what is
+published.
 
 Exit codes: the program's own; 1 when it cannot be run, 2 when there is no such program.")]
 pub struct Args {

@@ -23,8 +23,8 @@ A version that the checkpointer left out never becomes safe, and one that was de
 for newer ones is safe no more. Programs that want to know whether they may go on ask for
 --or-newer.
 
-With --json: {\"dir\", \"version\", \"safe\", \"safe_version\", \"newest_safe\"}: the version asked for, whether
-it is safe, the version that answers the question, and the newest that is safe.
+With --json: {\"dir\", \"version\", \"safe\", \"safe_version\", \"newest_safe\"}: the version asked for,
+whether it is safe, the version that answers the question, and the newest that is safe.
 
 Exit codes: 0 safe, 1 not, 2 when the command makes no sense.")]
 pub struct Args {
