@@ -463,7 +463,7 @@ fn a_run_goes_on_from_its_newest_checkpoint() {
     let scene = Scene::new();
     let told = step(&scene, "well", &["--until", "7", "--to", "store", "--every", "3", "--keep", "2", "--json"]);
     assert_eq!(told.code, 0, "{}", told.err);
-    assert_eq!(names(&told).iter().filter(|name| *name == "checkpoint").count(), 3, "3, 6 and the last");
+    assert_eq!(names(&told).iter().filter(|name| *name == "saved").count(), 3, "3, 6 and the last");
     assert_eq!(saved(&scene), [6, 7]);
     forget(&scene);
     let told = step(&scene, "well", &["--until", "9", "--to", "store", "--json"]);
