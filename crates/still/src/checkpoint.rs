@@ -71,7 +71,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     every: Option<u64>,
     /// Save a version every so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_interval)]
     every_seconds: Option<Duration>,
     /// Save versions for which this holds, such as 'step % 100 == 0 && residual < 1e-3'
     #[arg(long, value_name = "EXPR")]
@@ -107,10 +107,10 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Wait so many seconds for the program to begin
-    #[arg(long, value_name = "SECONDS", value_parser = parse_wait, default_value = "0", hide_default_value = true)]
+    #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds, default_value = "0", hide_default_value = true)]
     wait: Duration,
     /// Wait so many seconds for the next run when the program is gone
-    #[arg(long, value_name = "SECONDS", value_parser = parse_wait, default_value = "0", hide_default_value = true)]
+    #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds, default_value = "0", hide_default_value = true)]
     follow: Duration,
     /// Print JSON, one object per event
     #[arg(long)]
@@ -130,20 +130,11 @@ const ZSTD_LEVEL: i32 = 3;
 /// How often the line on a terminal is drawn anew, and signals are asked for.
 const TICK: Duration = Duration::from_millis(100);
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    match parse_wait(text) {
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    match units::parse_seconds(text) {
         Ok(Duration::ZERO) => Err("give more than 0 seconds".into()),
         other => other,
     }
-}
-
-/// A number of seconds, 0 included.
-pub fn parse_wait(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "give a number of seconds such as 0.5".to_string())?;
-    if !(0.0..=1e9).contains(&seconds) {
-        return Err("give between 0 and 1000000000 seconds".into());
-    }
-    Ok(Duration::from_secs_f64(seconds))
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {

@@ -1,8 +1,8 @@
 //! `still safe`: whether a version is on disk.
 
-use crate::checkpoint::parse_wait;
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, PROBLEM};
+use crate::units::parse_seconds;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct Args {
     /// The version; without it, any
     version: Option<u64>,
     /// Wait so many seconds for it
-    #[arg(long, value_name = "SECONDS", value_parser = parse_wait, default_value = "0", hide_default_value = true)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "0", hide_default_value = true)]
     wait: Duration,
     /// Take a newer version, too
     #[arg(long, requires = "version")]

@@ -1,4 +1,6 @@
-//! Quantities as people read them.
+//! Quantities as people read and write them.
+
+use std::time::Duration;
 
 /// A number of bytes, such as `1.5 GiB`.
 pub fn format_bytes(bytes: u64) -> String {
@@ -72,6 +74,15 @@ pub fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
+/// A time as a number of seconds, 0 included.
+pub fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "give a number of seconds such as 0.5".to_string())?;
+    if !(0.0..=1e9).contains(&seconds) {
+        return Err("give between 0 and 1000000000 seconds".into());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,5 +116,13 @@ mod tests {
         assert_eq!(format_rate(50.0), "50.0/s");
         assert_eq!(format_rate(0.0), "0/s");
         assert_eq!(format_share(0.123), "12 %");
+    }
+
+    #[test]
+    fn seconds_are_numbers_from_0_on() {
+        assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));
+        for wrong in ["-1", "x", "", "nan", "inf", "10s"] {
+            assert!(parse_seconds(wrong).is_err(), "{wrong}");
+        }
     }
 }

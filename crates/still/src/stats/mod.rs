@@ -8,6 +8,7 @@ use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
 use crate::slice::format_shape;
 use crate::table::sanitize;
+use crate::units::parse_seconds;
 use crate::value::Value;
 use file::Table;
 use moments::{Bins, Decoder, Moments};
@@ -85,11 +86,6 @@ fn parse_range(text: &str) -> Result<(f64, f64), String> {
         Some((low, high)) if low < high && f64::is_finite(high - low) => Ok((low, high)),
         _ => Err("give two numbers, the lower one first, such as 0:1.5".into()),
     }
-}
-
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "give a number of seconds such as 0.5".to_string())?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| "give a number of seconds from 0 on".into())
 }
 
 /// Follows the variable until the producer has ended.
@@ -364,6 +360,5 @@ mod tests {
         for wrong in ["", "1", "2:1", "1:1", "a:b", "0:inf", "nan:1"] {
             assert!(parse_range(wrong).is_err(), "{wrong}");
         }
-        assert!(parse_seconds("-1").is_err() && parse_seconds("x").is_err());
     }
 }

@@ -11,6 +11,7 @@ mod store;
 
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure, PROBLEM};
+use crate::units::parse_seconds;
 use call::{Call, Ending};
 use journal::{Event, Journal, untouched};
 use limits::{Limits, Reason};
@@ -114,14 +115,6 @@ pub struct Args {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
-}
-
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "give a number of seconds such as 0.5".to_string())?;
-    if !(0.0..=1e9).contains(&seconds) {
-        return Err("give between 0 and 1e9 seconds".into());
-    }
-    Ok(Duration::from_secs_f64(seconds))
 }
 
 /// What ended the run.
