@@ -181,12 +181,20 @@ pub fn newest_safe(dir: impl AsRef<Path>) -> Result<Option<u64>> {
 
 /// The newest version that is safe, if it is not below `version`: all that was done up to `version` need not be done again.
 fn safe_from(dir: &Path, version: u64) -> Result<Option<u64>> {
-    let found =
-        named(dir)?.into_iter().rev().take_while(|found| *found >= version).find(|found| good(dir, *found).is_some());
-    if found.is_some() {
-        settle(dir)?;
+    let mut listed = named(dir)?;
+    loop {
+        let found = listed.range(version..).rev().copied().find(|found| good(dir, *found).is_some());
+        if found.is_some() {
+            settle(dir)?;
+            return Ok(found);
+        }
+        // Those that were listed may all have been deleted since, because there is a newer one.
+        let again = named(dir)?;
+        if again == listed {
+            return Ok(None);
+        }
+        listed = again;
     }
-    Ok(found)
 }
 
 /// Waits until a version is safe, at most `timeout`, and says whether it is. A version that the checkpointer leaves out
@@ -216,5 +224,43 @@ fn wait<T>(timeout: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Re
             return Ok(found);
         }
         std::thread::sleep(left.min(LOOK));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Keep, SaveOptions, Saver, Source};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use stillframe::{Observer, Region};
+
+    #[test]
+    fn a_version_is_safe_at_every_instant_although_one_takes_the_place_of_another() {
+        let dir = tempfile::Builder::new().prefix("status-").tempdir_in("/dev/shm").unwrap();
+        let mut region = Region::options().dir(dir.path().join("regions")).create("r").unwrap();
+        region.array::<f64>("u", &[4]).unwrap();
+        let observer = Observer::options();
+        let store = dir.path().join("store");
+        let saver = Saver::open(&store, SaveOptions::new().keep(Keep { newest: 1, every: None })).unwrap();
+        let mut save = |version| {
+            region.publish(version).commit().unwrap();
+            let snapshot = observer.clone().dir(dir.path().join("regions")).open("r").unwrap().newest().unwrap();
+            saver.save(Source::Region(&snapshot), &|_| {}).unwrap();
+        };
+        save(0);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let looks = scope.spawn(|| {
+                let mut looks = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    assert!(newest_safe(&store).unwrap().is_some(), "look {looks}");
+                    looks += 1;
+                }
+                looks
+            });
+            (1..300).for_each(&mut save);
+            is_over.store(true, Ordering::Relaxed);
+            assert!(looks.join().unwrap() > 0);
+        });
     }
 }
