@@ -254,6 +254,8 @@ mod tests {
                 let mut looks = 0;
                 while !is_over.load(Ordering::Relaxed) {
                     assert!(newest_safe(&store).unwrap().is_some(), "look {looks}");
+                    let entries = crate::Store::open(&store).unwrap().entries().unwrap();
+                    assert!(!entries.is_empty() && entries.iter().all(|entry| entry.checkpoint.is_ok()), "{entries:?}");
                     looks += 1;
                 }
                 looks

@@ -79,7 +79,17 @@ impl Store {
     /// # Errors
     /// [`Error::Unreadable`] if the directory cannot be listed.
     pub fn entries(&self) -> Result<Vec<Entry>> {
-        Ok(self.versions()?.into_iter().map(|version| self.entry(version)).collect())
+        let mut versions = self.versions()?;
+        loop {
+            let mut entries: Vec<Entry> = versions.iter().map(|version| self.entry(*version)).collect();
+            // What is deleted meanwhile, because newer ones are there, is not damaged.
+            entries.retain(|entry| entry.checkpoint.is_ok() || std::fs::symlink_metadata(&entry.path).is_ok());
+            let again = self.versions()?;
+            if !entries.is_empty() || again == versions {
+                return Ok(entries);
+            }
+            versions = again;
+        }
     }
 
     fn entry(&self, version: u64) -> Entry {

@@ -137,6 +137,7 @@ fn verify_checkpoints(context: &mut Context, args: &Args, store: &Path) -> Verdi
         return Err(stillframe_checkpoint::Error::NoSuchVersion { dir: store.into(), version, known }.into());
     }
     let mut findings = Vec::new();
+    let mut is_any_gone = false;
     for Entry { version, path, checkpoint } in entries {
         let progress = Progress::new("checking");
         let damages = checkpoint.and_then(|checkpoint| {
@@ -149,6 +150,7 @@ fn verify_checkpoints(context: &mut Context, args: &Args, store: &Path) -> Verdi
         let finding = Finding { version, path, damages };
         // What is deleted meanwhile, because newer ones are there, is not damaged.
         if !finding.is_healthy() && std::fs::symlink_metadata(&finding.path).is_err() {
+            is_any_gone = true;
             continue;
         }
         if !args.json {
@@ -156,6 +158,9 @@ fn verify_checkpoints(context: &mut Context, args: &Args, store: &Path) -> Verdi
             context.out.flush()?;
         }
         findings.push(finding);
+    }
+    if findings.is_empty() && is_any_gone {
+        return verify_checkpoints(context, args, store);
     }
     let verdict = if findings.is_empty() || !findings.iter().all(Finding::is_healthy) { PROBLEM } else { FINE };
     if args.json {
