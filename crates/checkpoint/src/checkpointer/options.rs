@@ -98,7 +98,7 @@ impl CheckpointerOptions {
     }
 
     /// The last version is due when the producer is gone, and the newest when the checkpointer is
-    /// [stopped](Checkpointer::stop).
+    /// [stopped](crate::Checkpointer::stop).
     pub fn at_end(mut self, at_end: bool) -> Self {
         self.at_end = at_end;
         self
