@@ -1,7 +1,7 @@
 //! A store's directory: its lock, what is committed in it, and what killed writers left.
 
 use crate::layout::{self, LATEST, LATEST_NEW, LOCK};
-use crate::{Error, Result};
+use crate::{Error, Result, earlier};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
@@ -99,7 +99,7 @@ fn names(dir: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Removes what killed writers left, and returns its names. Only the holder of the lock may, for what living writers are
+/// Removes what killed writers left, and returns its names. What they had exchanged is set aside. Only the holder of the lock may, for what living writers are
 /// at work on looks the same.
 pub(crate) fn clean(dir: &Path, _lock: &Lock) -> Result<Vec<String>> {
     let mut cleaned = Vec::new();
@@ -109,6 +109,10 @@ pub(crate) fn clean(dir: &Path, _lock: &Lock) -> Result<Vec<String>> {
             fs::remove_file(&path).map_err(|error| Error::io("unlink", &path, error))?;
         } else if layout::is_left_over(&name) {
             points::hit("open.clean");
+            // No left-over, but an earlier run's checkpoint that made room for another of its number.
+            if earlier::recover(dir, &path)? {
+                continue;
+            }
             remove_tree(&path)?;
         } else {
             continue;

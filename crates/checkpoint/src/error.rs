@@ -142,9 +142,9 @@ pub enum Error {
         /// The call.
         failure: Failure,
     },
-    /// A checkpoint of this version is there already, and of another run.
+    /// A checkpoint of this version is there already that a later run published, or another program wrote.
     #[error(
-        "{} is a checkpoint of version {version} that was published at another time, by another run: move it, or use another \
+        "{} is a checkpoint of version {version} that a later run published, or another program wrote: move it, or use another \
          directory", path.display()
     )]
     Contradicts {

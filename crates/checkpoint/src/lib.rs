@@ -50,7 +50,7 @@ pub use options::{Codec, SaveOptions};
 pub use recovered::Recovered;
 pub use recovery::{Origin, Recovery, RecoveryOptions};
 pub use restore::{RestoreOptions, Restored, restore, restore_newest};
-pub use save::{Phase, Progress, Saved, Saver, Source};
+pub use save::{Phase, Progress, Saved, Saver, SetAside, Source};
 pub use status::{Saving, State, Status, is_safe, newest_safe, wait_safe, wait_safe_from};
 pub use store::{Entry, Skipped, Store};
 pub use verify::Reading;

@@ -2,6 +2,7 @@
 
 use crate::digest;
 use crate::directory::{self, Lock};
+use crate::earlier::{self, Earlier};
 use crate::layout::{self, CHECKSUMS, Grid, MANIFEST, MANIFEST_CHECKSUM};
 use crate::manifest::{self, Checksums, FORMAT, FORMAT_VERSION, Manifest, Variable};
 use crate::partial::{self, Base, Partial, Subject};
@@ -68,10 +69,32 @@ pub struct Saved {
     pub files: u64,
     /// Versions whose checkpoints were deleted, as the keep rule says.
     pub removed: Vec<u64>,
+    /// Checkpoints of an earlier run that were moved, because this run gives their numbers, or lower ones, again.
+    pub set_aside: Option<SetAside>,
     /// What could not be done once it was safe: deleting old ones, say.
     pub trouble: Option<String>,
     /// How long it took.
     pub duration: Duration,
+}
+
+/// Checkpoints of an earlier run that were moved out of the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// The versions, ascending.
+    pub versions: Vec<u64>,
+    /// The directory they are in, a store like any other.
+    pub to: PathBuf,
+}
+
+/// What is under a version's name.
+enum Former {
+    Nothing,
+    /// This very version.
+    Same(Box<Checkpoint>),
+    /// Another run's, which was published before.
+    Earlier,
+    /// What is damaged is no checkpoint, and makes room for one.
+    Damaged,
 }
 
 impl<'a> Source<'a> {
@@ -119,8 +142,8 @@ pub struct Saver {
     lock: Lock,
     cleaned: Vec<String>,
     state: Mutex<State>,
-    /// Held by whoever deletes.
-    removing: Mutex<()>,
+    /// Held by whoever gives, takes or deletes a checkpoint's name.
+    naming: Mutex<()>,
     /// Counts the calls of [`cancel`](Saver::cancel).
     cancels: AtomicU64,
 }
@@ -155,7 +178,7 @@ impl Saver {
             state.base = Base::of(&newest).ok().map(|base| (base.into(), *published_ns));
         }
         let state = Mutex::new(state);
-        Ok(Saver { dir, options, lock, cleaned, state, removing: Mutex::default(), cancels: AtomicU64::new(0) })
+        Ok(Saver { dir, options, lock, cleaned, state, naming: Mutex::default(), cancels: AtomicU64::new(0) })
     }
 
     /// The directory.
@@ -180,9 +203,13 @@ impl Saver {
 
     /// Saves a version. When this returns, it is on disk under its name; on an error nothing of it is there.
     ///
+    /// Good checkpoints that were published before it, and whose numbers are not below its own, are an earlier run's. They go
+    /// into `DIR/earlier-N` as soon as this one is safe, so that the highest number is always the newest state.
+    ///
     /// # Errors
     /// [`Error::NoSpace`], [`Error::Vanished`], [`Error::NotSynced`], [`Error::ReadOnly`] if the disk or the directory is in
-    /// the way; [`Error::Contradicts`] if another run's version of this number is there; [`Error::OtherRegion`].
+    /// the way; [`Error::Contradicts`] if a version of this number is there that a later run published, or that another
+    /// program wrote; [`Error::OtherRegion`].
     pub fn save(&self, source: Source, progress: &(dyn Fn(Progress) + Sync)) -> Result<Saved> {
         let begin = Instant::now();
         let version = source.version();
@@ -203,18 +230,27 @@ impl Saver {
             // Nothing more can be done about what cannot be removed; the next one to open the directory tries again.
             let _ = directory::remove_tree(&aside);
         })?;
-        if let Err(error) = self.commit(&partial, &path) {
-            let _ = directory::remove_tree(&aside);
-            return Err(error);
-        }
+        let naming = self.naming();
+        let earlier = self.commit(source, &partial, &path).inspect_err(|_| {
+            // An earlier run's checkpoint has its name if an exchange could not be undone, and is not to be lost.
+            if let Ok(false) = earlier::recover(&self.dir, &aside) {
+                let _ = directory::remove_tree(&aside);
+            }
+        })?;
         points::hit("save.committed");
         let sums = partial.sums();
         let newest = self.remember(partial.into_base(&path, subjects, stored), source.published_ns());
         if newest {
             directory::point_latest(&self.dir, version);
         }
+        let (set_aside, failed) = earlier.map_or((None, None), Earlier::set_aside);
+        drop(naming);
         progress(Progress { version, phase: Phase::Committed, bytes, bytes_done: bytes });
-        let (removed, trouble) = self.apply_keep(version);
+        let (removed, trouble) = match failed {
+            None => self.apply_keep(version),
+            // Nor is anything deleted then: an earlier run's checkpoints are none that the keep rule is about.
+            Some(error) => (Vec::new(), Some(not_moved(&error))),
+        };
         points::hit("save.end");
         Ok(Saved {
             version,
@@ -225,6 +261,7 @@ impl Saver {
             linked_bytes: sums.linked_bytes,
             files,
             removed,
+            set_aside,
             trouble,
             duration: begin.elapsed(),
         })
@@ -232,6 +269,10 @@ impl Saver {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    fn naming(&self) -> MutexGuard<'_, ()> {
+        self.naming.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 
     /// Sees to it that a version is saved by one thread, and that the directory is its region's.
@@ -248,38 +289,31 @@ impl Saver {
         Ok(Claim { saver: self, version })
     }
 
-    /// What is there under the version's name already: this very version, which is then all there is to say, or nothing that
-    /// is good.
+    /// What is said of a version that is safe already.
     fn look_at_former(&self, source: Source, path: &Path) -> Result<Option<Saved>> {
-        let version = source.version();
-        if let Err(error) = fs::symlink_metadata(path) {
-            return match error.kind() {
-                ErrorKind::NotFound => Ok(None),
-                _ => Err(Error::io("stat", path, error)),
-            };
+        let Former::Same(good) = former(source, path)? else { return Ok(None) };
+        // Whoever wrote it may have been killed before its name was on disk.
+        directory::sync_dir(&self.dir).map_err(|error| Error::io("fsync", &self.dir, error))?;
+        // Nor may that have come to the move of what it takes the place of.
+        let _naming = self.naming();
+        let earlier = Earlier::find(&self.dir, source.version(), source.published_ns())?;
+        if earlier.is_some() {
+            directory::point_latest(&self.dir, source.version());
         }
-        match good(path) {
-            Ok(good) if good.manifest().published_ns == source.published_ns() => {
-                // Whoever wrote it may have been killed before its name was on disk.
-                directory::sync_dir(&self.dir).map_err(|error| Error::io("fsync", &self.dir, error))?;
-                Ok(Some(Saved {
-                    version,
-                    path: path.into(),
-                    already: true,
-                    bytes: good.manifest().bytes,
-                    written_bytes: 0,
-                    linked_bytes: good.manifest().linked_bytes,
-                    files: good.manifest().files + OWN_FILES,
-                    removed: Vec::new(),
-                    trouble: None,
-                    duration: Duration::ZERO,
-                }))
-            }
-            // What is damaged is no checkpoint, and makes room for one.
-            Err(Error::Damaged { .. }) => Ok(None),
-            Ok(_) | Err(Error::ForeignFormat { .. }) => Err(Error::Contradicts { path: path.into(), version }),
-            Err(error) => Err(error),
-        }
+        let (set_aside, failed) = earlier.map_or((None, None), Earlier::set_aside);
+        Ok(Some(Saved {
+            version: source.version(),
+            path: path.into(),
+            already: true,
+            bytes: good.manifest().bytes,
+            written_bytes: 0,
+            linked_bytes: good.manifest().linked_bytes,
+            files: good.manifest().files + OWN_FILES,
+            removed: Vec::new(),
+            set_aside,
+            trouble: failed.as_ref().map(not_moved),
+            duration: Duration::ZERO,
+        }))
     }
 
     /// The variables of a version, and how they are cut.
@@ -377,25 +411,40 @@ impl Saver {
         Ok((digests.len() as u64 + OWN_FILES, stored))
     }
 
-    /// Gives a checkpoint that is on disk its name, and brings the name to disk.
-    fn commit(&self, partial: &Partial, path: &Path) -> Result<()> {
+    /// Gives a checkpoint that is on disk its name, and brings the name to disk. Returns what an earlier run left under this
+    /// number and higher ones; what had this very number is set aside already.
+    fn commit(&self, source: Source, partial: &Partial, path: &Path) -> Result<Option<Earlier>> {
         let version = partial.version();
         // A directory that was made anew may have another writer.
         if !self.lock.is_in_place() {
             return Err(partial.fail("stat", &self.dir, std::io::Error::from_raw_os_error(libc::ENOENT)));
         }
-        if fs::symlink_metadata(path).is_ok() {
-            // What is there was found to be damaged.
-            directory::remove(&self.dir, version)?;
+        let earlier = Earlier::find(&self.dir, version, source.published_ns())?;
+        let given_again = earlier.as_ref().filter(|earlier| earlier.is_given_again());
+        if let Some(earlier) = given_again {
+            earlier.give_way(partial.path())?;
+        } else {
+            // Looked at again, because others had the time to change it.
+            match former(source, path)? {
+                Former::Nothing => {}
+                Former::Damaged => directory::remove(&self.dir, version)?,
+                Former::Same(_) | Former::Earlier => {
+                    return Err(Error::Contradicts { path: path.into(), version });
+                }
+            }
+            fs::rename(partial.path(), path).map_err(|error| partial.fail("rename", path, error))?;
         }
-        fs::rename(partial.path(), path).map_err(|error| partial.fail("rename", path, error))?;
         points::hit("save.renamed");
         directory::sync_dir(&self.dir).map_err(|source| {
             // Nobody shall take for safe what is not.
-            let _ = fs::rename(path, partial.path());
+            match given_again {
+                Some(earlier) => earlier.return_back(partial.path()),
+                None => drop(fs::rename(path, partial.path())),
+            }
             let failure = Failure { call: "fsync", detail: self.dir.display().to_string(), source };
             Error::NotSynced { dir: self.dir.clone(), version, failure }
-        })
+        })?;
+        Ok(earlier)
     }
 
     /// Remembers what the next checkpoint can share chunks with; says whether it is the newest.
@@ -411,7 +460,7 @@ impl Saver {
     /// Deletes what the keep rule does not want, if what was saved is good. Returns what was deleted, and what could not be
     /// done.
     fn apply_keep(&self, saved: u64) -> (Vec<u64>, Option<String>) {
-        let _removing = self.removing.lock().unwrap_or_else(|poison| poison.into_inner());
+        let _naming = self.naming();
         let path = |version| self.dir.join(layout::checkpoint_dir(version));
         if let Err(error) = good(&path(saved)) {
             return (
@@ -448,6 +497,33 @@ const OWN_FILES: u64 = 3;
 fn good(path: &Path) -> Result<Checkpoint> {
     let checkpoint = Checkpoint::open(path)?;
     checkpoint.check().map(|()| checkpoint)
+}
+
+/// What is there under the name of a version that is to be saved.
+///
+/// # Errors
+/// [`Error::Contradicts`] if it is a later run's, or of a format that is not this program's to move.
+fn former(source: Source, path: &Path) -> Result<Former> {
+    if let Err(error) = fs::symlink_metadata(path) {
+        return match error.kind() {
+            ErrorKind::NotFound => Ok(Former::Nothing),
+            _ => Err(Error::io("stat", path, error)),
+        };
+    }
+    match good(path) {
+        Ok(good) => match good.manifest().published_ns.cmp(&source.published_ns()) {
+            std::cmp::Ordering::Less => Ok(Former::Earlier),
+            std::cmp::Ordering::Equal => Ok(Former::Same(good.into())),
+            std::cmp::Ordering::Greater => Err(Error::Contradicts { path: path.into(), version: source.version() }),
+        },
+        Err(Error::Damaged { .. }) => Ok(Former::Damaged),
+        Err(Error::ForeignFormat { .. }) => Err(Error::Contradicts { path: path.into(), version: source.version() }),
+        Err(error) => Err(error),
+    }
+}
+
+fn not_moved(error: &Error) -> String {
+    format!("checkpoints of an earlier run could not be moved, and the next save tries again: {error}")
 }
 
 /// A version that is being saved.

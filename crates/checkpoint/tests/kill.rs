@@ -41,10 +41,15 @@ impl Producer {
 
     /// Publishes a version and holds it.
     fn publish(&mut self, version: u64) -> Snapshot {
+        self.publish_as("", version)
+    }
+
+    /// Publishes a version that tells its run.
+    fn publish_as(&mut self, run: &str, version: u64) -> Snapshot {
         for (index, place) in self.region.slice_mut(&self.array).iter_mut().enumerate() {
             *place = element(version, index);
         }
-        self.region.publish(version).attr("t", version as f64).commit().unwrap();
+        self.region.publish(version).attr("t", version as f64).attr("run", run).commit().unwrap();
         let observer = self.observer.get_or_insert_with(|| Observer::options().dir(&self.dir).open("r").unwrap());
         observer.newest().unwrap()
     }
@@ -77,9 +82,39 @@ fn helper_process() {
     std::process::exit(0);
 }
 
+#[cfg(feature = "points")]
+const AGAIN: &str = "STILLFRAME_TEST_AGAIN";
+
+/// Saves a version of another run, whose number was given before.
+#[cfg(feature = "points")]
+#[test]
+fn helper_of_the_next_run() {
+    let (Some(dir), Ok(version)) = (std::env::var_os(DIR), std::env::var(AGAIN)) else { return };
+    // SAFETY: prctl with these numbers touches no memory.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    save_run(Path::new(&dir), "second", &[version.parse().unwrap()]);
+    std::process::exit(0);
+}
+
+/// Saves versions of a run that begins with nothing, each telling its run.
+#[cfg(feature = "points")]
+fn save_run(dir: &Path, run: &str, versions: &[u64]) {
+    let mut producer = Producer::new(dir.join(run));
+    let options = SaveOptions::new().chunk_bytes(1 << 15).keep(Keep { newest: 3, every: None });
+    let saver = Saver::open(dir.join("store"), options).unwrap();
+    for version in versions {
+        let snapshot = producer.publish_as(run, *version);
+        saver.save(Source::Region(&snapshot), &|_| {}).unwrap();
+    }
+}
+
 fn helper(dir: &Path) -> Command {
+    helper_called("helper_process", dir)
+}
+
+fn helper_called(name: &str, dir: &Path) -> Command {
     let mut command = Command::new("/proc/self/exe");
-    command.args(["helper_process", "--exact", "--nocapture", "--test-threads=1"]).env(DIR, dir);
+    command.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(DIR, dir);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     command
 }
@@ -109,19 +144,25 @@ fn check_store(dir: &Path, safe: u64) -> u64 {
         assert_eq!(safe, 0);
         return 0;
     };
-    let mut newest = 0;
-    for version in store.versions().unwrap() {
-        // Old ones go while they are looked at.
-        let Ok(checkpoint) = store.version(version) else {
-            assert!(store.versions().unwrap().iter().any(|newer| *newer > version), "version {version} is no good");
-            continue;
-        };
-        let whole = check_content(&checkpoint);
-        assert!(whole || store.versions().unwrap().iter().any(|newer| *newer > version), "version {version}");
-        newest = if whole { version } else { newest };
+    loop {
+        let versions = store.versions().unwrap();
+        let mut newest = 0;
+        for version in versions.iter().copied() {
+            // Old ones go while they are looked at.
+            let Ok(checkpoint) = store.version(version) else {
+                assert!(store.versions().unwrap().iter().any(|newer| *newer > version), "version {version} is no good");
+                continue;
+            };
+            let whole = check_content(&checkpoint);
+            assert!(whole || store.versions().unwrap().iter().any(|newer| *newer > version), "version {version}");
+            newest = if whole { version } else { newest };
+        }
+        // All that were there may have gone meanwhile, because newer ones came.
+        if newest >= safe || store.versions().unwrap() == versions {
+            assert!(newest >= safe, "version {safe} was said to be safe, and {newest} is what there is");
+            return newest;
+        }
     }
-    assert!(newest >= safe, "version {safe} was said to be safe, and {newest} is what there is");
-    newest
 }
 
 fn check_content(checkpoint: &Checkpoint) -> bool {
@@ -221,6 +262,96 @@ fn a_saver_may_die_while_it_cleans_up() {
     let (status, _) = died("open.clean:1");
     assert_eq!(status.signal(), Some(libc::SIGKILL));
     check_next(&dir, 1);
+}
+
+/// The versions of a store that are whole, with their runs.
+#[cfg(feature = "points")]
+fn runs(store: &Path) -> Vec<(u64, String)> {
+    let store = Store::open(store).unwrap();
+    let run = |version: &u64| {
+        let checkpoint = store.version(*version).unwrap();
+        assert!(checkpoint.verify(1, &|_| {}).unwrap().is_empty() && check_content(&checkpoint));
+        let Some(stillframe::Scalar::Text(run)) = checkpoint.manifest().attributes.get("run") else { panic!("no run") };
+        (*version, run.clone())
+    };
+    store.versions().unwrap().iter().map(run).collect()
+}
+
+#[cfg(feature = "points")]
+#[test]
+fn a_saver_may_die_at_every_point_where_an_earlier_run_gives_way() {
+    watchdog(300);
+    let expected: [(&[u64], u64, &[&str]); 4] = [
+        // The only one there is, and its very number.
+        (&[7], 7, &["exchanged", "made", "moved", "replaced", "synced"]),
+        (&[5, 6, 7], 7, &["exchanged", "made", "moved", "replaced", "synced"]),
+        (&[5, 6, 7], 6, &["exchanged", "made", "moved", "replaced", "synced"]),
+        (&[5, 6, 7], 2, &["made", "moved", "synced"]),
+    ];
+    for (old, again, points) in expected {
+        let begin = || {
+            let (keep, dir) = temporary("plain");
+            save_run(&dir, "first", old);
+            let mut command = helper_called("helper_of_the_next_run", &dir);
+            command.env(AGAIN, again.to_string());
+            (keep, dir, command)
+        };
+        let (_keep, dir, mut command) = begin();
+        let log = dir.join("points");
+        assert!(run(command.env("STILLFRAME_COUNT_POINTS", &log), &dir, None).0.success());
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for point in std::fs::read_to_string(&log).unwrap().lines() {
+            *counts.entry(point.into()).or_default() += 1;
+        }
+        let known = counts.keys().filter_map(|point| point.strip_prefix("earlier.")).collect::<Vec<_>>();
+        assert_eq!(known, points, "{again} after {old:?}");
+        counts.retain(|point, _| ["earlier.", "latest.", "save."].iter().any(|step| point.starts_with(step)));
+        for (point, count) in counts {
+            for occurrence in std::collections::BTreeSet::from([1, count]) {
+                let context = format!("{again} after {old:?}, dead at {point}:{occurrence}");
+                let (_keep, dir, mut command) = begin();
+                let (status, _) = run(command.env("STILLFRAME_DIE_AT", format!("{point}:{occurrence}")), &dir, None);
+                assert_eq!(status.signal(), Some(libc::SIGKILL), "{context}: {status}");
+                check_run_after(&dir, old, again, &context);
+            }
+        }
+    }
+}
+
+/// There is a good checkpoint in the store itself, and the next run loses nothing and finds nothing in its way.
+#[cfg(feature = "points")]
+fn check_run_after(dir: &Path, old: &[u64], again: u64, context: &str) {
+    let store = dir.join("store");
+    let newest = Store::open(&store).unwrap().newest().expect(context).version();
+    assert!(runs(&store).iter().any(|found| found.0 == newest), "{context}");
+    let is_committed = runs(&store).contains(&(again, "second".into()));
+    if is_committed {
+        // Whoever saves it again, because nobody said that it is safe, finishes what the dead one began.
+        let saver = Saver::open(&store, SaveOptions::new()).unwrap();
+        let held = Observer::options().dir(dir.join("second")).open("r").unwrap().newest().unwrap();
+        assert!(saver.save(Source::Region(&held), &|_| {}).unwrap().already, "{context}");
+        let newest = Store::open(&store).unwrap().newest().unwrap();
+        assert_eq!((newest.version(), newest.path()), (again, &*store.join("latest.zarr").canonicalize().unwrap()));
+    }
+    save_run(dir, "third", &[again]);
+    let mut names: Vec<String> =
+        std::fs::read_dir(&store).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut left: Vec<(u64, String)> =
+        names.iter().filter(|name| name.starts_with("earlier-")).flat_map(|name| runs(&store.join(name))).collect();
+    left.sort();
+    let of = |versions: &mut dyn Iterator<Item = &u64>| -> Vec<(u64, String)> {
+        versions.map(|version| (*version, "first".into())).collect()
+    };
+    let mut aside = of(&mut old.iter().filter(|version| **version >= again));
+    aside.extend(is_committed.then(|| (again, "second".into())));
+    aside.sort();
+    assert_eq!(left, aside, "{context}");
+    let mut present = of(&mut old.iter().filter(|version| **version < again));
+    present.push((again, "third".into()));
+    assert_eq!(runs(&store), present, "{context}");
+    names.retain(|name| !name.starts_with("earlier-") && !name.starts_with('v'));
+    names.sort();
+    assert_eq!(names, ["latest.zarr", "lock"], "{context}");
 }
 
 #[test]

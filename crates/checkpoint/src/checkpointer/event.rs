@@ -64,7 +64,8 @@ pub enum Event {
         /// The newest version it has.
         newest: Option<u64>,
     },
-    /// Checkpoints of an earlier run, whose numbers are given again, were moved.
+    /// Checkpoints of an earlier run, whose numbers are given again, were moved. Told before [`Saved`](Event::Saved) of the
+    /// version that took their place, whose [`set_aside`](Saved::set_aside) says the same.
     SetAside {
         /// The versions.
         versions: Vec<u64>,

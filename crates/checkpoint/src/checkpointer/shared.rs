@@ -1,10 +1,9 @@
 //! What the threads of a checkpointer share, and the saving itself.
 
 use super::event::{Event, Listener};
-use crate::earlier::Earlier;
 use crate::status::{self, Saving, State, Status, good, named};
 use crate::target::Held;
-use crate::{Error, Progress, Result, SaveOptions, Saved, Saver};
+use crate::{Error, Progress, Result, SaveOptions, Saved, Saver, SetAside};
 use std::collections::{BTreeSet, VecDeque};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -232,6 +231,9 @@ impl Shared {
         if saved.is_ok() {
             self.look_at_store();
         }
+        if let Some(SetAside { versions, to }) = saved.as_ref().ok().and_then(|saved| saved.set_aside.clone()) {
+            self.tell(Event::SetAside { versions, to });
+        }
         let mut record = self.record();
         record.saving.retain(|task| task.saving.version != version);
         let event = match saved {
@@ -265,15 +267,6 @@ impl Shared {
     pub(super) fn save(&self, held: &Held) -> Result<Saved> {
         let version = held.version();
         let saver = self.saver()?;
-        let earlier = {
-            // One at a time finds and moves what an earlier run left.
-            let _store = self.store();
-            let earlier = Earlier::find(&self.dir, version, held.published_ns())?;
-            if let Some(earlier) = &earlier {
-                earlier.begin()?;
-            }
-            earlier
-        };
         let progress = |progress: Progress| {
             let mut record = self.record();
             if let Some(task) = record.saving.iter_mut().find(|task| task.saving.version == version) {
@@ -283,17 +276,7 @@ impl Shared {
                 saver.cancel();
             }
         };
-        let saved = saver.save(held.source(), &progress)?;
-        if let Some(earlier) = earlier {
-            let store = self.store();
-            let finished = earlier.finish();
-            drop(store);
-            // What could not be moved is found again by the next save; this version is safe all the same.
-            finished
-                .is_ok()
-                .then(|| self.tell(Event::SetAside { versions: earlier.versions().to_vec(), to: earlier.to().into() }));
-        }
-        Ok(saved)
+        saver.save(held.source(), &progress)
     }
 
     /// The saver of the directory, which is made again if it was removed: a simulation that goes on needs its checkpoints

@@ -292,18 +292,98 @@ fn a_version_that_is_safe_is_not_written_again() {
     check(&first.path, &[&snapshot]);
 }
 
+/// Another run of the region, whose versions are published from here on.
+fn next_run(bench: &Bench, name: &str) -> (Region, PathBuf) {
+    let dir = bench.dir.path().join(name);
+    (Region::options().dir(&dir).create("r").unwrap(), dir)
+}
+
+fn publish(run: &mut (Region, PathBuf), version: u64) -> Snapshot {
+    run.0.publish(version).commit().unwrap();
+    Observer::options().dir(&run.1).open("r").unwrap().newest().unwrap()
+}
+
 #[test]
-fn another_run_does_not_mix_with_the_first() {
+fn what_an_earlier_run_left_gives_way_to_what_takes_its_place() {
+    let mut bench = Bench::new();
+    bench.declare("u", DType::Float(8), Order::C, &[100]);
+    let keep = Keep { newest: 3, every: None };
+    let saver = Saver::open(bench.store(), SaveOptions::new().keep(keep)).unwrap();
+    let old: Vec<Snapshot> = (0..3).map(|_| bench.publish()).collect();
+    assert!(old.iter().all(|snapshot| save(&saver, snapshot).set_aside.is_none()));
+    let numbers = || Store::open(bench.store()).unwrap().versions().unwrap();
+    // The number of the newest is given again: only that goes, and what is below may be what the new run began from.
+    let mut run = next_run(&bench, "second");
+    let again = publish(&mut run, 30);
+    let saved = save(&saver, &again);
+    let to = bench.store().join("earlier-30");
+    assert_eq!(saved.set_aside, Some(SetAside { versions: vec![30], to: to.clone() }));
+    assert_eq!((saved.removed, saved.trouble, numbers()), (vec![], None, vec![10, 20, 30]));
+    check(&saved.path, &[&again]);
+    check(&to.join(layout::checkpoint_dir(30)), &[&old[2]]);
+    // A lower number: all that is not below goes, whatever the keep rule says, and into a place of its own.
+    let mut run = next_run(&bench, "third");
+    let lower = publish(&mut run, 15);
+    let saved = save(&saver, &lower);
+    let second_to = bench.store().join("earlier-30-2");
+    assert_eq!(saved.set_aside, Some(SetAside { versions: vec![20, 30], to: second_to.clone() }));
+    assert_eq!((saved.removed, saved.trouble, numbers()), (vec![], None, vec![10, 15]));
+    check(&second_to.join(layout::checkpoint_dir(20)), &[&old[1]]);
+    check(&second_to.join(layout::checkpoint_dir(30)), &[&again]);
+    assert_eq!(Store::open(bench.store()).unwrap().newest().unwrap().version(), 15);
+    assert_eq!(fs::read_link(bench.store().join("latest.zarr")).unwrap(), Path::new("v000000000015.zarr"));
+    assert_eq!(names(&bench.store()).len(), 6, "{:?}", names(&bench.store()));
+    // The keep rule counts what is left, and goes on.
+    let last = save(&saver, &publish(&mut run, 16));
+    assert_eq!((last.set_aside, last.removed), (None, vec![]));
+    assert_eq!(save(&saver, &publish(&mut run, 17)).removed, [10]);
+}
+
+#[test]
+fn nothing_is_deleted_if_an_earlier_runs_checkpoints_cannot_be_moved() {
+    let mut bench = Bench::new();
+    bench.declare("u", DType::Float(8), Order::C, &[100]);
+    let keep = Keep { newest: 1, every: None };
+    let saver = Saver::open(bench.store(), SaveOptions::new().keep(keep)).unwrap();
+    save(&saver, &bench.publish());
+    // A file is in the way.
+    fs::write(bench.store().join("earlier-10"), "").unwrap();
+    let mut run = next_run(&bench, "second");
+    let saved = save(&saver, &publish(&mut run, 5));
+    assert!(saved.trouble.is_some() && saved.set_aside.is_none() && saved.removed.is_empty());
+    assert_eq!(Store::open(bench.store()).unwrap().versions().unwrap(), [5, 10]);
+    saver.save(Source::Region(&publish(&mut run, 10)), &quiet).unwrap_err();
+    check(&bench.store().join(layout::checkpoint_dir(10)), &[&bench.newest()]);
+    assert!(!names(&bench.store()).iter().any(|name| layout::is_left_over(name)));
+    fs::remove_file(bench.store().join("earlier-10")).unwrap();
+    let saved = save(&saver, &run_newest(&run));
+    assert_eq!((saved.set_aside.unwrap().versions, saved.removed), (vec![10], vec![5]));
+}
+
+fn run_newest(run: &(Region, PathBuf)) -> Snapshot {
+    Observer::options().dir(&run.1).open("r").unwrap().newest().unwrap()
+}
+
+#[test]
+fn an_older_run_does_not_take_the_place_of_a_newer_one() {
+    let mut bench = Bench::new();
+    bench.declare("u", DType::Float(8), Order::C, &[100]);
+    let old = bench.publish();
+    let saver = Saver::open(bench.store(), SaveOptions::new()).unwrap();
+    let new = publish(&mut next_run(&bench, "second"), 10);
+    save(&saver, &new);
+    let error = saver.save(Source::Region(&old), &quiet).unwrap_err();
+    assert!(matches!(error, Error::Contradicts { version: 10, .. }), "{error}");
+    check(&bench.store().join(layout::checkpoint_dir(10)), &[&new]);
+}
+
+#[test]
+fn another_region_does_not_mix_with_the_first() {
     let mut bench = Bench::new();
     bench.declare("u", DType::Float(8), Order::C, &[100]);
     let saver = Saver::open(bench.store(), SaveOptions::new()).unwrap();
     save(&saver, &bench.publish());
     let dir = bench.dir.path().join("regions");
-    let mut other = Region::options().dir(dir.join("other")).create("r").unwrap();
-    other.publish(10).commit().unwrap();
-    let snapshot = Observer::options().dir(dir.join("other")).open("r").unwrap().newest().unwrap();
-    let error = saver.save(Source::Region(&snapshot), &quiet).unwrap_err();
-    assert!(matches!(error, Error::Contradicts { version: 10, .. }), "{error}");
     let mut other = Region::options().dir(&dir).create("s").unwrap();
     other.publish(20).commit().unwrap();
     let snapshot = Observer::options().dir(&dir).open("s").unwrap().newest().unwrap();
