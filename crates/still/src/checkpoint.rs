@@ -360,12 +360,7 @@ impl<'a> Teller<'a> {
                 self.print(out, &format!("a new run of {} has begun: {newest}", sanitize(self.name)));
             }
             Event::SetAside { versions, to } => {
-                let text = format!(
-                    "the earlier run's {} gave way to this one's, and went to {}",
-                    list(versions),
-                    to.display()
-                );
-                self.print(out, &text);
+                self.print(out, &gave_way(versions, to));
             }
             Event::Remade => {
                 self.complain(
@@ -458,6 +453,11 @@ impl<'a> Teller<'a> {
         let text = format!("ended: {} saved, {} missed, {newest}", status.saved, status.missed);
         self.print(out, &text);
     }
+}
+
+/// Says where checkpoints of an earlier run went.
+pub fn gave_way(versions: &[u64], to: &Path) -> String {
+    format!("the earlier run's {} gave way to this one's, and went to {}", list(versions), to.display())
 }
 
 fn list(versions: &[u64]) -> String {

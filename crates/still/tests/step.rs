@@ -497,6 +497,32 @@ fn memory_counts_unless_a_checkpoint_is_newer() {
 }
 
 #[test]
+fn a_run_that_gives_numbers_again_does_not_mix_with_the_one_before() {
+    let scene = Scene::new();
+    let args = |until| ["--until", until, "--to", "store", "--keep", "2", "--every", "1", "--json"];
+    assert_eq!(step(&scene, "well", &args("6")).code, 0);
+    assert_eq!(saved(&scene), [5, 6]);
+    // The state is made anew, and has the last number of the run before, then a lower one.
+    for (until, went) in [("6", vec![6]), ("2", vec![5, 6])] {
+        forget(&scene);
+        assert_eq!(step(&scene, "well", &["--until", until]).code, 0);
+        let told = step(&scene, "well", &args(until));
+        assert_eq!(told.code, 0, "{}", told.err);
+        let note = events(&told).into_iter().find(|event| event["event"] == "note").expect(&told.out);
+        let versions = went.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        let (note, to) = (note["text"].as_str().unwrap(), went.last().unwrap());
+        assert!(note.contains(&format!("{versions} gave way")) && note.contains(&format!("earlier-{to}")), "{note}");
+    }
+    assert_eq!(saved(&scene), [2]);
+    let told = step(&scene, "well", &args("5"));
+    assert_eq!((told.code, saved(&scene)), (0, vec![4, 5]), "{}", told.err);
+    // The newest by number is the newest state.
+    forget(&scene);
+    let told = step(&scene, "well", &args("6"));
+    assert_eq!((told.code, events(&told)[0]["version"].as_u64()), (0, Some(5)), "{}", told.err);
+}
+
+#[test]
 fn a_run_goes_on_when_nobody_reads_what_it_tells() {
     let scene = Scene::new();
     let (reader, writer) = std::io::pipe().unwrap();

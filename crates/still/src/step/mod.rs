@@ -289,7 +289,7 @@ impl Run<'_> {
 
     fn save(&mut self, context: &mut Context, version: Option<u64>, cause: Cause) -> Result<(), Failure> {
         let (Some(store), Some(version)) = (&mut self.store, version) else { return Ok(()) };
-        if let Some(event) = store.save(&self.state, version, cause)? {
+        for event in store.save(&self.state, version, cause)? {
             self.journal.add(context, &event);
         }
         Ok(())

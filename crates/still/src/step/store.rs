@@ -3,11 +3,12 @@
 use super::Args;
 use super::journal::Event;
 use super::state::State;
+use crate::checkpoint::gave_way;
 use crate::failure::Failure;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use stillframe::{Attributes, Family, Group, Observer, Region, Scalar};
-use stillframe_checkpoint::{Keep, RestoreOptions, SaveOptions, Saver, Source, When};
+use stillframe_checkpoint::{Keep, RestoreOptions, SaveOptions, Saver, SetAside, Source, When};
 
 /// The attribute with which a version says that the step after it is risky.
 const RISKY: &str = "risky";
@@ -123,18 +124,18 @@ impl Store {
 
     /// Saves the newest version if a rule asks for it, and tells what came of it. A checkpoint that fails is told, and the
     /// run goes on: there is an older one, and the state is in memory.
-    pub fn save(&mut self, state: &State, version: u64, cause: Cause) -> Result<Option<Event>, Failure> {
+    pub fn save(&mut self, state: &State, version: u64, cause: Cause) -> Result<Vec<Event>, Failure> {
         if self.safe == Some(version) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let held = Held::newest(state)?;
         let why = match self.reason(&held, cause) {
-            Ok(None) => return Ok(None),
+            Ok(None) => return Ok(Vec::new()),
             Ok(Some(why)) => why,
             Err(error) if !self.is_decided => return Err(error.into()),
             Err(error) => {
                 let text = format!("version {version} is not saved: {error}");
-                return Ok(Some(Event::note(Some(version), &text)));
+                return Ok(vec![Event::note(Some(version), &text)]);
             }
         };
         let begin = Instant::now();
@@ -144,17 +145,24 @@ impl Store {
                 self.failed = Some(error.to_string());
                 // Not again after every step.
                 self.last = (version, Instant::now());
-                return Ok(Some(Event::note(Some(version), &format!("version {version} is not saved: {error}"))));
+                return Ok(vec![Event::note(Some(version), &format!("version {version} is not saved: {error}"))]);
             }
         };
         self.longest = self.longest.max(begin.elapsed());
         self.last = (saved.version, Instant::now());
         self.safe = Some(saved.version);
         self.failed = None;
-        if saved.already {
-            return Ok(None);
+        let mut events = Vec::new();
+        if !saved.already {
+            events.push(Event::saved(&saved, &why));
         }
-        Ok(Some(Event::saved(&saved, &why)))
+        if let Some(SetAside { versions, to }) = &saved.set_aside {
+            events.push(Event::note(Some(version), &gave_way(versions, to)));
+        }
+        if let Some(trouble) = &saved.trouble {
+            events.push(Event::note(Some(version), trouble));
+        }
+        Ok(events)
     }
 
     /// Why the last attempt to save failed, if it did.
