@@ -33,7 +33,8 @@ debian() {
 packages() {
     local name=$1 stamp
     shift
-    if [ ! -x "$venv/bin/python" ]; then
+    # One that was left half made is made again.
+    if ! "$venv/bin/python" -c "import pip" 2>/dev/null; then
         say "making $venv"
         "$python" -m venv "$venv" || { debian pyvenv:python3-venv; "$python" -m venv "$venv"; }
     fi
