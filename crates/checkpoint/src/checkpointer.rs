@@ -12,14 +12,13 @@ pub use options::CheckpointerOptions;
 
 use crate::schedule::Schedule;
 use crate::status::Status;
-use crate::target::Target;
 use crate::{Error, Result};
 use shared::{Order, Record, Shared, Store};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use watch::Watch;
+use watch::{Watch, find};
 
 /// Versions saved at once: more share the same disk.
 const SAVERS_MAX: usize = 4;
@@ -35,7 +34,7 @@ impl CheckpointerOptions {
     /// the engine, such as that there is no such region.
     pub fn start(self, name: &str, to: impl AsRef<Path>) -> Result<Checkpointer> {
         self.check()?;
-        let target = Target::find(&self.regions, name)?;
+        let target = find(&self.regions, name)?;
         if target.is_none() && self.wait.is_zero() {
             return Err(stillframe::Error::NoRegion { region: name.into(), dir: self.regions }.into());
         }

@@ -14,17 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use stillframe::{GroupSnapshot, Snapshot};
+use stillframe::{AnySnapshot, Snapshot};
 use stillframe_kernel::{Failure, points};
-
-/// What is saved.
-#[derive(Debug, Clone, Copy)]
-pub enum Source<'a> {
-    /// A version of a region.
-    Region(&'a Snapshot),
-    /// A version of a group.
-    Group(&'a GroupSnapshot),
-}
 
 /// How far the saving of a version is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,41 +88,6 @@ enum Former {
     Damaged,
 }
 
-impl<'a> Source<'a> {
-    /// The snapshots, with their ranks if it is a group.
-    fn snapshots(self) -> Vec<(Option<u32>, &'a Snapshot)> {
-        match self {
-            Source::Region(snapshot) => vec![(None, snapshot)],
-            Source::Group(group) => {
-                group.ranks().iter().enumerate().map(|(rank, snapshot)| (Some(rank as u32), snapshot)).collect()
-            }
-        }
-    }
-
-    /// The name of the region or group.
-    fn name(self) -> &'a str {
-        match self {
-            Source::Region(snapshot) => snapshot.region(),
-            // The ranks of a group are regions called `group/rank`.
-            Source::Group(group) => {
-                let rank = group.ranks().first().map_or("", Snapshot::region);
-                rank.rsplit_once('/').map_or(rank, |(name, _)| name)
-            }
-        }
-    }
-
-    fn version(self) -> u64 {
-        match self {
-            Source::Region(snapshot) => snapshot.version(),
-            Source::Group(group) => group.version(),
-        }
-    }
-
-    fn published_ns(self) -> u64 {
-        self.snapshots().iter().map(|(_, snapshot)| snapshot.published_ns()).max().unwrap_or(0)
-    }
-}
-
 /// Writes the checkpoints of one region or group into one directory, which nobody else can write to meanwhile.
 ///
 /// Several threads may save different versions at once.
@@ -201,7 +157,7 @@ impl Saver {
         self.cancels.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Saves a version. When this returns, it is on disk under its name; on an error nothing of it is there.
+    /// Saves a version of a region or of a group. When this returns, it is on disk under its name; on an error nothing of it is there.
     ///
     /// Good checkpoints that were published before it, and whose numbers are not below its own, are an earlier run's. They go
     /// into `DIR/earlier-N` as soon as this one is safe, so that the highest number is always the newest state.
@@ -210,8 +166,9 @@ impl Saver {
     /// [`Error::NoSpace`], [`Error::Vanished`], [`Error::NotSynced`], [`Error::ReadOnly`] if the disk or the directory is in
     /// the way; [`Error::Contradicts`] if a version of this number is there that a later run published, or that another
     /// program wrote; [`Error::OtherRegion`].
-    pub fn save(&self, source: Source, progress: &(dyn Fn(Progress) + Sync)) -> Result<Saved> {
+    pub fn save(&self, snapshot: impl Into<AnySnapshot>, progress: &(dyn Fn(Progress) + Sync)) -> Result<Saved> {
         let begin = Instant::now();
+        let source = &snapshot.into();
         let version = source.version();
         if !self.lock.is_ours() {
             return Err(stillframe::Error::Forked { region: source.name().into() }.into());
@@ -276,7 +233,7 @@ impl Saver {
     }
 
     /// Sees to it that a version is saved by one thread, and that the directory is its region's.
-    fn claim(&self, source: Source) -> Result<Claim<'_>> {
+    fn claim(&self, source: &AnySnapshot) -> Result<Claim<'_>> {
         let (name, version) = (source.name(), source.version());
         let mut state = self.state();
         if let Some(region) = state.region.as_ref().filter(|region| *region != name) {
@@ -290,7 +247,7 @@ impl Saver {
     }
 
     /// What is said of a version that is safe already.
-    fn look_at_former(&self, source: Source, path: &Path) -> Result<Option<Saved>> {
+    fn look_at_former(&self, source: &AnySnapshot, path: &Path) -> Result<Option<Saved>> {
         let Former::Same(good) = former(source, path)? else { return Ok(None) };
         // Whoever wrote it may have been killed before its name was on disk.
         directory::sync_dir(&self.dir).map_err(|error| Error::io("fsync", &self.dir, error))?;
@@ -317,9 +274,10 @@ impl Saver {
     }
 
     /// The variables of a version, and how they are cut.
-    fn subjects<'a>(&self, source: Source<'a>) -> Vec<Subject<'a>> {
+    fn subjects<'a>(&self, source: &'a AnySnapshot) -> Vec<Subject<'a>> {
         let mut subjects = Vec::new();
-        for (rank, snapshot) in source.snapshots() {
+        for (rank, snapshot) in source.ranks().iter().enumerate() {
+            let rank = source.is_group().then_some(rank as u32);
             for view in snapshot.variables() {
                 let grid = Grid::new(&view.shape, view.order, view.dtype.bytes(), self.options.chunk_bytes);
                 let variable = Variable {
@@ -345,7 +303,7 @@ impl Saver {
     /// Writes all files of a checkpoint and brings them to disk. Returns how many they are, and the chunks.
     fn write(
         &self,
-        source: Source,
+        source: &AnySnapshot,
         partial: &Partial,
         subjects: &[Subject],
         bytes: u64,
@@ -359,8 +317,8 @@ impl Saver {
             false => Err(Error::Cancelled { version }),
         };
         let say = |phase, bytes_done| progress(Progress { version, phase, bytes, bytes_done });
-        let ranks = source.snapshots();
-        let count = matches!(source, Source::Group(_)).then_some(ranks.len() as u32);
+        let ranks = source.ranks();
+        let count = source.is_group().then_some(ranks.len() as u32);
         partial.make_dirs(count, subjects)?;
         let stored = partial.store(subjects, base.as_deref(), self.options.threads, &|bytes_done| {
             say(Phase::Writing, bytes_done);
@@ -376,7 +334,7 @@ impl Saver {
             version,
             published_ns: source.published_ns(),
             saved_ns: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
-            attributes: ranks.first().map(|(_, snapshot)| snapshot.attributes().clone()).unwrap_or_default(),
+            attributes: source.attributes().clone(),
             rank_attributes: Vec::new(),
             rank_published_ns: Vec::new(),
             previous: base.as_ref().map(|base| base.version),
@@ -387,8 +345,8 @@ impl Saver {
             variables: subjects.iter().map(|subject| subject.variable.clone()).collect(),
         };
         if count.is_some() {
-            manifest.rank_attributes = ranks.iter().map(|(_, snapshot)| snapshot.attributes().clone()).collect();
-            manifest.rank_published_ns = ranks.iter().map(|(_, snapshot)| snapshot.published_ns()).collect();
+            manifest.rank_attributes = ranks.iter().map(|snapshot| snapshot.attributes().clone()).collect();
+            manifest.rank_published_ns = ranks.iter().map(Snapshot::published_ns).collect();
         }
         for (name, text) in zarr::files(&manifest, self.options.codec) {
             let digest = partial.put(&name, text.as_bytes())?;
@@ -413,7 +371,7 @@ impl Saver {
 
     /// Gives a checkpoint that is on disk its name, and brings the name to disk. Returns what an earlier run left under this
     /// number and higher ones; what had this very number is set aside already.
-    fn commit(&self, source: Source, partial: &Partial, path: &Path) -> Result<Option<Earlier>> {
+    fn commit(&self, source: &AnySnapshot, partial: &Partial, path: &Path) -> Result<Option<Earlier>> {
         let version = partial.version();
         // A directory that was made anew may have another writer.
         if !self.lock.is_in_place() {
@@ -503,7 +461,7 @@ fn good(path: &Path) -> Result<Checkpoint> {
 ///
 /// # Errors
 /// [`Error::Contradicts`] if it is a later run's, or of a format that is not this program's to move.
-fn former(source: Source, path: &Path) -> Result<Former> {
+fn former(source: &AnySnapshot, path: &Path) -> Result<Former> {
     if let Err(error) = fs::symlink_metadata(path) {
         return match error.kind() {
             ErrorKind::NotFound => Ok(Former::Nothing),

@@ -230,7 +230,7 @@ fn wait<T>(timeout: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Keep, SaveOptions, Saver, Source};
+    use crate::{Keep, SaveOptions, Saver};
     use std::sync::atomic::{AtomicBool, Ordering};
     use stillframe::{Observer, Region};
 
@@ -245,7 +245,7 @@ mod tests {
         let mut save = |version| {
             region.publish(version).commit().unwrap();
             let snapshot = observer.clone().dir(dir.path().join("regions")).open("r").unwrap().newest().unwrap();
-            saver.save(Source::Region(&snapshot), &|_| {}).unwrap();
+            saver.save(&snapshot, &|_| {}).unwrap();
         };
         save(0);
         let is_over = AtomicBool::new(false);

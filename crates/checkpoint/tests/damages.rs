@@ -7,7 +7,7 @@ mod reading;
 
 use damage::{Damage, Files};
 use reading::{Numbers, Place, Version, watchdog};
-use stillframe_checkpoint::{Checkpoint, Codec, Error, RestoreOptions, Source, Store, layout, restore_newest};
+use stillframe_checkpoint::{Checkpoint, Codec, Error, RestoreOptions, Store, layout, restore_newest};
 
 /// A store with versions 10 and 20, of which the files of the second are damaged.
 struct Image {
@@ -27,7 +27,7 @@ impl Image {
         for version in &versions {
             version.publish(place.options().fresh(true), "heat");
             let snapshot = place.newest("heat");
-            reading::save(&place.store(), Source::Region(&snapshot), 20_000, codec);
+            reading::save(&place.store(), &snapshot, 20_000, codec);
         }
         stillframe::inspect::remove(&place.shm(), "heat", false).unwrap();
         let files = damage::take(&place.store().join(layout::checkpoint_dir(20)));
@@ -407,7 +407,7 @@ fn what_checkpoints_share_is_damaged_in_all_of_them() {
         let mut version = Version::example(7);
         version.number = number;
         version.publish(place.options().fresh(true), "heat");
-        reading::save(&place.store(), Source::Region(&place.newest("heat")), 20_000, Codec::Plain);
+        reading::save(&place.store(), place.newest("heat"), 20_000, Codec::Plain);
     }
     let store = Store::open(place.store()).unwrap();
     assert!(store.version(2).unwrap().manifest().linked_bytes > 0);

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use stillframe::{Array, DType, Declaration, Family, Kind, Observer, Order, Region, Snapshot};
-use stillframe_checkpoint::{Checkpoint, Error, Keep, SaveOptions, Saver, Source, Store};
+use stillframe_checkpoint::{Checkpoint, Error, Keep, SaveOptions, Saver, Store};
 
 const BYTES: usize = 1 << 20;
 
@@ -38,7 +38,7 @@ impl Producer {
 }
 
 fn save(saver: &Saver, snapshot: &Snapshot) -> Result<stillframe_checkpoint::Saved, Error> {
-    saver.save(Source::Region(snapshot), &|_| {})
+    saver.save(snapshot, &|_| {})
 }
 
 fn all() -> SaveOptions {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use stillframe::{DType, Declaration, Group, Kind, Observer, Part, Region};
-use stillframe_checkpoint::{SaveOptions, Saver, Source, layout};
+use stillframe_checkpoint::{SaveOptions, Saver, layout};
 
 /// The names in the first column of the table under a comment.
 fn table(name: &str) -> BTreeSet<String> {
@@ -45,7 +45,7 @@ fn the_documented_files_are_those_that_are_written() {
     let snapshot = Observer::options().dir(dir.path()).open("r").unwrap().newest().unwrap();
     let store = dir.path().join("store");
     let saver = Saver::open(&store, SaveOptions::new()).unwrap();
-    let saved = saver.save(Source::Region(&snapshot), &|_| {}).unwrap();
+    let saved = saver.save(&snapshot, &|_| {}).unwrap();
     assert_eq!(files(&saved.path), table("checkpoint"));
     let names = std::fs::read_dir(&store).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     assert_eq!(names.collect::<BTreeSet<_>>(), table("store"));
@@ -61,7 +61,7 @@ fn the_documented_fields_are_those_of_manifests() {
     region.publish(1).attr("t", 0.5).commit().unwrap();
     let snapshot = Group::options().dir(dir.path()).open("g").unwrap().newest().unwrap();
     let saver = Saver::open(dir.path().join("store"), SaveOptions::new()).unwrap();
-    let saved = saver.save(Source::Group(&snapshot), &|_| {}).unwrap();
+    let saved = saver.save(&snapshot, &|_| {}).unwrap();
     let text = std::fs::read(saved.path.join(layout::MANIFEST)).unwrap();
     let manifest: serde_json::Value = serde_json::from_slice(&text).unwrap();
     assert_eq!(keys(&manifest), table("manifest"));

@@ -10,7 +10,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use stillframe::{Group, Region};
-use stillframe_checkpoint::{Checkpoint, Codec, Error, RestoreOptions, Source, layout, restore, restore_newest};
+use stillframe_checkpoint::{Checkpoint, Codec, Error, RestoreOptions, layout, restore, restore_newest};
 
 const ROLE: &str = "STILLFRAME_TEST_ROLE";
 const KILLED: i32 = 9;
@@ -63,10 +63,10 @@ impl Scene {
         match is_group {
             true => {
                 let snapshot = Group::options().dir(scene.place.shm()).open("heat").unwrap().newest().unwrap();
-                reading::save(&store, Source::Group(&snapshot), 20_000, Codec::Plain);
+                reading::save(&store, &snapshot, 20_000, Codec::Plain);
             }
             false => {
-                reading::save(&store, Source::Region(&scene.place.newest("heat")), 20_000, Codec::Plain);
+                reading::save(&store, scene.place.newest("heat"), 20_000, Codec::Plain);
             }
         }
         scene.clear();

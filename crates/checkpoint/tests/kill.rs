@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 use stillframe::{Array, Observer, Region, Snapshot};
-use stillframe_checkpoint::{Checkpoint, Codec, Keep, SaveOptions, Saver, Source, Store};
+use stillframe_checkpoint::{Checkpoint, Codec, Keep, SaveOptions, Saver, Store};
 
 const DIR: &str = "STILLFRAME_TEST_DIR";
 const ELEMENTS: usize = 1 << 15;
@@ -75,7 +75,7 @@ fn helper_process() {
     let saver = open(dir);
     for version in begun + 1..=begun + STEPS {
         let snapshot = producer.publish(version);
-        saver.save(Source::Region(&snapshot), &|_| {}).unwrap();
+        saver.save(&snapshot, &|_| {}).unwrap();
         let mut out = std::io::stdout().lock();
         out.write_all(format!("\nsafe {version}\n").as_bytes()).and_then(|()| out.flush()).unwrap();
     }
@@ -104,7 +104,7 @@ fn save_run(dir: &Path, run: &str, versions: &[u64]) {
     let saver = Saver::open(dir.join("store"), options).unwrap();
     for version in versions {
         let snapshot = producer.publish_as(run, *version);
-        saver.save(Source::Region(&snapshot), &|_| {}).unwrap();
+        saver.save(&snapshot, &|_| {}).unwrap();
     }
 }
 
@@ -182,7 +182,7 @@ fn check_next(dir: &Path, safe: u64) {
     let newest = check_store(dir, safe);
     let snapshot = Producer::new(dir.join("regions-of-next")).publish(newest + 1);
     let saver = open(dir);
-    let saved = saver.save(Source::Region(&snapshot), &|_| {}).unwrap();
+    let saved = saver.save(&snapshot, &|_| {}).unwrap();
     assert_eq!(saved.trouble, None);
     let mut names: Vec<String> = std::fs::read_dir(dir.join("store"))
         .unwrap()
@@ -329,7 +329,7 @@ fn check_run_after(dir: &Path, old: &[u64], again: u64, context: &str) {
         // Whoever saves it again, because nobody said that it is safe, finishes what the dead one began.
         let saver = Saver::open(&store, SaveOptions::new()).unwrap();
         let held = Observer::options().dir(dir.join("second")).open("r").unwrap().newest().unwrap();
-        assert!(saver.save(Source::Region(&held), &|_| {}).unwrap().already, "{context}");
+        assert!(saver.save(&held, &|_| {}).unwrap().already, "{context}");
         let newest = Store::open(&store).unwrap().newest().unwrap();
         assert_eq!((newest.version(), newest.path()), (again, &*store.join("latest.zarr").canonicalize().unwrap()));
     }

@@ -8,7 +8,7 @@ use stillframe::{
     Array, DType, Declaration, Element, Error as Engine, Group, GroupSnapshot, Kind, Observer, Order, Part, Region,
     Scalar, VariableId,
 };
-use stillframe_checkpoint::{Codec, Error, Origin, Recovery, RecoveryOptions, SaveOptions, Saver, Source, Store};
+use stillframe_checkpoint::{Codec, Error, Origin, Recovery, RecoveryOptions, SaveOptions, Saver, Store};
 
 /// Files left in the directory of regions that no region calls its own.
 fn hidden(place: &Place) -> Vec<String> {
@@ -26,12 +26,12 @@ fn rank_options(place: &Place, rank: u32, ranks: u32) -> RecoveryOptions {
 fn save(place: &Place, name: &str) -> PathBuf {
     let snapshot = place.newest(name);
     let saver = Saver::open(place.store(), SaveOptions::default().chunk_bytes(4096)).unwrap();
-    saver.save(Source::Region(&snapshot), &|_| {}).unwrap().path
+    saver.save(&snapshot, &|_| {}).unwrap().path
 }
 
 fn save_group(place: &Place, snapshot: &GroupSnapshot, codec: Codec) -> PathBuf {
     let saver = Saver::open(place.store(), SaveOptions::default().chunk_bytes(4096).codec(codec)).unwrap();
-    saver.save(Source::Group(snapshot), &|_| {}).unwrap().path
+    saver.save(snapshot, &|_| {}).unwrap().path
 }
 
 /// Goes on, or begins, and publishes one version with a value of its own.

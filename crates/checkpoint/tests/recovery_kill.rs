@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use stillframe::{Declaration, Element, Group, Kind, Part, Region};
-use stillframe_checkpoint::{Recovery, SaveOptions, Saver, Source};
+use stillframe_checkpoint::{Recovery, SaveOptions, Saver};
 
 /// Elements of the global array: a few pages for each rank.
 const ELEMENTS: usize = 5000;
@@ -78,7 +78,7 @@ fn kill(mut child: Child, seed: u64, round: usize) -> Option<u64> {
 fn save(place: &Place) -> Option<u64> {
     let newest = Group::options().dir(place.shm()).open("g").ok()?.newest().ok()?;
     let saver = Saver::open(place.store(), SaveOptions::default().chunk_bytes(4096)).unwrap();
-    saver.save(Source::Group(&newest), &|_| {}).unwrap();
+    saver.save(&newest, &|_| {}).unwrap();
     Some(newest.version())
 }
 

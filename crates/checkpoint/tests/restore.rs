@@ -6,7 +6,7 @@ mod reading;
 use proptest::prelude::*;
 use reading::{Known, Numbers, Place, Version, watchdog};
 use stillframe::{DType, Group, Observer, Order, Region, Scalar};
-use stillframe_checkpoint::{Checkpoint, Codec, Error, RestoreOptions, Source, Store, restore, restore_newest};
+use stillframe_checkpoint::{Checkpoint, Codec, Error, RestoreOptions, Store, restore, restore_newest};
 
 /// Publishes a version, saves it, and removes the region.
 fn saved(place: &Place, name: &str, version: &Version) -> (Checkpoint, u64) {
@@ -16,7 +16,7 @@ fn saved(place: &Place, name: &str, version: &Version) -> (Checkpoint, u64) {
 fn saved_as(place: &Place, name: &str, version: &Version, chunk_bytes: usize, codec: Codec) -> (Checkpoint, u64) {
     version.publish(place.options().fresh(true), name);
     let published_ns = place.newest(name).published_ns();
-    let path = reading::save(&place.store(), Source::Region(&place.newest(name)), chunk_bytes, codec);
+    let path = reading::save(&place.store(), place.newest(name), chunk_bytes, codec);
     stillframe::inspect::remove(&place.shm(), name, false).unwrap();
     (Checkpoint::open(path).unwrap(), published_ns)
 }
@@ -129,7 +129,7 @@ fn saved_group(place: &Place, ranks: u32) -> Vec<Version> {
         version.publish(place.options().rank(rank as u32, ranks), "heat");
     }
     let snapshot = Group::options().dir(place.shm()).open("heat").unwrap().newest().unwrap();
-    reading::save(&place.store(), Source::Group(&snapshot), 5000, Codec::Plain);
+    reading::save(&place.store(), &snapshot, 5000, Codec::Plain);
     drop(snapshot);
     stillframe::inspect::remove(&place.shm(), "heat", false).unwrap();
     versions

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::path::Path;
-use stillframe::{Attributes, DType, Group, Observer, Order, Snapshot};
+use stillframe::{AnySnapshot, Attributes, DType, Observer, Order};
 use stillframe_checkpoint::{Checkpoint, Skipped, Store};
 
 /// Something to export, held until it is dropped.
@@ -19,8 +19,7 @@ pub struct Source {
 
 /// What is read from.
 enum Held {
-    /// Of the region, or of each rank.
-    Snapshots(Vec<Snapshot>),
+    Snapshot(AnySnapshot),
     Checkpoint(Box<Checkpoint>),
 }
 
@@ -54,21 +53,13 @@ impl Source {
         if is_path(name) {
             return Source::open_checkpoint(Path::new(name), version);
         }
-        match Observer::options().dir(dir).open(name) {
+        match Observer::options().dir(dir).open_any(name) {
             Ok(observer) => {
                 let snapshot = match version {
                     Some(version) => observer.version(version)?,
                     None => observer.newest()?,
                 };
-                Ok(Source::of_snapshots(name, false, vec![snapshot]))
-            }
-            Err(stillframe::Error::IsGroup { .. }) => {
-                let group = Group::options().dir(dir).open(name)?;
-                let snapshot = match version {
-                    Some(version) => group.version(version)?,
-                    None => group.newest()?,
-                };
-                Ok(Source::of_snapshots(name, true, snapshot.ranks().to_vec()))
+                Ok(Source::of_snapshot(snapshot))
             }
             Err(stillframe::Error::NoRegion { .. } | stillframe::Error::BadName { .. }) if Path::new(name).is_dir() => {
                 Source::open_checkpoint(Path::new(name), version)
@@ -78,14 +69,14 @@ impl Source {
         }
     }
 
-    fn of_snapshots(name: &str, grouped: bool, snapshots: Vec<Snapshot>) -> Source {
+    fn of_snapshot(snapshot: AnySnapshot) -> Source {
         Source {
-            name: name.into(),
-            version: snapshots.first().map_or(0, Snapshot::version),
-            published_ns: snapshots.iter().map(Snapshot::published_ns).max().unwrap_or(0),
-            grouped,
-            attributes: snapshots.iter().map(|snapshot| snapshot.attributes().clone()).collect(),
-            held: Held::Snapshots(snapshots),
+            name: snapshot.name().into(),
+            version: snapshot.version(),
+            published_ns: snapshot.published_ns(),
+            grouped: snapshot.is_group(),
+            attributes: snapshot.ranks().iter().map(|rank| rank.attributes().clone()).collect(),
+            held: Held::Snapshot(snapshot),
             skipped: Vec::new(),
         }
     }
@@ -133,7 +124,7 @@ impl Source {
     /// How many ranks there are, if it is a group's.
     pub fn ranks(&self) -> Option<usize> {
         let count = match &self.held {
-            Held::Snapshots(snapshots) => snapshots.len(),
+            Held::Snapshot(snapshot) => snapshot.ranks().len(),
             Held::Checkpoint(checkpoint) => checkpoint.manifest().ranks.map_or(1, |ranks| ranks as usize),
         };
         self.grouped.then_some(count)
@@ -154,8 +145,8 @@ impl Source {
     pub fn variables(&self) -> Vec<Described> {
         let alone = !self.grouped;
         match &self.held {
-            Held::Snapshots(snapshots) => {
-                let of = |(rank, snapshot): (usize, &Snapshot)| {
+            Held::Snapshot(snapshot) => {
+                let of = |(rank, snapshot): (usize, &stillframe::Snapshot)| {
                     let describe = |variable: &stillframe::VariableView| Described {
                         rank,
                         alone,
@@ -168,7 +159,7 @@ impl Source {
                     };
                     snapshot.variables().iter().map(describe).collect::<Vec<_>>()
                 };
-                snapshots.iter().enumerate().flat_map(of).collect()
+                snapshot.ranks().iter().enumerate().flat_map(of).collect()
             }
             Held::Checkpoint(checkpoint) => {
                 let describe = |variable: &stillframe_checkpoint::manifest::Variable| Described {
@@ -203,7 +194,7 @@ impl Source {
     /// What keeps them from being read: of a checkpoint, a damaged chunk.
     pub fn read(&self, rank: usize, name: &str, offset: usize, out: &mut [u8]) -> Result<()> {
         match &self.held {
-            Held::Snapshots(snapshots) => Ok(snapshots[rank].read(name, offset, out)?),
+            Held::Snapshot(snapshot) => Ok(snapshot.ranks()[rank].read(name, offset, out)?),
             Held::Checkpoint(checkpoint) => {
                 let rank = self.grouped.then_some(rank as u32);
                 Ok(checkpoint.read(rank, name, offset..offset + out.len(), out)?)

@@ -4,7 +4,7 @@ mod support;
 
 use std::path::PathBuf;
 use stillframe::Observer;
-use stillframe_checkpoint::{SaveOptions, Saver, Source};
+use stillframe_checkpoint::{SaveOptions, Saver};
 use support::Scene;
 
 /// Saves versions of a region, which then goes.
@@ -16,7 +16,7 @@ fn save(scene: &Scene, name: &str, versions: &[u64]) -> PathBuf {
         region.publish(*version).attr("time", 0.5 * *version as f64).commit().unwrap();
         let snapshot = Observer::options().dir(scene.dir()).open(name).unwrap().newest().unwrap();
         let saver = Saver::open(&store, SaveOptions::new().chunk_bytes(8192)).unwrap();
-        saver.save(Source::Region(&snapshot), &|_| {}).unwrap();
+        saver.save(&snapshot, &|_| {}).unwrap();
     }
     region.unlink().unwrap();
     store

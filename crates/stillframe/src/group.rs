@@ -163,6 +163,13 @@ impl GroupSnapshot {
         self.version
     }
 
+    /// The name of the group.
+    pub fn name(&self) -> &str {
+        // Its ranks are regions called `group/rank`.
+        let rank = self.ranks.first().map_or("", Snapshot::region);
+        rank.rsplit_once('/').map_or(rank, |(name, _)| name)
+    }
+
     /// The snapshots of all ranks, in order.
     pub fn ranks(&self) -> &[Snapshot] {
         &self.ranks

@@ -8,6 +8,7 @@
 //! Handles do not survive `fork`: a child opens its own.
 #![deny(unsafe_code)]
 
+mod any_observer;
 mod attachment;
 mod companions;
 mod diagnose;
@@ -37,6 +38,7 @@ mod sticky;
 mod tables;
 mod tracker;
 
+pub use any_observer::{AnyObserver, AnySnapshot};
 pub use element::Element;
 pub use error::{Error, Family, Result};
 pub use group::{Group, GroupOptions, GroupSnapshot, GroupSnapshots, RankInfo, RankState};

@@ -19,8 +19,8 @@ pub(crate) const WAIT_SLICE: Duration = Duration::from_millis(50);
 /// Options for opening an observer.
 #[derive(Debug, Clone)]
 pub struct ObserverOptions {
-    dir: PathBuf,
-    wait: Duration,
+    pub(crate) dir: PathBuf,
+    pub(crate) wait: Duration,
 }
 
 impl ObserverOptions {
@@ -45,7 +45,8 @@ impl ObserverOptions {
     /// Opens an observer on a region.
     ///
     /// # Errors
-    /// [`Error::NoRegion`], or with a wait [`Error::Timeout`]; [`Error::IsGroup`]; [`Error::Denied`] if it is another user's;
+    /// [`Error::NoRegion`], or with a wait [`Error::Timeout`]; [`Error::IsGroup`], see
+    /// [`open_any`](ObserverOptions::open_any); [`Error::Denied`] if it is another user's;
     /// [`Error::Corrupt`] if its head is damaged.
     pub fn open(self, name: &str) -> Result<Observer> {
         let begin = Instant::now();

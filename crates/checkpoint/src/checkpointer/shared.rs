@@ -2,13 +2,13 @@
 
 use super::event::{Event, Listener};
 use crate::status::{self, Saving, State, Status, good, named};
-use crate::target::Held;
 use crate::{Error, Progress, Result, SaveOptions, Saved, Saver, SetAside};
 use std::collections::{BTreeSet, VecDeque};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use stillframe::{AnySnapshot, PAGE_BYTES, Snapshot};
 
 /// How often the status file is written while something is being saved.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
@@ -63,7 +63,7 @@ pub(super) struct Record {
     pub(super) order: Order,
     /// Whether versions may still come.
     pub(super) watching: bool,
-    pub(super) queue: VecDeque<Held>,
+    pub(super) queue: VecDeque<AnySnapshot>,
     pub(super) saving: Vec<Task>,
     /// Versions that are safe, as the directory had them.
     pub(super) safe: BTreeSet<u64>,
@@ -114,7 +114,7 @@ impl Record {
     }
 
     pub(super) fn held_bytes(&self) -> u64 {
-        let queued = self.queue.iter().map(Held::cost_bytes).sum::<u64>();
+        let queued = self.queue.iter().map(cost_bytes).sum::<u64>();
         queued + self.saving.iter().map(|task| task.cost_bytes).sum::<u64>()
     }
 
@@ -212,10 +212,10 @@ impl Shared {
                 }
                 record = self.sleep(record, Duration::MAX / 4);
             };
-            let (version, bytes) = (held.version(), held.bytes());
+            let (version, bytes) = (held.version(), bytes(&held));
             record
                 .saving
-                .push(Task { saving: Saving { version, bytes, bytes_done: 0 }, cost_bytes: held.cost_bytes() });
+                .push(Task { saving: Saving { version, bytes, bytes_done: 0 }, cost_bytes: cost_bytes(&held) });
             drop(record);
             self.changed.notify_all();
             self.tell(Event::Begun { version, bytes });
@@ -264,7 +264,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn save(&self, held: &Held) -> Result<Saved> {
+    pub(super) fn save(&self, held: &AnySnapshot) -> Result<Saved> {
         let version = held.version();
         let saver = self.saver()?;
         let progress = |progress: Progress| {
@@ -276,7 +276,7 @@ impl Shared {
                 saver.cancel();
             }
         };
-        saver.save(held.source(), &progress)
+        saver.save(held, &progress)
     }
 
     /// The saver of the directory, which is made again if it was removed: a simulation that goes on needs its checkpoints
@@ -332,4 +332,14 @@ impl Shared {
             }
         }
     }
+}
+
+/// Bytes of all variables.
+fn bytes(held: &AnySnapshot) -> u64 {
+    held.ranks().iter().flat_map(Snapshot::variables).map(|variable| variable.bytes as u64).sum()
+}
+
+/// Bytes of memory that holding a version takes beside the one after it, about: of the pages that were written for it.
+fn cost_bytes(held: &AnySnapshot) -> u64 {
+    held.ranks().iter().map(|rank| rank.dirty_and_total_pages().0 * PAGE_BYTES as u64).sum()
 }

@@ -4,13 +4,14 @@
 
 use super::event::Event;
 use super::shared::{Order, Record, Shared};
+use crate::position::Position;
 use crate::schedule::Schedule;
-use crate::target::{Held, Position, Run, Target};
 use crate::when::When;
 use crate::{Error, Result};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use stillframe::{AnyObserver, AnySnapshot, Observer};
 
 /// Longest sleep before it asks whether it is to end, or the producer is gone.
 const TICK: Duration = Duration::from_millis(50);
@@ -21,7 +22,7 @@ const LAST_RETRY_MAX: Duration = Duration::from_secs(5);
 pub(super) struct Watch {
     pub(super) shared: Arc<Shared>,
     pub(super) regions: PathBuf,
-    pub(super) target: Option<Target>,
+    pub(super) target: Option<AnyObserver>,
     pub(super) schedule: Schedule,
     pub(super) when: Option<When>,
     pub(super) at_end: bool,
@@ -33,7 +34,8 @@ pub(super) struct Watch {
     pub(super) held_bytes: u64,
     pub(super) wait: Duration,
     pub(super) follow: Duration,
-    pub(super) run: Option<Run>,
+    /// What tells one run from the next: when the producer, or each rank's, began.
+    pub(super) run: Option<Vec<Option<u64>>>,
     /// Where the version that was looked at last stands.
     pub(super) position: Option<Position>,
     /// The version that was handed over last, and when it was published.
@@ -92,12 +94,12 @@ impl Watch {
             }
             Error::Engine(Engine::NoVersion { .. } | Engine::RankMissing { .. } | Engine::NoCommonVersion { .. }) => {
                 self.nap(TICK);
-                let is_alive = self.target.as_ref().is_some_and(Target::is_alive);
+                let is_alive = self.target.as_ref().is_some_and(AnyObserver::is_alive);
                 Ok(if is_alive { Look::On } else { Look::Gone })
             }
             Error::Engine(Engine::ProducerGone { .. } | Engine::NoRegion { .. }) => Ok(Look::Gone),
             Error::Engine(error @ Engine::RankGone { .. }) => {
-                if !self.target.as_ref().is_some_and(Target::is_alive) {
+                if !self.target.as_ref().is_some_and(AnyObserver::is_alive) {
                     return Ok(Look::Gone);
                 }
                 if !std::mem::replace(&mut self.rank_gone, true) {
@@ -119,13 +121,13 @@ impl Watch {
     }
 
     /// What is looked at, waiting for it to appear. `None` if it is to end before.
-    fn attach(&mut self) -> Result<Option<Target>> {
+    fn attach(&mut self) -> Result<Option<AnyObserver>> {
         let begin = Instant::now();
         while self.target.is_none() || self.is_awaited() && begin.elapsed() < self.wait {
             if self.order() != Order::Run {
                 return Ok(None);
             }
-            self.target = Target::find(&self.regions, &self.shared.name)?;
+            self.target = find(&self.regions, &self.shared.name)?;
             if self.target.is_none() && begin.elapsed() >= self.wait {
                 let (region, what) = (self.shared.name.clone(), "the region to appear");
                 return Err(stillframe::Error::Timeout { region, what, waited: self.wait }.into());
@@ -135,9 +137,9 @@ impl Watch {
             }
         }
         let Some(target) = self.target.clone() else { return Ok(None) };
-        let run = target.run()?;
+        let run = target.begun_ns()?;
         if self.run.as_ref() != Some(&run) {
-            let newest = target.wait_newer(None, Duration::ZERO).ok();
+            let newest = target.wait_newer(None, Some(Duration::ZERO)).ok();
             let is_first = self.run.is_none();
             // Of a group ranks appear one after the other, which makes no other run of it.
             let is_same = self.run.as_ref().is_some_and(|old| {
@@ -148,7 +150,7 @@ impl Watch {
                 self.schedule.begin();
                 (self.position, self.taken, self.rank_gone) = (None, None, false);
                 self.shared.tell(match is_first {
-                    true => Event::Attached { ranks: target.ranks(), newest },
+                    true => Event::Attached { ranks: target.size(), newest },
                     false => Event::NewRun { newest },
                 });
             }
@@ -162,7 +164,7 @@ impl Watch {
     }
 
     /// Looks at what there is, waits a little for more, and hands over what is due.
-    fn look(&mut self, target: &Target) -> Result<Look> {
+    fn look(&mut self, target: &AnyObserver) -> Result<Look> {
         let record = self.shared.record();
         if record.order != Order::Run {
             return Ok(Look::On);
@@ -184,12 +186,12 @@ impl Watch {
         }
         let time = self.schedule.left(Instant::now()).map_or(TICK, |left| left.clamp(Duration::from_millis(1), TICK));
         if self.all {
-            return match target.next_after(self.schedule.seen(), time) {
+            return match target.next_after(self.schedule.seen(), Some(time)) {
                 Err(stillframe::Error::Timeout { .. } | stillframe::Error::SlowRank { .. }) => self.look_again(target),
                 other => self.consider(other?),
             };
         }
-        let newest = match target.wait_newer(self.schedule.seen(), time) {
+        let newest = match target.wait_newer(self.schedule.seen(), Some(time)) {
             Err(stillframe::Error::Timeout { .. } | stillframe::Error::SlowRank { .. }) => {
                 return self.look_again(target);
             }
@@ -212,7 +214,7 @@ impl Watch {
     }
 
     /// After a failure nothing else is tried before its time, and then whatever is newest.
-    fn try_again(&mut self, target: &Target) -> Result<Look> {
+    fn try_again(&mut self, target: &AnyObserver) -> Result<Look> {
         let record = self.shared.record();
         let Some(retry) = record.retry else { return Ok(Look::On) };
         let left = retry.saturating_duration_since(Instant::now());
@@ -236,15 +238,15 @@ impl Watch {
     }
 
     /// When nothing new comes, time may still make due what was seen before.
-    fn look_again(&mut self, target: &Target) -> Result<Look> {
+    fn look_again(&mut self, target: &AnyObserver) -> Result<Look> {
         if self.schedule.every.is_some() { self.look_by_time(target, Instant::now()) } else { Ok(Look::On) }
     }
 
     /// Hands over the newest version when it is time, if it was not handed over before.
-    fn look_by_time(&mut self, target: &Target, now: Instant) -> Result<Look> {
+    fn look_by_time(&mut self, target: &AnyObserver, now: Instant) -> Result<Look> {
         let left = self.schedule.left(now);
         if left == Some(Duration::ZERO) && self.shared.record().is_idle() {
-            let newest = target.wait_newer(self.taken.map(|taken| taken.0), TICK)?;
+            let newest = target.wait_newer(self.taken.map(|taken| taken.0), Some(TICK))?;
             let held = target.newest()?;
             self.schedule.see(newest);
             return Ok(self.hand_over(held));
@@ -254,19 +256,19 @@ impl Watch {
     }
 
     /// Hands over a version if it is due.
-    fn consider(&mut self, held: Held) -> Result<Look> {
+    fn consider(&mut self, held: AnySnapshot) -> Result<Look> {
         self.miss(&held);
         let is_due = self.schedule.is_due(held.version(), Instant::now());
         if is_due || self.holds(&held)? {
             return Ok(self.hand_over(held));
         }
         self.schedule.see(held.version());
-        self.position = Some(held.position());
+        self.position = Some(Position::of(&held));
         Ok(Look::On)
     }
 
     /// Whether the condition holds. That it cannot be decided is an error at first, when it is most likely misspelt.
-    fn holds(&mut self, held: &Held) -> Result<bool> {
+    fn holds(&mut self, held: &AnySnapshot) -> Result<bool> {
         let Some(when) = &self.when else { return Ok(false) };
         match when.holds(held.version(), held.published_ns(), held.attributes()) {
             Ok(holds) => {
@@ -283,9 +285,9 @@ impl Watch {
     }
 
     /// Counts the versions between the last one looked at and this one, as far as they were to be saved.
-    fn miss(&mut self, held: &Held) {
+    fn miss(&mut self, held: &AnySnapshot) {
         let Some(position) = &self.position else { return };
-        let between = held.between(position);
+        let between = Position::of(held).since(position);
         let count = match (&self.when, self.schedule.every_versions) {
             (Some(_), _) => between,
             (None, Some(_)) => between.min(self.schedule.reached(held.version()).saturating_sub(1)),
@@ -301,10 +303,10 @@ impl Watch {
         }
     }
 
-    fn hand_over(&mut self, held: Held) -> Look {
+    fn hand_over(&mut self, held: AnySnapshot) -> Look {
         let (version, now) = (held.version(), Instant::now());
         self.taken = Some((version, held.published_ns()));
-        self.position = Some(held.position());
+        self.position = Some(Position::of(&held));
         self.schedule.take(version, now);
         let mut record = self.shared.record();
         record.retry = None;
@@ -324,7 +326,7 @@ impl Watch {
 
     /// Sees to the last version: if the end is a rule, or what was tried last failed, it is handed over, and tried again
     /// once. Waits until nothing is at hand any more.
-    fn finish(&mut self, target: &Target) -> Result<()> {
+    fn finish(&mut self, target: &AnyObserver) -> Result<()> {
         for is_again in [false, true] {
             let failed = self.drain();
             let is_wanted = self.at_end && !is_again || failed;
@@ -380,7 +382,7 @@ impl Watch {
                 Some(target) if target.is_current() && target.is_alive() => return Ok(true),
                 Some(target) if !target.is_current() => self.target = None,
                 None => {
-                    if let Some(target) = Target::find(&self.regions, &self.shared.name)? {
+                    if let Some(target) = find(&self.regions, &self.shared.name)? {
                         self.target = Some(target);
                         return Ok(true);
                     }
@@ -390,6 +392,15 @@ impl Watch {
             self.nap(Duration::from_millis(5));
         }
         Ok(false)
+    }
+}
+
+/// Looks at what has this name; `None` if nothing has.
+pub(super) fn find(dir: &Path, name: &str) -> Result<Option<AnyObserver>> {
+    match Observer::options().dir(dir).open_any(name) {
+        Ok(target) => Ok(Some(target)),
+        Err(stillframe::Error::NoRegion { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -69,7 +69,7 @@ fn memory(region: &mut Region, id: VariableId) -> &mut [u8] {
 fn quiet(_: Progress) {}
 
 fn save(saver: &Saver, snapshot: &Snapshot) -> Saved {
-    saver.save(Source::Region(snapshot), &quiet).unwrap()
+    saver.save(snapshot, &quiet).unwrap()
 }
 
 fn names(dir: &Path) -> Vec<String> {
@@ -175,7 +175,7 @@ fn a_group_is_saved_with_all_its_ranks() {
     }
     let snapshot = Group::options().dir(dir.path().join("regions")).open("g").unwrap().newest().unwrap();
     let saver = Saver::open(dir.path().join("store"), SaveOptions::new()).unwrap();
-    let saved = saver.save(Source::Group(&snapshot), &quiet).unwrap();
+    let saved = saver.save(&snapshot, &quiet).unwrap();
     let manifest = check(&saved.path, &snapshot.ranks().iter().collect::<Vec<_>>());
     assert_eq!((manifest.region.as_str(), manifest.ranks), ("g", Some(3)));
     assert_eq!(manifest.rank_attributes[2].get("rank"), Some(&Scalar::Int(2)));
@@ -352,7 +352,7 @@ fn nothing_is_deleted_if_an_earlier_runs_checkpoints_cannot_be_moved() {
     let saved = save(&saver, &publish(&mut run, 5));
     assert!(saved.trouble.is_some() && saved.set_aside.is_none() && saved.removed.is_empty());
     assert_eq!(Store::open(bench.store()).unwrap().versions().unwrap(), [5, 10]);
-    saver.save(Source::Region(&publish(&mut run, 10)), &quiet).unwrap_err();
+    saver.save(publish(&mut run, 10), &quiet).unwrap_err();
     check(&bench.store().join(layout::checkpoint_dir(10)), &[&bench.newest()]);
     assert!(!names(&bench.store()).iter().any(|name| layout::is_left_over(name)));
     fs::remove_file(bench.store().join("earlier-10")).unwrap();
@@ -372,7 +372,7 @@ fn an_older_run_does_not_take_the_place_of_a_newer_one() {
     let saver = Saver::open(bench.store(), SaveOptions::new()).unwrap();
     let new = publish(&mut next_run(&bench, "second"), 10);
     save(&saver, &new);
-    let error = saver.save(Source::Region(&old), &quiet).unwrap_err();
+    let error = saver.save(&old, &quiet).unwrap_err();
     assert!(matches!(error, Error::Contradicts { version: 10, .. }), "{error}");
     check(&bench.store().join(layout::checkpoint_dir(10)), &[&new]);
 }
@@ -387,7 +387,7 @@ fn another_region_does_not_mix_with_the_first() {
     let mut other = Region::options().dir(&dir).create("s").unwrap();
     other.publish(20).commit().unwrap();
     let snapshot = Observer::options().dir(&dir).open("s").unwrap().newest().unwrap();
-    let error = saver.save(Source::Region(&snapshot), &quiet).unwrap_err();
+    let error = saver.save(&snapshot, &quiet).unwrap_err();
     assert!(matches!(&error, Error::OtherRegion { found, .. } if found == "r"), "{error}");
 }
 
@@ -441,7 +441,7 @@ fn a_store_is_its_savers_whatever_a_forked_child_does() {
     let error = Saver::open(bench.store(), SaveOptions::new()).unwrap_err();
     assert!(matches!(error, Error::Locked { .. }), "{error}");
     in_child(|| {
-        let error = saver.save(Source::Region(&snapshot), &quiet).unwrap_err();
+        let error = saver.save(&snapshot, &quiet).unwrap_err();
         assert!(matches!(error, Error::Engine(stillframe::Error::Forked { .. })));
     });
     assert!(!save(&saver, &snapshot).already);
@@ -485,7 +485,7 @@ fn a_cancelled_save_leaves_nothing() {
             saver.cancel();
         }
     };
-    let error = saver.save(Source::Region(&snapshot), &cancel).unwrap_err();
+    let error = saver.save(&snapshot, &cancel).unwrap_err();
     assert!(matches!(error, Error::Cancelled { version: 10 }), "{error}");
     assert_eq!(names(&bench.store()), ["lock"]);
     save(&saver, &snapshot);
@@ -504,13 +504,13 @@ fn a_directory_deleted_under_it_is_an_error_that_says_so() {
                 let _ = fs::remove_dir_all(&store);
             }
         };
-        let error = saver.save(Source::Region(&snapshot), &take_away).unwrap_err();
+        let error = saver.save(&snapshot, &take_away).unwrap_err();
         assert!(matches!(error, Error::Vanished { version: 10, .. }), "{error}");
         assert!(!bench.store().exists());
     }
     // Another writer may have it now.
     let _other = Saver::open(bench.store(), SaveOptions::new()).unwrap();
-    let error = saver.save(Source::Region(&snapshot), &quiet).unwrap_err();
+    let error = saver.save(&snapshot, &quiet).unwrap_err();
     assert!(matches!(error, Error::Vanished { .. }), "{error}");
     assert_eq!(names(&bench.store()), ["lock"]);
 }

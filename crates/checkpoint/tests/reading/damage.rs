@@ -212,7 +212,7 @@ impl Image {
         let snapshot = stillframe::Observer::options().dir(root.join("made")).open("r").unwrap().newest().unwrap();
         let options = stillframe_checkpoint::SaveOptions::new().chunk_bytes(4096).threads(1);
         let saver = stillframe_checkpoint::Saver::open(root.join("store"), options).unwrap();
-        let saved = saver.save(stillframe_checkpoint::Source::Region(&snapshot), &|_| {}).unwrap();
+        let saved = saver.save(&snapshot, &|_| {}).unwrap();
         let files = take(&saved.path);
         std::fs::remove_dir_all(&root).unwrap();
         Image { root, files }

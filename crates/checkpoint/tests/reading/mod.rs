@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use stillframe::{Attributes, DType, Declaration, Kind, Order, Region, RegionOptions, Scalar, Snapshot};
-use stillframe_checkpoint::{Codec, Keep, SaveOptions, Saver, Source};
+use stillframe::{AnySnapshot, Attributes, DType, Declaration, Kind, Order, Region, RegionOptions, Scalar, Snapshot};
+use stillframe_checkpoint::{Codec, Keep, SaveOptions, Saver};
 
 /// A directory of one test's own in shared memory, removed at its end: regions in `shm`, checkpoints in `store`.
 pub struct Place(PathBuf);
@@ -66,10 +66,10 @@ pub fn watchdog(seconds: u64) {
 }
 
 /// Saves a version among those that are there, and returns its checkpoint's directory.
-pub fn save(store: &Path, source: Source, chunk_bytes: usize, codec: Codec) -> PathBuf {
+pub fn save(store: &Path, snapshot: impl Into<AnySnapshot>, chunk_bytes: usize, codec: Codec) -> PathBuf {
     let keep = Keep { newest: 100, ..Keep::default() };
     let options = SaveOptions::new().chunk_bytes(chunk_bytes).codec(codec).threads(2).keep(keep);
-    Saver::open(store, options).unwrap().save(source, &|_| {}).unwrap().path
+    Saver::open(store, options).unwrap().save(snapshot, &|_| {}).unwrap().path
 }
 
 /// A deterministic stream of numbers.

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use stillframe::{Array, Observer, Region};
-use stillframe_checkpoint::{Origin, Recovery, SaveOptions, Saver, Source};
+use stillframe_checkpoint::{Origin, Recovery, SaveOptions, Saver};
 
 const NAME: &str = "restart";
 /// Share of the pages that a step writes, where it does not write all.
@@ -150,7 +150,7 @@ impl Store {
     fn save(setting: &Setting) -> Result<Store> {
         let store = Store(setting.args.disk.join(format!("still-bench-restart-{}", std::process::id())));
         let snapshot = Observer::options().dir(setting.root()).open(NAME)?.newest()?;
-        Saver::open(&store.0, SaveOptions::default())?.save(Source::Region(&snapshot), &|_| {})?;
+        Saver::open(&store.0, SaveOptions::default())?.save(&snapshot, &|_| {})?;
         Ok(store)
     }
 

@@ -12,11 +12,11 @@ use crate::units::parse_seconds;
 use crate::value::Value;
 use file::Table;
 use moments::{Bins, Decoder, Moments};
-use scope::{Held, Scope, Subject};
+use scope::Scope;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
-use stillframe::{Attributes, Error, Scalar};
+use stillframe::{AnyObserver, AnySnapshot, Attributes, Error, Observer, Scalar};
 
 /// Follow a variable's minimum, maximum, mean and standard deviation, version by version
 #[derive(Debug, clap::Args)]
@@ -90,10 +90,10 @@ fn parse_range(text: &str) -> Result<(f64, f64), String> {
 
 /// Follows the variable until the producer has ended.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
-    let subject = Subject::open(&context.dir, &args.region, args.wait)?;
+    let observer = Observer::options().dir(&context.dir).wait(args.wait).open_any(&args.region)?;
     let mut table = args.csv.as_deref().map(Table::open).transpose()?;
     let mut last = table.as_ref().and_then(|table| table.last);
-    check_order(&subject, table.as_ref(), args)?;
+    check_order(&observer, table.as_ref(), args)?;
     let mut follower = Follower { args, bins: None, headed: false };
     follower.bins = match (args.histogram, args.range) {
         (Some(count), Some((low, high))) => Some(Bins::new(low, high, count as usize)),
@@ -101,27 +101,31 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         (None, _) => None,
     };
     if args.once || args.version.is_some() {
-        let held = args.version.map_or_else(|| subject.newest(), |version| subject.version(version))?;
+        let held = args.version.map_or_else(|| observer.newest(), |version| observer.version(version))?;
         follower.report(context, &held, &mut table)?;
         return Ok(FINE);
     }
     loop {
         // The first version may be any.
         let above = last.map(|last| args.every.map_or(last, |every| (last / every + 1).saturating_mul(every) - 1));
-        let held = match subject.after(above, args.every.is_none(), args.timeout) {
+        let next = match args.every {
+            Some(_) => observer.next_after(above, args.timeout),
+            None => observer.newest_after(above, args.timeout),
+        };
+        let held = match next {
             Ok(held) => held,
             Err(Error::ProducerGone { .. } | Error::Timeout { .. } | Error::SlowRank { .. }) => return Ok(FINE),
             Err(error) => return Err(error.into()),
         };
-        last = Some(held.first().version());
+        last = Some(held.version());
         follower.report(context, &held, &mut table)?;
     }
 }
 
 /// Refuses a file that knows versions which the region does not have yet.
-fn check_order(subject: &Subject, table: Option<&Table>, args: &Args) -> Result<(), Failure> {
+fn check_order(observer: &AnyObserver, table: Option<&Table>, args: &Args) -> Result<(), Failure> {
     let Some((table, last)) = table.and_then(|table| Some((table, table.last?))) else { return Ok(()) };
-    let Ok(newest) = subject.newest().map(|held| held.first().version()) else { return Ok(()) };
+    let Ok(newest) = observer.newest().map(|held| held.version()) else { return Ok(()) };
     let at = args.version.unwrap_or(newest);
     if last > newest || args.version.is_some_and(|version| version <= last) {
         let (path, region) = (table.path().display(), sanitize(&args.region));
@@ -141,10 +145,10 @@ struct Follower<'a> {
 
 impl Follower<'_> {
     /// Looks at a version and says what was found.
-    fn report(&mut self, context: &mut Context, held: &Held, table: &mut Option<Table>) -> Result<(), Failure> {
+    fn report(&mut self, context: &mut Context, held: &AnySnapshot, table: &mut Option<Table>) -> Result<(), Failure> {
         let scope = Scope::resolve(&self.args.variable, held)?;
         let (found, bins) = self.look(&scope)?;
-        let (version, attributes) = (held.first().version(), held.first().attributes());
+        let (version, attributes) = (held.version(), held.attributes());
         let time = attributes.get("time").and_then(number);
         let mut told = false;
         if let Some(table) = table.as_mut().filter(|table| table.last.is_none_or(|last| version > last)) {
@@ -156,7 +160,7 @@ impl Follower<'_> {
             return context.write_json_line(&Report {
                 region: &self.args.region,
                 version,
-                published_ns: held.first().published_ns(),
+                published_ns: held.published_ns(),
                 attributes,
                 variable: &self.args.variable,
                 units: selection.map_or("", |selection| &selection.units),

@@ -5,70 +5,7 @@ use crate::gather::{self, SnapshotSource};
 use crate::selection::Selection;
 use crate::slice::{self, Axis, Request};
 use std::ops::Range;
-use std::path::Path;
-use std::time::Duration;
-use stillframe::{Error, Group, GroupSnapshot, Observer, Part, Snapshot};
-
-/// What is looked at.
-pub enum Subject {
-    Region(Observer),
-    Group(Group),
-}
-
-/// A version of it, held.
-pub enum Held {
-    Region(Snapshot),
-    Group(GroupSnapshot),
-}
-
-impl Subject {
-    /// Opens the region or the group of that name, waiting for it if need be.
-    pub fn open(dir: &Path, name: &str, wait: Duration) -> Result<Subject, Failure> {
-        match Observer::options().dir(dir).wait(wait).open(name) {
-            Err(Error::IsGroup { .. }) => Ok(Subject::Group(Group::options().dir(dir).wait(wait).open(name)?)),
-            other => Ok(Subject::Region(other?)),
-        }
-    }
-
-    pub fn newest(&self) -> stillframe::Result<Held> {
-        match self {
-            Subject::Region(observer) => observer.newest().map(Held::Region),
-            Subject::Group(group) => group.newest().map(Held::Group),
-        }
-    }
-
-    pub fn version(&self, version: u64) -> stillframe::Result<Held> {
-        match self {
-            Subject::Region(observer) => observer.version(version).map(Held::Region),
-            Subject::Group(group) => group.version(version).map(Held::Group),
-        }
-    }
-
-    /// The first version above that one, or the newest, waiting for it.
-    pub fn after(&self, version: Option<u64>, newest: bool, timeout: Option<Duration>) -> stillframe::Result<Held> {
-        match (self, newest) {
-            (Subject::Region(observer), true) => observer.newest_after(version, timeout).map(Held::Region),
-            (Subject::Region(observer), false) => observer.next_after(version, timeout).map(Held::Region),
-            (Subject::Group(group), true) => group.newest_after(version, timeout).map(Held::Group),
-            (Subject::Group(group), false) => group.next_after(version, timeout).map(Held::Group),
-        }
-    }
-}
-
-impl Held {
-    /// The snapshots of all ranks; of a region its own.
-    pub fn snapshots(&self) -> &[Snapshot] {
-        match self {
-            Held::Region(snapshot) => std::slice::from_ref(snapshot),
-            Held::Group(group) => group.ranks(),
-        }
-    }
-
-    /// The first of them, which speaks for all.
-    pub fn first(&self) -> &Snapshot {
-        &self.snapshots()[0]
-    }
-}
+use stillframe::{AnySnapshot, Part, Snapshot};
 
 /// Elements of a version: a selection of each snapshot that has some.
 pub struct Scope<'a> {
@@ -79,14 +16,14 @@ pub struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     /// What a text such as `u[0, :]` means in a version. Slices of groups are of the global array.
-    pub fn resolve(text: &str, held: &'a Held) -> Result<Scope<'a>, Failure> {
+    pub fn resolve(text: &str, held: &'a AnySnapshot) -> Result<Scope<'a>, Failure> {
         let ranks = match held {
-            Held::Region(snapshot) => {
+            AnySnapshot::Region(snapshot) => {
                 let selection = Selection::resolve(text, snapshot.variables())?;
                 let shape = Some(selection.axes.iter().map(|axis| axis.length).collect());
                 return Ok(Scope { shares: vec![(snapshot, selection)], shape });
             }
-            Held::Group(group) => group.ranks(),
+            AnySnapshot::Group(group) => group.ranks(),
         };
         let is_name = ranks.iter().any(|rank| rank.variable(text).is_ok());
         let request = if is_name { Request { path: text.into(), indices: Vec::new() } } else { text.parse()? };

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use stillframe::inspect;
+use stillframe::{AnySnapshot, Observer, inspect};
 
 /// How long the kernel may take to end a program that was killed: it gives its memory back first.
 const ENDING: Duration = Duration::from_secs(30);
@@ -32,16 +32,6 @@ impl State {
         &self.name
     }
 
-    /// Whether it is a group of regions.
-    pub fn is_group(&self) -> Result<bool, Failure> {
-        match inspect::region(&self.dir, &self.name) {
-            Err(stillframe::Error::IsGroup { .. }) => Ok(true),
-            Err(stillframe::Error::NoRegion { .. }) => Ok(inspect::group(&self.dir, &self.name)?.is_some()),
-            Err(error) => Err(error.into()),
-            Ok(_) => Ok(false),
-        }
-    }
-
     /// The newest version, of a group the newest that all ranks have.
     pub fn newest(&self) -> Result<Option<u64>, Failure> {
         match inspect::region(&self.dir, &self.name) {
@@ -57,6 +47,11 @@ impl State {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Holds the newest version.
+    pub fn hold(&self) -> Result<AnySnapshot, Failure> {
+        Ok(Observer::options().dir(&self.dir).open_any(&self.name)?.newest()?)
     }
 
     /// The process that produces it, if one does.

@@ -7,8 +7,8 @@ use crate::checkpoint::gave_way;
 use crate::failure::Failure;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use stillframe::{Attributes, Family, Group, Observer, Region, Scalar};
-use stillframe_checkpoint::{Keep, RestoreOptions, SaveOptions, Saver, SetAside, Source, When};
+use stillframe::{AnySnapshot, Attributes, Family, Region, Scalar};
+use stillframe_checkpoint::{Keep, RestoreOptions, SaveOptions, Saver, SetAside, When};
 
 /// The attribute with which a version says that the step after it is risky.
 const RISKY: &str = "risky";
@@ -87,7 +87,7 @@ impl Store {
         let store = stillframe_checkpoint::Store::open(self.saver.dir())?;
         let region = Region::options().dir(state.dir());
         let options = RestoreOptions::new().replace(memory.is_some());
-        let published_ns = memory.map(|_| Held::newest(state).map(|held| held.published_ns())).transpose()?;
+        let published_ns = memory.map(|_| state.hold().map(|held| held.published_ns())).transpose()?;
         let mut skipped = Vec::new();
         let mut newer = Vec::new();
         for entry in store.entries()? {
@@ -128,7 +128,7 @@ impl Store {
         if self.safe == Some(version) {
             return Ok(Vec::new());
         }
-        let held = Held::newest(state)?;
+        let held = state.hold()?;
         let why = match self.reason(&held, cause) {
             Ok(None) => return Ok(Vec::new()),
             Ok(Some(why)) => why,
@@ -139,7 +139,7 @@ impl Store {
             }
         };
         let begin = Instant::now();
-        let saved = match self.saver.save(held.source(), &|_| {}) {
+        let saved = match self.saver.save(&held, &|_| {}) {
             Ok(saved) => saved,
             Err(error) => {
                 self.failed = Some(error.to_string());
@@ -170,24 +170,22 @@ impl Store {
         self.failed.as_deref()
     }
 
-    fn reason(&mut self, held: &Held, cause: Cause) -> stillframe_checkpoint::Result<Option<String>> {
-        let first = held.first();
-        let attributes = first.attributes();
+    fn reason(&mut self, held: &AnySnapshot, cause: Cause) -> stillframe_checkpoint::Result<Option<String>> {
         if cause == Cause::End {
             return Ok(Some("the run ends".into()));
         }
         let holds = match &self.when {
-            Some(when) => when.holds(first.version(), first.published_ns(), attributes),
+            Some(when) => when.holds(held.version(), held.published_ns(), held.attributes()),
             None => Ok(false),
         };
         // What no version has had is most likely misspelt, and would keep the run from being saved.
         let holds = if self.is_decided { holds } else { Ok(holds?) };
         self.is_decided = true;
-        if is_risky(attributes) {
+        if is_risky(held.attributes()) {
             return Ok(Some("the next step is risky".into()));
         }
         // Programs may leave numbers out, so a multiple that was passed counts as well.
-        if let Some(every) = self.every.filter(|every| first.version() / every > self.last.0 / every) {
+        if let Some(every) = self.every.filter(|every| held.version() / every > self.last.0 / every) {
             return Ok(Some(format!("every {every} versions")));
         }
         if self.every_time.is_some_and(|time| self.last.1.elapsed() >= time) {
@@ -203,43 +201,5 @@ fn is_risky(attributes: &Attributes) -> bool {
         Some(Scalar::Int(risky)) => *risky != 0,
         Some(Scalar::Float(risky)) => *risky != 0.0,
         Some(Scalar::Text(_)) | None => false,
-    }
-}
-
-/// The newest version, held.
-enum Held {
-    Region(stillframe::Snapshot),
-    Group(stillframe::GroupSnapshot),
-}
-
-impl Held {
-    fn newest(state: &State) -> Result<Held, Failure> {
-        Ok(match state.is_group()? {
-            true => Held::Group(Group::options().dir(state.dir()).open(state.name())?.newest()?),
-            false => Held::Region(Observer::options().dir(state.dir()).open(state.name())?.newest()?),
-        })
-    }
-
-    /// One rank stands for all.
-    fn first(&self) -> &stillframe::Snapshot {
-        match self {
-            Held::Region(snapshot) => snapshot,
-            Held::Group(snapshot) => snapshot.rank(0),
-        }
-    }
-
-    /// When the last rank published it.
-    fn published_ns(&self) -> u64 {
-        match self {
-            Held::Region(snapshot) => snapshot.published_ns(),
-            Held::Group(snapshot) => snapshot.ranks().iter().map(|rank| rank.published_ns()).max().unwrap_or(0),
-        }
-    }
-
-    fn source(&self) -> Source<'_> {
-        match self {
-            Held::Region(snapshot) => Source::Region(snapshot),
-            Held::Group(snapshot) => Source::Group(snapshot),
-        }
     }
 }
