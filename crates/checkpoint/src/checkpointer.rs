@@ -10,7 +10,6 @@ mod watch;
 pub use event::Event;
 pub use options::CheckpointerOptions;
 
-use crate::schedule::Schedule;
 use crate::status::Status;
 use crate::{Error, Result};
 use shared::{Order, Record, Shared, Store};
@@ -38,17 +37,12 @@ impl CheckpointerOptions {
         if target.is_none() && self.wait.is_zero() {
             return Err(stillframe::Error::NoRegion { region: name.into(), dir: self.regions }.into());
         }
-        let has_rule = self.every_versions.is_some() || self.every.is_some() || self.when.is_some() || self.at_end;
-        let every_versions = if has_rule || self.once { self.every_versions } else { Some(1) };
-        let schedule = Schedule::new(every_versions, self.every);
         let threads = if self.all { self.held.min(SAVERS_MAX) } else { 1 };
         let store = Store::open(to.as_ref(), &self.save)?;
         let shared = Arc::new(Shared {
             name: name.into(),
             dir: to.as_ref().into(),
-            save: self.save,
-            once: self.once,
-            listener: self.listener,
+            options: self,
             store: Mutex::new(store),
             record: Mutex::new(Record::new(name)),
             changed: Condvar::new(),
@@ -57,26 +51,7 @@ impl CheckpointerOptions {
         // Whoever hears of the first version finds a status.
         let status = shared.record().status();
         let _ = status.write(&shared.dir);
-        let watch = Watch {
-            shared: shared.clone(),
-            regions: self.regions,
-            target,
-            schedule,
-            when: self.when,
-            at_end: self.at_end,
-            once: self.once,
-            is_any_due: self.once && !has_rule,
-            all: self.all,
-            held: self.held,
-            held_bytes: self.held_bytes.unwrap_or_else(|| available_bytes() / 4),
-            wait: self.wait,
-            follow: self.follow,
-            run: None,
-            position: None,
-            taken: None,
-            is_decided: false,
-            rank_gone: false,
-        };
+        let watch = Watch::new(shared.clone(), target);
         let mut joins = vec![spawn("looks", &shared, move |shared| {
             let ended = watch.run();
             shared.end_watch(ended);
@@ -87,12 +62,6 @@ impl CheckpointerOptions {
         joins.push(spawn("status", &shared, |shared| shared.report())?);
         Ok(Checkpointer { shared, joins, generation: stillframe::fork_generation() })
     }
-}
-
-fn available_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).map_or(1 << 30, |kib| kib << 10)
 }
 
 fn spawn(what: &str, shared: &Arc<Shared>, work: impl FnOnce(&Arc<Shared>) + Send + 'static) -> Result<JoinHandle<()>> {

@@ -39,7 +39,7 @@ impl Schedule {
     /// How long until time makes the next version due; `None` if it never does.
     pub fn left(&self, now: Instant) -> Option<Duration> {
         let every = self.every?;
-        Some(self.begun.map_or(Duration::ZERO, |begun| (begun + every).saturating_duration_since(now)))
+        Some(self.begun.map_or(Duration::ZERO, |begun| every.saturating_sub(now.saturating_duration_since(begun))))
     }
 
     /// Whether a version that comes is due.

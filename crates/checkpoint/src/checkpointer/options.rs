@@ -157,6 +157,11 @@ impl CheckpointerOptions {
         self
     }
 
+    /// Whether anything says which versions are due.
+    pub(super) fn has_rule(&self) -> bool {
+        self.every_versions.is_some() || self.every.is_some() || self.when.is_some() || self.at_end
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         let refuse = |option, why: &str| Err(Error::BadOption { option, why: why.into() });
         if self.every_versions == Some(0) {

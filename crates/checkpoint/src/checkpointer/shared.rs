@@ -1,6 +1,7 @@
 //! What the threads of a checkpointer share, and the saving itself.
 
-use super::event::{Event, Listener};
+use super::event::Event;
+use super::options::CheckpointerOptions;
 use crate::status::{self, Saving, State, Status, good, named};
 use crate::{Error, Progress, Result, SaveOptions, Saved, Saver, SetAside};
 use std::collections::{BTreeSet, VecDeque};
@@ -48,9 +49,7 @@ impl Store {
 pub(super) struct Shared {
     pub(super) name: String,
     pub(super) dir: PathBuf,
-    pub(super) save: SaveOptions,
-    pub(super) once: bool,
-    pub(super) listener: Option<Listener>,
+    pub(super) options: CheckpointerOptions,
     /// Locked only by those who may wait for the file system.
     pub(super) store: Mutex<Store>,
     pub(super) record: Mutex<Record>,
@@ -144,7 +143,7 @@ impl Shared {
     }
 
     pub(super) fn tell(&self, event: Event) {
-        if let Some(listener) = &self.listener {
+        if let Some(listener) = &self.options.listener {
             listener(&event);
         }
     }
@@ -253,7 +252,7 @@ impl Shared {
                 record.retry = Some(Instant::now() + pause);
                 record.failed = true;
                 record.error = Some(error.to_string());
-                let retry = (record.order == Order::Run && record.watching && !self.once).then_some(pause);
+                let retry = (record.order == Order::Run && record.watching && !self.options.once).then_some(pause);
                 Some(Event::Failed { version, error: error.to_string(), code: error.code(), retry })
             }
         };
@@ -301,7 +300,7 @@ impl Shared {
         if found.map(|found| found.0).or(device) != Some(store.identity.0) {
             return Err(Error::Removed { dir: self.dir.clone() });
         }
-        *store = Store::open(&self.dir, &self.save)?;
+        *store = Store::open(&self.dir, &self.options.save)?;
         let saver = store.saver.clone();
         drop(store);
         self.look_at_store();

@@ -3,12 +3,12 @@
 //! It never touches the store, so that a file system that hangs stops saving and nothing else.
 
 use super::event::Event;
+use super::options::CheckpointerOptions;
 use super::shared::{Order, Record, Shared};
 use crate::position::Position;
 use crate::schedule::Schedule;
-use crate::when::When;
 use crate::{Error, Result};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stillframe::{AnyObserver, AnySnapshot, Observer};
@@ -20,29 +20,20 @@ const LAST_RETRY_MAX: Duration = Duration::from_secs(5);
 
 /// The looking thread.
 pub(super) struct Watch {
-    pub(super) shared: Arc<Shared>,
-    pub(super) regions: PathBuf,
-    pub(super) target: Option<AnyObserver>,
-    pub(super) schedule: Schedule,
-    pub(super) when: Option<When>,
-    pub(super) at_end: bool,
-    pub(super) once: bool,
-    /// Whether the newest version is due whatever it is.
-    pub(super) is_any_due: bool,
-    pub(super) all: bool,
-    pub(super) held: usize,
-    pub(super) held_bytes: u64,
-    pub(super) wait: Duration,
-    pub(super) follow: Duration,
+    shared: Arc<Shared>,
+    target: Option<AnyObserver>,
+    schedule: Schedule,
+    /// Most bytes that versions which are held may take.
+    held_bytes: u64,
     /// What tells one run from the next: when the producer, or each rank's, began.
-    pub(super) run: Option<Vec<Option<u64>>>,
+    run: Option<Vec<Option<u64>>>,
     /// Where the version that was looked at last stands.
-    pub(super) position: Option<Position>,
+    position: Option<Position>,
     /// The version that was handed over last, and when it was published.
-    pub(super) taken: Option<(u64, u64)>,
+    taken: Option<(u64, u64)>,
     /// Whether the condition was decided for a version.
-    pub(super) is_decided: bool,
-    pub(super) rank_gone: bool,
+    is_decided: bool,
+    rank_gone: bool,
 }
 
 /// What a look comes to.
@@ -56,6 +47,25 @@ enum Look {
 }
 
 impl Watch {
+    /// Looks at `target`, or once it appears at what has the name.
+    pub(super) fn new(shared: Arc<Shared>, target: Option<AnyObserver>) -> Watch {
+        let options = &shared.options;
+        let is_all_due = !options.has_rule() && !options.once;
+        let schedule = Schedule::new(if is_all_due { Some(1) } else { options.every_versions }, options.every);
+        let held_bytes = options.held_bytes.unwrap_or_else(|| available_bytes() / 4);
+        Watch {
+            shared,
+            target,
+            schedule,
+            held_bytes,
+            run: None,
+            position: None,
+            taken: None,
+            is_decided: false,
+            rank_gone: false,
+        }
+    }
+
     pub(super) fn run(mut self) -> Result<()> {
         loop {
             let Some(target) = self.attach()? else { return Ok(()) };
@@ -68,7 +78,7 @@ impl Watch {
                 Look::On => {}
                 Look::Gone => {
                     self.finish(&target)?;
-                    if self.once || !self.wait_next()? {
+                    if self.options().once || !self.wait_next()? {
                         return Ok(());
                     }
                 }
@@ -79,6 +89,10 @@ impl Watch {
                 Order::Finish | Order::Cancel => return Ok(()),
             }
         }
+    }
+
+    fn options(&self) -> &CheckpointerOptions {
+        &self.shared.options
     }
 
     fn order(&self) -> Order {
@@ -123,14 +137,14 @@ impl Watch {
     /// What is looked at, waiting for it to appear. `None` if it is to end before.
     fn attach(&mut self) -> Result<Option<AnyObserver>> {
         let begin = Instant::now();
-        while self.target.is_none() || self.is_awaited() && begin.elapsed() < self.wait {
+        while self.target.is_none() || self.is_awaited() && begin.elapsed() < self.options().wait {
             if self.order() != Order::Run {
                 return Ok(None);
             }
-            self.target = find(&self.regions, &self.shared.name)?;
-            if self.target.is_none() && begin.elapsed() >= self.wait {
+            self.target = find(&self.options().regions, &self.shared.name)?;
+            if self.target.is_none() && begin.elapsed() >= self.options().wait {
                 let (region, what) = (self.shared.name.clone(), "the region to appear");
-                return Err(stillframe::Error::Timeout { region, what, waited: self.wait }.into());
+                return Err(stillframe::Error::Timeout { region, what, waited: self.options().wait }.into());
             }
             if self.target.is_none() || self.is_awaited() {
                 self.nap(Duration::from_millis(5));
@@ -178,14 +192,15 @@ impl Watch {
             return Ok(Look::On);
         }
         drop(record);
-        if self.is_any_due {
+        // A single version may be any, unless a rule says which.
+        if self.options().once && !self.options().has_rule() {
             return Ok(self.hand_over(target.newest()?));
         }
-        if self.schedule.every_versions.is_none() && self.when.is_none() {
+        if self.schedule.every_versions.is_none() && self.options().when.is_none() {
             return self.look_by_time(target, Instant::now());
         }
         let time = self.schedule.left(Instant::now()).map_or(TICK, |left| left.clamp(Duration::from_millis(1), TICK));
-        if self.all {
+        if self.options().all {
             return match target.next_after(self.schedule.seen(), Some(time)) {
                 Err(stillframe::Error::Timeout { .. } | stillframe::Error::SlowRank { .. }) => self.look_again(target),
                 other => self.consider(other?),
@@ -197,7 +212,7 @@ impl Watch {
             }
             other => other?,
         };
-        if self.when.is_some() {
+        if self.options().when.is_some() {
             return self.consider(target.newest()?);
         }
         if !self.schedule.is_due(newest, Instant::now()) {
@@ -230,10 +245,10 @@ impl Watch {
 
     /// Whether no other version may be held.
     fn is_full(&self, record: &Record) -> bool {
-        match self.all {
-            true => record.held() >= self.held || record.held() > 0 && record.held_bytes() >= self.held_bytes,
+        match self.options().all {
+            true => record.held() >= self.options().held || record.held() > 0 && record.held_bytes() >= self.held_bytes,
             // Without a condition nothing has to be looked at while a version is being saved.
-            false => self.when.is_none() && !record.is_idle(),
+            false => self.options().when.is_none() && !record.is_idle(),
         }
     }
 
@@ -269,7 +284,7 @@ impl Watch {
 
     /// Whether the condition holds. That it cannot be decided is an error at first, when it is most likely misspelt.
     fn holds(&mut self, held: &AnySnapshot) -> Result<bool> {
-        let Some(when) = &self.when else { return Ok(false) };
+        let Some(when) = &self.options().when else { return Ok(false) };
         match when.holds(held.version(), held.published_ns(), held.attributes()) {
             Ok(holds) => {
                 self.is_decided = true;
@@ -288,7 +303,7 @@ impl Watch {
     fn miss(&mut self, held: &AnySnapshot) {
         let Some(position) = &self.position else { return };
         let between = Position::of(held).since(position);
-        let count = match (&self.when, self.schedule.every_versions) {
+        let count = match (&self.options().when, self.schedule.every_versions) {
             (Some(_), _) => between,
             (None, Some(_)) => between.min(self.schedule.reached(held.version()).saturating_sub(1)),
             (None, None) => 0,
@@ -310,7 +325,7 @@ impl Watch {
         self.schedule.take(version, now);
         let mut record = self.shared.record();
         record.retry = None;
-        let room = if self.all { self.held } else { 1 };
+        let room = if self.options().all { self.options().held } else { 1 };
         let mut left_out = None;
         if record.queue.len() >= room {
             left_out = record.queue.pop_front().map(|held| held.version());
@@ -321,7 +336,7 @@ impl Watch {
         if left_out.is_some() {
             self.count_missed(1, version);
         }
-        if self.once { Look::Done } else { Look::On }
+        if self.options().once { Look::Done } else { Look::On }
     }
 
     /// Sees to the last version: if the end is a rule, or what was tried last failed, it is handed over, and tried again
@@ -329,7 +344,7 @@ impl Watch {
     fn finish(&mut self, target: &AnyObserver) -> Result<()> {
         for is_again in [false, true] {
             let failed = self.drain();
-            let is_wanted = self.at_end && !is_again || failed;
+            let is_wanted = self.options().at_end && !is_again || failed;
             if !is_wanted || self.order() >= Order::Finish {
                 return Ok(());
             }
@@ -375,14 +390,14 @@ impl Watch {
 
     /// Waits for another producer of the name, and says whether there is one.
     fn wait_next(&mut self) -> Result<bool> {
-        self.shared.tell(Event::Gone { follow: self.follow });
+        self.shared.tell(Event::Gone { follow: self.options().follow });
         let begin = Instant::now();
-        while self.order() == Order::Run && begin.elapsed() < self.follow {
+        while self.order() == Order::Run && begin.elapsed() < self.options().follow {
             match &self.target {
                 Some(target) if target.is_current() && target.is_alive() => return Ok(true),
                 Some(target) if !target.is_current() => self.target = None,
                 None => {
-                    if let Some(target) = find(&self.regions, &self.shared.name)? {
+                    if let Some(target) = find(&self.options().regions, &self.shared.name)? {
                         self.target = Some(target);
                         return Ok(true);
                     }
@@ -393,6 +408,12 @@ impl Watch {
         }
         Ok(false)
     }
+}
+
+fn available_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).map_or(1 << 30, |kib| kib << 10)
 }
 
 /// Looks at what has this name; `None` if nothing has.
