@@ -8,8 +8,10 @@
 //! checkpoints only.
 #![deny(unsafe_code)]
 
+mod base;
 mod checkpoint;
 mod checkpointer;
+mod chunks;
 mod codec;
 mod damage;
 mod decision;
@@ -21,6 +23,7 @@ mod keep;
 pub mod layout;
 pub mod manifest;
 mod options;
+mod pages;
 mod partial;
 mod position;
 mod recovered;

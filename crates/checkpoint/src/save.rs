@@ -1,11 +1,13 @@
 //! Saving one version.
 
+use crate::base::{Base, Stored};
+use crate::chunks::{self, ChunkWriter, Subject};
 use crate::digest;
 use crate::directory::{self, Lock};
 use crate::earlier::{self, Earlier};
 use crate::layout::{self, CHECKSUMS, Grid, MANIFEST, MANIFEST_CHECKSUM};
 use crate::manifest::{self, Checksums, FORMAT, FORMAT_VERSION, Manifest, Variable};
-use crate::partial::{self, Base, Partial, Subject};
+use crate::partial::Partial;
 use crate::{Checkpoint, Error, Result, SaveOptions, Store, zarr};
 use std::collections::BTreeSet;
 use std::fs;
@@ -157,7 +159,8 @@ impl Saver {
         self.cancels.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Saves a version of a region or of a group. When this returns, it is on disk under its name; on an error nothing of it is there.
+    /// Saves a version of a region or of a group. When this returns, it is on disk under its name; on an error nothing of it
+    /// is there.
     ///
     /// Good checkpoints that were published before it, and whose numbers are not below its own, are an earlier run's. They go
     /// into `DIR/earlier-N` as soon as this one is safe, so that the highest number is always the newest state.
@@ -180,7 +183,7 @@ impl Saver {
         }
         let subjects = self.subjects(source);
         let bytes: u64 = subjects.iter().map(|subject| subject.grid.bytes() as u64).sum();
-        let partial = Partial::begin(&self.dir, version, self.options.codec, bytes)?;
+        let partial = Partial::begin(&self.dir, version, bytes)?;
         let aside = partial.path().to_path_buf();
         let written = self.write(source, &partial, &subjects, bytes, progress);
         let (files, stored) = written.inspect_err(|_| {
@@ -196,7 +199,8 @@ impl Saver {
         })?;
         points::hit("save.committed");
         let sums = partial.sums();
-        let newest = self.remember(partial.into_base(&path, subjects, stored), source.published_ns());
+        let chunks = subjects.into_iter().map(|subject| subject.variable).zip(stored);
+        let newest = self.remember(Base::new(version, &path, chunks), source.published_ns());
         if newest {
             directory::point_latest(&self.dir, version);
         }
@@ -308,7 +312,7 @@ impl Saver {
         subjects: &[Subject],
         bytes: u64,
         progress: &(dyn Fn(Progress) + Sync),
-    ) -> Result<(u64, Vec<Vec<partial::Stored>>)> {
+    ) -> Result<(u64, Vec<Vec<Stored>>)> {
         let version = source.version();
         let base = self.state().base.as_ref().map(|(base, _)| base.clone());
         let cancels = self.cancels.load(Ordering::Relaxed);
@@ -320,12 +324,13 @@ impl Saver {
         let ranks = source.ranks();
         let count = source.is_group().then_some(ranks.len() as u32);
         partial.make_dirs(count, subjects)?;
-        let stored = partial.store(subjects, base.as_deref(), self.options.threads, &|bytes_done| {
+        let writer = ChunkWriter::new(partial, self.options.codec);
+        let stored = writer.store(subjects, base.as_deref(), self.options.threads, &|bytes_done| {
             say(Phase::Writing, bytes_done);
             go_on()
         })?;
         points::hit("save.chunks");
-        let mut digests = partial::digests(subjects, &stored);
+        let mut digests = chunks::digests(subjects, &stored);
         let mut manifest = Manifest {
             format: FORMAT.into(),
             format_version: FORMAT_VERSION,
