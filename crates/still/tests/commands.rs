@@ -102,10 +102,11 @@ fn show_names_variables_versions_and_holders() {
     assert_eq!(variables[2]["attributes"]["long_name"], "temperature");
     assert_eq!(variables[1]["dtype"]["fields"][0]["name"], "rho");
     assert_eq!(variables[0]["bytes"], 40 * 30 * 8);
+    // Programs that other tests of this process start have what it has open, until they are other programs.
     let holders = shown["holders"].as_array().unwrap();
-    assert_eq!(holders.len(), 1, "{holders:?}");
-    assert_eq!((&holders[0]["pid"], &holders[0]["version"]), (&std::process::id().into(), &7.into()));
-    assert_eq!(holders[0]["stopped"], false);
+    let own: Vec<_> = holders.iter().filter(|holder| holder["pid"] == std::process::id()).collect();
+    assert_eq!(own.len(), 1, "{holders:?}");
+    assert_eq!((&own[0]["version"], &own[0]["stopped"]), (&7.into(), &false.into()));
 
     assert_eq!(scene.json(&["show", "museum", "--json", "--version", "7"])["version"]["attributes"]["time"], 3.5);
     let text = scene.ok(&["show", "museum"]);
