@@ -130,7 +130,7 @@ fn a_fresh_state_is_made_and_stepped_to_the_last_version() {
     let scene = Scene::new();
     let told = step(&scene, "well", &["--until", "5", "--json"]);
     assert_eq!(told.code, 0, "{}", told.err);
-    assert_eq!(names(&told), ["begin", "step", "step", "step", "step", "step", "step", "end"]);
+    assert_eq!(names(&told), ["begun", "stepped", "stepped", "stepped", "stepped", "stepped", "stepped", "ended"]);
     assert_eq!(events(&told)[0]["origin"], "fresh");
     assert_eq!(newest(&scene), Some(5));
     let told = step(&scene, "well", &["--until", "7"]);
@@ -138,7 +138,7 @@ fn a_fresh_state_is_made_and_stepped_to_the_last_version() {
     assert!(told.err.contains("begins with version 5, which is in memory"), "{}", told.err);
     assert_eq!(newest(&scene), Some(7));
     let told = step(&scene, "well", &["--until", "7", "--json"]);
-    assert_eq!((told.code, names(&told)), (0, vec!["begin".to_string(), "end".into()]), "nothing is left to do");
+    assert_eq!((told.code, names(&told)), (0, vec!["begun".to_string(), "ended".into()]), "nothing is left to do");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_step_is_tried_again_as_often_as_allowed() {
     let told = step(&scene, "abort:3:2", &["--until", "5", "--retries", "2", "--json"]);
     assert_eq!(told.code, 0, "{}", told.err);
     assert_eq!(names(&told).iter().filter(|name| *name == "failed").count(), 2);
-    let step_3 = events(&told).into_iter().find(|event| event["event"] == "step" && event["version"] == 3).unwrap();
+    let step_3 = events(&told).into_iter().find(|event| event["event"] == "stepped" && event["version"] == 3).unwrap();
     assert_eq!((step_3["attempt"].as_u64(), step_3["read"].as_u64()), (Some(3), Some(2)));
     assert_eq!(newest(&scene), Some(5));
     let told = step(&scene, "abort:7:9", &["--until", "9", "--retries", "2", "--json"]);
@@ -283,7 +283,7 @@ fn a_stop_file_ends_the_run_between_steps_and_asks_for_requeue() {
     assert_eq!(output.status.code(), Some(85));
     let last = String::from_utf8_lossy(&output.stdout).lines().last().unwrap().to_string();
     let last: Value = serde_json::from_str(&last).unwrap();
-    assert_eq!((last["event"].as_str(), last["reason"].as_str()), (Some("end"), Some("stop is there")));
+    assert_eq!((last["event"].as_str(), last["reason"].as_str()), (Some("ended"), Some("stop is there")));
     assert_eq!(last["version"].as_u64(), newest(&scene));
 }
 
@@ -508,7 +508,7 @@ fn a_run_that_gives_numbers_again_does_not_mix_with_the_one_before() {
         assert_eq!(step(&scene, "well", &["--until", until]).code, 0);
         let told = step(&scene, "well", &args(until));
         assert_eq!(told.code, 0, "{}", told.err);
-        let note = events(&told).into_iter().find(|event| event["event"] == "note").expect(&told.out);
+        let note = events(&told).into_iter().find(|event| event["event"] == "noted").expect(&told.out);
         let versions = went.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
         let (note, to) = (note["text"].as_str().unwrap(), went.last().unwrap());
         assert!(note.contains(&format!("{versions} gave way")) && note.contains(&format!("earlier-{to}")), "{note}");
@@ -555,7 +555,7 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_is_used() {
     forget(&scene);
     let told = step(&scene, "well", &["--until", "3", "--to", "store", "--json"]);
     assert_eq!((told.code, newest(&scene)), (0, Some(3)), "{}", told.err);
-    assert_eq!(names(&told)[..2], ["note", "begin"]);
+    assert_eq!(names(&told)[..2], ["noted", "begun"]);
     let text = events(&told)[0]["text"].as_str().unwrap().to_string();
     assert!(text.contains("v000000000004.zarr"), "{text}");
     damage(3);

@@ -31,7 +31,7 @@ impl Event {
             Some(version) => format!("begins with version {version}, which is in {origin}"),
             None => "begins fresh: there is neither memory nor a checkpoint, and version 0 has to be made".into(),
         };
-        Event::new(json!({ "event": "begin", "version": version, "origin": origin }), text)
+        Event::new(json!({ "event": "begun", "version": version, "origin": origin }), text)
     }
 
     pub fn restored(version: u64, path: &Path, memory: Option<u64>) -> Event {
@@ -39,7 +39,7 @@ impl Event {
         let memory_text =
             memory.map_or("memory has none".into(), |memory| format!("memory has an older one, {memory}"));
         Event::new(
-            json!({ "event": "begin", "version": version, "origin": "checkpoint", "path": path, "memory": memory }),
+            json!({ "event": "begun", "version": version, "origin": "checkpoint", "path": path, "memory": memory }),
             format!("begins with version {version}, restored from {path}; {memory_text}"),
         )
     }
@@ -49,7 +49,7 @@ impl Event {
         let time = units::format_ms(seconds * 1e3);
         let again = if attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
         Event {
-            json: json!({ "event": "step", "version": version, "read": read, "seconds": seconds, "attempt": attempt }),
+            json: json!({ "event": "stepped", "version": version, "read": read, "seconds": seconds, "attempt": attempt }),
             text: format!("version {version} of {until}, {time}{again}"),
             passing: true,
         }
@@ -76,12 +76,12 @@ impl Event {
     }
 
     pub fn note(version: Option<u64>, text: &str) -> Event {
-        Event::new(json!({ "event": "note", "version": version, "text": text }), text.into())
+        Event::new(json!({ "event": "noted", "version": version, "text": text }), text.into())
     }
 
     pub fn end(version: Option<u64>, reason: &str, exit: u8) -> Event {
         Event::new(
-            json!({ "event": "end", "version": version, "reason": reason, "exit": exit }),
+            json!({ "event": "ended", "version": version, "reason": reason, "exit": exit }),
             match version {
                 Some(version) => format!("ends with version {version}: {reason}"),
                 None => format!("ends without a version: {reason}"),

@@ -52,10 +52,11 @@ The driver stops between steps, after saving a checkpoint if --to is given, when
 step and a checkpoint, --margin included. The time is that of --time-limit or of
 SLURM_JOB_END_TIME, whichever ends first.
 
-With --json: one object per line, {\"event\", \"time_ns\", \"version\", ...}: `begin` {\"origin\"}, which is
-fresh, memory or checkpoint, then with {\"path\", \"memory\"}; `step` {\"read\", \"seconds\", \"attempt\"};
-`failed` {\"read\", \"attempt\", \"error\", \"log\"}; `saved` {\"path\", \"bytes\", \"written_bytes\",
-\"linked_bytes\", \"why\", \"seconds\"}; `note` {\"text\"}; `end` {\"reason\", \"exit\"}.
+With --json: one object per line, {\"event\", \"time_ns\", \"version\", ...}: `begun` {\"origin\"}, which is
+fresh, memory or checkpoint, then with {\"path\", \"memory\"}; `stepped` {\"read\", \"seconds\",
+\"attempt\"}; `failed` {\"read\", \"attempt\", \"error\", \"log\"}; `saved` {\"path\", \"bytes\",
+\"written_bytes\", \"linked_bytes\", \"why\", \"seconds\"}; `noted` {\"text\"}; `ended` {\"reason\",
+\"exit\"}.
 
 Exit codes: 0 when the region has version --until, 85 when it was stopped before and the rest is to
 be done by another job, 1 when a step failed for the last time or something else is wrong, 2 when
