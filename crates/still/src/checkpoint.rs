@@ -2,6 +2,7 @@
 
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure, PROBLEM};
+use crate::output::EventLines;
 use crate::table::sanitize;
 use crate::units;
 use ratatui::crossterm::terminal;
@@ -255,8 +256,7 @@ struct Teller<'a> {
     to: &'a Path,
     json: bool,
     is_terminal: bool,
-    /// Whether nobody reads any more: a log that was closed is no reason to stop saving.
-    is_mute: bool,
+    lines: EventLines,
     /// The line as it is on the terminal.
     drawn: String,
     begun: HashMap<u64, Instant>,
@@ -265,13 +265,20 @@ struct Teller<'a> {
 impl<'a> Teller<'a> {
     fn new(args: &'a Args, is_terminal: bool) -> Teller<'a> {
         let (name, to, json) = (args.name.as_str(), args.to.as_path(), args.json);
-        Teller { name, to, json, is_terminal, is_mute: false, drawn: String::new(), begun: HashMap::new() }
+        Teller {
+            name,
+            to,
+            json,
+            is_terminal,
+            lines: EventLines::default(),
+            drawn: String::new(),
+            begun: HashMap::new(),
+        }
     }
 
     fn print(&mut self, out: &mut dyn Write, text: &str) {
         self.clear(out);
-        let written = writeln!(out, "{text}").and_then(|()| out.flush());
-        self.is_mute |= written.is_err();
+        self.lines.write(out, text);
     }
 
     fn print_json(&mut self, out: &mut dyn Write, event: &str, mut value: Value) {
@@ -405,7 +412,7 @@ impl<'a> Teller<'a> {
 
     /// Draws the line that says how far things are.
     fn progress(&mut self, out: &mut dyn Write, status: &Status) {
-        if !self.is_terminal || self.is_mute {
+        if !self.is_terminal || self.lines.is_mute() {
             return;
         }
         let mut parts: Vec<String> = status.saving.iter().map(|saving| self.describe_saving(saving)).collect();
@@ -423,8 +430,7 @@ impl<'a> Teller<'a> {
             return;
         }
         // The line is drawn over itself, and what it had more is erased.
-        let drawn = write!(out, "\r{line}\x1b[K").and_then(|()| out.flush());
-        self.is_mute |= drawn.is_err();
+        let _ = write!(out, "\r{line}\x1b[K").and_then(|()| out.flush());
         self.drawn = line;
     }
 

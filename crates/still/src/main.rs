@@ -18,6 +18,7 @@ mod get;
 mod group;
 mod list;
 mod npy;
+mod output;
 mod picture;
 mod progress;
 mod raw;
@@ -110,7 +111,7 @@ fn main() -> ExitCode {
         Err(error) => return explain(&error),
     };
     // Writing to a closed pipe is an error here like any other, which ends the command quietly.
-    let mut out = std::io::BufWriter::new(std::io::stdout());
+    let mut out = output::Output::new();
     let dir = cli.dir.unwrap_or_else(stillframe::inspect::root);
     let verdict = run(cli.command, &mut Context { dir, out: &mut out });
     let verdict = verdict.and_then(|code| match out.flush().map_err(failure::Failure::from) {

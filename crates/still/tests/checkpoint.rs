@@ -372,6 +372,14 @@ fn once_and_every_so_many_seconds() {
     assert!(text.contains("version 7 is safe"), "{text}");
     let again = scene.ok(&["checkpoint", "heat", "--to", "ck", "--once"]);
     assert!(again.contains("version 7 was safe before"), "{again}");
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = scene.command(&["checkpoint", "heat", "--to", "unheard", "--once"]);
+    let status = command.stdout(full).stderr(Stdio::null()).status().unwrap();
+    assert_eq!(
+        (status.code(), check_store(&scene.file("unheard"))),
+        (Some(0), vec![7]),
+        "there is room for checkpoints"
+    );
 
     let mut checkpoint = Checkpoint::start(&scene, &["heat", "--to", "ck", "--every-seconds", "0.3"]);
     let begin = Instant::now();

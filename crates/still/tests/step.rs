@@ -539,6 +539,22 @@ fn a_run_goes_on_when_nobody_reads_what_it_tells() {
 }
 
 #[test]
+fn a_run_whose_events_find_no_room_says_so_once_and_ends_as_it_would() {
+    let scene = Scene::new();
+    std::fs::write(scene.file("stop"), "").unwrap();
+    for (args, code) in [(&["--until", "3", "--json"][..], 0), (&["--until", "9", "--stop-file", "stop", "--json"], 85)]
+    {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = driver(&scene, "well", args);
+        let child = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+        let output = wait(child);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), newest(&scene)), (Some(code), Some(3)), "{told}");
+        assert_eq!(told.matches("No space left on device").count(), 1, "{told}");
+    }
+}
+
+#[test]
 fn a_damaged_checkpoint_is_named_and_the_one_before_is_used() {
     let scene = Scene::new();
     let args = ["--until", "4", "--to", "store", "--every", "2"];

@@ -1,6 +1,7 @@
 //! What the driver tells: a line that changes on a terminal, lines elsewhere, JSON on request.
 
 use crate::context::Context;
+use crate::output::EventLines;
 use crate::units;
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
@@ -93,13 +94,14 @@ impl Event {
 /// Tells events as they come.
 pub struct Journal {
     json: bool,
+    lines: EventLines,
     terminal: bool,
     passing: bool,
 }
 
 impl Journal {
     pub fn new(json: bool) -> Journal {
-        Journal { json, terminal: std::io::stderr().is_terminal(), passing: false }
+        Journal { json, lines: EventLines::default(), terminal: std::io::stderr().is_terminal(), passing: false }
     }
 
     /// Tells an event. A run goes on when nobody reads what is told of it, or there is no room for it.
@@ -107,8 +109,7 @@ impl Journal {
         if self.json {
             let mut line = event.json.clone();
             line["time_ns"] = units::now_ns().into();
-            let _ = context.write_json_line(&line);
-            return;
+            return self.lines.write(context.out, &line.to_string());
         }
         let over = if self.passing { "\r\x1b[K" } else { "" };
         let passing = event.passing && self.terminal;
