@@ -2,10 +2,11 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 PYTHON := target/venv/bin/python
-# One command for all, because another choice of packages is another choice of features, and builds everything again.
+# One command for all, and no choice of packages but the workspace's own: another is another choice of features, and builds
+# everything again.
 # Programs that are linked against the library look for it by its soname when they start.
 # still-export is among them where its libraries are.
-BUILD := cargo build --release --workspace --exclude stillframe-python $$(scripts/setup.sh export-features) && \
+BUILD := cargo build --release $$(scripts/setup.sh export-features) && \
 	ln -sf libstillframe.so $${CARGO_TARGET_DIR:-target}/release/libstillframe.so.0
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
@@ -56,10 +57,11 @@ rust: ## unit, property, documentation and command-line tests
 
 c: ## the C interface, from C programs; also under valgrind and the compiler's sanitizers
 	scripts/setup.sh c
+	cargo test -p stillframe-header
 	cargo test -p stillframe-c
 
 header: ## make bindings/c/include/stillframe.h anew from the sources
-	STILLFRAME_WRITE_HEADER=1 cargo test -q -p stillframe-c --test header the_committed_header
+	STILLFRAME_WRITE_HEADER=1 cargo test -q -p stillframe-header the_committed_header
 
 cxx: ## the C++ headers
 	scripts/setup.sh cxx valgrind

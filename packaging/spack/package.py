@@ -42,7 +42,7 @@ class Stillframe(Package):
 
     def install(self, spec, prefix):
         cargo = which("cargo", required=True)
-        cargo("build", "--release", "--locked", f"-j{make_jobs}", "--workspace", "--exclude=stillframe-python")
+        cargo("build", "--release", "--locked", f"-j{make_jobs}")
         Executable("scripts/install.sh")(extra_env={"PREFIX": str(prefix)})
         if spec.satisfies("+python"):
             pip = spec["python"].command

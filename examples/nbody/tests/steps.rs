@@ -18,8 +18,10 @@ fn still() -> PathBuf {
     let still = folder.join("still");
     if !still.exists() {
         let release = folder.ends_with("release").then_some("--release");
-        let status = Command::new(env!("CARGO")).args(["build", "-q", "-p", "still"]).args(release).status();
-        assert!(status.unwrap().success(), "cargo build -p still");
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut cargo = Command::new(env!("CARGO"));
+        let status = cargo.args(["build", "-q", "--bin", "still"]).args(release).current_dir(workspace).status();
+        assert!(status.unwrap().success(), "cargo build --bin still");
     }
     still
 }

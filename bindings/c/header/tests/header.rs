@@ -1,19 +1,20 @@
 //! The committed header is the one that the sources give, and C and C++ compilers take it without a word.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+/// The package of the C interface.
+fn interface() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
 }
 
 fn committed() -> PathBuf {
-    root().join("include/stillframe.h")
+    interface().join("include/stillframe.h")
 }
 
 fn generate() -> String {
-    let config = cbindgen::Config::from_file(root().join("cbindgen.toml")).unwrap();
-    let bindings = cbindgen::Builder::new().with_crate(root()).with_config(config).generate().unwrap();
+    let config = cbindgen::Config::from_file(interface().join("cbindgen.toml")).unwrap();
+    let bindings = cbindgen::Builder::new().with_crate(interface()).with_config(config).generate().unwrap();
     let mut text = Vec::new();
     bindings.write(&mut text);
     String::from_utf8(text).unwrap()
@@ -40,7 +41,7 @@ fn compilers_take_the_header_without_a_word() {
             .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"])
             .arg(format!("-std={standard}"))
             .arg("-I")
-            .arg(root().join("include"))
+            .arg(interface().join("include"))
             .arg(&source)
             .output()
             .unwrap();
