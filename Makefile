@@ -8,6 +8,8 @@ PYTHON := target/venv/bin/python
 # still-export is among them where its libraries are.
 BUILD := cargo build --release $$(scripts/setup.sh export-features) && \
 	ln -sf libstillframe.so $${CARGO_TARGET_DIR:-target}/release/libstillframe.so.0
+# Beside what was built without the feature: what it depends on is the same.
+POINTS := cargo test --features stillframe/points,still/points
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
 .PHONY: help build install uninstall install-test wheel demo test check rust c header cxx fortran mpi pairs tcasm
@@ -91,12 +93,11 @@ tcasm: ## programs written for TCASM's interface, in C, in Fortran and under MPI
 
 crash: ## producers, observers and ranks killed at every named point
 	scripts/setup.sh
-	CARGO_TARGET_DIR=target/points cargo test -p stillframe --features points --test kill --test groups
-	CARGO_TARGET_DIR=target/points cargo test -p stillframe-checkpoint --features points --test interrupted --test kill
+	$(POINTS) --test kill --test groups --test interrupted
 
 checkpoint: ## still checkpoint as a whole, killed at every named point, and beside accidents of all kinds
 	scripts/setup.sh
-	CARGO_TARGET_DIR=target/points cargo test -p still --features points --test checkpoint
+	$(POINTS) --test checkpoint
 
 model: ## the publish, lease and retire protocol under a model checker
 	scripts/setup.sh
