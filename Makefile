@@ -12,7 +12,7 @@ BUILD := cargo build --release $$(scripts/setup.sh export-features) && \
 POINTS := cargo test --features stillframe/points,still/points
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
-.PHONY: help build install uninstall install-test wheel demo test check rust c header cxx fortran mpi pairs tcasm
+.PHONY: help build install uninstall install-test wheel demo test check suites rust c header cxx fortran mpi pairs tcasm
 .PHONY: crash checkpoint model python formats kernels readme quick rivals bench abacus-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
@@ -42,7 +42,8 @@ demo: ## a real LAMMPS run, published every step, with two observers; pictures i
 	scripts/setup.sh demo
 	$(PYTHON) examples/lammps/demo.py $(ARGS)
 
-test: check rust c cxx fortran mpi pairs tcasm crash checkpoint model python install-test formats kernels readme quick ## everything, as CI runs it
+test: ## everything, as CI runs it
+	scripts/test.sh
 
 check: ## formatter, linter, and links in the documentation
 	scripts/setup.sh export
@@ -52,10 +53,15 @@ check: ## formatter, linter, and links in the documentation
 	cargo clippy --workspace $${features:---exclude stillframe-export} --all-targets --all-features -- -D warnings
 	$(LOOM) cargo clippy -p stillframe-protocol --all-targets -- -D warnings
 
+suites: ## rust, c and tcasm at once, for which everything is built once
+	scripts/setup.sh export c tcasm
+	cargo test -p stillframe-header
+	cargo test $$(scripts/setup.sh export-features)
+
 rust: ## unit, property, documentation and command-line tests
 	scripts/setup.sh export
-	cargo test --workspace --exclude stillframe-python --exclude stillframe-c --exclude stillframe-tcasm \
-		$$(scripts/setup.sh export-features)
+	cargo test --workspace --exclude stillframe-python --exclude stillframe-header --exclude stillframe-c \
+		--exclude stillframe-tcasm $$(scripts/setup.sh export-features)
 
 c: ## the C interface, from C programs; also under valgrind and the compiler's sanitizers
 	scripts/setup.sh c
@@ -114,7 +120,7 @@ formats: ## checkpoints and exports, opened by zarr-python, xarray, h5py and net
 	$(PYTHON) -m pytest -q tests/formats
 
 kernels: ## the suite of the trackers on another kernel, under emulation
-	scripts/setup.sh
+	scripts/setup.sh kernels
 	tests/kernels/trackers.sh
 
 readme: ## the commands and programs of the README and of the pages for beginners, run as printed

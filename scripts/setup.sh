@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [STEP]...
-# Steps: c, python, demo, test, cxx, fortran, mpi, cmake, pkg-config, valgrind, tcasm, rivals, dist, export, formats.
+# Steps: c, python, demo, test, cxx, fortran, mpi, cmake, pkg-config, valgrind, tcasm, rivals, dist, export, formats, kernels.
 # Installs Debian packages where it may, else says which are missing. Everything else goes below target/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -68,6 +68,10 @@ has_formats() {
             pkg-config --exists hdf5 2>/dev/null; }
 }
 
+# One at a time: neither apt-get nor pip lets two work beside each other.
+mkdir -p target
+exec {lock}>target/.setup.lock
+flock "$lock"
 command -v cargo >/dev/null || { say "Rust is missing: see https://rustup.rs"; exit 1; }
 debian cc:gcc,libc6-dev
 for what in "$@"; do
@@ -103,6 +107,8 @@ for what in "$@"; do
             packages test 'pytest>=8,<10' 'mypy>=1.15,<3'
             packages formats 'h5py>=3.11' 'h5netcdf>=1.3' 'netCDF4>=1.7' 'xarray>=2025.1' 'zarr>=3.1,<4' 'numpy>=2,<3'
             ;;
+        # Where there is no emulator, what needs it says so and is skipped.
+        kernels) tests/kernels/run.sh --fetch || [ $? = 77 ] ;;
         rivals) debian g++:g++; [ -d /usr/include/boost/interprocess ] || debian no-boost-yet:libboost-dev || say "Boost's row is left out" ;;
         *) say "unknown step $what"; exit 2 ;;
     esac

@@ -6,6 +6,8 @@ set -euo pipefail
 usage() {
     cat <<'END'
 usage: run.sh [OPTIONS] [--] EXECUTABLE [ARGS...]
+       run.sh [--kernel NAME] --fetch
+  --fetch             only get what a run needs: QEMU, the kernel, and the guest's tools
   --kernel NAME       cloud (Linux 6.1, the default) or cloud-SERIES, as cloud-6.12
   --memory SIZE       memory of the machine (2G)
   --cpus N            processors of the machine (2)
@@ -23,7 +25,7 @@ say() { printf 'run.sh: %s\n' "$*" >&2; }
 skip() { say "skipped: $*"; exit 77; }
 fail() { say "$*"; exit 125; }
 
-kernel=cloud memory=2G cpus=2 limit=600 user=0 show_log=no
+kernel=cloud memory=2G cpus=2 limit=600 user=0 show_log=no fetch=no
 envs=() files=()
 while (($#)); do
     case $1 in
@@ -37,17 +39,20 @@ while (($#)); do
         --file) files+=("$2"); shift 2 ;;
         --user) user=$2; shift 2 ;;
         --log) show_log=yes; shift ;;
+        --fetch) fetch=yes; shift ;;
         --help) usage; exit 0 ;;
         --) shift; break ;;
         -*) fail "there is no option $1; see --help" ;;
         *) break ;;
     esac
 done
-(($#)) || { usage >&2; exit 125; }
+[[ $fetch == yes ]] || (($#)) || { usage >&2; exit 125; }
 [[ $user$limit$cpus =~ ^[0-9]+$ ]] || fail "--user, --timeout and --cpus take whole numbers"
-[[ -f $1 && -x $1 ]] || fail "$1 is not an executable file"
-executable=$(realpath -- "$1")
-shift
+if [[ $fetch == no ]]; then
+    [[ -f $1 && -x $1 ]] || fail "$1 is not an executable file"
+    executable=$(realpath -- "$1")
+    shift
+fi
 
 case $kernel in
     cloud) series=6.1 ;;
@@ -115,6 +120,7 @@ unpack "$image" || skip "the Debian package $image cannot be downloaded"
 # The guest's shell and tools, and the host's cpio.
 unpack busybox-static || skip "the Debian package busybox-static cannot be downloaded"
 flock -u "$lock"
+[[ $fetch == no ]] || exit 0
 
 vmlinuz=("$cache/$image"/boot/vmlinuz-*)
 busybox=$cache/busybox-static/bin/busybox

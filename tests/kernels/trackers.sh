@@ -5,14 +5,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-# The path of a test binary of the library.
-binary() {
-    cargo test --release -p stillframe --test "$1" --no-run --message-format=json 2>/dev/null |
-        grep -o "\"executable\":\"[^\"]*/$1-[^\"]*\"" | tail -1 | cut -d'"' -f4
-}
+built=$(cargo test --release --test trackers --test freed --no-run --message-format=json)
 
 for suite in trackers freed; do
-    path=$(binary $suite)
+    path=$(grep -o "\"executable\":\"[^\"]*/$suite-[^\"]*\"" <<<"$built" | tail -1 | cut -d'"' -f4)
     [ -x "$path" ] || { echo "the suite $suite was not built" >&2; exit 1; }
     for tracker in soft_dirty private_cow full_copy; do
         status=0
