@@ -5,10 +5,8 @@
 //! memory's banks busier than one: measured, they copy scattered pages at the speed of one whole `memcpy`.
 
 use crate::PAGE_BYTES;
+use crate::workers::Workers;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 
 /// One page to copy: where from and where to, both page-aligned addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,48 +99,15 @@ unsafe fn copy_portable(pages: &[PageCopy]) {
 /// Pages that one thread takes at a time.
 const BLOCK_PAGES: usize = 256;
 
-/// A list of pages that several threads copy, each taking the next block when it has done one. A thread that is late, because
-/// its processor is busy with something else, finds less to do and keeps nobody waiting.
-struct Job {
-    pages: *const PageCopy,
-    count: usize,
-    next: AtomicUsize,
-    copied: AtomicUsize,
-}
+/// Pages for each thread below which waking another one costs more than it saves.
+const THREAD_PAGES_MIN: usize = 1024;
 
-// SAFETY: the list is only read, and only blocks taken before all are copied are looked at: `copy_pages`, which borrows the
-// list, waits for those.
-unsafe impl Send for Job {}
-// SAFETY: as for `Send`; the counters are atomic.
-unsafe impl Sync for Job {}
-
-impl Job {
-    /// # Safety
-    /// As [`Copier::copy_pages`], whose list this is.
-    unsafe fn work(&self, run: CopyLoop) {
-        loop {
-            let start = self.next.fetch_add(BLOCK_PAGES, Ordering::Relaxed);
-            if start >= self.count {
-                return;
-            }
-            let count = BLOCK_PAGES.min(self.count - start);
-            // SAFETY: the block was taken, so the list lives until it is counted as copied; the caller vouches for the pages.
-            unsafe { run(std::slice::from_raw_parts(self.pages.add(start), count)) };
-            self.copied.fetch_add(count, Ordering::Release);
-        }
-    }
-}
-
-/// Threads that copy pages, kept between publishes.
+/// Copies pages, with threads that it keeps between publishes.
 #[derive(Debug)]
 pub struct Copier {
     run: CopyLoop,
-    generation: u32,
-    workers: Vec<(Sender<Arc<Job>>, JoinHandle<()>)>,
+    workers: Arc<Workers>,
 }
-
-/// Pages for each thread below which waking another one costs more than it saves.
-const THREAD_PAGES_MIN: usize = 1024;
 
 impl Copier {
     /// A copier that uses up to `threads` threads, the calling one included.
@@ -151,26 +116,17 @@ impl Copier {
     }
 
     fn with_loop(threads: usize, run: CopyLoop) -> Copier {
-        let workers = (1..threads.max(1))
-            .map_while(|index| {
-                let (sender, receiver): (Sender<Arc<Job>>, Receiver<Arc<Job>>) = channel();
-                let work = move || {
-                    for job in receiver {
-                        // SAFETY: whoever sent the job vouches for its pages.
-                        unsafe { job.work(run) };
-                    }
-                };
-                // A process out of threads copies with those it has.
-                let name = format!("stillframe-copy-{index}");
-                std::thread::Builder::new().name(name).spawn(work).ok().map(|handle| (sender, handle))
-            })
-            .collect();
-        Copier { run, generation: crate::fork::generation(), workers }
+        Copier { run, workers: Arc::new(Workers::new(threads)) }
     }
 
     /// Number of threads in use, the calling one included.
     pub fn threads(&self) -> usize {
-        self.workers.len() + 1
+        self.workers.count()
+    }
+
+    /// The threads in use, for other work.
+    pub fn workers(&self) -> &Arc<Workers> {
+        &self.workers
     }
 
     /// Copies the pages; on return all of them are visible to other processes that see a later atomic store.
@@ -184,33 +140,11 @@ impl Copier {
             // SAFETY: the caller vouches for the pages.
             return unsafe { (self.run)(pages) };
         }
-        let (next, copied) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let job = Arc::new(Job { pages: pages.as_ptr(), count: pages.len(), next, copied });
-        for (worker, _) in &self.workers[..threads - 1] {
-            // What a worker that is gone does not take, this thread does.
-            let _ = worker.send(job.clone());
-        }
-        // SAFETY: the caller vouches for the pages.
-        unsafe { job.work(self.run) };
-        while job.copied.load(Ordering::Acquire) < pages.len() {
-            // At most one block of each other thread is left.
-            std::thread::yield_now();
-        }
-    }
-}
-
-impl Drop for Copier {
-    fn drop(&mut self) {
-        let is_ours = self.generation == crate::fork::generation();
-        for (sender, handle) in self.workers.drain(..) {
-            if is_ours {
-                drop(sender);
-                let _ = handle.join();
-            } else {
-                // In a forked child the threads do not exist: what they had locked, their channel included, stays locked.
-                std::mem::forget((sender, handle));
-            }
-        }
+        self.workers.share(pages.len().div_ceil(BLOCK_PAGES), threads, &|block| {
+            let first = block * BLOCK_PAGES;
+            // SAFETY: the caller vouches for the pages.
+            unsafe { (self.run)(&pages[first..pages.len().min(first + BLOCK_PAGES)]) };
+        });
     }
 }
 

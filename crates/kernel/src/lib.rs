@@ -25,6 +25,7 @@ pub mod points;
 pub mod rename;
 pub mod space;
 pub mod uffd;
+pub mod workers;
 
 use std::io;
 
