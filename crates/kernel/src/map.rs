@@ -1,9 +1,11 @@
 //! Owned ranges of address space (mmap(2)).
 
+use crate::workers::Workers;
 use crate::{Failure, PAGE_BYTES};
 use std::fs::File;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Size and alignment of a large page.
@@ -15,7 +17,14 @@ pub struct Mapping {
     address: usize,
     bytes: usize,
     writable: bool,
+    /// Who takes its pages out of the page tables when it goes.
+    workers: Option<Arc<Workers>>,
 }
+
+/// Least number of bytes whose page-table entries one thread makes, or takes out, at a time.
+const PIECE_BYTES_MIN: usize = 2 * LARGE_BYTES;
+/// Pieces for each thread, so that one that is late leaves its share to others.
+const PIECES_PER_THREAD: usize = 64;
 
 fn map(
     address: usize,
@@ -48,7 +57,7 @@ impl Mapping {
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         if bytes < LARGE_BYTES || !offset.is_multiple_of(LARGE_BYTES as u64) || !bytes.is_multiple_of(PAGE_BYTES) {
             let address = map(0, bytes, protection, flags, Some((file, offset)))?;
-            return Ok(Mapping { address, bytes, writable });
+            return Ok(Mapping { address, bytes, writable, workers: None });
         }
         let mut mapping = Mapping::reserve(bytes)?;
         map(mapping.address, bytes, protection, flags | libc::MAP_FIXED, Some((file, offset)))?;
@@ -61,7 +70,7 @@ impl Mapping {
     /// # Safety
     /// The owner lets the range be replaced through this value, and relies on nothing that is mapped there.
     pub unsafe fn lent(address: usize, bytes: usize) -> ManuallyDrop<Mapping> {
-        ManuallyDrop::new(Mapping { address, bytes, writable: false })
+        ManuallyDrop::new(Mapping { address, bytes, writable: false, workers: None })
     }
 
     /// Reserves addresses, aligned to a large page, that cannot be used until something is [laid](Mapping::lay) over them.
@@ -95,7 +104,7 @@ impl Mapping {
                 libc::munmap((address + bytes) as *mut libc::c_void, tail);
             }
         }
-        Ok(Mapping { address, bytes, writable: protection & libc::PROT_WRITE != 0 })
+        Ok(Mapping { address, bytes, writable: protection & libc::PROT_WRITE != 0, workers: None })
     }
 
     /// First address.
@@ -141,7 +150,7 @@ impl Mapping {
     pub fn copy_on_write(file: &File, offset: u64, bytes: usize) -> Result<Mapping, Failure> {
         let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
         let address = map(0, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, Some((file, offset)))?;
-        Ok(Mapping { address, bytes, writable: true })
+        Ok(Mapping { address, bytes, writable: true, workers: None })
     }
 
     /// Puts the pages of `other` in the place of part of this range, in one step: no moment exists at which a reader
@@ -155,14 +164,15 @@ impl Mapping {
         if at == libc::MAP_FAILED {
             return Err(Failure::last("mremap", format!("{} bytes", other.bytes)));
         }
-        std::mem::forget(other);
+        ManuallyDrop::new(other).workers.take();
         Ok(())
     }
 
     /// Advises the kernel about part of the range (madvise(2)).
-    pub fn advise(&self, offset: usize, bytes: usize, advice: i32) -> Result<(), Failure> {
+    fn advise(&self, offset: usize, bytes: usize, advice: i32) -> Result<(), Failure> {
         self.check(offset, bytes);
-        // SAFETY: the range is owned. The advice used in this crate (HUGEPAGE, COLLAPSE, POPULATE_*) does not change content.
+        // SAFETY: the range is owned. The advice used in this crate (HUGEPAGE, COLLAPSE, POPULATE_*) does not change content,
+        // or (DONTNEED) is given when nobody will look at it any more.
         match unsafe { libc::madvise((self.address + offset) as *mut libc::c_void, bytes, advice) } {
             0 => Ok(()),
             _ => Err(Failure::last("madvise", format!("{bytes} bytes, advice {advice}"))),
@@ -184,10 +194,34 @@ impl Mapping {
         let _ = self.advise(offset, bytes, libc::MADV_POPULATE_WRITE);
     }
 
-    /// As [`populate_for_writing`](Mapping::populate_for_writing), for pages of a file in memory that were written before.
-    /// The kernel enters those of a shared mapping in batches when they are read, and writable ones as writable.
-    pub fn populate_again(&self, offset: usize, bytes: usize) {
-        let _ = self.advise(offset, bytes, libc::MADV_POPULATE_READ);
+    /// As [`populate_for_writing`](Mapping::populate_for_writing), by several threads.
+    pub fn populate_for_writing_by(&self, offset: usize, bytes: usize, workers: &Workers) {
+        self.advise_by(offset, bytes, libc::MADV_POPULATE_WRITE, workers);
+    }
+
+    /// Makes page-table entries for part of the range, by several threads, so that reading there faults no more. Best effort,
+    /// as [`populate_for_writing`](Mapping::populate_for_writing).
+    ///
+    /// The kernel enters pages of a shared mapping, if the file has them, in batches, and as writable where they may be
+    /// written: for those that were written before this is the cheaper way to be ready for writing, too.
+    pub fn populate_by(&self, offset: usize, bytes: usize, workers: &Workers) {
+        self.advise_by(offset, bytes, libc::MADV_POPULATE_READ, workers);
+    }
+
+    /// Leaves the work of taking its pages out of the page tables, when it goes, to several threads.
+    pub fn unmap_by(&mut self, workers: &Arc<Workers>) {
+        self.workers = Some(workers.clone());
+    }
+
+    /// Advice that may fail, for part of the range in pieces. Threads of a process make entries and take them out side by
+    /// side: most of the time goes into waiting for memory that describes the pages.
+    fn advise_by(&self, offset: usize, bytes: usize, advice: i32, workers: &Workers) {
+        let share = bytes / (PIECES_PER_THREAD * workers.count());
+        let piece_bytes = share.next_multiple_of(LARGE_BYTES).max(PIECE_BYTES_MIN);
+        workers.share(bytes.div_ceil(piece_bytes), usize::MAX, &|piece| {
+            let at = piece * piece_bytes;
+            let _ = self.advise(offset + at, piece_bytes.min(bytes - at), advice);
+        });
     }
 
     /// Moves part of a file in memory into large pages, as far as there are any to be had, and enters them. What is there
@@ -273,7 +307,121 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if let Some(workers) = self.workers.take().filter(|workers| workers.count() > 1) {
+            // `munmap` would do this alone, and finds only empty page tables then.
+            self.advise_by(0, self.bytes, libc::MADV_DONTNEED, &workers);
+        }
         // SAFETY: the range is owned and no borrow of it can outlive `self`.
         unsafe { libc::munmap(self.address as *mut libc::c_void, self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pagemap::{ENTRY_POPULATED, Pagemap};
+
+    /// Sizes around those of pages, large pages and pieces.
+    const SIZES: [usize; 7] = [
+        1,
+        PAGE_BYTES,
+        LARGE_BYTES + 3 * PAGE_BYTES,
+        PIECE_BYTES_MIN - PAGE_BYTES,
+        PIECE_BYTES_MIN,
+        PIECE_BYTES_MIN + 1,
+        3 * PIECE_BYTES_MIN + 5 * PAGE_BYTES,
+    ];
+
+    /// A file in memory, with one byte of each page written.
+    fn file(bytes: usize) -> File {
+        // SAFETY: the name is a string that lives through the call, and the descriptor is nobody else's.
+        let file = unsafe {
+            let descriptor = libc::memfd_create(c"stillframe-test".as_ptr(), libc::MFD_CLOEXEC);
+            assert!(descriptor >= 0);
+            <File as std::os::fd::FromRawFd>::from_raw_fd(descriptor)
+        };
+        let whole = bytes.next_multiple_of(PAGE_BYTES);
+        file.set_len(whole as u64).unwrap();
+        let map = Mapping::shared(&file, 0, whole, true).unwrap();
+        (0..whole).step_by(PAGE_BYTES).for_each(|at| map.write(at, &[1 + (at / PAGE_BYTES) as u8 % 251]));
+        file
+    }
+
+    fn check(map: &Mapping) {
+        for at in (0..map.bytes()).step_by(PAGE_BYTES) {
+            let mut byte = [0];
+            map.read(at, &mut byte);
+            assert_eq!(byte[0], 1 + (at / PAGE_BYTES) as u8 % 251, "page {}", at / PAGE_BYTES);
+        }
+    }
+
+    /// Pages of a mapping that have page-table entries.
+    fn entered(map: &Mapping) -> usize {
+        let mut pagemap = Pagemap::open().unwrap();
+        let pages = map.bytes().div_ceil(PAGE_BYTES);
+        let mut count = 0;
+        pagemap.entries(map.address(), pages, |_, entry| count += usize::from(entry & ENTRY_POPULATED != 0)).unwrap();
+        count
+    }
+
+    #[test]
+    fn threads_enter_every_page_and_leave_the_file_as_it_is() {
+        for threads in [1, 3] {
+            let workers = Arc::new(Workers::new(threads));
+            for bytes in SIZES {
+                let file = file(bytes);
+                for writable in [false, true] {
+                    let mut map = Mapping::shared(&file, 0, bytes, writable).unwrap();
+                    assert_eq!(entered(&map), 0);
+                    match writable {
+                        true => map.populate_for_writing_by(0, bytes, &workers),
+                        false => map.populate_by(0, bytes, &workers),
+                    }
+                    assert_eq!(entered(&map), bytes.div_ceil(PAGE_BYTES), "of {bytes} bytes by {threads} threads");
+                    map.unmap_by(&workers);
+                    check(&map);
+                }
+                check(&Mapping::shared(&file, 0, bytes, false).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_without_memory_behind_it_is_entered_as_far_as_there_is_some() {
+        let workers = Workers::new(3);
+        let file = file(PAGE_BYTES);
+        let map = Mapping::shared(&file, 0, 2 * PIECE_BYTES_MIN, true).unwrap();
+        // All but one page lie behind the end of the file.
+        map.populate_by(0, map.bytes(), &workers);
+        map.populate_for_writing_by(0, map.bytes(), &workers);
+        assert_eq!(entered(&map), 1);
+    }
+
+    #[test]
+    fn a_forked_child_unmaps_without_the_threads_that_it_does_not_have() {
+        let workers = Arc::new(Workers::new(3));
+        let file = file(3 * PIECE_BYTES_MIN);
+        let mut map = Mapping::shared(&file, 0, 3 * PIECE_BYTES_MIN, true).unwrap();
+        map.unmap_by(&workers);
+        map.populate_by(0, map.bytes(), &workers);
+        // SAFETY: the child makes system calls only, and ends without running anything of the parent's.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            drop((map, workers));
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = 0;
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        // SAFETY: the pointer is to a live number, and the process is this one's child.
+        while unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == 0 {
+            if std::time::Instant::now() > deadline {
+                // SAFETY: the child was not waited for yet, so the number is still its.
+                unsafe { libc::kill(child, libc::SIGKILL) };
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert_eq!(status, 0, "the child hangs or died");
+        check(&map);
     }
 }

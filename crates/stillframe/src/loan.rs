@@ -237,8 +237,8 @@ impl crate::producer::Producer {
         Ok(LoanBytes::new(map, bytes, ticket, after))
     }
 
-    /// A map of a variable's place in a plane: one that an earlier loan had and no longer uses, or a new one. Slots that are
-    /// recycled were written before.
+    /// A map of a variable's place in a plane: one that an earlier loan had and no longer uses, or a new one, whose page-table
+    /// entries the copy threads make. Slots that are recycled were written before.
     fn loan_map(
         &mut self,
         id: u32,
@@ -254,15 +254,17 @@ impl crate::producer::Producer {
         if let Some(free) = known.iter().find(|known| known.plane == plane && Arc::strong_count(known) == 1) {
             return Ok(free.clone());
         }
-        let map = crate::place::map_place(window, windows, plane, &self.planes)?;
+        let workers = self.copier.workers();
+        let mut map = crate::place::map_place(window, windows, plane, &self.planes)?;
+        map.unmap_by(workers);
         let count: usize = pages.iter().map(|mask| mask.count()).sum();
         // Only windows that the variable fills, for a large page takes memory for all slots of its window.
         let whole = pages.iter().take_while(|mask| **mask == Mask::FULL).count() * WINDOW_BYTES;
         let gathered = if large_pages && whole > 0 && map.gather_large_pages(0, whole) { whole } else { 0 };
         let rest = count * PAGE_BYTES - gathered;
         match is_recycled {
-            true => map.populate_again(gathered, rest),
-            false => map.populate_for_writing(gathered, rest),
+            true => map.populate_by(gathered, rest, workers),
+            false => map.populate_for_writing_by(gathered, rest, workers),
         }
         let map = Arc::new(LoanMap { plane, map, replaced: AtomicBool::new(false) });
         self.variable(id)?.loan_maps.push(map.clone());

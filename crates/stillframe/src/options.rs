@@ -90,8 +90,8 @@ impl RegionOptions {
         self
     }
 
-    /// Threads that copy at a publish, the calling one included; by default the processors this process may use,
-    /// shared among the ranks of its group, at most 4.
+    /// Threads that copy at a publish, and that enter loans in the page tables and take them out, the calling one included;
+    /// by default the processors this process may use, shared among the ranks of its group, at most 4.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
         self

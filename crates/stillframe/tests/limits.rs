@@ -329,6 +329,50 @@ fn idle_slots_make_room_for_descriptions() {
     run_mounted("full_tables");
 }
 
+/// Loans of several pieces for several threads: one that finds no memory is refused, and one that was given can be written
+/// whatever becomes of the file system.
+fn full_loans(arguments: &[String]) {
+    const BYTES: u64 = 20 << 20;
+    let small = Small::mount(&arguments[0]);
+    for threads in [1, 4] {
+        for large_pages in [false, true] {
+            small.empty();
+            let options = small.options().threads(threads).large_pages(large_pages).rule(Rule::Fail);
+            let mut region = options.create("r").unwrap();
+            let loaned = region.loaned::<u64>("l", &[BYTES as usize / 8]).unwrap();
+            for version in 1..6 {
+                if version == 2 {
+                    small.leave(BYTES - 4096);
+                    check_no_space(region.loan(&loaned).unwrap_err());
+                    small.leave(BYTES);
+                }
+                let mut given = region.loan(&loaned).unwrap();
+                if version == 3 {
+                    // Slots that have memory that nobody wrote are recycled.
+                    drop(given);
+                    given = region.loan(&loaned).unwrap();
+                }
+                // The first version brings its description.
+                small.leave(if version == 1 { 1 << 20 } else { 0 });
+                given.fill(version);
+                given.submit();
+                region.publish(version).commit().unwrap();
+                let snapshot = small.observe().newest().unwrap();
+                assert!(snapshot.slice::<u64>("l").unwrap().iter().all(|value| *value == version));
+                if version == 1 {
+                    small.empty();
+                }
+            }
+            region.unlink().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_loan_on_a_full_file_system_is_an_error_or_can_be_written() {
+    run_mounted("full_loans");
+}
+
 fn set_files(limit: u64) {
     let limit = libc::rlimit { rlim_cur: limit, rlim_max: 1024 };
     // SAFETY: the pointer is to a live value.
@@ -593,6 +637,7 @@ fn helper_process() {
         ("full_sharing", full_sharing),
         ("full_rules", full_rules),
         ("full_tables", full_tables),
+        ("full_loans", full_loans),
         ("few_files", few_files),
         ("few_mappings", few_mappings),
         ("mappings_in_collection", mappings_in_collection),
