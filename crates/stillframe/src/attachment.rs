@@ -9,6 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use stillframe_kernel::map::Mapping;
+use stillframe_kernel::workers::Workers;
 use stillframe_protocol::{self as protocol, Leased};
 use stillframe_segment::head::{self, Counter};
 use stillframe_segment::{Corrupt, PLANES_MAX, Schema, WINDOW_BYTES, lease, table};
@@ -24,6 +25,8 @@ pub(crate) struct Shared {
     /// Device and inode of the head.
     identity: (u64, u64),
     caches: Mutex<Caches>,
+    /// Who makes page-table entries of variables that are seen whole, unless each page is left to the first that reads it.
+    pub(crate) workers: Option<Arc<Workers>>,
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +76,8 @@ impl Shared {
         let tables = beside(table::FILE)?;
         let leases = LeaseFile::new(beside(lease::FILE)?, dir.join(lease::FILE), name);
         let caches = Mutex::new(Caches::default());
-        let shared = Shared { name: name.into(), dir: dir.to_path_buf(), head, leases, tables, identity, caches };
+        let (name, dir) = (name.into(), dir.to_path_buf());
+        let shared = Shared { name, dir, head, leases, tables, identity, caches, workers: None };
         // A region that was replaced while its files were opened is opened anew, or waited for.
         shared.check_names().map_err(|_| missing())?;
         Ok(shared)
@@ -136,8 +140,11 @@ impl Shared {
         // Bytes past the end of the file would be a fatal signal at the first touch.
         let length = check_length(&file, &self.dir, &name, end)?;
         let bytes = length / WINDOW_BYTES as u64 * WINDOW_BYTES as u64;
-        let map = Mapping::shared(&file, 0, bytes.max(end) as usize, false)
+        let mut map = Mapping::shared(&file, 0, bytes.max(end) as usize, false)
             .map_err(|failure| Error::system(&path, failure))?;
+        if let Some(workers) = &self.workers {
+            map.unmap_by(workers);
+        }
         let map = Arc::new(map);
         known.map = Some(map.clone());
         Ok((map, file))

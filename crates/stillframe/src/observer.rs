@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use stillframe_kernel::futex;
+use stillframe_kernel::workers::Workers;
 use stillframe_protocol::{self as protocol, Board, Leased, State};
 use stillframe_segment::head::{self};
 
@@ -21,6 +22,7 @@ pub(crate) const WAIT_SLICE: Duration = Duration::from_millis(50);
 pub struct ObserverOptions {
     pub(crate) dir: PathBuf,
     pub(crate) wait: Duration,
+    populate: Option<usize>,
 }
 
 impl ObserverOptions {
@@ -36,10 +38,20 @@ impl ObserverOptions {
         self
     }
 
+    /// Enters all pages of a variable in the page tables when it is first seen whole ([`slice`](Snapshot::slice),
+    /// [`view`](Snapshot::view)), by so many threads, the calling one included, which also take them out in the end. For
+    /// programs that read all of a large variable: without this, pages are entered as they are first read.
+    pub fn populate(mut self, threads: usize) -> Self {
+        self.populate = Some(threads);
+        self
+    }
+
     /// Opens a region that is there.
     pub(crate) fn open_once(&self, name: &str) -> Result<Observer> {
         let dir = files::region_dir(&self.dir, name)?;
-        Ok(Observer { shared: Arc::new(Shared::open(&self.dir, &dir, name)?) })
+        let mut shared = Shared::open(&self.dir, &dir, name)?;
+        shared.workers = self.populate.map(|threads| Arc::new(Workers::new(threads)));
+        Ok(Observer { shared: Arc::new(shared) })
     }
 
     /// Opens an observer on a region.
@@ -47,8 +59,11 @@ impl ObserverOptions {
     /// # Errors
     /// [`Error::NoRegion`], or with a wait [`Error::Timeout`]; [`Error::IsGroup`], see
     /// [`open_any`](ObserverOptions::open_any); [`Error::Denied`] if it is another user's;
-    /// [`Error::Corrupt`] if its head is damaged.
+    /// [`Error::Corrupt`] if its head is damaged; [`Error::BadOption`] if an option makes no sense.
     pub fn open(self, name: &str) -> Result<Observer> {
+        if let Some(threads @ (0 | 1025..)) = self.populate {
+            return Err(Error::BadOption { option: "populate", why: format!("{threads} is not between 1 and 1024") });
+        }
         let begin = Instant::now();
         let deadline = begin.checked_add(self.wait);
         let mut pause = Duration::from_micros(200);
@@ -116,7 +131,7 @@ pub struct VersionInfo {
 impl Observer {
     /// Options for opening an observer.
     pub fn options() -> ObserverOptions {
-        ObserverOptions { dir: files::root(), wait: Duration::ZERO }
+        ObserverOptions { dir: files::root(), wait: Duration::ZERO, populate: None }
     }
 
     /// Opens an observer on a region that exists, with default options.

@@ -478,6 +478,10 @@ impl Inner {
             Some(known) => known,
             None => {
                 let made = self.make_contiguous(variable)?;
+                if let Some(workers) = &self.hold.shared.workers {
+                    let first = made.offset - variable.extent.page_offset as usize;
+                    made.map.populate_by(first, variable.extent.pages() as usize * PAGE_BYTES, workers);
+                }
                 variable.contiguous.get_or_init(|| made)
             }
         };
@@ -498,7 +502,10 @@ impl Inner {
             return Ok(Contiguous { map, offset: base + extent.page_offset as usize });
         }
         let fail = |failure| Error::system(&shared.dir, failure);
-        let map = Mapping::reserve(pages * PAGE_BYTES).map_err(fail)?;
+        let mut map = Mapping::reserve(pages * PAGE_BYTES).map_err(fail)?;
+        if let Some(workers) = &shared.workers {
+            map.unmap_by(workers);
+        }
         let most = if runs.len() <= runs_easy() { usize::MAX } else { WINDOW_RUNS_MAX };
         self.lay_all(&map, &runs, base, 0, most)?;
         Ok(Contiguous { map: Arc::new(map), offset: extent.page_offset as usize })

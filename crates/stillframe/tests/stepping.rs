@@ -3,8 +3,9 @@
 mod common;
 
 use common::{Dir, watchdog};
+use std::os::unix::fs::FileExt;
 use std::process::Command;
-use stillframe::{Loaned, Region, inspect};
+use stillframe::{Error, Loaned, Observer, Region, inspect};
 
 /// Elements of a loaned variable: two windows and a part of a third.
 const COUNT: usize = (5 << 20) / 8;
@@ -131,5 +132,119 @@ fn loans_in_large_pages_hold_what_was_written() {
         let snapshot = dir.observe("state").newest().unwrap();
         let x = snapshot.slice::<u64>("x").unwrap();
         assert!(x.iter().zip(0..).all(|(value, index)| *value == index + 2));
+    }
+}
+
+/// Elements in sizes around those of pages, windows, and the pieces that threads take.
+const COUNTS: [usize; 6] = [1, 511, 4096 / 8 * 512 + 1, (4 << 20) / 8, (4 << 20) / 8 + 1, (13 << 20) / 8 - 5];
+
+#[test]
+fn loans_of_any_size_hold_what_was_written_with_any_number_of_threads() {
+    watchdog(120);
+    for threads in [1, 3] {
+        for large_pages in [false, true] {
+            let dir = Dir::new("threads");
+            for version in 0..4 {
+                let options = dir.options().threads(threads).large_pages(large_pages);
+                let mut region = options.create("state").unwrap();
+                let observer = Observer::options().dir(dir.path()).populate(threads).open("state").unwrap();
+                let read = (version > 0).then(|| observer.version(version - 1).unwrap());
+                let mut loans = Vec::new();
+                for (index, count) in COUNTS.into_iter().enumerate() {
+                    let name = format!("x{index}");
+                    let x = region.loaned::<u64>(&name, &[count]).unwrap();
+                    let mut loan = region.loan(&x).unwrap();
+                    match &read {
+                        None => loan.iter_mut().enumerate().for_each(|(at, value)| *value = at as u64),
+                        Some(read) => {
+                            let read = read.slice::<u64>(&name).unwrap();
+                            std::iter::zip(loan.iter_mut(), read).for_each(|(value, read)| *value = read + 1);
+                        }
+                    }
+                    loans.push(loan);
+                }
+                loans.into_iter().for_each(|loan| loan.submit());
+                region.publish(version).commit().unwrap();
+            }
+            let snapshot = dir.observe("state").newest().unwrap();
+            for (index, count) in COUNTS.into_iter().enumerate() {
+                let x = snapshot.slice::<u64>(&format!("x{index}")).unwrap();
+                let expected = (0..count as u64).map(|at| at + 3);
+                assert!(x.iter().copied().eq(expected), "{count} elements, {threads} threads");
+            }
+        }
+    }
+}
+
+/// Share of the pages of a slice that have page-table entries in this process.
+fn entered(slice: &[u64]) -> f64 {
+    let (first, pages) = (slice.as_ptr() as usize / 4096, size_of_val(slice).div_ceil(4096));
+    let mut entries = vec![0; pages * 8];
+    let pagemap = std::fs::File::open("/proc/self/pagemap").unwrap();
+    pagemap.read_exact_at(&mut entries, first as u64 * 8).unwrap();
+    let present = entries.chunks_exact(8).filter(|entry| entry[7] & 0x80 != 0).count();
+    present as f64 / pages as f64
+}
+
+#[test]
+fn a_step_finds_its_states_entered_and_faults_no_page() {
+    watchdog(60);
+    for threads in [1, 3] {
+        let dir = Dir::new("entered");
+        (0..2).for_each(|version| step(&dir, version));
+        let mut region = dir.options().threads(threads).large_pages(false).create("state").unwrap();
+        let x = region.loaned::<u64>("x", &[COUNT]).unwrap();
+        let loan = region.loan(&x).unwrap();
+        assert_eq!(entered(&loan), 1.0, "{threads} threads");
+        let options = Observer::options().dir(dir.path());
+        let observer = options.clone().populate(threads).open("state").unwrap();
+        assert_eq!(entered(observer.newest().unwrap().slice("x").unwrap()), 1.0, "{threads} threads");
+        // Whoever reads little of it pays for that only.
+        let snapshot = options.open("state").unwrap().newest().unwrap();
+        assert_eq!(entered(snapshot.slice("x").unwrap()), 0.0);
+    }
+}
+
+#[test]
+fn all_pieces_of_a_variable_are_entered() {
+    watchdog(60);
+    let dir = Dir::new("pieces");
+    let mut region = dir.options().keep(2).create("state").unwrap();
+    let x = region.array::<u64>("x", &[COUNT]).unwrap();
+    region.slice_mut(&x).iter_mut().enumerate().for_each(|(at, value)| *value = at as u64);
+    region.publish(0).commit().unwrap();
+    // Pages of another plane in between.
+    region.slice_mut(&x).iter_mut().step_by(512 * 7).for_each(|value| *value += 1);
+    region.publish(1).commit().unwrap();
+    let observer = Observer::options().dir(dir.path()).populate(3).open("state").unwrap();
+    let snapshot = observer.newest().unwrap();
+    let x = snapshot.slice::<u64>("x").unwrap();
+    assert_eq!(entered(x), 1.0);
+    let expected = |at: usize| at as u64 + u64::from(at.is_multiple_of(512 * 7));
+    assert!(x.iter().enumerate().all(|(at, value)| *value == expected(at)));
+}
+
+#[test]
+fn a_loan_outlives_its_region() {
+    watchdog(60);
+    let dir = Dir::new("outlives");
+    (0..2).for_each(|version| step(&dir, version));
+    let mut region = dir.options().threads(3).create("state").unwrap();
+    let x = region.loaned::<u64>("x", &[COUNT]).unwrap();
+    let mut loan = region.loan(&x).unwrap();
+    drop(region);
+    loan.fill(7);
+    assert!(loan.iter().all(|value| *value == 7));
+    drop(loan);
+    check(&dir, 1);
+}
+
+#[test]
+fn populating_takes_a_number_of_threads_that_makes_sense() {
+    let dir = Dir::new("option");
+    step(&dir, 0);
+    for threads in [0, 1025] {
+        let error = Observer::options().dir(dir.path()).populate(threads).open("state").unwrap_err();
+        assert!(matches!(error, Error::BadOption { option: "populate", .. }), "{error}");
     }
 }
