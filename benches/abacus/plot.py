@@ -17,6 +17,7 @@ LOOKS = {
     "unlinked": ("mmap, munmap; unlinked before", "tab:red", "--s"),
     "turns": ("mmap, munmap; two files in turns", "tab:orange", "-.^"),
     "stillframe": ("Stillframe, 4 KiB pages", "tab:blue", "-o"),
+    "stillframe-one-thread": ("Stillframe, 4 KiB pages, one thread", "tab:cyan", "-.^"),
     "stillframe-large": ("Stillframe, large pages", "tab:blue", "--s"),
 }
 

@@ -7,6 +7,7 @@
 mod files;
 mod region;
 mod sweep;
+mod usage;
 
 use clap::{Parser, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -31,11 +32,20 @@ enum Means {
     Turns,
     /// A loaned variable, in pages of 4 KiB
     Stillframe,
+    /// The same, with one thread
+    StillframeOneThread,
     /// A loaned variable, in large pages where the kernel has them
     StillframeLarge,
 }
 
-const ALL: [Means; 5] = [Means::Linked, Means::Unlinked, Means::Turns, Means::Stillframe, Means::StillframeLarge];
+const ALL: [Means; 6] = [
+    Means::Linked,
+    Means::Unlinked,
+    Means::Turns,
+    Means::Stillframe,
+    Means::StillframeOneThread,
+    Means::StillframeLarge,
+];
 
 impl Means {
     fn name(self) -> &'static str {
@@ -44,12 +54,13 @@ impl Means {
             Means::Unlinked => "mmap, unlinked",
             Means::Turns => "mmap, two files in turns",
             Means::Stillframe => "stillframe, 4 KiB pages",
+            Means::StillframeOneThread => "the same with one thread",
             Means::StillframeLarge => "stillframe, large pages",
         }
     }
 
     fn is_ours(self) -> bool {
-        matches!(self, Means::Stillframe | Means::StillframeLarge)
+        matches!(self, Means::Stillframe | Means::StillframeOneThread | Means::StillframeLarge)
     }
 }
 
@@ -118,9 +129,9 @@ fn main() -> ExitCode {
 fn step(args: &Args, means: Means) -> Result<()> {
     let (dir, bytes, number) = (&args.dir, args.step.bytes, args.step.number);
     let told = match means {
-        Means::Stillframe | Means::StillframeLarge => {
-            region::step(dir, bytes, number, means == Means::StillframeLarge)?
-        }
+        Means::Stillframe => region::step(dir, bytes, number, None, false)?,
+        Means::StillframeOneThread => region::step(dir, bytes, number, Some(1), false)?,
+        Means::StillframeLarge => region::step(dir, bytes, number, None, true)?,
         Means::Linked | Means::Unlinked | Means::Turns => files::step(dir, bytes, number, means)?,
     };
     // The rest of the step is the process's end, which takes its memory down.
@@ -133,6 +144,8 @@ fn step(args: &Args, means: Means) -> Result<()> {
 #[derive(Debug, Clone)]
 struct Cost {
     cost: f64,
+    /// The same in processor time.
+    cpu: f64,
     told: Told,
 }
 
@@ -153,7 +166,7 @@ fn block(dir: &Path, means: Means, bytes: usize, steps: usize) -> Result<Vec<Cos
     std::fs::create_dir_all(&scene.0)?;
     let mut costs = Vec::new();
     for number in 0..SETTLING + steps as u64 {
-        let begin = Instant::now();
+        let (begin, used) = (Instant::now(), usage::children_ms());
         let name = means.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default();
         let child = Command::new(std::env::current_exe()?)
             .arg("--dir")
@@ -170,8 +183,9 @@ fn block(dir: &Path, means: Means, bytes: usize, steps: usize) -> Result<Vec<Cos
         let told: Told = serde_json::from_slice(&output.stdout)?;
         // A step computes twice, first on memory that is new to it and then on what is mapped.
         let cost = whole - 2.0 * told.compute;
+        let cpu = usage::children_ms() - used - 2.0 * told.compute;
         if number >= SETTLING {
-            costs.push(Cost { cost, told });
+            costs.push(Cost { cost, cpu, told });
         }
     }
     Ok(costs)
@@ -207,7 +221,10 @@ fn measure(args: &Args) -> Result<()> {
             }
         }
         if !args.json && index == 0 {
-            println!("{:>6}  {:<26} {:>9} {:>12} {:>12}  parts in ms", "MiB", "means", "ms", "/ linked", "/ unlinked");
+            println!(
+                "{:>6}  {:<26} {:>9} {:>9} {:>12} {:>12}  parts in ms",
+                "MiB", "means", "ms", "cpu ms", "/ linked", "/ unlinked"
+            );
         }
         for means in ALL {
             report(args.json, mib, means, &found)?;
@@ -230,6 +247,7 @@ fn report(json: bool, mib: usize, means: Means, found: &BTreeMap<Means, Vec<Vec<
     };
     let all: Vec<&Cost> = blocks.iter().flatten().collect();
     let value = median(all.iter().map(|cost| cost.cost).collect());
+    let cpu = median(all.iter().map(|cost| cost.cpu).collect());
     let compute = median(all.iter().map(|cost| cost.told.compute).collect());
     let names: Vec<&String> = all.first().map(|cost| cost.told.parts.keys().collect()).unwrap_or_default();
     let part = |name: &str| median(all.iter().map(|cost| cost.told.parts.get(name).copied().unwrap_or(0.0)).collect());
@@ -242,13 +260,15 @@ fn report(json: bool, mib: usize, means: Means, found: &BTreeMap<Means, Vec<Vec<
         let row = json!({
             "bench": "abacus", "case": { "mib": mib, "means": means, "ours": means.is_ours() },
             "value": round(value), "unit": "ms", "baseline": round(yardstick), "ratio": round(unlinked),
-            "detail": { "ratio_to_linked": round(linked), "compute_ms": round(compute), "parts_ms": parts,
+            "detail": { "ratio_to_linked": round(linked), "cpu_ms": round(cpu), "compute_ms": round(compute),
+                "parts_ms": parts,
                 "blocks_ms": own.iter().map(|ms| round(*ms)).collect::<Vec<_>>() },
         });
         println!("{row}");
     } else {
         let parts: Vec<String> = parts.iter().map(|(name, ms)| format!("{name} {ms:.1}")).collect();
-        println!("{mib:>6}  {:<26} {value:>9.1} {linked:>12.3} {unlinked:>12.3}  {}", means.name(), parts.join(", "));
+        let (name, parts) = (means.name(), parts.join(", "));
+        println!("{mib:>6}  {name:<26} {value:>9.1} {cpu:>9.1} {linked:>12.3} {unlinked:>12.3}  {parts}");
     }
     Ok(std::io::stdout().flush()?)
 }

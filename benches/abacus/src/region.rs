@@ -5,13 +5,17 @@ use crate::{Result, Told};
 use std::path::Path;
 use stillframe::{Observer, Region};
 
-pub fn step(dir: &Path, bytes: usize, number: u64, large_pages: bool) -> Result<Told> {
+/// A step; with `threads` of the region's, or as many as it has by default.
+pub fn step(dir: &Path, bytes: usize, number: u64, threads: Option<usize>, large_pages: bool) -> Result<Told> {
     let mut told = Told::default();
     let mut note = |name: &str, ms: f64| {
         told.parts.insert(name.into(), ms);
     };
     let count = bytes / 8;
-    let open = || Region::options().dir(dir).large_pages(large_pages).threads(1).create("state");
+    let open = || {
+        let options = Region::options().dir(dir).large_pages(large_pages);
+        threads.map_or(options.clone(), |threads| options.threads(threads)).create("state")
+    };
     if number == 0 {
         let mut region = open()?;
         let x = region.loaned::<f64>("x", &[count])?;
@@ -21,12 +25,13 @@ pub fn step(dir: &Path, bytes: usize, number: u64, large_pages: bool) -> Result<
         region.publish(0).commit()?;
         return Ok(told);
     }
-    let (snapshot, attach) = timed(|| Observer::options().dir(dir).open("state")?.version(number - 1));
+    let (region, recover) = timed(open);
+    let mut region = region?;
+    let observe = || Observer::options().dir(dir).populate(region.threads()).open("state")?.version(number - 1);
+    let (snapshot, attach) = timed(observe);
     let snapshot = snapshot?;
     let (read, view) = timed(|| snapshot.slice::<f64>("x"));
     let read = read?;
-    let (region, recover) = timed(open);
-    let mut region = region?;
     let x = region.loaned::<f64>("x", &[count])?;
     let (loan, lend) = timed(|| region.loan(&x));
     let mut loan = loan?;
@@ -38,8 +43,8 @@ pub fn step(dir: &Path, bytes: usize, number: u64, large_pages: bool) -> Result<
     published?;
     let ((), end) = timed(|| drop(region));
     let ((), unmap) = timed(|| drop(snapshot));
-    note("attach", attach + view);
     note("recover", recover);
+    note("attach", attach + view);
     note("loan", lend);
     note("first touch", first - compute);
     note("publish", publish);
