@@ -425,7 +425,7 @@ def main():
     parser.add_argument("--nice", type=int, default=0, help="of the checkpointer in `run`")
     parser.add_argument("--threads", type=int, help="of the checkpointer in `run`; its default if not given")
     parser.add_argument("--bytes", type=int, default=1 << 30, help="of the region in `speed` and `share`")
-    parser.add_argument("--clusters", type=parse_numbers, default=[1, 4, 16, 64], help="in which the changed pages lie")
+    parser.add_argument("--clusters", type=parse_numbers, default=[1, 4, 16, 64, 256], help="in which the changed pages lie")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--pictures", type=Path, help="draw into this folder; needs matplotlib")
     parser.add_argument("--quick", action="store_true", help="small and short")

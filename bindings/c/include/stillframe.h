@@ -665,7 +665,7 @@ typedef struct {
     uint64_t keep_every;
     // "zstd" or "lz4"; NULL: files of plain bytes.
     const char *compress;
-    // Bytes of a chunk, which is a file, about; 0: 1 MiB.
+    // Bytes of a chunk, which is a file, about; 0: 1/2048 of the checkpoint or less, but 512 KiB to 32 MiB.
     uint64_t chunk_bytes;
     // Threads that write; 0: as many as there are processors, at most 4.
     uint32_t threads;

@@ -63,7 +63,7 @@ pub struct stillframe_checkpoint_options {
     pub keep_every: u64,
     /// "zstd" or "lz4"; NULL: files of plain bytes.
     pub compress: *const c_char,
-    /// Bytes of a chunk, which is a file, about; 0: 1 MiB.
+    /// Bytes of a chunk, which is a file, about; 0: 1/2048 of the checkpoint or less, but 512 KiB to 32 MiB.
     pub chunk_bytes: u64,
     /// Threads that write; 0: as many as there are processors, at most 4.
     pub threads: u32,

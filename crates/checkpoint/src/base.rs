@@ -59,6 +59,11 @@ impl Base {
         Some(Base { version, dir: File::open(path).ok()?, variables })
     }
 
+    /// Extents of the chunks of the array at `path`.
+    pub fn chunk_shape(&self, path: &str) -> Option<&[usize]> {
+        self.variables.get(path).map(|(variable, _)| &*variable.chunk_shape)
+    }
+
     /// The chunks of a variable, if it was cut and stored alike.
     pub fn chunks(&self, like: &Variable) -> Option<&[Stored]> {
         let (variable, chunks) = self.variables.get(&like.path)?;

@@ -68,6 +68,18 @@ pub fn escape(name: &str) -> String {
     }
 }
 
+/// Chunks that a checkpoint is cut into, at least, if they are of neither the smallest nor the largest size.
+const CHUNKS: u64 = 2048;
+const CHUNK_BYTES_MIN: usize = 1 << 19;
+const CHUNK_BYTES_MAX: usize = 1 << 25;
+
+/// Bytes of a chunk in a checkpoint of so many bytes, if nobody asks for another size: a power of two, so that a variable
+/// that grows a little leaves the chunks of the others as they are.
+pub fn chunk_bytes(checkpoint_bytes: u64) -> usize {
+    let share = 1u64 << (checkpoint_bytes / CHUNKS).max(1).ilog2();
+    usize::try_from(share).unwrap_or(CHUNK_BYTES_MAX).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX)
+}
+
 /// How an array is cut into chunks, each of which is a run of its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grid {
@@ -172,9 +184,10 @@ impl Grid {
         self.slow_first(&at)
     }
 
-    /// The file of chunk `index`, in the array's directory.
+    /// The file of chunk `index`, in the array's directory. Zarr's other way to write it, with slashes, takes a directory for
+    /// each chunk of an array with several axes, and directories cannot be shared with the checkpoint before.
     pub fn key(&self, index: usize) -> String {
-        self.coordinates(index).iter().fold("c".into(), |key, at| format!("{key}/{at}"))
+        self.coordinates(index).iter().fold("c".into(), |key, at| format!("{key}.{at}"))
     }
 
     /// Numbers of the chunks that have some of these bytes of the array.
@@ -266,9 +279,20 @@ mod tests {
         assert_eq!(grid.chunk_bytes() % PAGE_BYTES, 0);
         let grid = Grid::new(&[5, 7, 1 << 22], Order::C, 4, 1 << 20);
         assert_eq!(grid.chunk_shape(), [1, 1, 1 << 18]);
-        assert_eq!(grid.key(grid.chunks() - 1), "c/4/6/15");
+        assert_eq!(grid.key(grid.chunks() - 1), "c.4.6.15");
         let grid = Grid::new(&[1 << 22, 7, 5], Order::Fortran, 4, 1 << 20);
-        assert_eq!((grid.chunk_shape(), &*grid.key(1)), (&[1 << 18, 1, 1][..], "c/1/0/0"));
+        assert_eq!((grid.chunk_shape(), &*grid.key(1)), (&[1 << 18, 1, 1][..], "c.1.0.0"));
+    }
+
+    #[test]
+    fn the_number_of_chunks_is_bounded_and_changes_are_told_by_shares_of_the_checkpoint() {
+        for (gib, expected) in [(0, 1 << 19), (1, 1 << 19), (3, 1 << 20), (100, 1 << 25), (1 << 20, 1 << 25)] {
+            assert_eq!(chunk_bytes(gib << 30), expected, "{gib} GiB");
+        }
+        for bytes in (30..37).flat_map(|power| [1u64 << power, (1 << power) + 7, (2 << power) - 1]) {
+            let chunks = bytes.div_ceil(chunk_bytes(bytes) as u64);
+            assert!((CHUNKS..=2 * CHUNKS).contains(&chunks), "{bytes} bytes in {chunks} chunks");
+        }
     }
 
     #[test]

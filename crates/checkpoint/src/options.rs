@@ -32,21 +32,19 @@ impl Codec {
 /// Options for saving versions.
 #[derive(Debug, Clone)]
 pub struct SaveOptions {
-    pub(crate) chunk_bytes: usize,
+    pub(crate) chunk_bytes: Option<usize>,
     pub(crate) codec: Codec,
     pub(crate) threads: usize,
     pub(crate) keep: Keep,
 }
 
-/// Bytes of a chunk, if nothing else is asked for.
-pub(crate) const CHUNK_BYTES: usize = 1 << 20;
 /// Most threads that save a version, unless more are asked for: the disk is the bottleneck, and a simulation needs the rest.
 const THREADS_DEFAULT_MAX: usize = 4;
 
 impl Default for SaveOptions {
     fn default() -> Self {
         let threads = stillframe_kernel::processor_count().min(THREADS_DEFAULT_MAX);
-        SaveOptions { chunk_bytes: CHUNK_BYTES, codec: Codec::Plain, threads, keep: Keep::default() }
+        SaveOptions { chunk_bytes: None, codec: Codec::Plain, threads, keep: Keep::default() }
     }
 }
 
@@ -56,10 +54,10 @@ impl SaveOptions {
         SaveOptions::default()
     }
 
-    /// Bytes of a chunk, about; 1 MiB by default. Each chunk is a file, and the unit in which a checkpoint shares content
-    /// with the one before.
+    /// Bytes of a chunk, about. Each chunk is a file, and the unit in which a checkpoint shares content with the one before. By
+    /// default it is between 1/4096 and 1/2048 of the checkpoint, but at least 512 KiB and at most 32 MiB.
     pub fn chunk_bytes(mut self, bytes: usize) -> Self {
-        self.chunk_bytes = bytes;
+        self.chunk_bytes = Some(bytes);
         self
     }
 
@@ -83,8 +81,8 @@ impl SaveOptions {
 
     pub(crate) fn check(&self) -> Result<()> {
         let refuse = |option, why: String| Err(Error::BadOption { option, why });
-        if self.chunk_bytes < 4096 || self.chunk_bytes > 1 << 30 {
-            return refuse("chunk_bytes", format!("{} is not between 4096 and {}", self.chunk_bytes, 1 << 30));
+        if let Some(bytes) = self.chunk_bytes.filter(|bytes| !(4096..=1 << 30).contains(bytes)) {
+            return refuse("chunk_bytes", format!("{bytes} is not between 4096 and {}", 1 << 30));
         }
         if self.threads == 0 || self.threads > 1024 {
             return refuse("threads", format!("{} is not between 1 and 1024", self.threads));

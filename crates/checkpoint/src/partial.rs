@@ -112,7 +112,7 @@ impl<'a> Partial<'a> {
         }
     }
 
-    /// Makes the directories of all ranks, if there are any, and of all chunks.
+    /// Makes the directories of all ranks, if there are any, and of all arrays.
     pub(crate) fn make_dirs(&self, ranks: Option<u32>, subjects: &[Subject]) -> Result<()> {
         let mut made = BTreeSet::new();
         for rank in 0..ranks.unwrap_or(0) {
@@ -120,10 +120,6 @@ impl<'a> Partial<'a> {
         }
         for subject in subjects {
             self.make_dir(&mut made, &subject.variable.path)?;
-            for index in 0..subject.grid.chunks() {
-                let chunk = subject.variable.chunk_path(&subject.grid, index);
-                self.make_dir(&mut made, chunk.rsplit_once('/').map_or("", |(dir, _)| dir))?;
-            }
         }
         Ok(())
     }

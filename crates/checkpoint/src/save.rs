@@ -279,15 +279,21 @@ impl Saver {
 
     /// The variables of a version, and how they are cut.
     fn subjects<'a>(&self, source: &'a AnySnapshot) -> Vec<Subject<'a>> {
+        let base = self.state().base.as_ref().map(|(base, _)| base.clone());
+        let sizes = self.chunk_sizes(source);
         let mut subjects = Vec::new();
         for (rank, snapshot) in source.ranks().iter().enumerate() {
             let rank = source.is_group().then_some(rank as u32);
             for view in snapshot.variables() {
-                let grid = Grid::new(&view.shape, view.order, view.dtype.bytes(), self.options.chunk_bytes);
+                let path = manifest::array_path(rank, &view.name);
+                let cut = |bytes: &usize| Grid::new(&view.shape, view.order, view.dtype.bytes(), *bytes);
+                let former = base.as_ref().and_then(|base| base.chunk_shape(&path));
+                let grid = sizes.iter().map(cut).find(|grid| former == Some(grid.chunk_shape()));
+                let grid = grid.unwrap_or_else(|| cut(&sizes[0]));
                 let variable = Variable {
                     rank,
                     name: view.name.clone(),
-                    path: manifest::array_path(rank, &view.name),
+                    path,
                     dtype: view.dtype.clone(),
                     order: view.order,
                     units: view.units.clone(),
@@ -302,6 +308,17 @@ impl Saver {
             }
         }
         subjects
+    }
+
+    /// Bytes of a chunk: the size that it should have, and those that it may keep. A checkpoint whose size goes up and down
+    /// around a limit would else be written whole each time.
+    fn chunk_sizes(&self, source: &AnySnapshot) -> Vec<usize> {
+        if let Some(bytes) = self.options.chunk_bytes {
+            return vec![bytes];
+        }
+        let views = source.ranks().iter().flat_map(|snapshot| snapshot.variables());
+        let bytes = layout::chunk_bytes(views.map(|view| view.bytes as u64).sum());
+        vec![bytes, bytes * 2, bytes / 2]
     }
 
     /// Writes all files of a checkpoint and brings them to disk. Returns how many they are, and the chunks.

@@ -64,6 +64,7 @@ fn array(variable: &Variable, codec: Codec) -> ArrayMetadataV3 {
     let (data_type, fill_value) = data_type(&variable.dtype);
     let mut array =
         ArrayMetadataV3::new(extents(&variable.shape), grid, data_type, fill_value, codecs(variable, codec));
+    array.chunk_key_encoding = configured("default", json!({ "separator": "." }));
     array.attributes = array_attributes(variable);
     array.with_dimension_names(Some(dimensions(variable)))
 }

@@ -92,7 +92,7 @@ impl Image {
         }
         assert_eq!((version, skipped.len()), (10, 1), "{damages:?}");
         assert!(files.iter().any(|file| names(&skipped[0], file)), "{damages:?}: {skipped:?}");
-        if file.contains("/c/") {
+        if file.contains("/c.") {
             let variable = format!("of variable '{}'", file.split('/').next().unwrap());
             assert!(skipped[0].contains(&variable) && skipped[0].contains("chunk ["), "{skipped:?}");
         }
@@ -166,7 +166,7 @@ fn flipped_bits_are_found_wherever_they_are() {
 #[test]
 fn chunks_that_changed_places_are_found() {
     let image = Image::new("swap");
-    let chunks: Vec<&String> = image.files.keys().filter(|path| path.starts_with("u/c/")).collect();
+    let chunks: Vec<&String> = image.files.keys().filter(|path| path.starts_with("u/c.")).collect();
     assert!(chunks.len() > 3);
     for pair in chunks.windows(2) {
         image.endure(&[pair[0], pair[1]], &[Damage::Swap { left: pair[0].clone(), right: pair[1].clone() }]);
@@ -176,7 +176,7 @@ fn chunks_that_changed_places_are_found() {
 #[test]
 fn files_that_are_not_the_checkpoints_are_named_and_do_no_harm() {
     let image = Image::new("strangers");
-    for file in ["notes.txt", "u/c/9/9/9", "w/c/0", "u/.hidden", "deep/er/and/deeper/file"] {
+    for file in ["notes.txt", "u/c.9.9.9", "w/c.0", "u/.hidden", "deep/er/and/deeper/file"] {
         image.apply(&[Damage::Stranger { file: file.into() }]);
         let findings = image.findings();
         assert_eq!(findings.len(), 1, "{findings:?}");
@@ -252,7 +252,7 @@ fn checksums_that_were_edited_are_found() {
     let image = Image::new("checksums");
     let text = String::from_utf8(image.files[layout::CHECKSUMS].clone()).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    let chunk = lines.iter().position(|line| line.ends_with("u/c/1/0/0")).unwrap();
+    let chunk = lines.iter().position(|line| line.ends_with("u/c.1.0.0")).unwrap();
     let join = |lines: Vec<&str>| format!("{}\n", lines.join("\n"));
     let edit = |to: &str| {
         let mut lines = lines.clone();
@@ -260,8 +260,8 @@ fn checksums_that_were_edited_are_found() {
         join(lines)
     };
     let all = [
-        edit("0123456789abcdef0123456789abcdef  u/c/1/0/0"),
-        edit("u/c/1/0/0"),
+        edit("0123456789abcdef0123456789abcdef  u/c.1.0.0"),
+        edit("u/c.1.0.0"),
         edit("0123456789abcdef0123456789abcdef  ../../../../etc/passwd"),
         join(lines[..chunk].to_vec()),
         join([&lines[..], &lines[chunk..]].concat()),
@@ -412,7 +412,7 @@ fn what_checkpoints_share_is_damaged_in_all_of_them() {
     let store = Store::open(place.store()).unwrap();
     assert!(store.version(2).unwrap().manifest().linked_bytes > 0);
     // As a disk does it, in the file that both have.
-    let chunk = place.store().join("v000000000002.zarr/u/c/1/0/0");
+    let chunk = place.store().join("v000000000002.zarr/u/c.1.0.0");
     std::os::unix::fs::FileExt::write_all_at(&std::fs::File::options().write(true).open(chunk).unwrap(), &[1, 2, 3], 5)
         .unwrap();
     for version in [1, 2] {

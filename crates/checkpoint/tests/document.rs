@@ -74,5 +74,5 @@ fn the_documented_fields_are_those_of_manifests() {
         keys(&group["attributes"]),
         ["attributes", "published_ns", "ranks", "region", "version"].map(String::from).into()
     );
-    assert!(saved.path.join("0/u/c/0/0").is_file());
+    assert!(saved.path.join("0/u/c.0.0").is_file());
 }

@@ -250,7 +250,7 @@ fn whoever_may_not_is_told_and_changes_nothing() {
         output.ok().map(|output| said(&output))
     };
     let checkpoint = scene.place.store().join(layout::checkpoint_dir(SAVED));
-    let (open, chunk) = (scene.place.path().join("open"), checkpoint.join("u/c/1/0/0"));
+    let (open, chunk) = (scene.place.path().join("open"), checkpoint.join("u/c.1.0.0"));
     std::fs::create_dir(&open).unwrap();
     let Some(text) = told(&scene.place.shm(), "755", &scene.place.shm()) else {
         println!("this user may not become another one");

@@ -126,12 +126,12 @@ fn damaged_checkpoints_are_named_and_the_one_before_is_used() {
     run(&place, &Origin::Memory { version: 2 }, 3);
     let missing = save(&place, "r");
     // One that only reading finds, and one that looking finds.
-    let chunk = flipped.join("u/c/0");
+    let chunk = flipped.join("u/c.0");
     let mut bytes = std::fs::read(&chunk).unwrap();
     bytes[100] ^= 4;
     std::fs::remove_file(&chunk).unwrap();
     std::fs::write(&chunk, bytes).unwrap();
-    std::fs::remove_file(missing.join("u/c/1")).unwrap();
+    std::fs::remove_file(missing.join("u/c.1")).unwrap();
     std::fs::remove_dir_all(place.shm()).unwrap();
     {
         let mut region = options(&place).open("r").unwrap();
@@ -140,8 +140,8 @@ fn damaged_checkpoints_are_named_and_the_one_before_is_used() {
         assert_eq!(region.slice(&u)[7], 1.0);
         let skipped = region.skipped();
         assert_eq!(skipped.len(), 2, "{skipped:?}");
-        assert!(skipped[0].contains("v000000000003.zarr") && skipped[0].contains("u/c/1"), "{}", skipped[0]);
-        assert!(skipped[1].contains("v000000000002.zarr") && skipped[1].contains("u/c/0"), "{}", skipped[1]);
+        assert!(skipped[0].contains("v000000000003.zarr") && skipped[0].contains("u/c.1"), "{}", skipped[0]);
+        assert!(skipped[1].contains("v000000000002.zarr") && skipped[1].contains("u/c.0"), "{}", skipped[1]);
     }
     std::fs::remove_dir_all(place.shm()).unwrap();
     std::fs::remove_file(good.join("manifest.json")).unwrap();
@@ -500,7 +500,7 @@ fn a_group_uses_the_checkpoint_before_a_damaged_one_with_any_number_of_ranks() {
             save_group(&place, &group.version(version).unwrap(), Codec::Plain);
         }
         std::fs::remove_dir_all(place.shm()).unwrap();
-        let chunk = place.store().join("v000000000002.zarr/1/u/c/0");
+        let chunk = place.store().join("v000000000002.zarr/1/u/c.0");
         let mut bytes = std::fs::read(&chunk).unwrap();
         bytes[0] ^= 1;
         std::fs::remove_file(&chunk).unwrap();
@@ -510,7 +510,7 @@ fn a_group_uses_the_checkpoint_before_a_damaged_one_with_any_number_of_ranks() {
         for rank in (0..ranks).rev() {
             let region = rank_options(&place, rank, ranks).open("g").unwrap();
             assert_eq!(region.origin(), &Origin::Checkpoint { version: 1, path: path.clone() });
-            assert!(region.skipped().iter().any(|words| words.contains("1/u/c/0")), "{:?}", region.skipped());
+            assert!(region.skipped().iter().any(|words| words.contains("1/u/c.0")), "{:?}", region.skipped());
             let mut u = [0.0; 8];
             region.read("u", &[0], &[8], &mut u).unwrap();
             assert_eq!((u[0], u[7]), (1.0, 1.1));

@@ -195,7 +195,7 @@ fn a_version_is_chosen_from_a_store_or_the_newest_good_one() {
     let restored = older.restore_newest(place.store(), &place.options(), "heat", &|_| {}).unwrap();
     assert_eq!((restored.version, place.newest("heat").version()), (20, 20));
     // The newest is damaged where only reading tells.
-    let chunk = place.store().join("v000000000100.zarr/u/c/0/0/0");
+    let chunk = place.store().join("v000000000100.zarr/u/c.0.0.0");
     let mut bytes = std::fs::read(&chunk).unwrap();
     bytes[77] ^= 4;
     std::fs::write(&chunk, bytes).unwrap();
@@ -204,7 +204,7 @@ fn a_version_is_chosen_from_a_store_or_the_newest_good_one() {
     assert!(restored.skipped[0].to_string().contains("chunk [0, 0, 0] of variable 'u'"), "{:?}", restored.skipped);
     // All are damaged.
     for version in [3, 20] {
-        std::fs::remove_file(place.store().join(format!("v{version:012}.zarr/v/c/0/0"))).unwrap();
+        std::fs::remove_file(place.store().join(format!("v{version:012}.zarr/v/c.0.0"))).unwrap();
     }
     let error = restore_newest(place.store(), place.options(), "none").unwrap_err();
     assert!(matches!(&error, Error::NoCheckpoint { skipped, .. } if skipped.len() == 3), "{error}");

@@ -101,7 +101,7 @@ pub struct Args {
     /// Compress the chunks
     #[arg(long, value_name = "CODEC", value_enum)]
     compress: Option<Compress>,
-    /// Bytes of a chunk, about, such as 4M [default: 1M]
+    /// Bytes of a chunk, about, such as 4M [default: 1/2048 of the checkpoint or less, 512K to 32M]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     chunk_bytes: Option<u64>,
     /// Threads that write a version [default: the processors, at most 4]

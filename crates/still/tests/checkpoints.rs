@@ -50,12 +50,12 @@ fn the_newest_checkpoint_comes_back_under_its_name() {
 fn a_damaged_checkpoint_is_named_and_the_one_before_is_used() {
     let scene = Scene::new();
     let store = save(&scene, "heat", &[10, 20]);
-    damage(store.join("v000000000020.zarr/u/c/0/0"));
+    damage(store.join("v000000000020.zarr/u/c.0.0"));
     let told = scene.still(&["restore", "ckpt"]);
     assert_eq!((told.code, told.out.contains("at version 10")), (0, true), "{} {}", told.out, told.err);
     assert!(told.err.contains("still: skipped: ") && told.err.contains("chunk [0, 0] of variable 'u'"), "{}", told.err);
     let complaint = scene.complaint(1, &["restore", "ckpt", "--version", "20", "--as", "other"]);
-    assert!(complaint.contains("v000000000020.zarr/u/c/0/0 is damaged"), "{complaint}");
+    assert!(complaint.contains("v000000000020.zarr/u/c.0.0 is damaged"), "{complaint}");
     damage(store.join("v000000000010.zarr/manifest.json"));
     let complaint = scene.complaint(1, &["restore", "ckpt", "--as", "other"]);
     assert!(complaint.contains("no good checkpoint") && complaint.contains("manifest.json"), "{complaint}");
@@ -67,14 +67,14 @@ fn verify_names_what_is_damaged() {
     let scene = Scene::new();
     let store = save(&scene, "heat", &[10, 20]);
     assert_eq!(scene.ok(&["verify", "ckpt"]), "version 10 is healthy\nversion 20 is healthy\n");
-    damage(store.join("v000000000020.zarr/u/c/1/0"));
+    damage(store.join("v000000000020.zarr/u/c.1.0"));
     std::fs::write(store.join("v000000000020.zarr/notes"), "mine").unwrap();
     let told = scene.still(&["verify", "./ckpt"]);
     let lines: Vec<&str> = told.out.lines().collect();
     assert_eq!((told.code, lines.len()), (1, 4), "{}", told.out);
     assert_eq!(lines[0], "version 10 is healthy");
     assert!(lines[1].starts_with("./ckpt/v000000000020.zarr/notes: it is no file of this checkpoint"), "{}", lines[1]);
-    assert!(lines[2].contains("/u/c/1/0, chunk [1, 0] of variable 'u': its content has changed"), "{}", lines[2]);
+    assert!(lines[2].contains("/u/c.1.0, chunk [1, 0] of variable 'u': its content has changed"), "{}", lines[2]);
     assert_eq!(lines[3], "2 findings in version 20");
     scene.ok(&["verify", "ckpt", "--version", "10"]);
     scene.ok(&["verify", "ckpt/v000000000010.zarr"]);

@@ -561,7 +561,7 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_is_used() {
     assert_eq!(step(&scene, "well", &args).code, 0);
     assert_eq!(saved(&scene), [2, 4]);
     let damage = |version: u64| {
-        let chunk = scene.file(&format!("store/v{version:012}.zarr/x/c/0"));
+        let chunk = scene.file(&format!("store/v{version:012}.zarr/x/c.0"));
         let mut bytes = std::fs::read(&chunk).unwrap();
         bytes[1000] ^= 1;
         std::fs::remove_file(&chunk).unwrap();

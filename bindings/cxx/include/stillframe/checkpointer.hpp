@@ -69,7 +69,7 @@ public:
         return *this;
     }
 
-    /// Bytes of a chunk, which is a file, about; 1 MiB by default.
+    /// Bytes of a chunk, which is a file, about; by default 1/2048 of the checkpoint or less, but 512 KiB to 32 MiB.
     checkpoint_options& chunk_bytes(std::uint64_t bytes) {
         given_.chunk_bytes = bytes;
         return *this;

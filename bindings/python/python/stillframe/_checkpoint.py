@@ -99,7 +99,8 @@ def checkpoint(
     :param all: hold versions that come faster than they can be saved, up to ``held`` (8) versions and ``held_bytes``; else
         the newest comes first, and those in between are left out.
     :param compress: plain files if None.
-    :param chunk_bytes: bytes of a chunk, which is a file, about.
+    :param chunk_bytes: bytes of a chunk, which is a file, about; by default 1/2048 of the checkpoint or less, but 512 KiB
+        to 32 MiB.
     :param threads: how many threads write.
     :param wait: seconds to wait for the region to appear, and for the next producer when one is gone.
     :param dir: where regions lie.

@@ -88,7 +88,7 @@ fn read(checkpoint: &Path, variable: &Variable) -> Vec<u8> {
     // Fastest axis last, whatever the order.
     let along: Vec<usize> = if variable.order == Order::C { (0..axes).collect() } else { (0..axes).rev().collect() };
     for chunk in indices(&counts) {
-        let key: String = chunk.iter().map(|at| format!("/{at}")).collect();
+        let key: String = chunk.iter().map(|at| format!(".{at}")).collect();
         let stored = fs::read(checkpoint.join(format!("{}/c{key}", variable.path))).unwrap();
         let mut content = vec![0; variable.chunk_shape.iter().product::<usize>() * element];
         crate::codec::decode(variable.codec, &stored, &mut content).unwrap();
@@ -211,16 +211,35 @@ fn what_did_not_change_is_shared_with_the_checkpoint_before() {
 }
 
 #[test]
+fn a_checkpoint_that_grows_over_a_limit_shares_what_it_has() {
+    let mut bench = Bench::new();
+    let id = bench.declare("u", DType::Uint(1), Order::C, &[3 << 20]);
+    bench.fill(id, 1);
+    let chunk_bytes = |saved: &Saved| good(&saved.path).unwrap().manifest().variables[0].chunk_shape[0];
+    let first = bench.publish();
+    // Twice what it would be cut into by itself, as if it had been larger.
+    let twice = 2 * layout::chunk_bytes(first.variable("u").unwrap().bytes as u64);
+    let saved = save(&Saver::open(bench.store(), SaveOptions::new().chunk_bytes(twice)).unwrap(), &first);
+    assert_eq!(chunk_bytes(&saved), twice);
+    let saved = save(&Saver::open(bench.store(), SaveOptions::new()).unwrap(), &bench.publish());
+    assert_eq!((chunk_bytes(&saved), saved.linked_bytes), (twice, 3 << 20));
+    let saved = save(&Saver::open(bench.store(), SaveOptions::new().chunk_bytes(4 * twice)).unwrap(), &bench.publish());
+    assert_eq!((chunk_bytes(&saved), saved.linked_bytes), (3 << 20, 0));
+    let saved = save(&Saver::open(bench.store(), SaveOptions::new()).unwrap(), &bench.publish());
+    assert_eq!((chunk_bytes(&saved), saved.linked_bytes), (twice / 2, 0), "it is too far from what it should be");
+}
+
+#[test]
 fn a_chunk_that_lost_bytes_is_not_shared() {
     let mut bench = Bench::new();
     let id = bench.declare("u", DType::Uint(1), Order::C, &[1 << 18]);
     bench.fill(id, 0);
     let saver = Saver::open(bench.store(), SaveOptions::new().chunk_bytes(1 << 16)).unwrap();
     let saved = save(&saver, &bench.publish());
-    let chunk = saved.path.join("u/c/1");
+    let chunk = saved.path.join("u/c.1");
     fs::remove_file(&chunk).unwrap();
     fs::write(&chunk, b"short").unwrap();
-    fs::remove_file(saved.path.join("u/c/2")).unwrap();
+    fs::remove_file(saved.path.join("u/c.2")).unwrap();
     let snapshot = bench.publish();
     let saved = save(&saver, &snapshot);
     assert_eq!(saved.linked_bytes, 2 << 16);
@@ -269,7 +288,7 @@ fn damaged_checkpoints_take_no_good_ones_place() {
     for _ in 0..2 {
         save(&saver, &bench.publish());
     }
-    fs::remove_file(bench.store().join("v000000000020.zarr/u/c/0")).unwrap();
+    fs::remove_file(bench.store().join("v000000000020.zarr/u/c.0")).unwrap();
     assert!(save(&saver, &bench.publish()).removed.is_empty());
     assert_eq!(save(&saver, &bench.publish()).removed, [10, 20]);
 }
@@ -287,7 +306,7 @@ fn a_version_that_is_safe_is_not_written_again() {
     assert!(again.already && again.written_bytes == 0 && again.files == first.files);
     assert_eq!(inode(&first.path), before);
     // If it was damaged meanwhile, it is.
-    fs::remove_file(first.path.join("u/c/0")).unwrap();
+    fs::remove_file(first.path.join("u/c.0")).unwrap();
     assert!(!save(&saver, &snapshot).already);
     check(&first.path, &[&snapshot]);
 }
@@ -464,10 +483,10 @@ fn a_forked_child_may_drop_a_checkpointer() {
 fn what_killed_writers_left_is_cleaned_up_and_nothing_else() {
     let bench = Bench::new();
     let store = bench.store();
-    for dir in [".v000000000007.zarr.partial/u/c", ".v000000000003.zarr.removing", "mine", ".hidden"] {
+    for dir in [".v000000000007.zarr.partial/u", ".v000000000003.zarr.removing", "mine", ".hidden"] {
         fs::create_dir_all(store.join(dir)).unwrap();
     }
-    fs::write(store.join(".v000000000007.zarr.partial/u/c/0"), b"half").unwrap();
+    fs::write(store.join(".v000000000007.zarr.partial/u/c.0"), b"half").unwrap();
     std::os::unix::fs::symlink("nowhere", store.join(layout::LATEST_NEW)).unwrap();
     let saver = Saver::open(&store, SaveOptions::new()).unwrap();
     assert_eq!(saver.cleaned(), [".latest.zarr.new", ".v000000000003.zarr.removing", ".v000000000007.zarr.partial"]);
