@@ -1,0 +1,30 @@
+//! DRepl: describe a layout of data once, and get any other layout of it.
+//!
+//! A *dataset* holds *objects*: typed arrays and records without a layout. A *fragment* is an actual buffer: it says
+//! which elements of which objects lie in it, and where. From a wanted fragment and the fragments that exist, the
+//! *planner* computes which source gives which part, and the *executor* moves the bytes. Halos, restarts with another
+//! number of ranks, structures of arrays out of arrays of structures, and collation into one file are all this one
+//! operation.
+//!
+//! The language is specified in `docs/drepl-language.md`. It goes back to Ionkov, Lang and Maltzahn, "DRepl: Optimizing
+//! access to application data for analysis and visualization", MSST 2013, and to the dialect in Otstott et al., "A
+//! Foundation for Automated Placement of Data", Figure 1.
+//!
+//! Modules, from the bottom up; each uses only those above it in this list:
+//!
+//! | module | |
+//! |---|---|
+//! | [`types`] | primitives, records and arrays |
+//! | [`progression`], [`index_box`] | sets of indices, and their algebra |
+//! | [`dataset`] | objects, and the leaves they consist of |
+//! | [`fragment`] | what lies where in one buffer |
+//! | [`transfer`] | byte moves between two buffers |
+//!
+//! No module knows anything about shared memory, processes or files of Stillframe.
+
+pub mod dataset;
+pub mod fragment;
+pub mod index_box;
+pub mod progression;
+pub mod transfer;
+pub mod types;
