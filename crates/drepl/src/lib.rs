@@ -19,12 +19,25 @@
 //! | [`dataset`] | objects, and the leaves they consist of |
 //! | [`fragment`] | what lies where in one buffer |
 //! | [`transfer`] | byte moves between two buffers |
+//! | [`text`], [`program`] | a text, its syntax tree, its mistakes |
+//! | [`bindings`], [`schema`] | what it describes once its names have numbers |
 //!
 //! No module knows anything about shared memory, processes or files of Stillframe.
 
+pub mod bindings;
 pub mod dataset;
 pub mod fragment;
 pub mod index_box;
+pub mod program;
 pub mod progression;
+mod resolve;
+pub mod schema;
+pub mod text;
 pub mod transfer;
 pub mod types;
+
+pub use bindings::Bindings;
+pub use dataset::Dataset;
+pub use program::Program;
+pub use schema::{Replica, Schema, View};
+pub use text::diagnostic::{Diagnostic, Diagnostics};

@@ -1,6 +1,6 @@
 //! Primitives, records and arrays: what objects consist of. A type has no layout; a fragment gives it one.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// What one leaf element is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -90,4 +90,235 @@ pub struct Layout {
     pub order: Order,
     pub packing: Packing,
     pub byte_order: ByteOrder,
+}
+
+/// Records and arrays that contain each other deeper than this are refused, so that nothing that walks over types can
+/// exhaust a stack.
+pub const DEPTH_MAX: usize = 64;
+
+impl Primitive {
+    /// All but strings, which have a length in their name.
+    pub const NAMED: [(&'static str, Self); 14] = [
+        ("bool", Self::Bool),
+        ("int8", Self::Int8),
+        ("int16", Self::Int16),
+        ("int32", Self::Int32),
+        ("int64", Self::Int64),
+        ("uint8", Self::UInt8),
+        ("uint16", Self::UInt16),
+        ("uint32", Self::UInt32),
+        ("uint64", Self::UInt64),
+        ("float16", Self::Float16),
+        ("float32", Self::Float32),
+        ("float64", Self::Float64),
+        ("complex64", Self::Complex64),
+        ("complex128", Self::Complex128),
+    ];
+
+    /// The primitive of a name of the language: `float64`, `string16`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        if let Some(digits) = name.strip_prefix("string") {
+            let plain = !digits.starts_with(['0', '+']);
+            return digits.parse().ok().filter(|_| plain).map(Self::Text);
+        }
+        Self::NAMED.iter().find(|(known, _)| *known == name).map(|(_, primitive)| *primitive)
+    }
+
+    /// Bytes of one element.
+    pub fn size_bytes(self) -> u64 {
+        match self {
+            Self::Bool | Self::Int8 | Self::UInt8 => 1,
+            Self::Int16 | Self::UInt16 | Self::Float16 => 2,
+            Self::Int32 | Self::UInt32 | Self::Float32 => 4,
+            Self::Int64 | Self::UInt64 | Self::Float64 | Self::Complex64 => 8,
+            Self::Complex128 => 16,
+            Self::Text(bytes) => bytes.into(),
+        }
+    }
+
+    /// Bytes of the numbers it consists of: those that change places between byte orders, and its alignment in C.
+    pub fn word_bytes(self) -> u64 {
+        match self {
+            Self::Complex64 => 4,
+            Self::Complex128 => 8,
+            Self::Text(_) => 1,
+            _ => self.size_bytes(),
+        }
+    }
+}
+
+impl Type {
+    /// How many leaves it has. Types of a dataset have at most [`LEAVES_MAX`](crate::dataset::LEAVES_MAX).
+    pub(crate) fn leaves(&self) -> u32 {
+        match self {
+            Self::Primitive(_) => 1,
+            Self::Array(array) => array.element.leaves(),
+            Self::Record(record) => record.fields.iter().map(|field| field.kind.leaves()).sum(),
+        }
+    }
+
+    /// `[extents]element`.
+    pub fn array(extents: Vec<u64>, element: Self) -> Self {
+        Self::Array(Arc::new(Array { extents, element }))
+    }
+
+    /// A record without a name.
+    pub fn record<N: Into<Arc<str>>>(fields: impl IntoIterator<Item = (N, Self)>) -> Self {
+        let fields = fields.into_iter().map(|(name, kind)| Field { name: name.into(), kind }).collect();
+        Self::Record(Arc::new(Record { name: None, fields }))
+    }
+}
+
+impl Record {
+    /// The field of a name, and its position.
+    pub fn field(&self, name: &str) -> Option<(usize, &Field)> {
+        self.fields.iter().enumerate().find(|(_, field)| &*field.name == name)
+    }
+}
+
+impl ByteOrder {
+    /// The byte order of this machine.
+    pub const NATIVE: Self = if cfg!(target_endian = "big") { Self::BigEndian } else { Self::LittleEndian };
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self { order: Order::RowMajor, packing: Packing::Packed, byte_order: ByteOrder::NATIVE }
+    }
+}
+
+impl Layout {
+    /// Bytes of a value of the type; `None` where they do not fit an `i64`.
+    pub fn size_bytes(&self, kind: &Type) -> Option<u64> {
+        let size = match kind {
+            Type::Primitive(primitive) => primitive.size_bytes(),
+            Type::Array(array) => {
+                let element = self.size_bytes(&array.element)?;
+                array.extents.iter().try_fold(element, |size, extent| size.checked_mul(*extent))?
+            }
+            Type::Record(record) => {
+                let mut place = Placement::new(self.packing);
+                for field in &record.fields {
+                    place.add(self.size_bytes(&field.kind)?, self.alignment_bytes(&field.kind))?;
+                }
+                place.size_bytes()?
+            }
+        };
+        (size <= i64::MAX as u64).then_some(size)
+    }
+
+    /// What addresses of a value of the type are a multiple of; 1 in packed layouts.
+    pub fn alignment_bytes(&self, kind: &Type) -> u64 {
+        match (self.packing, kind) {
+            (Packing::Packed, _) => 1,
+            (_, Type::Primitive(primitive)) => primitive.word_bytes(),
+            (_, Type::Array(array)) => self.alignment_bytes(&array.element),
+            (_, Type::Record(record)) => {
+                record.fields.iter().map(|field| self.alignment_bytes(&field.kind)).max().unwrap_or(1)
+            }
+        }
+    }
+
+    /// Where the fields of a record begin, counted from its own beginning; `None` where that does not fit an `i64`.
+    pub fn field_offsets_bytes(&self, record: &Record) -> Option<Vec<u64>> {
+        let mut place = Placement::new(self.packing);
+        let fields = record.fields.iter();
+        fields.map(|field| place.add(self.size_bytes(&field.kind)?, self.alignment_bytes(&field.kind))).collect()
+    }
+
+    /// Distances in bytes between neighbours along each axis of an array; `None` where they do not fit an `i64`.
+    pub fn strides_bytes(&self, array: &Array) -> Option<Vec<u64>> {
+        strides(self.order, array.extents.iter().copied(), self.size_bytes(&array.element)?)
+    }
+}
+
+/// Distances between neighbours along each axis of an array without gaps.
+pub(crate) fn strides(
+    order: Order,
+    extents: impl DoubleEndedIterator<Item = u64> + ExactSizeIterator,
+    element_bytes: u64,
+) -> Option<Vec<u64>> {
+    let mut next = element_bytes;
+    let mut stride = |extent: u64| {
+        let stride = next;
+        next = next.checked_mul(extent).filter(|bytes| *bytes <= i64::MAX as u64)?;
+        Some(stride)
+    };
+    match order {
+        Order::ColumnMajor => extents.map(stride).collect(),
+        Order::RowMajor => {
+            let mut strides = extents.rev().map(&mut stride).collect::<Option<Vec<_>>>()?;
+            strides.reverse();
+            Some(strides)
+        }
+    }
+}
+
+/// Puts values one behind the other, as records and fragments hold them.
+#[derive(Debug)]
+pub(crate) struct Placement {
+    packing: Packing,
+    end: u64,
+    alignment: u64,
+}
+
+impl Placement {
+    pub fn new(packing: Packing) -> Self {
+        Self { packing, end: 0, alignment: 1 }
+    }
+
+    /// Where the next value begins.
+    pub fn add(&mut self, size: u64, alignment: u64) -> Option<u64> {
+        let alignment = if self.packing == Packing::Packed { 1 } else { alignment };
+        let offset = self.end.checked_next_multiple_of(alignment)?;
+        self.end = offset.checked_add(size).filter(|end| *end <= i64::MAX as u64)?;
+        self.alignment = self.alignment.max(alignment);
+        Some(offset)
+    }
+
+    pub fn alignment_bytes(&self) -> u64 {
+        self.alignment
+    }
+
+    /// Bytes of all together, so that the same can follow.
+    pub fn size_bytes(&self) -> Option<u64> {
+        self.end.checked_next_multiple_of(self.alignment).filter(|size| *size <= i64::MAX as u64)
+    }
+}
+
+impl fmt::Display for Primitive {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(bytes) => write!(out, "string{bytes}"),
+            _ => {
+                let name = Self::NAMED.iter().find(|(_, primitive)| primitive == self);
+                out.write_str(name.map_or("", |(name, _)| name))
+            }
+        }
+    }
+}
+
+/// As the language writes it; records by their names where they have one.
+impl fmt::Display for Type {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Primitive(primitive) => primitive.fmt(out),
+            Self::Array(array) => {
+                for (axis, extent) in array.extents.iter().enumerate() {
+                    write!(out, "{}{extent}", if axis == 0 { "[" } else { "," })?;
+                }
+                write!(out, "]{}", array.element)
+            }
+            Self::Record(record) => match &record.name {
+                Some(name) => out.write_str(name),
+                None => {
+                    for (position, field) in record.fields.iter().enumerate() {
+                        let before = if position == 0 { "struct { " } else { "; " };
+                        write!(out, "{before}{} {}", field.name, field.kind)?;
+                    }
+                    out.write_str(" }")
+                }
+            },
+        }
+    }
 }

@@ -1,0 +1,8 @@
+//! From characters to a syntax tree: no name has a meaning here yet.
+
+pub mod diagnostic;
+pub mod loader;
+pub(crate) mod parser;
+pub(crate) mod source;
+pub(crate) mod syntax;
+pub(crate) mod token;
