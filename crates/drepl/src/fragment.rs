@@ -16,7 +16,7 @@ pub struct Fragment {
     dataset: Arc<Dataset>,
     /// What the buffer is to a program, in the order of the bytes; for `numpy.dtype` and for drawings.
     variables: Vec<Variable>,
-    /// What the buffer is to the planner.
+    /// What the buffer is to the planner: sorted by leaf.
     parts: Vec<Part>,
     size_bytes: u64,
 }
@@ -24,10 +24,13 @@ pub struct Fragment {
 /// A typed array or record at a constant place of a fragment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
+    /// What it is called in the fragment.
     pub name: Arc<str>,
+    /// Where it begins, in bytes from the beginning of the fragment.
     pub offset_bytes: u64,
     /// Its type in the fragment: local extents, fields in local order.
     pub kind: Type,
+    /// Order of the axes, packing and byte order.
     pub layout: Layout,
 }
 
@@ -35,6 +38,7 @@ pub struct Variable {
 /// of a stride, padding of records) are never read or written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
+    /// Whose elements they are.
     pub leaf: LeafId,
     /// Which elements, in the index space of the leaf: one progression per axis.
     pub elements: IndexBox,
@@ -43,5 +47,201 @@ pub struct Part {
     /// Distance from one element of the progression to the next, per axis of the leaf; 0 where there is but one. It is
     /// negative where the fragment runs against the leaf (`d[i] = data[99 - i]`).
     pub strides_bytes: SmallVec<[i64; 4]>,
+    /// The order of the bytes of each number.
     pub byte_order: ByteOrder,
+}
+
+/// Why parts make no fragment. `part` is the position in the list that was given.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FragmentError {
+    /// More bytes than offsets can be computed with.
+    #[error("a fragment of {size_bytes} bytes is too large: at most {} can be addressed", i64::MAX)]
+    TooLarge {
+        /// The size that was given.
+        size_bytes: u64,
+    },
+    /// No such leaf in the dataset.
+    #[error("part {part} holds elements of leaf {}, but the dataset has only {leaves}", leaf.0)]
+    NoSuchLeaf {
+        /// Position of the part.
+        part: usize,
+        /// What it named.
+        leaf: LeafId,
+        /// How many leaves there are.
+        leaves: usize,
+    },
+    /// The number of progressions or strides is not the leaf's number of axes.
+    #[error("part {part} has {axes} progressions and {strides} strides, but its leaf has {rank} axes")]
+    Rank {
+        /// Position of the part.
+        part: usize,
+        /// How many progressions it has.
+        axes: usize,
+        /// How many strides it has.
+        strides: usize,
+        /// How many axes the leaf has.
+        rank: usize,
+    },
+    /// An index leaves the leaf.
+    #[error("part {part} reaches index {last} along axis {axis}, where the leaf has {extent} elements")]
+    OutsideLeaf {
+        /// Position of the part.
+        part: usize,
+        /// Which axis.
+        axis: usize,
+        /// The highest index along it.
+        last: u64,
+        /// How many elements the leaf has there.
+        extent: u64,
+    },
+    /// Bytes before the fragment's first or after its last.
+    #[error("part {part} reaches beyond the fragment's {size_bytes} bytes")]
+    OutsideFragment {
+        /// Position of the part.
+        part: usize,
+        /// Size of the fragment.
+        size_bytes: u64,
+    },
+    /// Two elements of a part would share bytes.
+    #[error("elements of part {part} overlap: a stride of {stride_bytes} bytes where each step holds {span_bytes}")]
+    Overlap {
+        /// Position of the part.
+        part: usize,
+        /// The stride that is too short.
+        stride_bytes: i64,
+        /// What lies within one step of it.
+        span_bytes: u64,
+    },
+}
+
+/// Elements that lie in a fragment more than once: see [`Fragment::repeated`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repeated {
+    /// Position of one part that holds them.
+    pub first: usize,
+    /// Position of the other.
+    pub second: usize,
+    /// Which elements.
+    pub elements: IndexBox,
+}
+
+impl Fragment {
+    /// A fragment of `size_bytes` bytes with these parts.
+    ///
+    /// # Errors
+    ///
+    /// Every part has to name a leaf of the dataset and elements within its extents, with a stride per axis, and to lie
+    /// within the fragment without overlapping itself.
+    pub fn new(
+        dataset: Arc<Dataset>,
+        variables: Vec<Variable>,
+        mut parts: Vec<Part>,
+        size_bytes: u64,
+    ) -> Result<Self, FragmentError> {
+        if i64::try_from(size_bytes).is_err() {
+            return Err(FragmentError::TooLarge { size_bytes });
+        }
+        for (position, part) in parts.iter_mut().enumerate() {
+            check(&dataset, position, part, size_bytes)?;
+        }
+        parts.sort_by_key(|part| part.leaf);
+        Ok(Self { dataset, variables, parts, size_bytes })
+    }
+
+    /// The dataset that the elements belong to.
+    pub fn dataset(&self) -> &Arc<Dataset> {
+        &self.dataset
+    }
+
+    /// What the buffer is to a program, in the order of the bytes.
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    /// Which elements lie where, sorted by leaf.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The parts that hold elements of one leaf: the position of the first of them, and all of them.
+    pub fn parts_of(&self, leaf: LeafId) -> (usize, &[Part]) {
+        let first = self.parts.partition_point(|part| part.leaf < leaf);
+        let count = self.parts[first..].partition_point(|part| part.leaf == leaf);
+        (first, &self.parts[first..first + count])
+    }
+
+    /// The leaves that the fragment has elements of, each once, and their parts.
+    pub fn leaves(&self) -> impl Iterator<Item = (LeafId, &[Part])> {
+        self.parts.chunk_by(|a, b| a.leaf == b.leaf).map(|parts| (parts[0].leaf, parts))
+    }
+
+    /// The length of the buffer.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// The variable that a part lies in.
+    pub fn variable_of(&self, part: &Part) -> Option<&Variable> {
+        let lowest = part.span(0).0;
+        self.variables.iter().filter(|variable| variable.offset_bytes <= lowest).max_by_key(|v| v.offset_bytes)
+    }
+}
+
+impl Part {
+    /// The first byte that a part of elements of `element_bytes` bytes uses, and that after its last. Holds for parts of
+    /// a fragment, which are known to lie within it.
+    pub(crate) fn span(&self, element_bytes: u64) -> (u64, u64) {
+        let (mut low, mut high) = (self.offset_bytes, self.offset_bytes);
+        for (axis, stride) in self.elements.axes().iter().zip(&self.strides_bytes) {
+            let reach = stride.unsigned_abs() * (axis.count() - 1);
+            if *stride < 0 { low -= reach } else { high += reach }
+        }
+        (low, high + element_bytes)
+    }
+}
+
+fn check(dataset: &Dataset, position: usize, part: &mut Part, size_bytes: u64) -> Result<(), FragmentError> {
+    let leaves = dataset.leaves().len();
+    let leaf = dataset.leaf(part.leaf).ok_or(FragmentError::NoSuchLeaf { part: position, leaf: part.leaf, leaves })?;
+    let (rank, axes, strides) = (leaf.extents.len(), part.elements.rank(), part.strides_bytes.len());
+    if axes != rank || strides != rank {
+        return Err(FragmentError::Rank { part: position, axes, strides, rank });
+    }
+    let outside = FragmentError::OutsideFragment { part: position, size_bytes };
+    let (mut low, mut high) = (i128::from(part.offset_bytes), i128::from(part.offset_bytes));
+    let mut nested: SmallVec<[(u64, u64, i64); 4]> = SmallVec::new();
+    for (axis, (progression, stride)) in part.elements.axes().iter().zip(&mut part.strides_bytes).enumerate() {
+        let extent = leaf.extents[axis];
+        if progression.last() >= extent {
+            return Err(FragmentError::OutsideLeaf { part: position, axis, last: progression.last(), extent });
+        }
+        if progression.count() == 1 {
+            *stride = 0;
+            continue;
+        }
+        let reach = i128::from(*stride) * i128::from(progression.count() - 1);
+        if *stride < 0 {
+            low += reach
+        } else {
+            high += reach
+        }
+        if low < 0 || high > i128::from(size_bytes) {
+            return Err(outside);
+        }
+        nested.push((stride.unsigned_abs(), progression.count(), *stride));
+    }
+    let element_bytes = leaf.primitive.size_bytes();
+    if high + i128::from(element_bytes) > i128::from(size_bytes) {
+        return Err(outside);
+    }
+    // Layouts nest: whatever lies along the shorter strides fits into one step of the next longer one.
+    nested.sort_unstable();
+    let mut span_bytes = element_bytes;
+    for (stride, count, signed) in nested {
+        if stride < span_bytes {
+            return Err(FragmentError::Overlap { part: position, stride_bytes: signed, span_bytes });
+        }
+        span_bytes += stride * (count - 1);
+    }
+    Ok(())
 }
