@@ -21,11 +21,13 @@
 //! | [`transfer`] | byte moves between two buffers |
 //! | [`text`], [`program`] | a text, its syntax tree, its mistakes |
 //! | [`bindings`], [`schema`] | what it describes once its names have numbers |
+//! | [`executor`] | moves the bytes |
 //!
 //! No module knows anything about shared memory, processes or files of Stillframe.
 
 pub mod bindings;
 pub mod dataset;
+pub mod executor;
 pub mod fragment;
 pub mod index_box;
 pub mod program;

@@ -1,0 +1,282 @@
+//! Files as source or destination: windows of them are staged in memory of bounded size. They are not mapped, because a
+//! file that another process shortens has to be an error and not a signal.
+
+use std::{io, ops::Range, os::unix::fs::FileExt};
+
+use super::{
+    ExecuteError, Executor, FileRange, Source,
+    clip::clip,
+    memory::{Readable, Writable, run_shared},
+};
+use crate::transfer::{Move, Side, Transfer, span};
+
+/// Bytes that are rather read than skipped: about what a call costs.
+const GAP_BYTES: u64 = 16 << 10;
+
+/// Everything into memory.
+pub(super) fn into_memory(
+    executor: &Executor,
+    transfers: &[(&Transfer, Source<'_>)],
+    destination: &mut [u8],
+) -> Result<(), ExecuteError> {
+    let mut staging = Staging::new(executor.staging_bytes);
+    for (transfer, source) in transfers {
+        match source {
+            Source::Memory(bytes) => executor.run(transfer, bytes, destination)?,
+            Source::File(range) => staging.read(transfer.moves(), range, executor.threads(), destination)?,
+        }
+    }
+    Ok(())
+}
+
+/// Everything into a file, window by window.
+pub(super) fn into_file(
+    executor: &Executor,
+    transfers: &[(&Transfer, Source<'_>)],
+    destination: FileRange<'_>,
+) -> Result<(), ExecuteError> {
+    let half_bytes = executor.staging_bytes / 2;
+    let mut staging = Staging::new(half_bytes);
+    let mut block = zeroed(half_bytes)?;
+    let mut written = Coverage::new(half_bytes)?;
+    let all = || transfers.iter().flat_map(|(transfer, _)| transfer.moves());
+    let mut begin = 0;
+    while let Some(window) = next_window(all(), Side::Destination, begin, half_bytes as u64) {
+        for (transfer, source) in transfers {
+            let parts = parts(transfer.moves(), Side::Destination, &window);
+            parts.iter().for_each(|part| written.add(part));
+            match source {
+                Source::Memory(bytes) => {
+                    let work = [(&parts[..], Readable::new(bytes))];
+                    run_shared(executor.threads(), &work, Writable::new(&mut block))?;
+                }
+                Source::File(range) => staging.read(&parts, range, executor.threads(), &mut block)?,
+            }
+        }
+        written.take(|range| {
+            let offset = window.start + range.start as u64;
+            destination.write(offset, &block[range])
+        })?;
+        begin = window.end;
+    }
+    Ok(())
+}
+
+/// The window of at most `bytes` bytes of `side` from where moves continue at or after `begin`.
+fn next_window<'a>(moves: impl Iterator<Item = &'a Move>, side: Side, begin: u64, bytes: u64) -> Option<Range<u64>> {
+    let extents = moves.map(|each| each.extent(side)).filter(|(_, end)| *end > begin);
+    let (first, last) = extents.fold((u64::MAX, 0), |(first, last), extent| (first.min(extent.0), last.max(extent.1)));
+    let first = first.max(begin);
+    (first < last).then(|| first..last.min(first.saturating_add(bytes)))
+}
+
+/// The parts of moves in a window of one side, with offsets from where the window begins.
+fn parts(moves: &[Move], side: Side, window: &Range<u64>) -> Vec<Move> {
+    let mut parts = Vec::new();
+    for each in moves {
+        clip(each, side, window.clone(), &mut |mut part| {
+            match side {
+                Side::Source => part.from -= window.start,
+                Side::Destination => part.to -= window.start,
+            }
+            parts.push(part);
+        });
+    }
+    parts
+}
+
+/// Memory for windows of sources.
+struct Staging {
+    bytes: usize,
+    block: Vec<u8>,
+}
+
+impl Staging {
+    fn new(bytes: usize) -> Staging {
+        Staging { bytes, block: Vec::new() }
+    }
+
+    /// Executes moves from a file.
+    fn read(
+        &mut self,
+        moves: &[Move],
+        source: &FileRange<'_>,
+        threads: usize,
+        destination: &mut [u8],
+    ) -> Result<(), ExecuteError> {
+        if self.block.is_empty() {
+            self.block = zeroed(self.bytes)?;
+        }
+        let mut begin = 0;
+        let mut needed = Vec::new();
+        while let Some(window) = next_window(moves.iter(), Side::Source, begin, self.bytes as u64) {
+            let parts = parts(moves, Side::Source, &window);
+            needed.clear();
+            parts.iter().for_each(|part| collect_spans(part, &mut needed));
+            needed.sort_unstable();
+            let mut spans = needed.iter().copied().peekable();
+            while let Some((first, mut end)) = spans.next() {
+                while let Some((_, next_end)) = spans.next_if(|(next, _)| *next <= end + GAP_BYTES) {
+                    end = end.max(next_end);
+                }
+                source.read(window.start + first, &mut self.block[first as usize..end as usize])?;
+            }
+            let work = [(&parts[..], Readable::new(&self.block))];
+            run_shared(threads, &work, Writable::new(destination))?;
+            begin = window.end;
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of the source that a part of a move needs, as spans with what is cheaper to read than to skip.
+fn collect_spans(part: &Move, spans: &mut Vec<(u64, u64)>) {
+    let mut axes = part.axes.clone();
+    axes.sort_by_key(|axis| std::cmp::Reverse(axis.from_bytes.unsigned_abs()));
+    // Axes before this one leave gaps that are worth skipping.
+    let sparse = (0..axes.len())
+        .rev()
+        .find(|at| {
+            let (below, above) = span(&axes[at + 1..], Side::Source);
+            let inner_bytes = (above - below) as u64 + part.run_bytes;
+            axes[*at].from_bytes.unsigned_abs() > inner_bytes + GAP_BYTES
+        })
+        .map_or(0, |at| at + 1);
+    let (below, above) = span(&axes[sparse..], Side::Source);
+    let mut index = vec![0u64; sparse];
+    loop {
+        let first = axes.iter().zip(&index).fold(part.from as i64, |at, (axis, i)| at + axis.from_bytes * *i as i64);
+        spans.push(((first + below) as u64, (first + above) as u64 + part.run_bytes));
+        let Some(at) = (0..sparse).rev().find(|at| index[*at] + 1 < axes[*at].count) else { return };
+        index[at] += 1;
+        index[at + 1..].fill(0);
+    }
+}
+
+/// Which bytes of a window are to be written: a bit for each.
+struct Coverage {
+    words: Vec<u64>,
+}
+
+impl Coverage {
+    fn new(bytes: usize) -> Result<Coverage, ExecuteError> {
+        let mut words = Vec::new();
+        let count = bytes.div_ceil(64);
+        words.try_reserve_exact(count).map_err(|_| ExecuteError::Staging { bytes: count * 8 })?;
+        words.resize(count, 0);
+        Ok(Coverage { words })
+    }
+
+    /// Adds all bytes that a part writes.
+    fn add(&mut self, part: &Move) {
+        let mut index = vec![0u64; part.axes.len()];
+        loop {
+            let begin = part.axes.iter().zip(&index).fold(part.to, |at, (axis, i)| at + axis.to_bytes as u64 * i);
+            self.add_run(begin as usize, (begin + part.run_bytes) as usize);
+            let Some(at) = (0..index.len()).rev().find(|at| index[*at] + 1 < part.axes[*at].count) else { return };
+            index[at] += 1;
+            index[at + 1..].fill(0);
+        }
+    }
+
+    fn add_run(&mut self, begin: usize, end: usize) {
+        let (first, last) = (begin / 64, (end - 1) / 64);
+        let low = !0 << (begin % 64);
+        let high = !0 >> (63 - (end - 1) % 64);
+        if first == last {
+            self.words[first] |= low & high;
+            return;
+        }
+        self.words[first] |= low;
+        self.words[first + 1..last].fill(!0);
+        self.words[last] |= high;
+    }
+
+    /// Passes the ranges of bytes that were added to `each`, upwards, and forgets them.
+    fn take(&mut self, mut each: impl FnMut(Range<usize>) -> Result<(), ExecuteError>) -> Result<(), ExecuteError> {
+        let mut begin = None;
+        for (at, word) in self.words.iter().enumerate() {
+            match (begin, *word) {
+                (None, 0) | (Some(_), u64::MAX) => {}
+                (None, u64::MAX) => begin = Some(at * 64),
+                (_, word) => {
+                    for bit in 0..64 {
+                        let place = at * 64 + bit;
+                        match (begin, word >> bit & 1) {
+                            (None, 1) => begin = Some(place),
+                            (Some(first), 0) => {
+                                each(first..place)?;
+                                begin = None;
+                            }
+                            _ => {}
+                        }
+                    }
+                }
+            }
+        }
+        if let Some(first) = begin {
+            each(first..self.words.len() * 64)?;
+        }
+        self.words.fill(0);
+        Ok(())
+    }
+}
+
+fn zeroed(bytes: usize) -> Result<Vec<u8>, ExecuteError> {
+    let mut block = Vec::new();
+    block.try_reserve_exact(bytes).map_err(|_| ExecuteError::Staging { bytes })?;
+    block.resize(bytes, 0);
+    Ok(block)
+}
+
+impl FileRange<'_> {
+    /// The length of the buffer, if the file is long enough for it.
+    pub(super) fn checked_bytes(&self, side: Side) -> Result<u64, ExecuteError> {
+        let metadata = self.file.metadata().map_err(|source| self.failure("fstat", 0, 0, source))?;
+        let end = self.offset.saturating_add(self.bytes);
+        if metadata.len() < end {
+            let (path, file_bytes) = (self.path.to_path_buf(), metadata.len());
+            return Err(ExecuteError::FileLength { path, side, file_bytes, offset: self.offset, end });
+        }
+        Ok(self.bytes)
+    }
+
+    fn read(&self, offset: u64, mut into: &mut [u8]) -> Result<(), ExecuteError> {
+        let mut offset = self.offset + offset;
+        while !into.is_empty() {
+            match self.file.read_at(into, offset) {
+                Ok(0) => {
+                    let (path, missing_bytes) = (self.path.to_path_buf(), into.len() as u64);
+                    return Err(ExecuteError::ShortRead { path, offset, missing_bytes });
+                }
+                Ok(count) => {
+                    into = &mut into[count..];
+                    offset += count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failure("pread", offset, into.len(), error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, mut from: &[u8]) -> Result<(), ExecuteError> {
+        let mut offset = self.offset + offset;
+        while !from.is_empty() {
+            match self.file.write_at(from, offset) {
+                Ok(0) => return Err(self.failure("pwrite", offset, from.len(), io::ErrorKind::WriteZero.into())),
+                Ok(count) => {
+                    from = &from[count..];
+                    offset += count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failure("pwrite", offset, from.len(), error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn failure(&self, call: &'static str, offset: u64, bytes: usize, source: io::Error) -> ExecuteError {
+        ExecuteError::File { path: self.path.to_path_buf(), call, offset, bytes: bytes as u64, source }
+    }
+}

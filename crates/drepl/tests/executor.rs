@@ -1,0 +1,304 @@
+//! The executor against a program that moves byte by byte.
+
+use std::{fs::File, io::Write as _, path::Path};
+
+use drepl::{
+    executor::{Destination, ExecuteError, Executor, FileRange, Source},
+    transfer::{Axis, Move, Transfer},
+};
+use proptest::{prelude::*, sample::select};
+
+/// Where a byte that no move names has to stay.
+const UNTOUCHED: u8 = 0xEE;
+
+/// Calls `each` with the place of every byte that a move reads and where it writes it to.
+fn bytes_of(one: &Move, each: &mut impl FnMut(i64, i64)) {
+    fn axes(one: &Move, at: usize, from: i64, to: i64, each: &mut impl FnMut(i64, i64)) {
+        let Some(axis) = one.axes.get(at) else {
+            let number = i64::from(one.swap_bytes);
+            for byte in 0..one.run_bytes as i64 {
+                let reversed = byte / number * number + (number - 1 - byte % number);
+                each(from + reversed, to + byte);
+            }
+            return;
+        };
+        for index in 0..axis.count as i64 {
+            axes(one, at + 1, from + index * axis.from_bytes, to + index * axis.to_bytes, each);
+        }
+    }
+    axes(one, 0, one.from as i64, one.to as i64, each);
+}
+
+fn naive(moves: &[Move], source: &[u8], destination: &mut [u8]) {
+    for one in moves {
+        bytes_of(one, &mut |from, to| destination[to as usize] = source[from as usize]);
+    }
+}
+
+/// Bytes of which none looks untouched.
+fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        Some((state >> 56) as u8).filter(|byte| *byte != UNTOUCHED).unwrap_or(0)
+    };
+    std::iter::repeat_with(next).take(bytes).collect()
+}
+
+/// A box of records in an array on each side: as an array of structures or of arrays, axes in any order, with gaps,
+/// and against the other side along some axes.
+#[derive(Debug, Clone)]
+struct Case {
+    moves: Vec<Move>,
+    source_bytes: usize,
+    destination_bytes: usize,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let rank = prop_oneof![1 => Just(0usize), 4 => Just(1), 6 => Just(2), 4 => Just(3), 1 => Just(5)];
+    rank.prop_flat_map(|rank| {
+        let largest: u64 = [1, 700, 40, 12, 4, 4][rank];
+        let axis = (1..=largest, 0..3u64, 0..3u64, any::<bool>(), any::<bool>());
+        let number = select(vec![(1u64, 1u8), (1, 1), (2, 2), (4, 4), (8, 8), (8, 1), (4, 1), (2, 1)]);
+        let field = (number, prop_oneof![6 => 1..=4u64, 1 => 5..=20u64]);
+        (
+            prop::collection::vec(axis, rank),
+            Just((0..rank).collect::<Vec<_>>()).prop_shuffle(),
+            Just((0..rank).collect::<Vec<_>>()).prop_shuffle(),
+            prop::collection::vec(field, 1..5),
+            [any::<bool>(), any::<bool>()],
+            [0..70u64, 0..70u64],
+            0..5u64,
+        )
+            .prop_map(|(axes, from_order, to_order, fields, records, offsets, padding)| {
+                let sizes: Vec<u64> = fields.iter().map(|((bytes, _), count)| bytes * count).collect();
+                let record_bytes = sizes.iter().sum::<u64>() + padding;
+                // Offsets of the fields and strides of the axes, for one side.
+                let side = |order: &[usize], records: bool, offset: u64, source: bool| {
+                    let mut places = Vec::new();
+                    let mut begin = offset;
+                    for (at, size) in sizes.iter().enumerate() {
+                        let element = if records { record_bytes } else { *size };
+                        let mut block = element;
+                        let mut strides = vec![0i64; order.len()];
+                        let mut first = if records { offset + sizes[..at].iter().sum::<u64>() } else { begin };
+                        for axis in order {
+                            let (count, from_gap, to_gap, from_down, to_down) = axes[*axis];
+                            let (gap, down) = if source { (from_gap, from_down) } else { (to_gap, to_down) };
+                            let stride = if gap == 2 { block * 2 } else { block + gap * 3 };
+                            strides[*axis] = if down { -(stride as i64) } else { stride as i64 };
+                            first += if down { (count - 1) * stride } else { 0 };
+                            block = stride * count;
+                        }
+                        places.push((first, strides));
+                        begin += block;
+                    }
+                    places
+                };
+                let from = side(&from_order, records[0], offsets[0], true);
+                let to = side(&to_order, records[1], offsets[1], false);
+                let moves: Vec<Move> = (0..fields.len())
+                    .map(|at| Move {
+                        from: from[at].0,
+                        to: to[at].0,
+                        run_bytes: sizes[at],
+                        swap_bytes: fields[at].0.1,
+                        axes: (0..axes.len())
+                            .map(|axis| Axis {
+                                count: axes[axis].0,
+                                from_bytes: from[at].1[axis],
+                                to_bytes: to[at].1[axis],
+                            })
+                            .collect(),
+                    })
+                    .collect();
+                let mut ends = (0, 0);
+                for one in &moves {
+                    bytes_of(one, &mut |from, to| ends = (ends.0.max(from + 1), ends.1.max(to + 1)));
+                }
+                Case { moves, source_bytes: ends.0 as usize, destination_bytes: ends.1 as usize }
+            })
+    })
+}
+
+/// The case several times behind each other, so that there is enough for several threads.
+fn repeated(case: &Case, times: usize) -> Case {
+    let (from, to) = (case.source_bytes + 5, case.destination_bytes + 3);
+    let shifted = |time: usize| {
+        case.moves.iter().map(move |one| Move {
+            from: one.from + (time * from) as u64,
+            to: one.to + (time * to) as u64,
+            ..one.clone()
+        })
+    };
+    Case {
+        moves: (0..times).flat_map(shifted).collect(),
+        source_bytes: from * times - 5,
+        destination_bytes: to * times - 3,
+    }
+}
+
+fn range<'a>(file: &'a File, offset: u64, bytes: usize) -> FileRange<'a> {
+    FileRange { file, path: Path::new("test file"), offset, bytes: bytes as u64 }
+}
+
+fn file_of(bytes: &[&[u8]]) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    bytes.iter().for_each(|part| file.write_all(part).unwrap());
+    file
+}
+
+fn read_back(file: &File, offset: u64, bytes: usize) -> Vec<u8> {
+    let mut back = vec![0; bytes];
+    std::os::unix::fs::FileExt::read_exact_at(file, &mut back, offset).unwrap();
+    back
+}
+
+/// Executes a case every way there is and compares.
+fn check(case: &Case, seed: u64, threads: usize) {
+    let source = pattern(case.source_bytes, seed);
+    let mut expected = vec![UNTOUCHED; case.destination_bytes + 9];
+    naive(&case.moves, &source, &mut expected);
+    let transfer = Transfer::new(case.moves.clone()).unwrap();
+    assert_eq!(transfer.source_bytes(), case.source_bytes as u64);
+    assert_eq!(transfer.destination_bytes(), case.destination_bytes as u64);
+    let executor = Executor::new(threads).staging_bytes(64 << 10);
+
+    let mut direct = vec![UNTOUCHED; expected.len()];
+    executor.run(&transfer, &source, &mut direct).unwrap();
+    assert!(direct == expected, "run");
+
+    let decoded = Transfer::decode(&transfer.encode()).unwrap();
+    assert_eq!(decoded.moved_bytes(), transfer.moved_bytes());
+    let mut again = vec![UNTOUCHED; expected.len()];
+    executor.run(&decoded, &source, &mut again).unwrap();
+    assert!(again == expected, "encoded");
+
+    let (pack, unpack) = (transfer.pack(), transfer.unpack());
+    assert_eq!(pack.destination_bytes(), transfer.moved_bytes());
+    assert_eq!(unpack.source_bytes(), transfer.moved_bytes());
+    let mut compact = vec![UNTOUCHED; transfer.moved_bytes() as usize];
+    executor.run(&pack, &source, &mut compact).unwrap();
+    let mut unpacked = vec![UNTOUCHED; expected.len()];
+    executor.run(&unpack, &compact, &mut unpacked).unwrap();
+    assert!(unpacked == expected, "packed");
+
+    let input = file_of(&[b"head", &source, b"tail"]);
+    let stored = Source::File(range(&input, 4, source.len()));
+    let mut read = vec![UNTOUCHED; expected.len()];
+    executor.run_stored(&[(&transfer, stored)], Destination::Memory(&mut read)).unwrap();
+    assert!(read == expected, "from a file");
+
+    for source in [stored, Source::Memory(&source)] {
+        let output = file_of(&[b"some head", &vec![UNTOUCHED; expected.len()]]);
+        let destination = range(&output, 9, expected.len());
+        executor.run_stored(&[(&transfer, source)], Destination::File(destination)).unwrap();
+        assert!(read_back(&output, 9, expected.len()) == expected, "into a file");
+        assert_eq!(read_back(&output, 0, 9), b"some head");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_byte_is_where_a_naive_program_puts_it(case in case(), seed: u64) {
+        check(&case, seed, 1);
+    }
+
+    #[test]
+    fn several_moves_of_one_shape_are_executed_like_each(case in case(), seed: u64) {
+        check(&repeated(&case, 3), seed, 1);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn several_threads_write_what_one_writes(case in case(), seed: u64, threads in 2..=4usize, misaligned in 0..64usize) {
+        let bytes: u64 = Transfer::new(case.moves.clone()).unwrap().moved_bytes();
+        let case = repeated(&case, ((3 << 20) / bytes as usize).clamp(1, 3000));
+        let source = pattern(case.source_bytes, seed);
+        let mut expected = vec![UNTOUCHED; case.destination_bytes + 200];
+        naive(&case.moves, &source, &mut expected[misaligned..]);
+        let transfer = Transfer::new(case.moves.clone()).unwrap();
+        let mut threaded = vec![UNTOUCHED; expected.len()];
+        Executor::new(threads).run(&transfer, &source, &mut threaded[misaligned..]).unwrap();
+        prop_assert!(threaded == expected);
+    }
+}
+
+fn any_move() -> impl Strategy<Value = Move> {
+    let offset = prop_oneof![0..300u64, any::<u64>()];
+    let stride = prop_oneof![4 => -40..80i64, 1 => any::<i64>()];
+    let count = prop_oneof![8 => 0..9u64, 1 => any::<u64>()];
+    let axis =
+        (count, stride.clone(), stride).prop_map(|(count, from_bytes, to_bytes)| Axis { count, from_bytes, to_bytes });
+    let run = prop_oneof![8 => 0..33u64, 1 => any::<u64>()];
+    let swap = prop_oneof![4 => Just(1u8), 2 => Just(8), 1 => any::<u8>()];
+    (offset.clone(), offset, run, swap, prop::collection::vec(axis, 0..4))
+        .prop_map(|(from, to, run_bytes, swap_bytes, axes)| Move { from, to, run_bytes, swap_bytes, axes: axes.into() })
+}
+
+/// Executes a transfer that may say anything, between guards.
+fn execute_hostile(transfer: &Transfer, threads: usize) {
+    let (source_bytes, destination_bytes) = (transfer.source_bytes(), transfer.destination_bytes());
+    if source_bytes > 4 << 20 || destination_bytes > 4 << 20 {
+        let result = Executor::new(threads).run(transfer, &[0; 64], &mut [0; 64]);
+        assert!(matches!(result, Err(ExecuteError::SourceLength { .. } | ExecuteError::DestinationLength { .. })));
+        return;
+    }
+    let source = pattern(source_bytes as usize, 1);
+    let guard = 4096;
+    let mut buffer = vec![UNTOUCHED; destination_bytes as usize + 2 * guard];
+    let end = guard + destination_bytes as usize;
+    Executor::new(threads).run(transfer, &source, &mut buffer[guard..end]).unwrap();
+    assert!(buffer[..guard].iter().chain(&buffer[end..]).all(|byte| *byte == UNTOUCHED));
+    let mut named = vec![UNTOUCHED; destination_bytes as usize];
+    naive(transfer.moves(), &source, &mut named);
+    let overlap = transfer.moves().len() > 1;
+    for (at, (is, should)) in buffer[guard..end].iter().zip(&named).enumerate() {
+        assert!(is == should || overlap && *should != UNTOUCHED, "byte {at}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn moves_from_anywhere_are_refused_or_stay_inside(moves in prop::collection::vec(any_move(), 0..4)) {
+        if let Ok(transfer) = Transfer::new(moves) {
+            execute_hostile(&transfer, 1);
+        }
+    }
+
+    #[test]
+    fn bytes_from_anywhere_are_refused_or_stay_inside(
+        case in case(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        length in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let mut bytes = Transfer::new(case.moves).unwrap().encode();
+        if let Some(length) = length {
+            bytes.truncate(length.index(bytes.len()));
+        }
+        for (at, value) in changes {
+            if !bytes.is_empty() {
+                let at = at.index(bytes.len());
+                bytes[at] = value;
+            }
+        }
+        if let Ok(transfer) = Transfer::decode(&bytes) {
+            execute_hostile(&transfer, 1);
+        }
+    }
+
+    #[test]
+    fn random_bytes_are_refused_or_stay_inside(mut bytes in prop::collection::vec(any::<u8>(), 1..60)) {
+        bytes[0] = 1;
+        if let Ok(transfer) = Transfer::decode(&bytes) {
+            execute_hostile(&transfer, 1);
+        }
+    }
+}
