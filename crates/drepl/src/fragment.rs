@@ -1,12 +1,13 @@
 //! What lies where in one buffer.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use smallvec::SmallVec;
 
 use crate::{
     dataset::{Dataset, LeafId},
     index_box::IndexBox,
+    tree::each_overlap,
     types::{ByteOrder, Layout, Type},
 };
 
@@ -180,6 +181,41 @@ impl Fragment {
         self.size_bytes
     }
 
+    /// Elements that lie in the fragment at two places, if there are any. Who writes to such a fragment may leave them
+    /// different; only fragments that are read alone may be like that.
+    pub fn repeated(&self) -> Option<Repeated> {
+        let mut before = 0;
+        for (_, parts) in self.leaves() {
+            let boxes: Vec<&IndexBox> = parts.iter().map(|part| &part.elements).collect();
+            let found = each_overlap(&boxes, |i, j, elements| {
+                Err(Repeated { first: before + i, second: before + j, elements })
+            });
+            if let Err(repeated) = found {
+                return Some(repeated);
+            }
+            before += parts.len();
+        }
+        None
+    }
+
+    /// The elements of which at least one byte lies in a range of bytes: for each the position of its part, and boxes
+    /// that share no element. There are at most two boxes more than twice the rank for each part.
+    pub fn touched(&self, bytes: Range<u64>) -> Vec<(usize, IndexBox)> {
+        let bytes = bytes.start..bytes.end.min(self.size_bytes);
+        let mut found = Vec::new();
+        for (position, part) in self.parts.iter().enumerate() {
+            let element_bytes = self.dataset.leaves()[part.leaf.0 as usize].primitive.size_bytes();
+            let (low, end) = part.span(element_bytes);
+            if bytes.start < bytes.end && low < bytes.end && bytes.start < end {
+                let mut axes: SmallVec<[usize; 4]> = (0..part.elements.rank()).collect();
+                axes.sort_by_key(|axis| std::cmp::Reverse(part.strides_bytes[*axis].unsigned_abs()));
+                let touch = Touch { part, bytes: bytes.clone(), element_bytes, axes: &axes };
+                touch.collect(0, low, &part.elements, &mut |elements| found.push((position, elements)));
+            }
+        }
+        found
+    }
+
     /// The variable that a part lies in.
     pub fn variable_of(&self, part: &Part) -> Option<&Variable> {
         let lowest = part.span(0).0;
@@ -197,6 +233,55 @@ impl Part {
             if *stride < 0 { low -= reach } else { high += reach }
         }
         (low, high + element_bytes)
+    }
+}
+
+/// Which elements of a part a range of bytes touches.
+struct Touch<'a> {
+    part: &'a Part,
+    bytes: Range<u64>,
+    element_bytes: u64,
+    /// Those of the longest strides first.
+    axes: &'a [usize],
+}
+
+impl Touch<'_> {
+    /// For the elements of the box, of one index along each of the first `depth` axes, which lie from `low` on.
+    fn collect(&self, depth: usize, low: u64, elements: &IndexBox, found: &mut impl FnMut(IndexBox)) {
+        let Some(axis) = self.axes.get(depth).copied() else { return found(elements.clone()) };
+        let (count, stride) = self.along(axis);
+        if count == 1 {
+            return self.collect(depth + 1, low, elements, found);
+        }
+        let step = stride.unsigned_abs();
+        // What lies along the shorter strides fits into a step.
+        let inner = self.axes[depth + 1..].iter().fold(self.element_bytes, |bytes, axis| {
+            let (count, stride) = self.along(*axis);
+            bytes + stride.unsigned_abs() * (count - 1)
+        });
+        // Steps that begin before the range ends and end after it begins, and of these the ones within the range.
+        let (begin, end) = (self.bytes.start, self.bytes.end);
+        let last = |reach: Option<u64>| reach.map_or(0, |reach| (reach / step + 1).min(count));
+        let first_touched = last(begin.checked_sub(low + inner));
+        let end_touched = end.saturating_sub(low).div_ceil(step).min(count).max(first_touched);
+        let first_within = begin.saturating_sub(low).div_ceil(step).clamp(first_touched, end_touched);
+        let end_within = last(end.checked_sub(low + inner)).clamp(first_within, end_touched);
+        let narrowed = |first: u64, end: u64| {
+            let (first, end) = if stride < 0 { (count - end, count - first) } else { (first, end) };
+            self.part.elements.axes()[axis].section(first, end).map(|along| elements.with(axis, along))
+        };
+        for step_number in (first_touched..first_within).chain(end_within..end_touched) {
+            if let Some(one) = narrowed(step_number, step_number + 1) {
+                self.collect(depth + 1, low + step_number * step, &one, found);
+            }
+        }
+        if let Some(whole) = narrowed(first_within, end_within) {
+            found(whole);
+        }
+    }
+
+    fn along(&self, axis: usize) -> (u64, i64) {
+        (self.part.elements.axes()[axis].count(), self.part.strides_bytes[axis])
     }
 }
 

@@ -4,7 +4,10 @@ use std::{collections::HashMap, fmt};
 
 use smallvec::SmallVec;
 
-use crate::progression::{self, Progression};
+use crate::{
+    cover::cover,
+    progression::{self, Progression},
+};
 
 /// The most boxes that a set may consist of. Boxes of many different steps cut each other into ever more pieces; an
 /// operation that would need more than this is refused before it fills the memory.
@@ -165,13 +168,16 @@ impl IndexSet {
         Self::default()
     }
 
-    /// The boxes' elements. They may share some.
-    pub fn of(boxes: impl IntoIterator<Item = IndexBox>) -> Result<Self, TooScattered> {
-        let mut set = Self::new();
-        for one in boxes {
-            set.insert(&one)?;
-        }
-        Ok(set)
+    /// The boxes' elements. They may share some; those of another rank than the first are left out, being of another leaf.
+    pub fn of(boxes: &[IndexBox]) -> Result<Self, TooScattered> {
+        let Some(around) = hull(boxes) else {
+            let mut set = Self::new();
+            boxes.iter().try_for_each(|one| set.insert(one))?;
+            return Ok(set);
+        };
+        let candidates: Vec<&IndexBox> = boxes.iter().collect();
+        let pieces = cover(&around, &candidates)?.pieces;
+        Ok(Self::of_disjoint(pieces.into_iter().map(|piece| piece.1).collect()))
     }
 
     /// The set of boxes that are known to share no element, in as few boxes as [`coalesce`] finds.
@@ -201,17 +207,8 @@ impl IndexSet {
 
     /// Adds a box.
     pub fn insert(&mut self, one: &IndexBox) -> Result<(), TooScattered> {
-        let mut new = vec![one.clone()];
-        for present in &self.boxes {
-            let mut rest = Vec::new();
-            for piece in &new {
-                piece.difference(present, &mut rest)?;
-            }
-            new = rest;
-            if new.is_empty() {
-                return Ok(());
-            }
-        }
+        let present: Vec<&IndexBox> = self.boxes.iter().collect();
+        let mut new = cover(one, &present)?.missing;
         if self.boxes.len() + new.len() > BOXES_MAX {
             return Err(TooScattered);
         }
@@ -231,9 +228,8 @@ impl IndexSet {
 
     /// The elements in either.
     pub fn union(&self, other: &Self) -> Result<Self, TooScattered> {
-        let mut union = self.clone();
-        other.boxes.iter().try_for_each(|one| union.insert(one))?;
-        Ok(Self { boxes: coalesce(union.boxes) })
+        let boxes: Vec<IndexBox> = self.boxes.iter().chain(&other.boxes).cloned().collect();
+        Self::of(&boxes)
     }
 
     /// The elements in both.
@@ -251,9 +247,15 @@ impl IndexSet {
 
     /// The elements in this set but not in the other.
     pub fn difference(&self, other: &Self) -> Result<Self, TooScattered> {
-        let mut rest = self.clone();
-        other.boxes.iter().try_for_each(|one| rest.remove(one))?;
-        Ok(Self { boxes: coalesce(rest.boxes) })
+        let others: Vec<&IndexBox> = other.boxes.iter().collect();
+        let mut rest = Vec::new();
+        for one in &self.boxes {
+            rest.append(&mut cover(one, &others)?.missing);
+            if rest.len() > BOXES_MAX {
+                return Err(TooScattered);
+            }
+        }
+        Ok(Self::of_disjoint(rest))
     }
 
     /// Whether it holds every element of the other.
@@ -287,13 +289,24 @@ impl<'de> serde::Deserialize<'de> for IndexSet {
         }
         let raw = RawSet::deserialize(deserializer)?;
         let given: u128 = raw.boxes.iter().map(|one| u128::from(one.count())).sum();
-        let set = Self::of(raw.boxes.iter().cloned()).map_err(D::Error::custom)?;
+        let set = Self::of(&raw.boxes).map_err(D::Error::custom)?;
         if set.count() == given {
             Ok(Self { boxes: raw.boxes })
         } else {
             Err(D::Error::custom("boxes of a set overlap"))
         }
     }
+}
+
+/// The smallest box without steps around all. `None` without boxes, and where it has more elements than a `u64` counts.
+fn hull(boxes: &[IndexBox]) -> Option<IndexBox> {
+    let rank = boxes.first()?.rank();
+    let same = || boxes.iter().filter(|one| one.rank() == rank);
+    IndexBox::new((0..rank).map_while(|axis| {
+        let low = same().map(|one| one.axes[axis].start()).min()?;
+        let end = same().map(|one| one.axes[axis].end()).max()?;
+        Progression::range(low, end)
+    }))
 }
 
 /// Brings boxes that share no element into fewer with the same elements: those that differ along one axis alone become

@@ -18,28 +18,43 @@
 //! | [`progression`], [`index_box`] | sets of indices, and their algebra |
 //! | [`dataset`] | objects, and the leaves they consist of |
 //! | [`fragment`] | what lies where in one buffer |
-//! | [`transfer`] | byte moves between two buffers |
 //! | [`text`], [`program`] | a text, its syntax tree, its mistakes |
 //! | [`bindings`], [`schema`] | what it describes once its names have numbers |
+//! | [`transfer`] | byte moves between two buffers |
 //! | [`executor`] | moves the bytes |
+//! | [`plan`](mod@plan), [`planner`], [`index`] | which source gives which part of a wanted fragment |
+//! | [`update`] | what a write to one fragment does to the others |
 //!
 //! No module knows anything about shared memory, processes or files of Stillframe.
 
 pub mod bindings;
+mod cover;
 pub mod dataset;
 pub mod executor;
 pub mod fragment;
+pub mod index;
 pub mod index_box;
+pub mod plan;
+pub mod planner;
 pub mod program;
 pub mod progression;
 mod resolve;
 pub mod schema;
 pub mod text;
 pub mod transfer;
+mod tree;
 pub mod types;
+pub mod update;
 
 pub use bindings::Bindings;
 pub use dataset::Dataset;
+pub use fragment::{Fragment, FragmentError, Part, Variable};
+pub use index::Index;
+pub use index_box::{IndexBox, IndexSet};
+pub use plan::{Missing, Piece, Plan, Share};
+pub use planner::{PlanError, Source, Wanted, plan};
 pub use program::Program;
+pub use progression::Progression;
 pub use schema::{Replica, Schema, View};
 pub use text::diagnostic::{Diagnostic, Diagnostics};
+pub use update::{Overlap, Participant, Update, Updates, Written, overlaps};

@@ -5,7 +5,12 @@ use std::path::Path;
 use crate::{
     bindings::Bindings,
     schema::Schema,
-    text::{diagnostic::Diagnostics, loader::{Folder, Loader}, parser, syntax::Syntax},
+    text::{
+        diagnostic::Diagnostics,
+        loader::{Folder, Loader},
+        parser,
+        syntax::Syntax,
+    },
 };
 
 /// A parsed text. Parsing needs no numbers, so that one text serves many bindings: the ranks of a program, say.

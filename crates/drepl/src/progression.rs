@@ -112,9 +112,15 @@ impl Progression {
     }
 
     /// The indices at the positions from `first` up to and without `end`; both at most [`count`](Self::count).
-    fn section(&self, first: u64, end: u64) -> Option<Self> {
+    pub(crate) fn section(&self, first: u64, end: u64) -> Option<Self> {
         let count = end.checked_sub(first).filter(|count| *count > 0)?;
         Some(Self { start: self.start + first * self.step, step: if count == 1 { 1 } else { self.step }, count })
+    }
+
+    /// Every `stride`th index from the position `first` on: `None` where there is no such position.
+    pub(crate) fn residue(&self, first: u64, stride: u64) -> Option<Self> {
+        let count = self.count.checked_sub(first)?.div_ceil(stride);
+        (count > 0).then(|| self.every(first, stride, count))
     }
 
     /// Every `stride`th index of those at the positions from `first` on, `count` of them, which are known to exist.

@@ -1,0 +1,216 @@
+//! From a wanted fragment and those that exist to a plan.
+
+use std::{cmp::Reverse, ops::RangeInclusive, sync::Arc};
+
+use smallvec::SmallVec;
+
+use crate::{
+    cover::cover,
+    dataset::{Dataset, LeafId},
+    fragment::{Fragment, Part},
+    index_box::{IndexBox, IndexSet, TooScattered},
+    plan::{Missing, Piece, Plan},
+    transfer::{Axis, Move, Transfer, TransferError},
+    tree::Tree,
+    types::Primitive,
+};
+
+/// A fragment that exists.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// What it holds, and where.
+    pub fragment: Arc<Fragment>,
+    /// The version of its elements.
+    pub version: u64,
+    /// What reading from it costs, in any unit: of sources of one version, the cheapest is taken.
+    pub cost: u64,
+    /// Whether it can be read at all.
+    pub readable: bool,
+}
+
+/// A fragment to be made.
+#[derive(Debug, Clone)]
+pub struct Wanted<'a> {
+    /// What it is to hold, and where.
+    pub fragment: &'a Fragment,
+    /// Which versions of its elements will do; the newest of them is taken, for each element.
+    pub versions: RangeInclusive<u64>,
+}
+
+impl<'a> Wanted<'a> {
+    /// The fragment in the newest versions there are.
+    pub fn newest(fragment: &'a Fragment) -> Self {
+        Self { fragment, versions: 0..=u64::MAX }
+    }
+}
+
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// Elements of different datasets have nothing to do with each other, whatever they are called.
+    #[error(
+        "{} is of another dataset than the wanted fragment: describe both in one text, or in equal ones",
+        position.map_or_else(|| "the index".to_owned(), |position| format!("source {position}"))
+    )]
+    Dataset {
+        /// Position of the source; `None` for those of an index together.
+        position: Option<usize>,
+    },
+    /// Too many boxes.
+    #[error(transparent)]
+    TooScattered(#[from] TooScattered),
+    /// The wanted fragment has two elements in the same bytes.
+    #[error("no plan can fill the wanted fragment: {0}")]
+    Transfer(#[from] TransferError),
+}
+
+/// Wanted parts of one leaf from which on a tree of the sources' parts is worth building.
+const PARTS_FOR_A_TREE: usize = 16;
+
+/// How to make the wanted fragment from the sources, each element from the newest that can be read and whose version is
+/// wanted, of those from the cheapest, and of those from the first.
+///
+/// Looks at every source: against many thousands of them, or for many plans against the same ones, see
+/// [`Index`](crate::index::Index).
+///
+/// # Errors
+///
+/// All have to be of one dataset. What no source has is no error, but in [`Plan::missing`].
+pub fn plan(wanted: &Wanted<'_>, sources: &[Source]) -> Result<Plan, PlanError> {
+    let mut same = wanted.fragment.dataset();
+    for (position, source) in sources.iter().enumerate() {
+        let own = source.fragment.dataset();
+        if !Arc::ptr_eq(own, same) {
+            if own != same {
+                return Err(PlanError::Dataset { position: Some(position) });
+            }
+            // Fragments of one text share their dataset: what follows will be of the same again.
+            same = own;
+        }
+    }
+    let mut tree: Option<(LeafId, Tree<(usize, usize)>)> = None;
+    plan_with(wanted, |leaf, elements, found| {
+        if wanted.fragment.parts_of(leaf).1.len() >= PARTS_FOR_A_TREE {
+            let tree = match &tree {
+                Some((of, tree)) if *of == leaf => tree,
+                _ => &tree.insert((leaf, Tree::new(parts_of(leaf, sources).map(|(s, p, part)| ((s, p), part))))).1,
+            };
+            tree.search(elements, |(source, part)| found(*source, &sources[*source], *part));
+            return;
+        }
+        for (source, part, own) in parts_of(leaf, sources) {
+            if own.meets(elements) {
+                found(source, &sources[source], part);
+            }
+        }
+    })
+}
+
+/// Position of the source, position of the part in it, and the part's elements.
+fn parts_of(leaf: LeafId, sources: &[Source]) -> impl Iterator<Item = (usize, usize, &IndexBox)> {
+    sources.iter().enumerate().flat_map(move |(position, source)| {
+        let (first, parts) = source.fragment.parts_of(leaf);
+        parts.iter().enumerate().map(move |(number, part)| (position, first + number, &part.elements))
+    })
+}
+
+pub(crate) fn same_dataset(a: &Arc<Dataset>, b: &Arc<Dataset>) -> bool {
+    Arc::ptr_eq(a, b) || a == b
+}
+
+/// A part of a source that may have wanted elements.
+struct Candidate<'a> {
+    position: usize,
+    source: &'a Source,
+    part: usize,
+}
+
+/// Plans with whatever finds the sources' parts of a leaf that meet a box: it calls back with the position of the
+/// source, the source, and the position of the part in it.
+pub(crate) fn plan_with<'a>(
+    wanted: &Wanted<'_>,
+    mut find: impl FnMut(LeafId, &IndexBox, &mut dyn FnMut(usize, &'a Source, usize)),
+) -> Result<Plan, PlanError> {
+    let mut pieces = Vec::new();
+    let mut moves: Vec<(usize, Move)> = Vec::new();
+    let mut missing = Vec::new();
+    let mut names = Vec::new();
+    let dataset = wanted.fragment.dataset();
+    let mut number = 0;
+    for (leaf, parts) in wanted.fragment.leaves() {
+        let primitive = dataset.leaves()[leaf.0 as usize].primitive;
+        let name = dataset.leaf_name(leaf);
+        let mut nowhere = Vec::new();
+        for part in parts {
+            let mut candidates: Vec<Candidate<'_>> = Vec::new();
+            find(leaf, &part.elements, &mut |position, source, part| {
+                if source.readable && wanted.versions.contains(&source.version) {
+                    candidates.push(Candidate { position, source, part });
+                }
+            });
+            candidates.sort_unstable_by_key(|c| (Reverse(c.source.version), c.source.cost, c.position, c.part));
+            let held: SmallVec<[&Part; 8]> = candidates.iter().map(|c| &c.source.fragment.parts()[c.part]).collect();
+            let boxes: SmallVec<[&IndexBox; 8]> = held.iter().map(|part| &part.elements).collect();
+            let mut covered = cover(&part.elements, &boxes)?;
+            for (candidate, elements) in covered.pieces {
+                let Candidate { position: source, source: Source { version, .. }, .. } = candidates[candidate];
+                moves.push((source, move_of(&elements, held[candidate], part, primitive)));
+                pieces.push(Piece { source, version: *version, leaf, elements, part: number });
+            }
+            nowhere.append(&mut covered.missing);
+            number += 1;
+        }
+        if !nowhere.is_empty() {
+            // Parts of a fragment that nobody writes to may hold an element twice.
+            let elements = IndexSet::of(&nowhere)?;
+            missing.push(Missing { leaf, name: name.clone(), elements });
+        }
+        names.push((leaf, name));
+    }
+    pieces.sort_by_key(|piece| piece.source);
+    let transfers = transfers(moves)?;
+    Ok(Plan { pieces, missing, transfers, names })
+}
+
+/// One transfer per position, with all its moves; sorted by position.
+pub(crate) fn transfers(mut moves: Vec<(usize, Move)>) -> Result<Vec<(usize, Transfer)>, TransferError> {
+    moves.sort_by_key(|(position, _)| *position);
+    let mut transfers = Vec::new();
+    let mut rest = moves.into_iter().peekable();
+    while let Some((position, first)) = rest.next() {
+        let mut own = vec![first];
+        while let Some((_, next)) = rest.next_if(|(other, _)| *other == position) {
+            own.push(next);
+        }
+        transfers.push((position, Transfer::new(own)?));
+    }
+    Ok(transfers)
+}
+
+/// The bytes of elements that both parts hold. Everything fits: each part lies within its fragment, and `elements`
+/// within both.
+pub(crate) fn move_of(elements: &IndexBox, source: &Part, wanted: &Part, primitive: Primitive) -> Move {
+    let (from, from_strides) = place(elements, source);
+    let (to, to_strides) = place(elements, wanted);
+    let axes = elements.axes().iter().zip(from_strides.iter().zip(&to_strides));
+    let swaps = source.byte_order != wanted.byte_order;
+    Move {
+        from,
+        to,
+        run_bytes: primitive.size_bytes(),
+        swap_bytes: if swaps { primitive.word_bytes() as u8 } else { 1 },
+        axes: axes.map(|(axis, (from, to))| Axis { count: axis.count(), from_bytes: *from, to_bytes: *to }).collect(),
+    }
+}
+
+/// Where the first of the elements lies in a part that holds them all, and how far they are from each other.
+fn place(elements: &IndexBox, part: &Part) -> (u64, SmallVec<[i64; 4]>) {
+    let mut offset = part.offset_bytes as i64;
+    let axes = elements.axes().iter().zip(part.elements.axes().iter().zip(&part.strides_bytes));
+    let strides = axes.map(|(own, (held, stride))| {
+        offset += ((own.start() - held.start()) / held.step()) as i64 * stride;
+        if own.count() == 1 { 0 } else { (own.step() / held.step()) as i64 * stride }
+    });
+    let strides = strides.collect();
+    (offset as u64, strides)
+}
