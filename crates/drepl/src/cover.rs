@@ -149,6 +149,9 @@ impl Division<'_> {
     fn residues(&self, target: &IndexBox, among: &[usize]) -> Option<(usize, Vec<(Progression, Vec<usize>)>)> {
         (0..target.rank()).find_map(|axis| {
             let within = target.axes()[axis];
+            if within.count() == 1 {
+                return None;
+            }
             let mut steps: Vec<u64> = among.iter().map(|i| self.candidates[*i].axes()[axis].step()).collect();
             steps.sort_unstable();
             let step = steps[steps.len() / 2];
