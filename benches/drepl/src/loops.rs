@@ -146,7 +146,8 @@ pub fn in_rust(kind: Kind, n: usize, from: &[f64], to: &mut [f64]) {
         Kind::Halo => {
             let row = n + 2;
             let at = |k: usize, j: usize, i: usize| (k * row + j) * row + i;
-            let mut copy = |to_at: usize, from_at: usize| to[to_at..to_at + n].copy_from_slice(&from[from_at..from_at + n]);
+            let mut copy =
+                |to_at: usize, from_at: usize| to[to_at..to_at + n].copy_from_slice(&from[from_at..from_at + n]);
             for j in 1..=n {
                 copy(at(0, j, 1), at(n, j, 1));
                 copy(at(n + 1, j, 1), at(1, j, 1));

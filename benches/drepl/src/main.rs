@@ -64,11 +64,7 @@ fn main() -> ExitCode {
 
 fn measure(args: &Args) -> Result<()> {
     let pick = |quick: &[usize], full: &[usize]| if args.quick { quick.to_vec() } else { full.to_vec() };
-    let sizes = if args.sizes.is_empty() {
-        pick(&[64, 1024], &[64, 1024, 16384, 262_144])
-    } else {
-        args.sizes.clone()
-    };
+    let sizes = if args.sizes.is_empty() { pick(&[64, 1024], &[64, 1024, 16384, 262_144]) } else { args.sizes.clone() };
     let kinds = if args.kinds.is_empty() { Kind::value_variants().to_vec() } else { args.kinds.clone() };
     let rounds = args.rounds.unwrap_or(pick(&[3], &[25])[0]);
     let executor = Executor::new(args.threads);

@@ -45,8 +45,7 @@ fn plan(sources: &Blocks, wanted: &Blocks) -> Result<Vec<Vec<(usize, Transfer)>>
     for want in &wanted.ranges {
         let mut transfers = Vec::new();
         for (at, have) in sources.ranges.iter().enumerate() {
-            let shared: Vec<_> =
-                want.iter().zip(have).map(|(a, b)| a.start.max(b.start)..a.end.min(b.end)).collect();
+            let shared: Vec<_> = want.iter().zip(have).map(|(a, b)| a.start.max(b.start)..a.end.min(b.end)).collect();
             if shared.iter().any(|range| range.start >= range.end) {
                 continue;
             }

@@ -1,0 +1,183 @@
+//! What it costs to find out which of many fragments give which part of one.
+//!
+//! `docs/benchmarks.md` says what the cases are.
+
+use std::{error::Error, io::Write, sync::Arc, time::Instant};
+
+use clap::Parser;
+use drepl::{
+    Dataset, Fragment, Index, IndexBox, Part, Progression, Source, Wanted,
+    dataset::{LeafId, Object},
+    plan,
+    types::{ByteOrder, Primitive, Type},
+};
+use serde_json::{Value, json};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// What planning costs against many fragments, by scan and with an index
+#[derive(Parser, Debug)]
+struct Args {
+    /// Fragments in the index
+    #[arg(long, default_value_t = 100_000)]
+    fragments: u64,
+    /// Turns of each case [default: 200, or 3 with --quick]
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Few turns and 10 000 fragments: does everything work?
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON object per line instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let rounds = args.rounds.unwrap_or(if args.quick { 3 } else { 200 });
+    let fragments = if args.quick { args.fragments.min(10_000) } else { args.fragments };
+    let few = rounds.min(15);
+
+    let cube = grid(&[256, 256, 256]);
+    let blocks = decompose(&cube, 256, [16, 16, 16])?;
+    let ghost = packed(&cube, &[(47, 48), (64, 80), (96, 112)])?;
+    let wanted = Wanted::newest(&ghost);
+    report(&args, "ghost face, 4096 blocks, by scan", &time(rounds, || plan(&wanted, &blocks)), 2.0)?;
+
+    let sheet = grid(&[4096, 4096]);
+    let tiles = decompose(&sheet, 4096, [64, 64, 1])?;
+    let row = packed(&sheet, &[(63, 64), (128, 192)])?;
+    let wanted_row = Wanted::newest(&row);
+    report(&args, "ghost row, 4096 tiles, by scan", &time(rounds, || plan(&wanted_row, &tiles)), 1.0)?;
+
+    let whole = packed(&cube, &[(0, 256); 3])?;
+    for per_axis in [8, 16, 32] {
+        let blocks = decompose(&cube, 256, [per_axis; 3])?;
+        let name = format!("collate {} blocks", blocks.len());
+        let taken = time(few, || plan(&Wanted::newest(&whole), &blocks));
+        report(&args, &name, &taken, blocks.len() as f64)?;
+    }
+    let line = grid(&[4096 * 64]);
+    let cyclic = (0..4096).map(|rank| {
+        Ok(source(fragment(&line, IndexBox::new([Progression::new(rank, 4096, 64).ok_or("rank")?]).ok_or("rank")?)?))
+    });
+    let cyclic: Vec<Source> = cyclic.collect::<Result<_>>()?;
+    let all = packed(&line, &[(0, 4096 * 64)])?;
+    report(&args, "collate 4096 that interleave", &time(few, || plan(&Wanted::newest(&all), &cyclic)), 4096.0)?;
+
+    let index = Index::new(blocks.clone())?;
+    let others = decompose(&cube, 256, [16, 16, 12])?;
+    let taken = time(few, || {
+        others.iter().try_fold(0, |pieces, other| {
+            Ok::<_, drepl::PlanError>(pieces + index.plan(&Wanted::newest(&other.fragment))?.pieces.len())
+        })
+    });
+    report(&args, "all 3072 of 4096 blocks, with an index", &taken, others.len() as f64)?;
+
+    // About as many blocks as asked for, on a plane of the same shape as any.
+    let edge = (fragments as f64).cbrt().round() as u64;
+    let large = grid(&[edge * 10; 3]);
+    let many = decompose(&large, edge * 10, [edge; 3])?;
+    let built = time(few.min(5), || Index::new(many.clone()));
+    report(&args, &format!("build an index of {}", many.len()), &built, many.len() as f64)?;
+    let mut index = Index::new(many.clone())?;
+    let face = packed(&large, &[(49, 50), (60, 70), (70, 80)])?;
+    let taken = time(rounds, || index.plan(&Wanted::newest(&face)));
+    report(&args, &format!("ghost face, index of {}", many.len()), &taken, 2.0)?;
+    let taken = time(few, || plan(&Wanted::newest(&face), &many));
+    report(&args, &format!("ghost face, scan of {}", many.len()), &taken, 2.0)?;
+    let turns = many.len().min(20_000);
+    let taken = time(few.min(5), || {
+        many.iter().take(turns).enumerate().try_for_each(|(at, each)| {
+            index.remove(at);
+            index.insert(each.clone()).map(|_| ())
+        })
+    });
+    report(&args, &format!("{turns} leave an index of {} and come back", many.len()), &taken, turns as f64)?;
+    let taken = time(rounds, || index.plan(&Wanted::newest(&face)));
+    report(&args, &format!("ghost face, index of {} after that", many.len()), &taken, 2.0)
+}
+
+/// The dataset `var grid [extents] float64`.
+fn grid(extents: &[u64]) -> Arc<Dataset> {
+    let kind = Type::array(extents.to_vec(), Type::Primitive(Primitive::Float64));
+    Arc::new(Dataset::new(vec![Object { name: "grid".into(), kind }]).expect("an array of numbers"))
+}
+
+fn packed(dataset: &Arc<Dataset>, bounds: &[(u64, u64)]) -> Result<Fragment> {
+    let axes: Option<Vec<_>> = bounds.iter().map(|(low, end)| Progression::range(*low, *end)).collect();
+    fragment(dataset, IndexBox::new(axes.ok_or("an empty range")?).ok_or("too many elements")?)
+}
+
+/// These elements in row-major order.
+fn fragment(dataset: &Arc<Dataset>, elements: IndexBox) -> Result<Fragment> {
+    let mut bytes = 8;
+    let mut strides_bytes: Vec<i64> = Vec::new();
+    for axis in elements.axes().iter().rev() {
+        strides_bytes.push(bytes as i64);
+        bytes *= axis.count();
+    }
+    strides_bytes.reverse();
+    let byte_order = ByteOrder::LittleEndian;
+    let part = Part { leaf: LeafId(0), elements, offset_bytes: 0, strides_bytes: strides_bytes.into(), byte_order };
+    Ok(Fragment::new(dataset.clone(), Vec::new(), vec![part], bytes)?)
+}
+
+fn source(fragment: Fragment) -> Source {
+    Source { fragment: Arc::new(fragment), version: 1, cost: 0, readable: true }
+}
+
+/// Blocks of an array of that many elements along each axis; an axis with one block is left out where it is the last.
+fn decompose(dataset: &Arc<Dataset>, extent: u64, per_axis: [u64; 3]) -> Result<Vec<Source>> {
+    let rank = dataset.leaves()[0].extents.len();
+    let cut = |at: u64, parts: u64| (extent * at / parts, extent * (at + 1) / parts);
+    let [a, b, c] = per_axis;
+    let blocks = (0..a * b * c).map(|at| {
+        let bounds = [cut(at / (b * c), a), cut(at / c % b, b), cut(at % c, c)];
+        packed(dataset, &bounds[..rank]).map(source)
+    });
+    blocks.collect()
+}
+
+/// Seconds of each turn, sorted.
+fn time<T, E: std::fmt::Display>(rounds: usize, mut work: impl FnMut() -> std::result::Result<T, E>) -> Vec<f64> {
+    let mut taken: Vec<f64> = (0..rounds)
+        .map(|_| {
+            let begin = Instant::now();
+            let done = work();
+            let seconds = begin.elapsed().as_secs_f64();
+            if let Err(error) = done {
+                eprintln!("drepl-planning: {error}");
+                return f64::NAN;
+            }
+            seconds
+        })
+        .collect();
+    taken.sort_by(f64::total_cmp);
+    taken
+}
+
+fn report(args: &Args, case: &str, taken: &[f64], pieces: f64) -> Result<()> {
+    let at = |part: f64| taken[((taken.len() - 1) as f64 * part).round() as usize] * 1e6;
+    let row: Value = json!({
+        "bench": "planning",
+        "case": case,
+        "value": at(0.5),
+        "unit": "us",
+        "detail": { "low": at(0.1), "high": at(0.9), "per_piece_us": at(0.5) / pieces, "rounds": taken.len() },
+    });
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        writeln!(out, "{row}")?;
+    } else {
+        writeln!(
+            out,
+            "{case:50} {:>12.1} us   ({:.1} to {:.1}); {:.2} us each",
+            at(0.5),
+            at(0.1),
+            at(0.9),
+            at(0.5) / pieces
+        )?;
+    }
+    Ok(())
+}
