@@ -132,7 +132,7 @@ impl Fragment {
     /// # Errors
     ///
     /// Every part has to name a leaf of the dataset and elements within its extents, with a stride per axis, and to lie
-    /// within the fragment without overlapping itself.
+    /// within the fragment without overlapping itself. That parts do not overlap each other is for who lays them out.
     pub fn new(
         dataset: Arc<Dataset>,
         variables: Vec<Variable>,

@@ -109,41 +109,52 @@ impl Builder<'_> {
         let number = self.nodes.len();
         let end = first + order.len() as u32;
         self.nodes.push(Node { first, end, skip: 0 });
-        let mut widest = (0, 0);
-        for axis in 0..self.width / 2 {
-            let mut low = u64::MAX;
-            let mut last = 0;
-            let (mut nearest, mut farthest) = (u64::MAX, 0);
-            for i in order.iter() {
-                let (item_low, item_last) = self.along(*i, axis);
-                low = low.min(item_low);
-                last = last.max(item_last);
-                let centre = item_low.midpoint(item_last);
-                nearest = nearest.min(centre);
-                farthest = farthest.max(centre);
+        let place = number * self.width;
+        self.node_bounds.extend((0..self.width / 2).flat_map(|_| [u64::MAX, 0]));
+        if order.len() <= FEW {
+            for item in order.iter() {
+                let bounds = &self.bounds[*item as usize * self.width..][..self.width];
+                widen(&mut self.node_bounds[place..], bounds);
             }
-            self.node_bounds.extend([low, last]);
-            widest = widest.max((farthest - nearest, axis));
-        }
-        if order.len() > FEW {
-            let axis = widest.1;
+        } else {
             let middle = order.len() / 2;
-            if widest.0 > 0 {
-                order.select_nth_unstable_by_key(middle, |i| {
-                    let (low, last) = self.along(*i, axis);
-                    low.midpoint(last)
-                });
+            if let Some(axis) = self.widest(order) {
+                order.select_nth_unstable_by_key(middle, |item| self.centre(*item, axis));
             }
             let (below, above) = order.split_at_mut(middle);
-            self.node(below, first);
-            self.node(above, first + middle as u32);
+            for (half, first) in [(below, first), (above, first + middle as u32)] {
+                let child = self.nodes.len() * self.width;
+                self.node(half, first);
+                let (before, after) = self.node_bounds.split_at_mut(child);
+                widen(&mut before[place..], &after[..self.width]);
+            }
         }
         self.nodes[number].skip = self.nodes.len() as u32;
     }
 
-    fn along(&self, item: u32, axis: usize) -> (u64, u64) {
+    /// The axis on which the centres of the items are spread most; `None` where they all lie at one place.
+    fn widest(&self, items: &[u32]) -> Option<usize> {
+        let spread = |axis: usize| {
+            let (nearest, farthest) = items.iter().fold((u64::MAX, 0), |(nearest, farthest), item| {
+                let centre = self.centre(*item, axis);
+                (centre.min(nearest), centre.max(farthest))
+            });
+            farthest - nearest
+        };
+        (0..self.width / 2).map(|axis| (spread(axis), axis)).max().filter(|widest| widest.0 > 0).map(|widest| widest.1)
+    }
+
+    fn centre(&self, item: u32, axis: usize) -> u64 {
         let at = item as usize * self.width + 2 * axis;
-        (self.bounds[at], self.bounds[at + 1])
+        self.bounds[at].midpoint(self.bounds[at + 1])
+    }
+}
+
+/// Widens bounds to those of what lies within.
+fn widen(bounds: &mut [u64], within: &[u64]) {
+    for (own, other) in bounds.chunks_exact_mut(2).zip(within.chunks_exact(2)) {
+        own[0] = own[0].min(other[0]);
+        own[1] = own[1].max(other[1]);
     }
 }
 
