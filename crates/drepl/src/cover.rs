@@ -43,6 +43,9 @@ pub(crate) fn cover(target: &IndexBox, candidates: &[&IndexBox]) -> Result<Cover
     Ok(Cover { pieces, missing: index_box::coalesce(missing) })
 }
 
+/// Indices of one residue along an axis, and the candidates that reach into them.
+type Class = (Progression, Vec<usize>);
+
 struct Division<'a> {
     candidates: &'a [&'a IndexBox],
     found: Cover,
@@ -146,7 +149,7 @@ impl Division<'_> {
     }
 
     /// Residue classes along one axis that most of the candidates lie in one of, each with those that reach into it.
-    fn residues(&self, target: &IndexBox, among: &[usize]) -> Option<(usize, Vec<(Progression, Vec<usize>)>)> {
+    fn residues(&self, target: &IndexBox, among: &[usize]) -> Option<(usize, Vec<Class>)> {
         (0..target.rank()).find_map(|axis| {
             let within = target.axes()[axis];
             if within.count() == 1 {

@@ -148,7 +148,7 @@ impl Index {
             return Err(PlanError::Dataset { position: None });
         }
         planner::plan_with(wanted, |leaf, elements, found| {
-            self.overlapping(leaf, elements, |position, source, part| found(position, source, part));
+            self.overlapping(leaf, elements, found);
         })
     }
 

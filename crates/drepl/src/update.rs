@@ -1,6 +1,6 @@
 //! What a write to one fragment does to the others that hold the same elements.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use crate::{
     dataset::LeafId,
@@ -84,7 +84,7 @@ pub enum UpdateError {
         /// Position of the participant.
         position: usize,
         /// Which elements, and where they lie.
-        repeated: Repeated,
+        repeated: Box<Repeated>,
     },
     /// Fragments of several datasets, or too many boxes.
     #[error(transparent)]
@@ -130,7 +130,7 @@ impl Updates {
             if !participant.readonly
                 && let Some(repeated) = participant.fragment.repeated()
             {
-                return Err(UpdateError::Repeated { position, repeated });
+                return Err(UpdateError::Repeated { position, repeated: Box::new(repeated) });
             }
             if participant.materialised {
                 let fragment = participant.fragment.clone();
@@ -227,20 +227,20 @@ fn elements(fragment: &Fragment, written: &Written) -> Result<Vec<(usize, IndexB
 ///
 /// All have to be of one dataset; more than [`BOXES_MAX`] overlaps are not listed.
 pub fn overlaps(fragments: &[&Fragment]) -> Result<Vec<Overlap>, PlanError> {
-    let mut leaves: std::collections::BTreeMap<LeafId, Vec<((usize, usize), &IndexBox)>> = Default::default();
+    let mut leaves: BTreeMap<LeafId, Vec<(usize, usize)>> = BTreeMap::new();
     for (position, fragment) in fragments.iter().enumerate() {
         if !planner::same_dataset(fragment.dataset(), fragments[0].dataset()) {
             return Err(PlanError::Dataset { position: Some(position) });
         }
         for (number, part) in fragment.parts().iter().enumerate() {
-            leaves.entry(part.leaf).or_default().push(((position, number), &part.elements));
+            leaves.entry(part.leaf).or_default().push((position, number));
         }
     }
     let mut found = Vec::new();
     for (leaf, parts) in leaves {
-        let boxes: Vec<&IndexBox> = parts.iter().map(|part| part.1).collect();
+        let boxes: Vec<&IndexBox> = parts.iter().map(|(own, number)| &fragments[*own].parts()[*number].elements).collect();
         each_overlap(&boxes, |i, j, elements| {
-            let (first, second) = (parts[i].0, parts[j].0);
+            let (first, second) = (parts[i], parts[j]);
             if first.0 != second.0 {
                 found.push(Overlap { first, second, leaf, elements });
             }

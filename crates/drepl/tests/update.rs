@@ -167,7 +167,7 @@ fn who_writes_must_hold_each_element_once_and_be_there() {
     };
     let participant = |readonly| Participant { fragment: fragment.clone(), materialised: true, readonly };
     let refused = Updates::new(vec![participant(true), participant(false)]).unwrap_err();
-    assert_eq!(refused, UpdateError::Repeated { position: 1, repeated: twice });
+    assert_eq!(refused, UpdateError::Repeated { position: 1, repeated: Box::new(twice) });
     assert!(refused.to_string().contains("twice"));
     let updates = Updates::new(vec![participant(true)]).unwrap();
     let refused = updates.write(1, &Written::All).unwrap_err();

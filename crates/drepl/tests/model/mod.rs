@@ -178,6 +178,9 @@ pub fn bytes_of(fragment: &Fragment, part: &Part, element: &[u64]) -> Vec<usize>
     }
 }
 
+/// Version and cost of a source: the least is the best.
+type Rank = (std::cmp::Reverse<u64>, u64);
+
 /// Which source part each element of each wanted part comes from, if any: `(part, element) -> (source, part)`.
 pub fn assignment(
     wanted: &Fragment,
@@ -187,7 +190,7 @@ pub fn assignment(
     let mut all = BTreeMap::new();
     for (number, part) in wanted.parts().iter().enumerate() {
         for element in elements(&part.elements) {
-            let mut best: Option<((std::cmp::Reverse<u64>, u64), (usize, usize))> = None;
+            let mut best: Option<(Rank, (usize, usize))> = None;
             for (position, source) in sources.iter().enumerate() {
                 if !source.readable || !versions.contains(&source.version) {
                     continue;
