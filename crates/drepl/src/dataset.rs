@@ -8,7 +8,7 @@ use std::{
 use crate::types::{DEPTH_MAX, Layout, Packing, Primitive, Type};
 
 /// Objects of one namespace: what all fragments that are planned together are subsets of.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Dataset {
     objects: Vec<Object>,
     leaves: Vec<Leaf>,

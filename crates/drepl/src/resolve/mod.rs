@@ -1,19 +1,246 @@
 //! From a syntax tree and numbers for its names to objects, fragments and replicas.
 
+mod affine;
+mod names;
+mod replica;
+mod variable;
+
+use std::{collections::HashMap, sync::Arc};
+
+use names::{Names, Noted, Resolved, twice};
+
 use crate::{
     bindings::Bindings,
+    dataset::{Dataset, DatasetError, LEAVES_MAX, LeafId, Object},
+    fragment::{Fragment, FragmentError, Part},
+    index_box::IndexBox,
     schema::{Schema, View},
-    text::{diagnostic::Diagnostics, syntax::Syntax},
+    text::{
+        diagnostic::{Code, Diagnostics, Problem},
+        parser::{clip, parse_view},
+        source::Span,
+        syntax::{Attributes, Syntax, ViewDeclaration},
+    },
+    types::{Layout, Placement},
 };
 
 /// Everything a text describes.
 pub fn schema(syntax: &Syntax, bindings: &Bindings) -> Result<Schema, Diagnostics> {
-    let _ = (syntax, bindings);
-    todo!()
+    let mut names = Names::new(syntax, bindings, None);
+    names.resolve_all();
+    let (dataset, whole) = dataset(&mut names);
+    let mut schema = Schema {
+        dataset: Arc::new(dataset),
+        constants: HashMap::new(),
+        bindings: bindings.clone(),
+        types: HashMap::new(),
+        views: Vec::new(),
+        replicas: Vec::new(),
+    };
+    // Where objects are missing, their views are no mistake.
+    if whole {
+        let views = views(&mut names, &schema.dataset);
+        replica::replicas(&mut names, &schema.dataset, &views, &mut schema.replicas);
+        schema.views = views.into_iter().flatten().collect();
+    }
+    if !names.problems.is_empty() {
+        return Err(Diagnostics::new(names.sources, names.problems));
+    }
+    schema.constants = names.constants();
+    schema.types = names.types();
+    Ok(schema)
 }
 
 /// One more view of a schema's objects, from a text of its own.
 pub fn view(schema: &Schema, text: &str, bindings: &Bindings) -> Result<View, Diagnostics> {
-    let _ = (schema, text, bindings);
-    todo!()
+    let syntax = parse_view("<view>", text)?;
+    let mut names = Names::new(&syntax, bindings, Some(schema));
+    names.resolve_all();
+    let view = match syntax.views.first() {
+        Some(declaration) => resolve_view(&mut names, &schema.dataset, declaration),
+        None => Err(Noted),
+    };
+    match view {
+        Ok(view) if names.problems.is_empty() => Ok(view),
+        _ => Err(Diagnostics::new(names.sources, names.problems)),
+    }
+}
+
+/// The objects, and whether these are all that are declared.
+fn dataset(names: &mut Names<'_>) -> (Dataset, bool) {
+    let syntax = names.syntax;
+    let mut objects = Vec::new();
+    let mut spans: HashMap<&str, Span> = HashMap::new();
+    let mut whole = true;
+    for declaration in &syntax.objects {
+        let kind = names.type_written(&declaration.kind);
+        for span in &declaration.names {
+            let name = names.text(*span);
+            if let Some(first) = spans.insert(name, *span) {
+                names.problems.push(twice("objects", name, *span, first));
+                spans.insert(name, first);
+                continue;
+            }
+            match &kind {
+                Ok(kind) => objects.push(Object { name: name.into(), kind: kind.clone() }),
+                Err(Noted) => whole = false,
+            }
+        }
+    }
+    match Dataset::new(objects) {
+        Ok(dataset) => (dataset, whole),
+        Err(error) => {
+            let (DatasetError::TwoNames { name }
+            | DatasetError::TwoFields { object: name, .. }
+            | DatasetError::Empty { object: name }
+            | DatasetError::TooDeep { object: name }
+            | DatasetError::TooLarge { object: name }
+            | DatasetError::TooManyLeaves { object: name }) = &error;
+            let span = spans.get(&**name).copied().unwrap_or_default();
+            let message = match error {
+                DatasetError::TooManyLeaves { .. } => format!("up to here the objects have more than {LEAVES_MAX} leaves"),
+                _ => error.to_string(),
+            };
+            names.problems.push(Problem::new(Code::Limit, span, message));
+            (Dataset::default(), false)
+        }
+    }
+}
+
+/// All views, `None` for those with mistakes.
+fn views(names: &mut Names<'_>, dataset: &Arc<Dataset>) -> Vec<Option<View>> {
+    let syntax = names.syntax;
+    let mut spans: HashMap<&str, Span> = HashMap::new();
+    let mut default = None;
+    let mut views = Vec::with_capacity(syntax.views.len());
+    for declaration in &syntax.views {
+        if let Some(span) = declaration.name {
+            let name = names.text(span);
+            if let Some(first) = spans.get(name) {
+                names.problems.push(twice("views", name, span, *first));
+            } else {
+                spans.insert(name, span);
+            }
+        }
+        if let Some(span) = declaration.attributes.default
+            && let Some(first) = default.replace(span)
+        {
+            let problem = Problem::new(Code::Duplicate, span, "two views say `default`").label(first, "the first");
+            names.problems.push(problem.help("only one view can be that from which the others are read"));
+        }
+        views.push(resolve_view(names, dataset, declaration).ok());
+    }
+    views
+}
+
+fn layout(attributes: &Attributes) -> Layout {
+    let usual = Layout::default();
+    Layout {
+        order: attributes.order.map_or(usual.order, |(order, _)| order),
+        packing: attributes.packing.map_or(usual.packing, |(packing, _)| packing),
+        byte_order: attributes.byte_order.map_or(usual.byte_order, |(order, _)| order),
+    }
+}
+
+fn resolve_view<'a>(
+    names: &mut Names<'a>,
+    dataset: &Arc<Dataset>,
+    declaration: &'a ViewDeclaration,
+) -> Resolved<View> {
+    let layout = layout(&declaration.attributes);
+    let clipped = declaration.attributes.clipped.is_some();
+    let readonly = declaration.attributes.readonly.is_some();
+    let mut place = Placement::new(layout.packing);
+    let (mut variables, mut parts, mut origins) = (Vec::new(), Vec::new(), Vec::new());
+    let mut seen: HashMap<&str, Span> = HashMap::new();
+    let mut failed = false;
+    for declared in &declaration.variables {
+        let name = names.text(declared.name);
+        if let Some(first) = seen.get(name) {
+            names.problems.push(twice("variables", name, declared.name, *first));
+            failed = true;
+        } else {
+            seen.insert(name, declared.name);
+        }
+        let Ok(mut laid) = variable::lay(names, dataset, declared, layout, clipped) else {
+            failed = true;
+            continue;
+        };
+        let Some(offset) = place.add(laid.size, laid.alignment).filter(|_| place.size_bytes().is_some()) else {
+            let message = "up to here the view is larger than 2^63 - 1 bytes";
+            return names.fail(Problem::new(Code::Arithmetic, declared.name, message));
+        };
+        laid.variable.offset_bytes = offset;
+        variables.push(laid.variable);
+        for mut part in laid.parts {
+            part.offset_bytes += offset;
+            parts.push(part);
+            origins.push(declared.span);
+        }
+    }
+    if declaration.variables.is_empty() {
+        let problem = Problem::new(Code::Empty, declaration.span, "a view without variables");
+        return names.fail(problem.help("write `var a = b` in its braces"));
+    }
+    if failed {
+        return Err(Noted);
+    }
+    if !readonly {
+        check_writers(names, dataset, &parts, &origins)?;
+    }
+    let fragment = Fragment::new(dataset.clone(), variables, parts, place.size_bytes().unwrap_or(0));
+    let fragment = Arc::new(checked(names, fragment, declaration.span)?);
+    let default = declaration.attributes.default.is_some();
+    let name = declaration.name.map(|span| names.text(span).into());
+    Ok(View { name, layout, default, readonly, clipped, fragment })
+}
+
+/// What the rules above cannot have let through is told rather than trusted.
+fn checked(names: &mut Names<'_>, fragment: Result<Fragment, FragmentError>, span: Span) -> Resolved<Fragment> {
+    match fragment {
+        Ok(fragment) => Ok(fragment),
+        Err(error) => names.fail(Problem::new(Code::Limit, span, error.to_string())),
+    }
+}
+
+/// Refuses two writers of one element: what they write in which order would decide on its value.
+fn check_writers(names: &mut Names<'_>, dataset: &Dataset, parts: &[Part], origins: &[Span]) -> Resolved<()> {
+    if parts.len() < 2 {
+        return Ok(());
+    }
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    // Along the first axis, only neighbours can meet.
+    let start = |part: &Part| part.elements.axes().first().map_or(0, |axis| axis.start());
+    let last = |part: &Part| part.elements.axes().first().map_or(0, |axis| axis.last());
+    order.sort_by_key(|part| (parts[*part].leaf, start(&parts[*part])));
+    let mut found = Ok(());
+    for (position, one) in order.iter().enumerate() {
+        for other in &order[position + 1..] {
+            let (first, second) = (&parts[*one], &parts[*other]);
+            if first.leaf != second.leaf || start(second) > last(first) {
+                break;
+            }
+            names.work(1, origins[*other])?;
+            if let Some(common) = first.elements.intersection(&second.elements) {
+                let (one, other) = (origins[*one.min(other)], origins[*one.max(other)]);
+                let element = element_name(dataset, first.leaf, &common);
+                let message = format!("{element} lies in this view twice");
+                let problem = Problem::new(Code::Overlap, other, message).mark("here").label(one, "and here");
+                let help = "only a view that says `readonly` may hold an element more than once";
+                found = names.fail(problem.help(help));
+                // One such pair shows the mistake.
+                return found;
+            }
+        }
+    }
+    found
+}
+
+/// `mesh[3,4].rho`, the first element of a box.
+fn element_name(dataset: &Dataset, leaf: LeafId, elements: &IndexBox) -> String {
+    let name = dataset.leaf_name(leaf);
+    let indices: Vec<String> = elements.axes().iter().map(|axis| axis.start().to_string()).collect();
+    let (object, path) = name.split_once('.').map_or((&*name, String::new()), |(o, p)| (o, format!(".{p}")));
+    let object = clip(object);
+    if indices.is_empty() { format!("{object}{path}") } else { format!("{object}[{}]{path}", indices.join(",")) }
 }

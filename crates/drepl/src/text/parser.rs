@@ -1,9 +1,691 @@
-//! From tokens to the syntax tree.
+//! From tokens to the syntax tree. After a mistake it goes on at the next declaration, so that all are found at once.
 
-use super::{diagnostic::Diagnostics, loader::Loader, syntax::Syntax};
+use std::{collections::HashSet, sync::Arc};
+
+use smallvec::SmallVec;
+
+use super::{
+    diagnostic::{Code, DIAGNOSTICS_MAX, Diagnostics, Problem, nearest},
+    loader::Loader,
+    source::{Sources, Span, TEXT_BYTES_MAX},
+    syntax::*,
+    token::{Bracket, Kind, Token, tokens},
+};
+use crate::types::{ByteOrder, DEPTH_MAX, Order, Packing};
+
+/// Bytes of all texts together that one program may include.
+const ALL_BYTES_MAX: usize = 4 * TEXT_BYTES_MAX;
+
+/// Words between a view's or replica's name and its brace.
+const ATTRIBUTES: [&str; 9] = [
+    "rowmajor",
+    "columnmajor",
+    "bigendian",
+    "littleendian",
+    "packed",
+    "aligned",
+    "default",
+    "readonly",
+    "clipped",
+];
+
+/// A mistake that has been noted down; whoever gets it looks for a place to go on.
+struct Noted;
+
+type Parsed<T> = Result<T, Noted>;
 
 /// Reads a text and what it includes.
 pub fn parse(name: &str, text: &str, loader: &mut dyn Loader) -> Result<Syntax, Diagnostics> {
-    let _ = (name, text, loader);
-    todo!()
+    let mut parser = Parser::new(loader);
+    parser.read(name, text, None);
+    parser.finish()
+}
+
+/// Reads one view: `{ … }`, or `view … { … }`.
+pub fn parse_view(name: &str, text: &str) -> Result<Syntax, Diagnostics> {
+    let mut loader = super::loader::Nothing;
+    let mut parser = Parser::new(&mut loader);
+    parser.read_view(name, text);
+    parser.finish()
+}
+
+struct Parser<'a> {
+    loader: &'a mut dyn Loader,
+    sources: Sources,
+    syntax: Syntax,
+    problems: Vec<Problem>,
+    /// Texts that are being read, each included by the one before.
+    open: Vec<Arc<str>>,
+    /// Texts that have been read.
+    read: HashSet<Arc<str>>,
+    bytes: usize,
+    tokens: Vec<Token>,
+    at: usize,
+    depth: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn new(loader: &'a mut dyn Loader) -> Self {
+        Self {
+            loader,
+            sources: Sources::default(),
+            syntax: Syntax::default(),
+            problems: Vec::new(),
+            open: Vec::new(),
+            read: HashSet::new(),
+            bytes: 0,
+            tokens: Vec::new(),
+            at: 0,
+            depth: 0,
+        }
+    }
+
+    fn finish(mut self) -> Result<Syntax, Diagnostics> {
+        if !self.problems.is_empty() {
+            return Err(Diagnostics::new(&self.sources, self.problems));
+        }
+        self.syntax.sources = Arc::new(self.sources);
+        Ok(self.syntax)
+    }
+
+    // Texts.
+
+    /// Makes the tokens of a text those that are read; returns those of before, and where they were.
+    fn begin(&mut self, name: &str, text: &str, asked: Option<Span>) -> Parsed<(Vec<Token>, usize)> {
+        self.bytes = self.bytes.saturating_add(text.len());
+        if text.len() > TEXT_BYTES_MAX || self.bytes > ALL_BYTES_MAX {
+            let span = asked.unwrap_or_else(|| Span { file: self.sources.add(name, ""), start: 0, end: 0 });
+            let message = format!("{name} is too long: {TEXT_BYTES_MAX} bytes at most");
+            self.problems.push(Problem::new(Code::Limit, span, message));
+            return Err(Noted);
+        }
+        let file = self.sources.add(name, text);
+        self.open.push(self.sources.files[file as usize].name.clone());
+        let tokens = tokens(file, text, &mut self.problems);
+        Ok((std::mem::replace(&mut self.tokens, tokens), std::mem::take(&mut self.at)))
+    }
+
+    fn end(&mut self, (tokens, at): (Vec<Token>, usize)) {
+        (self.tokens, self.at) = (tokens, at);
+        self.read.extend(self.open.pop());
+    }
+
+    fn read(&mut self, name: &str, text: &str, asked: Option<Span>) {
+        let Ok(before) = self.begin(name, text, asked) else { return };
+        while self.peek() != Kind::End && !self.enough() {
+            let start = self.at;
+            if self.declaration().is_err() {
+                self.recover(start);
+            }
+        }
+        self.end(before);
+    }
+
+    fn read_view(&mut self, name: &str, text: &str) {
+        let Ok(before) = self.begin(name, text, None) else { return };
+        while self.accept(Kind::Semicolon).is_some() {}
+        let mut view = Ok(());
+        match self.peek() {
+            Kind::View | Kind::Open(Bracket::Brace) => view = self.view(),
+            _ => {
+                let problem = self.unexpected("a view").help("write `{ var a [x:16] = grid[x] }`");
+                self.problems.push(problem);
+            }
+        }
+        while self.accept(Kind::Semicolon).is_some() {}
+        if view.is_ok() && self.problems.is_empty() && self.peek() != Kind::End {
+            let problem = self.unexpected("nothing but one view");
+            self.problems.push(problem);
+        }
+        self.end(before);
+    }
+
+    fn include(&mut self, name: Span) {
+        let written = self.unquote(name);
+        let refuse = |why: String| Problem::new(Code::Include, name, format!("cannot include \"{written}\": {why}"));
+        let from = self.open.last().cloned().unwrap_or_else(|| "".into());
+        let loaded = match self.loader.load(&written, &from) {
+            Ok(loaded) => loaded,
+            Err(why) => return self.problems.push(refuse(why)),
+        };
+        if let Some(first) = self.open.iter().position(|open| **open == *loaded.name) {
+            let circle: Vec<&str> = self.open[first..].iter().map(|name| &**name).collect();
+            let message = format!("\"{written}\" includes itself");
+            let problem = Problem::new(Code::Cycle, name, message);
+            self.problems.push(problem.help(format!("{} → {}", circle.join(" → "), loaded.name)));
+        } else if self.open.len() >= DEPTH_MAX {
+            self.problems.push(refuse(format!("texts include each other deeper than {DEPTH_MAX}")));
+        } else if !self.read.contains(&*loaded.name) {
+            self.read(&loaded.name, &loaded.text, Some(name));
+        }
+    }
+
+    // Tokens.
+
+    fn token(&self) -> Token {
+        self.tokens[self.at]
+    }
+
+    fn peek(&self) -> Kind {
+        self.tokens[self.at].kind
+    }
+
+    fn next(&mut self) -> Token {
+        let token = self.tokens[self.at];
+        if token.kind != Kind::End {
+            self.at += 1;
+        }
+        token
+    }
+
+    /// Where the last token ended.
+    fn behind(&self) -> Span {
+        match self.at.checked_sub(1) {
+            Some(last) => Span { start: self.tokens[last].span.end, ..self.tokens[last].span },
+            None => Span { end: 0, start: 0, ..self.tokens[0].span },
+        }
+    }
+
+    fn accept(&mut self, kind: Kind) -> Option<Span> {
+        (self.peek() == kind).then(|| self.next().span)
+    }
+
+    fn expect(&mut self, kind: Kind, wanted: &str) -> Parsed<Span> {
+        match self.accept(kind) {
+            Some(span) => Ok(span),
+            None => self.refuse(wanted),
+        }
+    }
+
+    fn expect_name(&mut self, wanted: &str) -> Parsed<Span> {
+        let token = self.token();
+        if token.kind.declares() || token.kind == Kind::Struct {
+            let word = self.sources.text(token.span);
+            let problem = Problem::new(Code::Syntax, token.span, format!("expected {wanted}, found `{word}`"));
+            self.problems.push(problem.help(format!("`{word}` is a word of the language and cannot be a name")));
+            return Err(Noted);
+        }
+        self.expect(Kind::Name, wanted)
+    }
+
+    fn refuse<T>(&mut self, wanted: &str) -> Parsed<T> {
+        let problem = self.unexpected(wanted);
+        self.problems.push(problem);
+        Err(Noted)
+    }
+
+    fn unexpected(&self, wanted: &str) -> Problem {
+        let token = self.token();
+        let found = match token.kind {
+            Kind::Name | Kind::Number(_) => format!("`{}`", clip(self.sources.text(token.span))),
+            kind => kind.describe().to_string(),
+        };
+        Problem::new(Code::Syntax, token.span, format!("expected {wanted}, found {found}"))
+    }
+
+    fn enough(&self) -> bool {
+        self.problems.len() >= DIAGNOSTICS_MAX
+    }
+
+    /// Goes on to where a declaration can begin or a block ends, behind where the failed one began.
+    fn recover(&mut self, start: usize) {
+        loop {
+            match self.peek() {
+                Kind::End => return,
+                kind if kind.declares() && self.at > start => return,
+                Kind::Semicolon | Kind::Close(Bracket::Brace) => {
+                    self.next();
+                    return;
+                }
+                _ => self.next(),
+            };
+        }
+    }
+
+    /// The same within braces, which are left for their owner to close. Braces in between are skipped.
+    fn recover_inside(&mut self) {
+        let mut open = 0;
+        loop {
+            match self.peek() {
+                Kind::End => return,
+                Kind::Open(Bracket::Brace) => open += 1,
+                Kind::Close(Bracket::Brace) if open == 0 => return,
+                Kind::Close(Bracket::Brace) => open -= 1,
+                Kind::Semicolon if open == 0 => return,
+                kind if kind.declares() => return,
+                _ => {}
+            }
+            self.next();
+        }
+    }
+
+    /// Refuses nesting that would exhaust the stack.
+    fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth >= DEPTH_MAX {
+            let message = format!("this is nested deeper than {DEPTH_MAX}");
+            self.problems.push(Problem::new(Code::Limit, self.token().span, message));
+            return Err(Noted);
+        }
+        self.depth += 1;
+        let parsed = parse(self);
+        self.depth -= 1;
+        parsed
+    }
+
+    /// Whatever lies between braces, one after the other with or without semicolons; the opening brace is read.
+    fn block(&mut self, opened: Span, mut entry: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<Span> {
+        loop {
+            while self.accept(Kind::Semicolon).is_some() {}
+            if let Some(close) = self.accept(Kind::Close(Bracket::Brace)) {
+                return Ok(close);
+            }
+            if self.peek() == Kind::End || self.enough() {
+                let problem = self.unexpected("`}`").label(opened, "closes this");
+                self.problems.push(problem);
+                return Err(Noted);
+            }
+            let start = self.at;
+            if entry(self).is_err() {
+                self.recover_inside();
+                // A declaration that cannot stand here would be found again and again.
+                if self.at == start && self.peek() != Kind::Close(Bracket::Brace) {
+                    return Err(Noted);
+                }
+            }
+        }
+    }
+
+    /// One or more, with commas in between.
+    fn list<T>(&mut self, mut entry: impl FnMut(&mut Self) -> Parsed<T>, mut add: impl FnMut(T)) -> Parsed<()> {
+        loop {
+            add(entry(self)?);
+            if self.accept(Kind::Comma).is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn names(&mut self, wanted: &str) -> Parsed<Vec<Span>> {
+        let mut names = Vec::new();
+        self.list(|parser| parser.expect_name(wanted), |name| names.push(name))?;
+        Ok(names)
+    }
+
+    // Declarations.
+
+    fn declaration(&mut self) -> Parsed<()> {
+        match self.peek() {
+            Kind::Semicolon => {
+                self.next();
+                Ok(())
+            }
+            Kind::Dataset => self.dataset(),
+            Kind::View | Kind::Open(Bracket::Brace) => self.view(),
+            Kind::Replica => self.replica(),
+            Kind::Type | Kind::Const | Kind::Var => self.member(),
+            _ => {
+                let token = self.token();
+                let mut problem = self.unexpected("a declaration");
+                let words = ["var", "const", "type", "dataset", "view", "replica"];
+                let written = self.sources.text(token.span);
+                problem = match nearest(written, words) {
+                    Some(word) => problem.help(format!("did you mean `{word}`?")),
+                    None => problem.help("a declaration begins with `var`, `const`, `type`, `dataset`, `view` or `replica`"),
+                };
+                self.problems.push(problem);
+                Err(Noted)
+            }
+        }
+    }
+
+    fn dataset(&mut self) -> Parsed<()> {
+        self.next();
+        if let Some(name) = self.accept(Kind::Text) {
+            self.include(name);
+            return Ok(());
+        }
+        let open = self.expect(Kind::Open(Bracket::Brace), "`{`, or the name of a file in quotes")?;
+        self.block(open, |parser| match parser.peek() {
+            Kind::Type | Kind::Const | Kind::Var => parser.member(),
+            _ => parser.refuse("`var`, `const` or `type`"),
+        })?;
+        Ok(())
+    }
+
+    /// `type`, `const` or `var` of a dataset.
+    fn member(&mut self) -> Parsed<()> {
+        match self.next().kind {
+            Kind::Type => {
+                let name = self.expect_name("the name of a type")?;
+                let kind = self.type_expression()?;
+                self.syntax.types.push(TypeDeclaration { name, kind });
+            }
+            Kind::Const => {
+                let name = self.expect_name("the name of a constant")?;
+                self.expect(Kind::Equals, "`=`")?;
+                let value = self.expression()?;
+                self.syntax.constants.push(Constant { name, value });
+            }
+            _ => {
+                let names = self.names("the name of an object")?;
+                let kind = self.type_expression()?;
+                self.syntax.objects.push(ObjectDeclaration { names, kind });
+                if self.peek() == Kind::Equals {
+                    let problem = self.unexpected("the next declaration");
+                    let help = "objects have no layout; what is cut out of them stands in a view: `{ var a [i] = b[i] }`";
+                    self.problems.push(problem.help(help));
+                    return Err(Noted);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn type_expression(&mut self) -> Parsed<TypeExpression> {
+        self.deeper(|parser| match parser.peek() {
+            Kind::Name => Ok(TypeExpression::Name(parser.next().span)),
+            Kind::Open(Bracket::Square) => {
+                let open = parser.next().span;
+                let mut extents = Vec::new();
+                parser.list(Self::expression, |extent| extents.push(extent))?;
+                let close = parser.expect(Kind::Close(Bracket::Square), "`,` or `]`")?;
+                let element = Box::new(parser.type_expression()?);
+                Ok(TypeExpression::Array { extents, element, span: open.to(close) })
+            }
+            Kind::Struct => {
+                let start = parser.next().span;
+                let open = parser.expect(Kind::Open(Bracket::Brace), "`{`")?;
+                let mut fields = Vec::new();
+                let close = parser.block(open, |parser| {
+                    let names = parser.names("the name of a field")?;
+                    let kind = parser.type_expression()?;
+                    fields.push(FieldDeclaration { names, kind });
+                    Ok(())
+                })?;
+                Ok(TypeExpression::Record { fields, span: start.to(close) })
+            }
+            _ => parser.refuse("a type"),
+        })
+    }
+
+    fn attributes(&mut self, known: &[&str]) -> Parsed<Attributes> {
+        let mut attributes = Attributes::default();
+        while self.peek() == Kind::Name {
+            let span = self.next().span;
+            let word = self.sources.text(span);
+            let mut before = None;
+            match word {
+                "complete" => before = attributes.complete.replace(span),
+                "default" => before = attributes.default.replace(span),
+                "readonly" => before = attributes.readonly.replace(span),
+                "clipped" => before = attributes.clipped.replace(span),
+                "rowmajor" => before = note(&mut attributes.order, Order::RowMajor, span),
+                "columnmajor" => before = note(&mut attributes.order, Order::ColumnMajor, span),
+                "bigendian" => before = note(&mut attributes.byte_order, ByteOrder::BigEndian, span),
+                "littleendian" => before = note(&mut attributes.byte_order, ByteOrder::LittleEndian, span),
+                "packed" => before = note(&mut attributes.packing, Packing::Packed, span),
+                "aligned" => before = note(&mut attributes.packing, Packing::Aligned, span),
+                _ => {}
+            }
+            if !known.contains(&word) {
+                let message = format!("`{}` is no attribute here", clip(word));
+                let problem = match nearest(word, known.iter().copied()) {
+                    Some(name) => Problem::new(Code::Syntax, span, message).help(format!("did you mean `{name}`?")),
+                    None => Problem::new(Code::Syntax, span, message).help(format!("there are {}", known.join(", "))),
+                };
+                self.problems.push(problem);
+                return Err(Noted);
+            }
+            self.twice(span, before, "view");
+        }
+        Ok(attributes)
+    }
+
+    /// Refuses an attribute that says what another has said, or the contrary.
+    fn twice(&mut self, span: Span, before: Option<Span>, of: &str) {
+        let Some(before) = before else { return };
+        let word = self.sources.text(span);
+        let message = match self.sources.text(before) {
+            same if same == word => format!("`{word}` stands here twice"),
+            other => format!("a {of} is either `{other}` or `{word}`"),
+        };
+        self.problems.push(Problem::new(Code::Duplicate, span, message).label(before, "the first"));
+    }
+
+    fn view(&mut self) -> Parsed<()> {
+        let start = self.token().span;
+        let mut name = None;
+        let mut attributes = Attributes::default();
+        if self.accept(Kind::View).is_some() {
+            if self.peek() == Kind::Name && !ATTRIBUTES.contains(&self.sources.text(self.token().span)) {
+                name = Some(self.next().span);
+            }
+            attributes = self.attributes(&ATTRIBUTES)?;
+        }
+        let span = start.to(self.behind());
+        let open = self.expect(Kind::Open(Bracket::Brace), "`{`")?;
+        let span = name.unwrap_or(if span.end > span.start { span } else { open });
+        let mut variables = Vec::new();
+        let closed = self.block(open, |parser| match parser.peek() {
+            Kind::Var => {
+                variables.push(parser.variable()?);
+                Ok(())
+            }
+            Kind::Const | Kind::Type => parser.member(),
+            _ => parser.refuse("`var`"),
+        });
+        self.syntax.views.push(ViewDeclaration { name, attributes, variables, span });
+        closed.map(|_| ())
+    }
+
+    fn variable(&mut self) -> Parsed<VariableDeclaration> {
+        self.next();
+        let name = self.expect_name("the name of a variable")?;
+        let left = self.pattern(true)?;
+        self.expect(Kind::Equals, "`=`")?;
+        let object = self.expect_name("the name of an object")?;
+        let right = self.pattern(false)?;
+        Ok(VariableDeclaration { name, left, object, right, span: name.to(self.behind()) })
+    }
+
+    fn pattern(&mut self, left: bool) -> Parsed<Pattern> {
+        let mut parts = Vec::new();
+        let start = self.behind();
+        loop {
+            match self.peek() {
+                Kind::Open(Bracket::Square) => {
+                    self.next();
+                    let mut indices = SmallVec::new();
+                    self.list(|parser| parser.index(left), |index| indices.push(index))?;
+                    self.expect(Kind::Close(Bracket::Square), "`,` or `]`")?;
+                    parts.push(PatternPart::Indices(indices));
+                }
+                Kind::Dot => {
+                    let dot = self.next().span;
+                    let field = self.expect_name("the name of a field")?;
+                    if left {
+                        let problem = Problem::new(Code::Syntax, dot.to(field), "fields are chosen on the right");
+                        let written = self.sources.text(field).to_string();
+                        self.problems.push(problem.help(format!("write `.{written}` behind the object")));
+                        return Err(Noted);
+                    }
+                    parts.push(PatternPart::Field(field));
+                }
+                Kind::Open(Bracket::Brace) => {
+                    parts.push(self.deeper(|parser| parser.fields(left))?);
+                    if self.peek() == Kind::Name && !self.token().fresh_line {
+                        parts.push(PatternPart::Type(self.next().span));
+                    }
+                    break;
+                }
+                // A name in the next line is the next field, not the type of this one.
+                Kind::Name if !self.token().fresh_line => {
+                    parts.push(PatternPart::Type(self.next().span));
+                    break;
+                }
+                _ => break,
+            }
+        }
+        let end = self.behind();
+        let span = if parts.is_empty() { start } else { Span { end: end.end, ..start } };
+        Ok(Pattern { parts, span })
+    }
+
+    fn fields(&mut self, left: bool) -> Parsed<PatternPart> {
+        let open = self.next().span;
+        let mut fields = Vec::new();
+        let close = self.block(open, |parser| {
+            let names = parser.names("the name of a field")?;
+            let pattern = parser.pattern(left)?;
+            fields.push(PatternField { names, pattern });
+            Ok(())
+        })?;
+        Ok(PatternPart::Fields { fields, span: open.to(close) })
+    }
+
+    fn index(&mut self, left: bool) -> Parsed<Index> {
+        let start = self.token().span;
+        let written = !matches!(self.peek(), Kind::Comma | Kind::Close(Bracket::Square) | Kind::Colon);
+        let expression = if written { Some(self.expression()?) } else { None };
+        let mut extent = None;
+        if let Some(colon) = self.accept(Kind::Colon) {
+            let value = self.expression()?;
+            if !left {
+                let problem = Problem::new(Code::Syntax, colon.to(value.span), "extents stand on the left");
+                self.problems.push(problem.help("write `var a [x:16] = grid[x]`"));
+                return Err(Noted);
+            }
+            extent = Some(value);
+        }
+        let end = self.behind();
+        let span = if expression.is_some() || extent.is_some() { start.to(end) } else { start };
+        Ok(Index { expression, extent, span })
+    }
+
+    fn replica(&mut self) -> Parsed<()> {
+        self.next();
+        let mut attributes = Attributes::default();
+        let mut name = None;
+        // Attributes stand before the name, where any word but theirs ends them.
+        while self.peek() == Kind::Name && name.is_none() {
+            let span = self.next().span;
+            let before = match self.sources.text(span) {
+                "complete" => attributes.complete.replace(span),
+                "readonly" => attributes.readonly.replace(span),
+                "bigendian" => note(&mut attributes.byte_order, ByteOrder::BigEndian, span),
+                "littleendian" => note(&mut attributes.byte_order, ByteOrder::LittleEndian, span),
+                _ => name.replace(span),
+            };
+            self.twice(span, before, "replica");
+        }
+        let Some(name) = name else {
+            self.expect_name("the name of a replica")?;
+            return Err(Noted);
+        };
+        let file = self.accept(Kind::Text).map(|file| self.unquote(file));
+        let open = self.expect(Kind::Open(Bracket::Brace), "`{`, or the name of a file in quotes")?;
+        let mut entries = Vec::new();
+        let closed = self.block(open, |parser| {
+            let token = parser.token();
+            match token.kind {
+                Kind::View => {
+                    parser.next();
+                    entries.push(ReplicaEntry::View(parser.expect_name("the name of a view")?));
+                }
+                Kind::Name if parser.sources.text(token.span) == "skip" => {
+                    parser.next();
+                    entries.push(ReplicaEntry::Skip(parser.expression()?));
+                }
+                _ => return parser.refuse("`view` or `skip`"),
+            }
+            Ok(())
+        });
+        self.syntax.replicas.push(ReplicaDeclaration { name, attributes, file, entries, span: name });
+        closed.map(|_| ())
+    }
+
+    /// A text without its quotes.
+    fn unquote(&self, span: Span) -> String {
+        self.sources.text(span).trim_matches('"').to_string()
+    }
+
+    // Expressions.
+
+    fn expression(&mut self) -> Parsed<Expression> {
+        let mut steps = SmallVec::new();
+        let span = self.sum(&mut steps)?;
+        Ok(Expression { steps, span })
+    }
+
+    fn sum(&mut self, steps: &mut SmallVec<[Step; 3]>) -> Parsed<Span> {
+        let mut left = self.product(steps)?;
+        loop {
+            let kind = match self.peek() {
+                Kind::Plus => StepKind::Add,
+                Kind::Minus => StepKind::Subtract,
+                _ => return Ok(left),
+            };
+            self.next();
+            left = left.to(self.product(steps)?);
+            steps.push(Step { kind, span: left });
+        }
+    }
+
+    fn product(&mut self, steps: &mut SmallVec<[Step; 3]>) -> Parsed<Span> {
+        let mut left = self.factor(steps)?;
+        loop {
+            let kind = match self.peek() {
+                Kind::Star => StepKind::Multiply,
+                Kind::Slash => StepKind::Divide,
+                Kind::Percent => StepKind::Remainder,
+                _ => return Ok(left),
+            };
+            self.next();
+            left = left.to(self.factor(steps)?);
+            steps.push(Step { kind, span: left });
+        }
+    }
+
+    fn factor(&mut self, steps: &mut SmallVec<[Step; 3]>) -> Parsed<Span> {
+        self.deeper(|parser| {
+            let token = parser.token();
+            match token.kind {
+                Kind::Number(number) => {
+                    parser.next();
+                    steps.push(Step { kind: StepKind::Number(number), span: token.span });
+                    Ok(token.span)
+                }
+                Kind::Name => {
+                    parser.next();
+                    steps.push(Step { kind: StepKind::Name, span: token.span });
+                    Ok(token.span)
+                }
+                Kind::Minus => {
+                    parser.next();
+                    let span = token.span.to(parser.factor(steps)?);
+                    steps.push(Step { kind: StepKind::Negate, span });
+                    Ok(span)
+                }
+                Kind::Open(Bracket::Round) => {
+                    parser.next();
+                    parser.sum(steps)?;
+                    let close = parser.expect(Kind::Close(Bracket::Round), "`)`")?;
+                    Ok(token.span.to(close))
+                }
+                _ => parser.refuse("a number, a name or `(`"),
+            }
+        })
+    }
+}
+
+fn note<T>(place: &mut Option<(T, Span)>, value: T, span: Span) -> Option<Span> {
+    place.replace((value, span)).map(|(_, before)| before)
+}
+
+/// At most so much of a word that a message stays one line.
+pub(crate) fn clip(word: &str) -> &str {
+    match word.char_indices().nth(40) {
+        Some((end, _)) => &word[..end],
+        None => word,
+    }
 }
