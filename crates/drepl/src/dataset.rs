@@ -19,7 +19,9 @@ pub struct Dataset {
 /// One variable of a dataset, without a layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
+    /// No other object of the dataset has it.
     pub name: Arc<str>,
+    /// What it consists of.
     pub kind: Type,
 }
 
@@ -38,6 +40,7 @@ pub struct Leaf {
     pub object: u32,
     /// Fields from the object down to the leaf; empty where the object has no records.
     pub path: Vec<Arc<str>>,
+    /// What each element is.
     pub primitive: Primitive,
     /// Extents of all arrays along the path, outermost first; empty for a scalar.
     pub extents: Vec<u64>,
@@ -49,18 +52,44 @@ pub const LEAVES_MAX: u32 = 1 << 16;
 /// Why objects are no dataset.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DatasetError {
+    /// Two objects have one name.
     #[error("two objects are named `{name}`; give one of them another name")]
-    TwoNames { name: Arc<str> },
+    TwoNames {
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// Two fields of one record have one name.
     #[error("two fields of a record in `{object}` are named `{field}`; give one of them another name")]
-    TwoFields { object: Arc<str>, field: Arc<str> },
+    TwoFields {
+        /// Name of the object.
+        object: Arc<str>,
+        /// Name of the field.
+        field: Arc<str>,
+    },
+    /// An array of no elements, a string of no bytes, or a record of no fields.
     #[error("`{object}` has an array of no elements or a record of no fields; each needs at least one")]
-    Empty { object: Arc<str> },
+    Empty {
+        /// Name of the object.
+        object: Arc<str>,
+    },
+    /// Arrays and records in each other deeper than [`DEPTH_MAX`].
     #[error("`{object}` nests arrays and records deeper than {DEPTH_MAX}")]
-    TooDeep { object: Arc<str> },
+    TooDeep {
+        /// Name of the object.
+        object: Arc<str>,
+    },
+    /// More bytes than offsets can be computed with.
     #[error("`{object}` takes more than 2^63 - 1 bytes")]
-    TooLarge { object: Arc<str> },
+    TooLarge {
+        /// Name of the object.
+        object: Arc<str>,
+    },
+    /// More leaves than [`LEAVES_MAX`].
     #[error("up to `{object}` the dataset has more than {LEAVES_MAX} leaves; split it")]
-    TooManyLeaves { object: Arc<str> },
+    TooManyLeaves {
+        /// Name of the object.
+        object: Arc<str>,
+    },
 }
 
 impl Dataset {

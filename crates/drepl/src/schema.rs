@@ -34,12 +34,14 @@ pub struct View {
     pub readonly: bool,
     /// Elements beyond the rim of an object are holes, not errors.
     pub clipped: bool,
+    /// What lies where in a buffer of it.
     pub fragment: Arc<Fragment>,
 }
 
 /// Storage that holds views back to back: a buffer or a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replica {
+    /// No other replica of the schema has it.
     pub name: Arc<str>,
     /// The file it is kept in, as the text names it.
     pub file: Option<Arc<str>>,
@@ -47,6 +49,7 @@ pub struct Replica {
     pub complete: bool,
     /// None of its views is written to by its owner.
     pub readonly: bool,
+    /// Which views it holds, in this order.
     pub views: Vec<StoredView>,
     /// Where the rest of the dataset begins; where there is none, the end of the replica.
     pub rest_offset_bytes: u64,
@@ -60,6 +63,7 @@ pub struct Replica {
 pub struct StoredView {
     /// Position of the view among those of the schema.
     pub view: usize,
+    /// Where it begins.
     pub offset_bytes: u64,
 }
 

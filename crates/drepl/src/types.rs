@@ -5,17 +5,29 @@ use std::{fmt, sync::Arc};
 /// What one leaf element is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Primitive {
+    /// One byte, 0 or 1.
     Bool,
+    /// One byte, two's complement, as all that follow.
     Int8,
+    /// Two bytes.
     Int16,
+    /// Four bytes.
     Int32,
+    /// Eight bytes.
     Int64,
+    /// One byte.
     UInt8,
+    /// Two bytes.
     UInt16,
+    /// Four bytes.
     UInt32,
+    /// Eight bytes.
     UInt64,
+    /// IEEE 754 binary16.
     Float16,
+    /// IEEE 754 binary32.
     Float32,
+    /// IEEE 754 binary64.
     Float64,
     /// Two `Float32`: real and imaginary part.
     Complex64,
@@ -28,8 +40,11 @@ pub enum Primitive {
 /// A type of the language.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
+    /// A number, truth value or string.
     Primitive(Primitive),
+    /// Named fields.
     Record(Arc<Record>),
+    /// One pair of brackets.
     Array(Arc<Array>),
 }
 
@@ -38,13 +53,16 @@ pub enum Type {
 pub struct Record {
     /// The name it was declared under, if it was.
     pub name: Option<Arc<str>>,
+    /// At least one; no two have one name.
     pub fields: Vec<Field>,
 }
 
 /// A field of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
+    /// No other field of the record has it.
     pub name: Arc<str>,
+    /// What it consists of.
     pub kind: Type,
 }
 
@@ -53,6 +71,7 @@ pub struct Field {
 pub struct Array {
     /// Elements along each axis, as written. Never empty, and none is 0.
     pub extents: Vec<u64>,
+    /// What each element is.
     pub element: Type,
 }
 
@@ -69,7 +88,9 @@ pub enum Order {
 /// The order of the bytes of a number in a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum ByteOrder {
+    /// The lowest byte first.
     LittleEndian,
+    /// The highest byte first, as in netCDF's classic format.
     BigEndian,
 }
 
@@ -87,8 +108,11 @@ pub enum Packing {
 /// What a view says about the bytes of its variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Layout {
+    /// Which axis is contiguous.
     pub order: Order,
+    /// Where fields lie, and variables within the view.
     pub packing: Packing,
+    /// How numbers lie.
     pub byte_order: ByteOrder,
 }
 

@@ -152,7 +152,13 @@ pub enum Linked {
 /// Links the places `left(x)` of a variable with the elements `right(x)` of an object's axis of `extent` elements. With
 /// an extent of its own the variable has every place that `left` names there; an element for each has to exist, unless
 /// they are `clipped`.
-pub fn link(left: &Affine, places: Option<u64>, right: &Affine, extent: u64, clipped: bool) -> Result<Linked, Overflow> {
+pub fn link(
+    left: &Affine,
+    places: Option<u64>,
+    right: &Affine,
+    extent: u64,
+    clipped: bool,
+) -> Result<Linked, Overflow> {
     let Defined::Every { modulus, residue } = left.defined.and(right.defined)? else {
         return Ok(Linked::Empty);
     };

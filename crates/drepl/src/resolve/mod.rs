@@ -98,7 +98,9 @@ fn dataset(names: &mut Names<'_>) -> (Dataset, bool) {
             | DatasetError::TooManyLeaves { object: name }) = &error;
             let span = spans.get(&**name).copied().unwrap_or_default();
             let message = match error {
-                DatasetError::TooManyLeaves { .. } => format!("up to here the objects have more than {LEAVES_MAX} leaves"),
+                DatasetError::TooManyLeaves { .. } => {
+                    format!("up to here the objects have more than {LEAVES_MAX} leaves")
+                }
                 _ => error.to_string(),
             };
             names.problems.push(Problem::new(Code::Limit, span, message));
@@ -142,11 +144,7 @@ fn layout(attributes: &Attributes) -> Layout {
     }
 }
 
-fn resolve_view<'a>(
-    names: &mut Names<'a>,
-    dataset: &Arc<Dataset>,
-    declaration: &'a ViewDeclaration,
-) -> Resolved<View> {
+fn resolve_view<'a>(names: &mut Names<'a>, dataset: &Arc<Dataset>, declaration: &'a ViewDeclaration) -> Resolved<View> {
     let layout = layout(&declaration.attributes);
     let clipped = declaration.attributes.clipped.is_some();
     let readonly = declaration.attributes.readonly.is_some();

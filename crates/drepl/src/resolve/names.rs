@@ -500,9 +500,8 @@ impl<'a> Names<'a> {
     fn measured(&mut self, expression: &'a TypeExpression) -> Resolved<Measured> {
         // Twice as deep as is allowed, so that a type that is only just too deep is told where it is.
         if self.depth > 2 * DEPTH_MAX {
-            let (TypeExpression::Name(span)
-            | TypeExpression::Array { span, .. }
-            | TypeExpression::Record { span, .. }) = expression;
+            let (TypeExpression::Name(span) | TypeExpression::Array { span, .. } | TypeExpression::Record { span, .. }) =
+                expression;
             let message = format!("types contain each other deeper than {DEPTH_MAX}");
             return self.fail(Problem::new(Code::Limit, *span, message));
         }

@@ -150,7 +150,11 @@ impl<'a> Right<'_, 'a> {
                 let written = indices.len();
                 let problem = match kind {
                     Type::Array(array) => {
-                        let message = format!("{} here, where {kind} has {}", count(written, "index", "indices"), array.extents.len());
+                        let message = format!(
+                            "{} here, where {kind} has {}",
+                            count(written, "index", "indices"),
+                            array.extents.len()
+                        );
                         let help = match array.element {
                             Type::Array(_) => "write one pair of brackets for each of the type",
                             _ => "write one for each axis; an empty one stands for all",
@@ -414,7 +418,8 @@ impl<'a> Lefts<'a> {
             Some(Value::Constant(constant)) => {
                 let one_name = index.expression.as_ref().filter(|expression| {
                     let written = names.text(expression.span);
-                    explicit.is_some() && written.starts_with(|c: char| c.is_alphabetic() || c == '_')
+                    explicit.is_some()
+                        && written.starts_with(|c: char| c.is_alphabetic() || c == '_')
                         && expression.steps.len() == 1
                 });
                 if let Some(expression) = one_name {
@@ -423,9 +428,7 @@ impl<'a> Lefts<'a> {
                     let problem = Problem::new(Code::Index, expression.span, message);
                     return names.fail(problem.help("give the variable another name"));
                 }
-                let place = u64::try_from(constant).ok().filter(|place| {
-                    *place < explicit.unwrap_or(i64::MAX as u64)
-                });
+                let place = u64::try_from(constant).ok().filter(|place| *place < explicit.unwrap_or(i64::MAX as u64));
                 let Some(place) = place else {
                     let message = match explicit {
                         Some(extent) => format!("index {constant} of a variable of 0 to {}", extent - 1),
@@ -554,7 +557,9 @@ impl<'a, 'c> Builder<'_, 'a, 'c> {
                             continue;
                         };
                         let inner = expected.and_then(|(kind, span)| match kind {
-                            Type::Record(record) if field.pattern.parts.is_empty() => record.field(name).map(|(_, field)| (&field.kind, span)),
+                            Type::Record(record) if field.pattern.parts.is_empty() => {
+                                record.field(name).map(|(_, field)| (&field.kind, span))
+                            }
                             _ => None,
                         });
                         match self.build(&field.pattern.parts, inner, node, *name_span) {
@@ -577,12 +582,7 @@ impl<'a, 'c> Builder<'_, 'a, 'c> {
     }
 
     /// What the left side does not write: whatever is left of the right side, in its order.
-    fn tail(
-        &mut self,
-        expected: Option<(&Type, Span)>,
-        chosen: &'c Chosen<'a>,
-        behind: Span,
-    ) -> Resolved<Local> {
+    fn tail(&mut self, expected: Option<(&Type, Span)>, chosen: &'c Chosen<'a>, behind: Span) -> Resolved<Local> {
         let unplaced = self.unplaced();
         let expected = match expected {
             Some((kind, span)) => Some((self.peel(kind, &unplaced, span)?, span)),
@@ -614,12 +614,7 @@ impl<'a, 'c> Builder<'_, 'a, 'c> {
     }
 
     /// A record or leaf of which all axes have a place.
-    fn content(
-        &mut self,
-        expected: Option<(&Type, Span)>,
-        chosen: &'c Chosen<'a>,
-        behind: Span,
-    ) -> Resolved<Local> {
+    fn content(&mut self, expected: Option<(&Type, Span)>, chosen: &'c Chosen<'a>, behind: Span) -> Resolved<Local> {
         match (chosen, expected) {
             (Chosen::Leaf(_, primitive), Some((Type::Primitive(other), _))) if primitive == other => {
                 self.leaf(chosen, behind)
@@ -706,12 +701,7 @@ impl<'a, 'c> Builder<'_, 'a, 'c> {
     fn leaf(&mut self, chosen: &Chosen<'a>, behind: Span) -> Resolved<Local> {
         let Chosen::Leaf(leaf, primitive) = chosen else { return Err(Noted) };
         self.check_variables(behind)?;
-        let mut local = LocalLeaf {
-            leaf: *leaf,
-            links: SmallVec::new(),
-            fixed: SmallVec::new(),
-            empty: false,
-        };
+        let mut local = LocalLeaf { leaf: *leaf, links: SmallVec::new(), fixed: SmallVec::new(), empty: false };
         for axis in &self.left {
             if let LeftIndex::Constant(place) = self.axes[*axis].index {
                 local.fixed.push((*axis, place));
@@ -810,7 +800,8 @@ impl<'a, 'c> Builder<'_, 'a, 'c> {
             note(if likely {
                 found
             } else {
-                found.help(format!("write `{name}` on the left, too; or pass a number for `{name}` to choose one index"))
+                found
+                    .help(format!("write `{name}` on the left, too; or pass a number for `{name}` to choose one index"))
             });
         }
         if let Some(variable) = lonely(&left, &right) {

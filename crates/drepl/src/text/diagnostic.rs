@@ -71,27 +71,37 @@ impl Code {
 /// A place in a text. Lines and columns count from 1, columns in characters; the end is the first column behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Place {
+    /// Name of the text.
     pub file: Arc<str>,
+    /// Its line.
     pub line: u32,
+    /// The first character.
     pub column: u32,
+    /// Line of its end.
     pub end_line: u32,
+    /// The first character behind it.
     pub end_column: u32,
 }
 
 /// Another place that has to do with a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
+    /// Where it is.
     pub place: Place,
+    /// What it has to do with it.
     pub text: String,
 }
 
 /// One mistake. Displayed, it shows the line and marks the place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
+    /// What kind of mistake it is.
     pub code: Code,
     /// What is wrong, in one line.
     pub message: String,
+    /// Where it is.
     pub place: Place,
+    /// Other places that have to do with it.
     pub labels: Vec<Label>,
     /// What to do about it, if that can be told.
     pub help: Option<String>,

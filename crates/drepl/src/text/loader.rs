@@ -17,6 +17,7 @@ pub struct Loaded {
     /// One name for one text, however it was asked for: a text that is already there is not read again, and one that
     /// includes itself is refused.
     pub name: String,
+    /// What it says.
     pub text: String,
 }
 

@@ -17,17 +17,8 @@ use crate::types::{ByteOrder, DEPTH_MAX, Order, Packing};
 const ALL_BYTES_MAX: usize = 4 * TEXT_BYTES_MAX;
 
 /// Words between a view's or replica's name and its brace.
-const ATTRIBUTES: [&str; 9] = [
-    "rowmajor",
-    "columnmajor",
-    "bigendian",
-    "littleendian",
-    "packed",
-    "aligned",
-    "default",
-    "readonly",
-    "clipped",
-];
+const ATTRIBUTES: [&str; 9] =
+    ["rowmajor", "columnmajor", "bigendian", "littleendian", "packed", "aligned", "default", "readonly", "clipped"];
 
 /// A mistake that has been noted down; whoever gets it looks for a place to go on.
 struct Noted;
@@ -330,7 +321,9 @@ impl<'a> Parser<'a> {
                 let written = self.sources.text(token.span);
                 problem = match nearest(written, words) {
                     Some(word) => problem.help(format!("did you mean `{word}`?")),
-                    None => problem.help("a declaration begins with `var`, `const`, `type`, `dataset`, `view` or `replica`"),
+                    None => {
+                        problem.help("a declaration begins with `var`, `const`, `type`, `dataset`, `view` or `replica`")
+                    }
                 };
                 self.problems.push(problem);
                 Err(Noted)
@@ -372,7 +365,8 @@ impl<'a> Parser<'a> {
                 self.syntax.objects.push(ObjectDeclaration { names, kind });
                 if self.peek() == Kind::Equals {
                     let problem = self.unexpected("the next declaration");
-                    let help = "objects have no layout; what is cut out of them stands in a view: `{ var a [i] = b[i] }`";
+                    let help =
+                        "objects have no layout; what is cut out of them stands in a view: `{ var a [i] = b[i] }`";
                     self.problems.push(problem.help(help));
                     return Err(Noted);
                 }

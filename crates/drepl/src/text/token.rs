@@ -101,7 +101,8 @@ pub const KEYWORDS: [(&str, Kind); 7] = [
 
 /// All tokens of a text, the last of them [`Kind::End`].
 pub fn tokens(file: u32, text: &str, problems: &mut Vec<Problem>) -> Vec<Token> {
-    let mut lexer = Lexer { file, text, at: 0, fresh_line: true, tokens: Vec::with_capacity(text.len() / 2 + 1), problems };
+    let mut lexer =
+        Lexer { file, text, at: 0, fresh_line: true, tokens: Vec::with_capacity(text.len() / 2 + 1), problems };
     lexer.run();
     lexer.tokens
 }

@@ -1,0 +1,695 @@
+//! Views of random objects, against a model that looks at each element by itself: it evaluates both index expressions for
+//! every value of their variable, and adds sizes up for the place of an element.
+
+use std::collections::BTreeMap;
+
+use drepl::{Bindings, Program, fragment::Fragment, text::diagnostic::Code, types::Type};
+
+use crate::garbage::Numbers;
+
+/// Values of index variables that are tried. No expression of this file needs others.
+const VALUES: std::ops::RangeInclusive<i64> = -400..=400;
+
+enum Kind {
+    Primitive(&'static str, u64, u64),
+    Array(Vec<u64>, Box<Kind>),
+    Record(Vec<(String, Kind)>),
+}
+
+#[derive(Clone, Debug)]
+enum Expression {
+    Variable,
+    Number(i64),
+    Add(Box<Self>, Box<Self>),
+    Subtract(Box<Self>, Box<Self>),
+    Multiply(Box<Self>, Box<Self>),
+    Divide(Box<Self>, Box<Self>),
+}
+
+#[derive(Clone, Debug)]
+enum Index {
+    Wild,
+    Constant(i64),
+    Variable(String, Expression),
+}
+
+#[derive(Clone, Debug)]
+struct RightAxis {
+    index: Index,
+    extent: u64,
+    bracket: usize,
+}
+
+/// What the right side chooses.
+enum Chosen {
+    Array(Vec<RightAxis>, Box<Chosen>),
+    Record(Vec<(String, Chosen)>),
+    Leaf(u32, u64, u64),
+}
+
+#[derive(Debug)]
+struct LeftAxis {
+    index: Index,
+    written: bool,
+    explicit: Option<u64>,
+    extent: u64,
+}
+
+/// What lies in the view; axes by number.
+enum Local {
+    Array(Vec<usize>, Box<Local>),
+    Record(Vec<(String, Local)>),
+    Leaf { leaf: u32, size: u64, alignment: u64, right: Vec<RightAxis>, left: Vec<usize> },
+}
+
+impl Expression {
+    fn random(numbers: &mut Numbers, depth: usize) -> Self {
+        use Expression::{Add, Divide, Multiply, Number, Subtract, Variable};
+        let small = |numbers: &mut Numbers, low: i64, high: i64| {
+            Box::new(Number(low + numbers.below((high - low + 1) as usize) as i64))
+        };
+        if depth == 0 || numbers.below(4) == 0 {
+            return Variable;
+        }
+        let inner = Box::new(Self::random(numbers, depth - 1));
+        match numbers.below(8) {
+            0 | 1 => Add(inner, small(numbers, 0, 5)),
+            2 => Subtract(inner, small(numbers, 0, 4)),
+            3 => Subtract(small(numbers, 0, 6), inner),
+            4 => Multiply(small(numbers, 1, 3), inner),
+            5 => Divide(inner, small(numbers, 1, 3)),
+            6 => Add(inner, Box::new(Multiply(small(numbers, 1, 2), Box::new(Variable)))),
+            // Numbers alone are divided to the lower side.
+            _ => Add(inner, Box::new(Divide(small(numbers, -5, 5), small(numbers, 1, 4)))),
+        }
+    }
+
+    fn has_variable(&self) -> bool {
+        match self {
+            Self::Variable => true,
+            Self::Number(_) => false,
+            Self::Add(a, b) | Self::Subtract(a, b) | Self::Multiply(a, b) | Self::Divide(a, b) => {
+                a.has_variable() || b.has_variable()
+            }
+        }
+    }
+
+    /// `None` where a division leaves a remainder.
+    fn at(&self, x: i64) -> Option<i64> {
+        Some(match self {
+            Self::Variable => x,
+            Self::Number(number) => *number,
+            Self::Add(a, b) => a.at(x)? + b.at(x)?,
+            Self::Subtract(a, b) => a.at(x)? - b.at(x)?,
+            Self::Multiply(a, b) => a.at(x)? * b.at(x)?,
+            Self::Divide(a, b) => {
+                let (dividend, divisor) = (a.at(x)?, b.at(x)?);
+                if self.has_variable() && dividend % divisor != 0 {
+                    return None;
+                }
+                dividend.div_euclid(divisor)
+            }
+        })
+    }
+
+    /// Whether its value is the same wherever it has one: such expressions are refused, and not generated.
+    fn cancels(&self) -> bool {
+        let mut values = VALUES.filter_map(|x| self.at(x));
+        let first = values.next();
+        values.all(|value| Some(value) == first)
+    }
+
+    fn write(&self, variable: &str) -> String {
+        let pair =
+            |a: &Self, operator: &str, b: &Self| format!("({} {operator} {})", a.write(variable), b.write(variable));
+        match self {
+            Self::Variable => variable.into(),
+            Self::Number(number) => number.to_string(),
+            Self::Add(a, b) => pair(a, "+", b),
+            Self::Subtract(a, b) => pair(a, "-", b),
+            Self::Multiply(a, b) => pair(a, "*", b),
+            Self::Divide(a, b) => pair(a, "/", b),
+        }
+    }
+}
+
+impl Index {
+    fn random_expression(numbers: &mut Numbers) -> Expression {
+        loop {
+            let depth = numbers.below(4);
+            let expression = Expression::random(numbers, depth);
+            if !expression.cancels() {
+                return expression;
+            }
+        }
+    }
+
+    fn write(&self) -> String {
+        match self {
+            Self::Wild => String::new(),
+            Self::Constant(constant) => constant.to_string(),
+            Self::Variable(name, expression) => expression.write(name),
+        }
+    }
+}
+
+impl Kind {
+    fn random(numbers: &mut Numbers, depth: usize) -> Self {
+        let primitives = [
+            ("bool", 1, 1),
+            ("int16", 2, 2),
+            ("float32", 4, 4),
+            ("float64", 8, 8),
+            ("complex64", 8, 4),
+            ("complex128", 16, 8),
+            ("string3", 3, 1),
+            ("uint64", 8, 8),
+        ];
+        match if depth == 0 { 0 } else { numbers.below(5) } {
+            0 => {
+                let (name, size, alignment) = primitives[numbers.below(primitives.len())];
+                Self::Primitive(name, size, alignment)
+            }
+            1 | 2 => {
+                let extents = (0..=numbers.below(2)).map(|_| 1 + numbers.below(5) as u64).collect();
+                Self::Array(extents, Box::new(Self::random(numbers, depth - 1)))
+            }
+            _ => {
+                let fields =
+                    (0..=numbers.below(3)).map(|field| (format!("f{field}"), Self::random(numbers, depth - 1)));
+                Self::Record(fields.collect())
+            }
+        }
+    }
+
+    fn leaves(&self) -> u32 {
+        match self {
+            Self::Primitive(..) => 1,
+            Self::Array(_, element) => element.leaves(),
+            Self::Record(fields) => fields.iter().map(|(_, kind)| kind.leaves()).sum(),
+        }
+    }
+
+    fn write(&self) -> String {
+        match self {
+            Self::Primitive(name, ..) => (*name).into(),
+            Self::Array(extents, element) => {
+                let extents: Vec<String> = extents.iter().map(u64::to_string).collect();
+                format!("[{}]{}", extents.join(","), element.write())
+            }
+            Self::Record(fields) => {
+                let fields: Vec<String> =
+                    fields.iter().map(|(name, kind)| format!("{name} {}", kind.write())).collect();
+                format!("struct {{ {} }}", fields.join("; "))
+            }
+        }
+    }
+}
+
+/// Makes a variable of a view: its text, and what it means.
+struct Writer<'n> {
+    numbers: &'n mut Numbers,
+    variables: usize,
+    brackets: usize,
+    axes: Vec<LeftAxis>,
+    text: String,
+    /// A variable of the right side has no place, although the left side has written others.
+    forgotten: bool,
+}
+
+impl Writer<'_> {
+    fn whole(&mut self, kind: &Kind, leaf: u32) -> Chosen {
+        match kind {
+            Kind::Primitive(_, size, alignment) => Chosen::Leaf(leaf, *size, *alignment),
+            Kind::Array(extents, element) => {
+                let axes = self.bracket(extents, |_, _| Index::Wild);
+                Chosen::Array(axes, Box::new(self.whole(element, leaf)))
+            }
+            Kind::Record(fields) => {
+                let mut next = leaf;
+                let chosen = fields.iter().map(|(name, kind)| {
+                    let chosen = self.whole(kind, next);
+                    next += kind.leaves();
+                    (name.clone(), chosen)
+                });
+                Chosen::Record(chosen.collect())
+            }
+        }
+    }
+
+    fn bracket(&mut self, extents: &[u64], mut index: impl FnMut(&mut Self, u64) -> Index) -> Vec<RightAxis> {
+        self.brackets += 1;
+        let bracket = self.brackets;
+        extents.iter().map(|extent| RightAxis { index: index(self, *extent), extent: *extent, bracket }).collect()
+    }
+
+    fn right(&mut self, kind: &Kind, leaf: u32) -> Chosen {
+        if self.numbers.below(6) == 0 {
+            return self.whole(kind, leaf);
+        }
+        match kind {
+            Kind::Primitive(..) => self.whole(kind, leaf),
+            Kind::Array(extents, element) => {
+                let axes = self.bracket(extents, |writer, extent| match writer.numbers.below(5) {
+                    0 => Index::Wild,
+                    1 => Index::Constant(writer.numbers.below(extent as usize) as i64),
+                    _ => {
+                        writer.variables += 1;
+                        let name = format!("x{}", writer.variables);
+                        Index::Variable(name, Index::random_expression(writer.numbers))
+                    }
+                });
+                let written: Vec<String> = axes.iter().map(|axis| axis.index.write()).collect();
+                self.text += &format!("[{}]", written.join(","));
+                Chosen::Array(axes, Box::new(self.right(element, leaf)))
+            }
+            Kind::Record(fields) => {
+                let starts: Vec<u32> = fields
+                    .iter()
+                    .scan(leaf, |next, (_, kind)| {
+                        *next += kind.leaves();
+                        Some(*next - kind.leaves())
+                    })
+                    .collect();
+                if self.numbers.below(2) == 0 {
+                    let field = self.numbers.below(fields.len());
+                    self.text += &format!(".{}", fields[field].0);
+                    return self.right(&fields[field].1, starts[field]);
+                }
+                self.text += " {";
+                let mut order = self.numbers.shuffled(fields.len());
+                order.truncate(1 + self.numbers.below(fields.len()));
+                let mut chosen = Vec::new();
+                for field in order {
+                    self.text += &format!(" {}", fields[field].0);
+                    chosen.push((fields[field].0.clone(), self.right(&fields[field].1, starts[field])));
+                    self.text += ";";
+                }
+                self.text += " }";
+                Chosen::Record(chosen)
+            }
+        }
+    }
+
+    fn left(&mut self, chosen: &Chosen, mut right: Vec<RightAxis>, mut left: Vec<usize>) -> Local {
+        let mut chosen = chosen;
+        while let Chosen::Array(axes, element) = chosen {
+            right.extend(axes.iter().cloned());
+            chosen = element;
+        }
+        let open = self.open(&right, &left);
+        let written = left.iter().any(|axis| self.axes[*axis].written);
+        // A variable that is not written where others are would be a mistake.
+        let last = matches!(chosen, Chosen::Leaf(..)) || self.numbers.below(3) == 0;
+        let mut groups = Vec::new();
+        if (!open.is_empty() && written && last) || self.numbers.below(2) == 0 {
+            let mut indices = Vec::new();
+            for axis in &open {
+                if let Index::Variable(name, _) = &axis.index {
+                    let simple = self.numbers.below(3) > 0;
+                    let expression = if simple { Expression::Variable } else { Index::random_expression(self.numbers) };
+                    indices.push(Index::Variable(name.clone(), expression));
+                }
+            }
+            if self.numbers.below(6) == 0 {
+                indices.push(Index::Constant(self.numbers.below(3) as i64));
+            }
+            let order = self.numbers.shuffled(indices.len());
+            let mut indices: Vec<Index> = order.into_iter().map(|index| indices[index].clone()).collect();
+            let wild = open.iter().filter(|axis| matches!(axis.index, Index::Wild)).count();
+            let placed = self.numbers.below(wild + 1);
+            for _ in 0..placed {
+                indices.insert(self.numbers.below(indices.len() + 1), Index::Wild);
+            }
+            while !indices.is_empty() {
+                let rest = indices.split_off(1 + self.numbers.below(indices.len()));
+                let mut group = Vec::new();
+                let mut texts = Vec::new();
+                for index in indices {
+                    let mut text = index.write();
+                    let mut explicit = None;
+                    if self.numbers.below(3) == 0 {
+                        let extent = match index {
+                            Index::Constant(constant) => constant as u64 + 1 + self.numbers.below(2) as u64,
+                            _ => 1 + self.numbers.below(5) as u64,
+                        };
+                        text += &format!(":{extent}");
+                        explicit = Some(extent);
+                    }
+                    texts.push(text);
+                    group.push(self.axes.len());
+                    self.axes.push(LeftAxis { index, written: true, explicit, extent: 0 });
+                }
+                self.text += &format!("[{}]", texts.join(","));
+                left.extend(&group);
+                groups.push(group);
+                indices = rest;
+            }
+        }
+        let local = match chosen {
+            Chosen::Record(fields) if !last => {
+                self.text += " {";
+                let mut order = self.numbers.shuffled(fields.len());
+                order.truncate(1 + self.numbers.below(fields.len()));
+                let mut local = Vec::new();
+                for field in order {
+                    self.text += &format!(" {}", fields[field].0);
+                    local.push((fields[field].0.clone(), self.left(&fields[field].1, right.clone(), left.clone())));
+                    self.text += ";";
+                }
+                self.text += " }";
+                Local::Record(local)
+            }
+            _ => self.tail(chosen, right, left),
+        };
+        groups.into_iter().rev().fold(local, |local, group| Local::Array(group, Box::new(local)))
+    }
+
+    /// Axes on the right that have no place on the left.
+    fn open(&self, right: &[RightAxis], left: &[usize]) -> Vec<RightAxis> {
+        let wild_left = left.iter().filter(|axis| matches!(self.axes[**axis].index, Index::Wild)).count();
+        let mut wild = 0;
+        let mut open = Vec::new();
+        for axis in right {
+            let placed = match &axis.index {
+                Index::Wild => {
+                    wild += 1;
+                    wild <= wild_left
+                }
+                Index::Constant(_) => true,
+                Index::Variable(name, _) => left
+                    .iter()
+                    .any(|left| matches!(&self.axes[*left].index, Index::Variable(other, _) if other == name)),
+            };
+            if !placed {
+                open.push(axis.clone());
+            }
+        }
+        open
+    }
+
+    /// What is not written on the left is as on the right.
+    fn tail(&mut self, chosen: &Chosen, mut right: Vec<RightAxis>, mut left: Vec<usize>) -> Local {
+        let mut chosen = chosen;
+        while let Chosen::Array(axes, element) = chosen {
+            right.extend(axes.iter().cloned());
+            chosen = element;
+        }
+        let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let written = left.iter().any(|axis| self.axes[*axis].written);
+        for axis in self.open(&right, &left) {
+            let index = match axis.index {
+                Index::Variable(name, _) => Index::Variable(name, Expression::Variable),
+                _ => Index::Wild,
+            };
+            self.forgotten |= written && matches!(index, Index::Variable(..));
+            groups.entry(axis.bracket).or_default().push(self.axes.len());
+            left.push(self.axes.len());
+            self.axes.push(LeftAxis { index, written: false, explicit: None, extent: 0 });
+        }
+        let local = match chosen {
+            Chosen::Leaf(leaf, size, alignment) => {
+                Local::Leaf { leaf: *leaf, size: *size, alignment: *alignment, right, left }
+            }
+            Chosen::Record(fields) => Local::Record(
+                fields
+                    .iter()
+                    .map(|(name, field)| (name.clone(), self.tail(field, right.clone(), left.clone())))
+                    .collect(),
+            ),
+            Chosen::Array(..) => unreachable!("arrays are on the right list"),
+        };
+        groups.into_values().rev().fold(local, |local, group| Local::Array(group, Box::new(local)))
+    }
+}
+
+/// Which place along an axis of the variable is linked with which index of the object.
+type Pairs = Vec<(u64, u64)>;
+
+/// What a leaf is linked with: pairs per axis of the object, and the axis of the variable.
+struct Linked {
+    pairs: Vec<(Pairs, Option<usize>)>,
+    fixed: Vec<(usize, u64)>,
+}
+
+/// The links of all leaves, in the order of the tree. `Err`: the mistake that has to be found.
+fn link(local: &Local, axes: &mut [LeftAxis], clipped: bool, links: &mut Vec<Linked>) -> Result<(), Code> {
+    match local {
+        Local::Array(_, element) => link(element, axes, clipped, links),
+        Local::Record(fields) => fields.iter().try_for_each(|(_, field)| link(field, axes, clipped, links)),
+        Local::Leaf { right, left, .. } => {
+            let wild: Vec<usize> =
+                left.iter().copied().filter(|axis| matches!(axes[*axis].index, Index::Wild)).collect();
+            let mut wild = wild.into_iter();
+            let mut linked = Linked { pairs: Vec::new(), fixed: Vec::new() };
+            for axis in left {
+                if let Index::Constant(place) = axes[*axis].index {
+                    axes[*axis].extent = place as u64 + 1;
+                    linked.fixed.push((*axis, place as u64));
+                }
+            }
+            for axis in right {
+                let one = Expression::Variable;
+                let (place, right) = match &axis.index {
+                    Index::Constant(constant) => {
+                        linked.pairs.push((vec![(0, *constant as u64)], None));
+                        continue;
+                    }
+                    Index::Wild => (wild.next().unwrap(), &one),
+                    Index::Variable(name, right) => {
+                        let same =
+                            |place: &&usize| matches!(&axes[**place].index, Index::Variable(other, _) if other == name);
+                        (*left.iter().find(same).unwrap(), right)
+                    }
+                };
+                let left = match &axes[place].index {
+                    Index::Variable(_, left) => left.clone(),
+                    _ => Expression::Variable,
+                };
+                let explicit = axes[place].explicit;
+                let mut pairs = Vec::new();
+                for x in VALUES {
+                    let (Some(l), Some(r)) = (left.at(x), right.at(x)) else { continue };
+                    let inside = (0..axis.extent as i64).contains(&r);
+                    if l < 0 || explicit.is_some_and(|extent| l >= extent as i64) {
+                        continue;
+                    }
+                    if inside {
+                        pairs.push((l as u64, r as u64));
+                    } else if explicit.is_some() && !clipped {
+                        return Err(Code::Range);
+                    }
+                }
+                if pairs.is_empty() && !(clipped && explicit.is_some()) {
+                    return Err(Code::Empty);
+                }
+                let extent = pairs.iter().map(|(l, _)| l + 1).max().unwrap_or(0);
+                axes[place].extent = axes[place].extent.max(extent);
+                linked.pairs.push((pairs, Some(place)));
+            }
+            links.push(linked);
+            Ok(())
+        }
+    }
+}
+
+fn measure(local: &Local, axes: &[LeftAxis], aligned: bool) -> (u64, u64) {
+    match local {
+        Local::Leaf { size, alignment, .. } => (*size, *alignment),
+        Local::Array(group, element) => {
+            let (size, alignment) = measure(element, axes, aligned);
+            (group.iter().map(|axis| axes[*axis].extent).product::<u64>() * size, alignment)
+        }
+        Local::Record(fields) => {
+            let (mut end, mut most) = (0u64, 1);
+            for (_, field) in fields {
+                let (size, alignment) = measure(field, axes, aligned);
+                most = most.max(alignment);
+                if aligned {
+                    end = end.next_multiple_of(alignment);
+                }
+                end += size;
+            }
+            (if aligned { end.next_multiple_of(most) } else { end }, most)
+        }
+    }
+}
+
+/// How a view is laid out.
+#[derive(Clone, Copy)]
+struct Order {
+    columns: bool,
+    aligned: bool,
+}
+
+type Places = BTreeMap<(u32, Vec<u64>), u64>;
+
+/// Writes down where every element lies, one by one.
+fn place(
+    local: &Local,
+    axes: &[LeftAxis],
+    links: &mut std::vec::IntoIter<Linked>,
+    order: Order,
+    at: &dyn Fn(&BTreeMap<usize, u64>) -> u64,
+    places: &mut Places,
+) {
+    match local {
+        Local::Array(group, element) => {
+            let size = measure(element, axes, order.aligned).0;
+            let inner = |indices: &BTreeMap<usize, u64>| {
+                let ordered: Vec<usize> =
+                    if order.columns { group.iter().rev().copied().collect() } else { group.clone() };
+                let number = ordered.iter().fold(0, |number, axis| number * axes[*axis].extent + indices[axis]);
+                at(indices) + number * size
+            };
+            place(element, axes, links, order, &inner, places);
+        }
+        Local::Record(fields) => {
+            let mut end = 0u64;
+            for (_, field) in fields {
+                let (size, alignment) = measure(field, axes, order.aligned);
+                if order.aligned {
+                    end = end.next_multiple_of(alignment);
+                }
+                let start = end;
+                place(field, axes, links, order, &|indices| at(indices) + start, places);
+                end += size;
+            }
+        }
+        Local::Leaf { leaf, .. } => {
+            let linked = links.next().unwrap();
+            let mut elements = vec![(Vec::new(), linked.fixed.iter().copied().collect::<BTreeMap<_, _>>())];
+            for (pairs, axis) in &linked.pairs {
+                let mut more = Vec::new();
+                for (element, indices) in &elements {
+                    for (l, r) in pairs {
+                        let mut element = element.clone();
+                        element.push(*r);
+                        let mut indices = indices.clone();
+                        indices.extend(axis.map(|axis| (axis, *l)));
+                        more.push((element, indices));
+                    }
+                }
+                elements = more;
+            }
+            for (element, indices) in elements {
+                assert!(places.insert((*leaf, element), at(&indices)).is_none(), "an element has one place");
+            }
+        }
+    }
+}
+
+fn shape(local: &Local, axes: &[LeftAxis]) -> String {
+    match local {
+        Local::Array(group, element) => {
+            let extents: Vec<String> = group.iter().map(|axis| axes[*axis].extent.to_string()).collect();
+            format!("[{}]{}", extents.join(","), shape(element, axes))
+        }
+        Local::Record(fields) => {
+            let fields: Vec<String> =
+                fields.iter().map(|(name, field)| format!("{name} {}", shape(field, axes))).collect();
+            format!("{{{}}}", fields.join(" "))
+        }
+        Local::Leaf { size, .. } => size.to_string(),
+    }
+}
+
+fn shape_of(kind: &Type) -> String {
+    match kind {
+        Type::Primitive(primitive) => primitive.size_bytes().to_string(),
+        Type::Array(array) => {
+            let extents: Vec<String> = array.extents.iter().map(u64::to_string).collect();
+            format!("[{}]{}", extents.join(","), shape_of(&array.element))
+        }
+        Type::Record(record) => {
+            let fields: Vec<String> =
+                record.fields.iter().map(|field| format!("{} {}", field.name, shape_of(&field.kind))).collect();
+            format!("{{{}}}", fields.join(" "))
+        }
+    }
+}
+
+fn places_of(fragment: &Fragment) -> Places {
+    let mut places = Places::new();
+    for part in fragment.parts() {
+        let mut elements = vec![(Vec::new(), part.offset_bytes as i64)];
+        for (axis, stride) in part.elements.axes().iter().zip(&part.strides_bytes) {
+            let mut more = Vec::new();
+            for (element, offset) in &elements {
+                for (number, index) in axis.iter().enumerate() {
+                    let element: Vec<u64> = element.iter().copied().chain([index]).collect();
+                    more.push((element, offset + number as i64 * stride));
+                }
+            }
+            elements = more;
+        }
+        for (element, offset) in elements {
+            let double = places.insert((part.leaf.0, element), offset as u64);
+            assert!(double.is_none(), "an element lies in one part");
+        }
+    }
+    places
+}
+
+#[test]
+fn every_element_lies_where_a_model_puts_it() {
+    let rounds = std::env::var("DREPL_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(4000);
+    let (mut right, mut holes, mut refused) = (0, 0, 0);
+    for seed in 0..rounds {
+        let mut numbers = Numbers(seed);
+        let kind = Kind::random(&mut numbers, 4);
+        let (clipped, columns, aligned) = (numbers.below(4) == 0, numbers.below(2) == 0, numbers.below(2) == 0);
+        let mut writer = Writer {
+            numbers: &mut numbers,
+            variables: 0,
+            brackets: 0,
+            axes: Vec::new(),
+            text: String::new(),
+            forgotten: false,
+        };
+        let chosen = writer.right(&kind, 0);
+        let right_text = std::mem::take(&mut writer.text);
+        let local = writer.left(&chosen, Vec::new(), Vec::new());
+        let (left_text, mut axes, forgotten) = (writer.text, writer.axes, writer.forgotten);
+        let mut attributes = String::new();
+        for (says, word) in [(clipped, " clipped"), (columns, " columnmajor"), (aligned, " aligned")] {
+            attributes += if says { word } else { "" };
+        }
+        let kind = kind.write();
+        let text = format!("var o {kind}\nview v{attributes} {{ var a {left_text} = o{right_text} }}");
+        let mut links = Vec::new();
+        let expected = link(&local, &mut axes, clipped, &mut links).and_then(|()| {
+            for axis in &mut axes {
+                axis.extent = axis.explicit.unwrap_or(axis.extent);
+            }
+            if axes.iter().any(|axis| axis.extent == 0) { Err(Code::Empty) } else { Ok(()) }
+        });
+        let bound = Program::parse(&text).and_then(|program| program.bind(&Bindings::new()));
+        if forgotten {
+            assert!(bound.is_err(), "seed {seed}: a variable has no place\n{text}");
+            continue;
+        }
+        match (expected, bound) {
+            (Ok(()), Ok(schema)) => {
+                let fragment = &schema.view("v").unwrap().fragment;
+                let (size, alignment) = measure(&local, &axes, aligned);
+                let size = if aligned { size.next_multiple_of(alignment) } else { size };
+                assert_eq!(fragment.size_bytes(), size, "seed {seed}\n{text}");
+                assert_eq!(shape_of(&fragment.variables()[0].kind), shape(&local, &axes), "seed {seed}\n{text}");
+                let mut places = Places::new();
+                let order = Order { columns, aligned };
+                place(&local, &axes, &mut links.into_iter(), order, &|_| 0, &mut places);
+                holes += places.is_empty() as usize;
+                right += 1;
+                assert_eq!(places_of(fragment), places, "seed {seed}\n{text}");
+            }
+            (Err(code), Err(found)) => {
+                refused += 1;
+                assert_eq!(found.iter().next().unwrap().code, code, "seed {seed}\n{text}\n{found}");
+            }
+            (Ok(()), Err(found)) => panic!("seed {seed}: refused\n{text}\n{found}"),
+            (Err(code), Ok(_)) => panic!("seed {seed}: should be refused as {code:?}\n{text}"),
+        }
+    }
+    assert!(right > rounds / 4 && refused > 0 && holes > 0, "{right} right, {refused} refused, {holes} holes");
+}
