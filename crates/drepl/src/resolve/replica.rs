@@ -199,7 +199,7 @@ fn rest(
 
 /// The elements of a leaf that no box holds, in boxes, those of the lowest indices first.
 fn left_over(names: &mut Names<'_>, all: IndexBox, held: &[IndexBox], span: Span) -> Resolved<Vec<IndexBox>> {
-    let mut left = IndexSet::of([all]).map_err(|_| Noted)?;
+    let mut left = IndexSet::of(&[all]).map_err(|_| Noted)?;
     for elements in held {
         names.work(left.boxes().len() as u64 / 16 + 1, span)?;
         // A step leaves pieces between: so many of them that nobody would want to read the rest.
