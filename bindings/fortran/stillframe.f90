@@ -30,7 +30,7 @@ module stillframe
 
   public :: stillframe_move, stillframe_status_name, stillframe_library_version
   public :: stillframe_list, stillframe_remove_region, stillframe_collect
-  public :: stillframe_is_safe, stillframe_newest_safe, stillframe_wait_safe
+  public :: stillframe_is_safe, stillframe_newest_safe, stillframe_wait_safe, stillframe_wait_safe_from
 
   ! Statuses: 1 to 99 misuse, 100 to 199 environment, 200 a damaged region, 300 a defect of Stillframe.
   integer, parameter, public :: stillframe_ok = 0, stillframe_bad_handle = 1, stillframe_bad_argument = 2, &
@@ -450,10 +450,12 @@ module stillframe
     procedure :: start => checkpointer_start
     procedure :: status => checkpointer_status
     procedure :: stop => checkpointer_stop
-    procedure, private :: checkpointer_wait_safe_int32
+    procedure, private :: checkpointer_wait_safe_int32, checkpointer_wait_safe_from_int32
     generic :: wait_safe => checkpointer_wait_safe_int32
-    procedure, private :: checkpointer_wait_safe_int64
+    generic :: wait_safe_from => checkpointer_wait_safe_from_int32
+    procedure, private :: checkpointer_wait_safe_int64, checkpointer_wait_safe_from_int64
     generic :: wait_safe => checkpointer_wait_safe_int64
+    generic :: wait_safe_from => checkpointer_wait_safe_from_int64
   end type
 
   interface stillframe_is_safe
@@ -464,6 +466,11 @@ module stillframe
   interface stillframe_wait_safe
     module procedure wait_safe_int32
     module procedure wait_safe_int64
+  end interface
+
+  interface stillframe_wait_safe_from
+    module procedure wait_safe_from_int32
+    module procedure wait_safe_from_int64
   end interface
 
   ! The observer's side of a region.
@@ -650,14 +657,14 @@ module stillframe
 
   type, bind(c) :: c_checkpoint_options
     type(c_ptr) :: dir = c_null_ptr
-    integer(c_int64_t) :: every_versions = 0, every_ms = 0
+    integer(c_int64_t) :: every = 0, every_ms = 0
     type(c_ptr) :: when = c_null_ptr
     integer(c_int32_t) :: flags = 0, keep = 0
     integer(c_int64_t) :: keep_every = 0
     type(c_ptr) :: compress = c_null_ptr
     integer(c_int64_t) :: chunk_bytes = 0
     integer(c_int32_t) :: threads = 0, held = 0
-    integer(c_int64_t) :: held_bytes = 0, wait_ms = 0, reserved(4) = 0
+    integer(c_int64_t) :: held_bytes = 0, wait_ms = 0, follow_ms = 0, reserved(4) = 0
   end type
 
   type, bind(c) :: c_checkpoint_info
@@ -801,6 +808,16 @@ module stillframe
       type(c_checkpoint_info), intent(out) :: info
       integer(c_int32_t) :: status
     end function
+    function c_checkpoint_wait_safe_from(checkpointer, version, timeout_ms, found, safe) result(status) bind(c,&
+        & name='stillframe_checkpoint_wait_safe_from')
+      import
+      type(c_ptr), value :: checkpointer
+      integer(c_int64_t), value :: version
+      integer(c_int64_t), value :: timeout_ms
+      logical(c_bool), intent(out) :: found
+      integer(c_int64_t), intent(out) :: safe
+      integer(c_int32_t) :: status
+    end function
     function c_is_safe(dir, version, safe) result(status) bind(c, name='stillframe_is_safe')
       import
       character(kind=c_char), intent(in) :: dir(*)
@@ -821,6 +838,15 @@ module stillframe
       integer(c_int64_t), value :: version
       integer(c_int64_t), value :: timeout_ms
       logical(c_bool), intent(out) :: safe
+      integer(c_int32_t) :: status
+    end function
+    function c_wait_safe_from(dir, version, timeout_ms, found, safe) result(status) bind(c, name='stillframe_wait_safe_from')
+      import
+      character(kind=c_char), intent(in) :: dir(*)
+      integer(c_int64_t), value :: version
+      integer(c_int64_t), value :: timeout_ms
+      logical(c_bool), intent(out) :: found
+      integer(c_int64_t), intent(out) :: safe
       integer(c_int32_t) :: status
     end function
     function c_create(name, options, region) result(status) bind(c, name='stillframe_create')
@@ -5845,14 +5871,15 @@ contains
   ! ---- checkpoints --------------------------------------------------------------------------------------------------
 
   ! Begins to save versions of a region or group into the directory `to`, which is made if it is not there, and is this
-  ! checkpointer's alone until it ends. Of every_versions, every_ms, when (a condition on attributes, such as 'time > 1.5')
-  ! and at_end any one is enough for a version to be saved; without them all are. The newest `keep` (3) checkpoints stay, and
+  ! checkpointer's alone until it ends. Of every, every_ms, when (a condition on attributes, such as 'time > 1.5') and at_end
+  ! any one is enough for a version to be saved; without them all are. The newest `keep` (3) checkpoints stay, and
   ! those whose version is a multiple of keep_every. all=.true. holds versions that come faster than they can be saved.
-  subroutine checkpointer_start(self, name, to, every_versions, every_ms, when, at_end, once, keep, keep_every, all, held, &
-      held_bytes, compress, chunk_bytes, threads, wait_ms, dir, stat, errmsg)
+  ! It waits up to wait_ms for the region to appear, and up to follow_ms for the next run of the program when one is gone.
+  subroutine checkpointer_start(self, name, to, every, every_ms, when, at_end, once, keep, keep_every, all, held, &
+      held_bytes, compress, chunk_bytes, threads, wait_ms, follow_ms, dir, stat, errmsg)
     class(stillframe_checkpointer), intent(inout) :: self
     character(*), intent(in) :: name, to
-    integer, intent(in), optional :: every_versions, every_ms, keep, keep_every, held, chunk_bytes, threads, wait_ms
+    integer, intent(in), optional :: every, every_ms, keep, keep_every, held, chunk_bytes, threads, wait_ms, follow_ms
     integer(int64), intent(in), optional :: held_bytes
     character(*), intent(in), optional :: when, compress, dir
     logical, intent(in), optional :: at_end, once, all
@@ -5868,7 +5895,7 @@ contains
     options%compress = address_of(c_compress)
     call set_terminated(c_dir, dir)
     options%dir = address_of(c_dir)
-    if (present(every_versions)) options%every_versions = every_versions
+    if (present(every)) options%every = every
     if (present(every_ms)) options%every_ms = every_ms
     if (present(keep)) options%keep = keep
     if (present(keep_every)) options%keep_every = keep_every
@@ -5877,6 +5904,7 @@ contains
     if (present(chunk_bytes)) options%chunk_bytes = chunk_bytes
     if (present(threads)) options%threads = threads
     if (present(wait_ms)) options%wait_ms = wait_ms
+    if (present(follow_ms)) options%follow_ms = follow_ms
     if (present(at_end)) options%flags = ior(options%flags, merge(1_c_int32_t, 0_c_int32_t, at_end))
     if (present(all)) options%flags = ior(options%flags, merge(2_c_int32_t, 0_c_int32_t, all))
     if (present(once)) options%flags = ior(options%flags, merge(4_c_int32_t, 0_c_int32_t, once))
@@ -5947,6 +5975,24 @@ contains
     call conclude(o, stat, errmsg)
   end function
 
+  ! Waits until that version or a newer one is safe, as wait_safe does, and says which; -1 if none is. What was done up to it
+  ! need not be done again then.
+  function checkpointer_wait_safe_from_int32(self, version, timeout_ms, stat, errmsg) result(safe)
+    class(stillframe_checkpointer), intent(in) :: self
+    integer(int32), intent(in) :: version
+    integer, intent(in), optional :: timeout_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(int64) :: safe
+    logical(c_bool) :: found
+    type(outcome) :: o
+
+    found = .false.
+    call check(o, c_checkpoint_wait_safe_from(self%handle, int(version, c_int64_t), limit_of(timeout_ms), found, safe))
+    if (.not. found) safe = -1
+    call conclude(o, stat, errmsg)
+  end function
+
   ! Whether a version is safe in a directory of checkpoints: it is there, whole, on disk, and can be recovered.
   function is_safe_int32(dir, version, stat, errmsg) result(safe)
     character(*), intent(in) :: dir
@@ -5981,6 +6027,24 @@ contains
     call conclude(o, stat, errmsg)
   end function
 
+  ! Waits until that version or a newer one is safe in a directory, as stillframe_wait_safe does, and says which; -1 if none
+  ! is. What was done up to it need not be done again then.
+  function wait_safe_from_int32(dir, version, timeout_ms, stat, errmsg) result(safe)
+    character(*), intent(in) :: dir
+    integer(int32), intent(in) :: version
+    integer, intent(in), optional :: timeout_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(int64) :: safe
+    logical(c_bool) :: found
+    type(outcome) :: o
+
+    found = .false.
+    call check(o, c_wait_safe_from(terminated(dir), int(version, c_int64_t), limit_of(timeout_ms), found, safe))
+    if (.not. found) safe = -1
+    call conclude(o, stat, errmsg)
+  end function
+
   ! Waits until a version is safe, at most timeout_ms (for ever unless said), or until the checkpointer has ended without it,
   ! and says whether it is, or was until newer ones took its place.
   function checkpointer_wait_safe_int64(self, version, timeout_ms, stat, errmsg) result(safe)
@@ -5996,6 +6060,24 @@ contains
     c_safe = .false.
     call check(o, c_checkpoint_wait_safe(self%handle, int(version, c_int64_t), limit_of(timeout_ms), c_safe))
     safe = c_safe
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! Waits until that version or a newer one is safe, as wait_safe does, and says which; -1 if none is. What was done up to it
+  ! need not be done again then.
+  function checkpointer_wait_safe_from_int64(self, version, timeout_ms, stat, errmsg) result(safe)
+    class(stillframe_checkpointer), intent(in) :: self
+    integer(int64), intent(in) :: version
+    integer, intent(in), optional :: timeout_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(int64) :: safe
+    logical(c_bool) :: found
+    type(outcome) :: o
+
+    found = .false.
+    call check(o, c_checkpoint_wait_safe_from(self%handle, int(version, c_int64_t), limit_of(timeout_ms), found, safe))
+    if (.not. found) safe = -1
     call conclude(o, stat, errmsg)
   end function
 
@@ -6030,6 +6112,24 @@ contains
     c_safe = .false.
     call check(o, c_wait_safe(terminated(dir), int(version, c_int64_t), limit_of(timeout_ms), c_safe))
     safe = c_safe
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! Waits until that version or a newer one is safe in a directory, as stillframe_wait_safe does, and says which; -1 if none
+  ! is. What was done up to it need not be done again then.
+  function wait_safe_from_int64(dir, version, timeout_ms, stat, errmsg) result(safe)
+    character(*), intent(in) :: dir
+    integer(int64), intent(in) :: version
+    integer, intent(in), optional :: timeout_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(int64) :: safe
+    logical(c_bool) :: found
+    type(outcome) :: o
+
+    found = .false.
+    call check(o, c_wait_safe_from(terminated(dir), int(version, c_int64_t), limit_of(timeout_ms), found, safe))
+    if (.not. found) safe = -1
     call conclude(o, stat, errmsg)
   end function
 

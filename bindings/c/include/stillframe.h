@@ -646,13 +646,13 @@ typedef struct {
     uint64_t reserved[4];
 } stillframe_origin;
 
-// Which versions are saved, and how. A member that is 0 or NULL is the default; set all of it to 0 first. Of every_versions,
-// every_ms, when and STILLFRAME_CHECKPOINT_AT_END any one is enough for a version to be saved; without them all versions are.
+// Which versions are saved, and how. A member that is 0 or NULL is the default; set all of it to 0 first. Of every, every_ms,
+// when and STILLFRAME_CHECKPOINT_AT_END any one is enough for a version to be saved; without them all versions are.
 typedef struct {
     // Directory of the regions; NULL: $STILLFRAME_DIR, else /dev/shm/stillframe-<uid>.
     const char *dir;
     // Versions whose number is a multiple of this; 0: not by their number.
-    uint64_t every_versions;
+    uint64_t every;
     // A version so many milliseconds after the last; 0: not by time.
     uint64_t every_ms;
     // Versions for which this holds, such as "step % 100 == 0 && residual < 1e-3" with attributes of the version; NULL: none.
@@ -673,8 +673,10 @@ typedef struct {
     uint32_t held;
     // With STILLFRAME_CHECKPOINT_ALL: most bytes that held versions may take; 0: a quarter of the memory that is available.
     uint64_t held_bytes;
-    // How long to wait for the region to appear, and for the next producer when one is gone, in milliseconds.
+    // How long to wait for the region to appear, in milliseconds; 0: not at all.
     uint64_t wait_ms;
+    // How long to wait for the next producer when one is gone, in milliseconds; 0: not at all, which ends it.
+    uint64_t follow_ms;
     // 0.
     uint64_t reserved[4];
 } stillframe_checkpoint_options;
@@ -1306,6 +1308,16 @@ stillframe_status stillframe_checkpoint_wait_safe(stillframe_checkpointer *check
                                                   uint64_t timeout_ms,
                                                   bool *safe);
 
+// Waits until that version or a newer one is safe, as stillframe_checkpoint_wait_safe does: what was done up to it need not be
+// done again then. found: whether there is one. safe: its number, else 0; may be NULL.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_checkpoint_wait_safe_from(stillframe_checkpointer *checkpointer,
+                                                       uint64_t version,
+                                                       uint64_t timeout_ms,
+                                                       bool *found,
+                                                       uint64_t *safe);
+
 // Takes no more versions, but with STILLFRAME_CHECKPOINT_AT_END the newest, waits until those that are held are safe, and
 // ends the handle. info: what it did, its member error always ""; may be NULL. NULL for the handle is nothing to do.
 //
@@ -1329,13 +1341,23 @@ stillframe_status stillframe_newest_safe(const char *dir,
                                          uint64_t *version);
 
 // Waits until a version is safe in a directory, at most timeout_ms milliseconds. safe: whether it is. A version that the
-// checkpointer leaves out never is.
+// checkpointer leaves out never is: stillframe_wait_safe_from takes a newer one, too.
 //
 // Errors: as stillframe_is_safe.
 stillframe_status stillframe_wait_safe(const char *dir,
                                        uint64_t version,
                                        uint64_t timeout_ms,
                                        bool *safe);
+
+// Waits until that version or a newer one is safe in a directory, at most timeout_ms milliseconds: what was done up to it need
+// not be done again then. found: whether there is one. safe: its number, else 0; may be NULL.
+//
+// Errors: as stillframe_is_safe.
+stillframe_status stillframe_wait_safe_from(const char *dir,
+                                            uint64_t version,
+                                            uint64_t timeout_ms,
+                                            bool *found,
+                                            uint64_t *safe);
 
 #ifdef __cplusplus
 }  // extern "C"

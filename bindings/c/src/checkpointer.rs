@@ -42,15 +42,15 @@ pub enum stillframe_checkpoint_state {
 }
 use stillframe_checkpoint_state::*;
 
-/// Which versions are saved, and how. A member that is 0 or NULL is the default; set all of it to 0 first. Of every_versions,
-/// every_ms, when and STILLFRAME_CHECKPOINT_AT_END any one is enough for a version to be saved; without them all versions are.
+/// Which versions are saved, and how. A member that is 0 or NULL is the default; set all of it to 0 first. Of every, every_ms,
+/// when and STILLFRAME_CHECKPOINT_AT_END any one is enough for a version to be saved; without them all versions are.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct stillframe_checkpoint_options {
     /// Directory of the regions; NULL: $STILLFRAME_DIR, else /dev/shm/stillframe-<uid>.
     pub dir: *const c_char,
     /// Versions whose number is a multiple of this; 0: not by their number.
-    pub every_versions: u64,
+    pub every: u64,
     /// A version so many milliseconds after the last; 0: not by time.
     pub every_ms: u64,
     /// Versions for which this holds, such as "step % 100 == 0 && residual < 1e-3" with attributes of the version; NULL: none.
@@ -71,8 +71,10 @@ pub struct stillframe_checkpoint_options {
     pub held: u32,
     /// With STILLFRAME_CHECKPOINT_ALL: most bytes that held versions may take; 0: a quarter of the memory that is available.
     pub held_bytes: u64,
-    /// How long to wait for the region to appear, and for the next producer when one is gone, in milliseconds.
+    /// How long to wait for the region to appear, in milliseconds; 0: not at all.
     pub wait_ms: u64,
+    /// How long to wait for the next producer when one is gone, in milliseconds; 0: not at all, which ends it.
+    pub follow_ms: u64,
     /// 0.
     pub reserved: [u64; 4],
 }
@@ -135,15 +137,16 @@ fn options(call: &Call, given: *const stillframe_checkpoint_options) -> Result<C
         return Err(Failure::argument("options.flags", format!("bits {unknown:#x} have no meaning")));
     }
     let [at_end, all, once] = flags.map(|flag| given.flags & flag != 0);
-    options = options.at_end(at_end).all(all).once(once).wait(Duration::from_millis(given.wait_ms));
+    options = options.at_end(at_end).all(all).once(once);
+    options = options.wait(Duration::from_millis(given.wait_ms)).follow(Duration::from_millis(given.follow_ms));
     if let Some(dir) = call.text_or_null("options.dir", given.dir)? {
         options = options.dir(dir);
     }
-    if given.every_versions != 0 {
-        options = options.every_versions(given.every_versions);
+    if given.every != 0 {
+        options = options.every(given.every);
     }
     if given.every_ms != 0 {
-        options = options.every(Duration::from_millis(given.every_ms));
+        options = options.every_time(Duration::from_millis(given.every_ms));
     }
     if let Some(condition) = call.text_or_null("options.when", given.when)? {
         options = options.when(condition)?;
@@ -256,6 +259,24 @@ pub extern "C" fn stillframe_checkpoint_wait_safe(
     })
 }
 
+/// Waits until that version or a newer one is safe, as stillframe_checkpoint_wait_safe does: what was done up to it need not be
+/// done again then. found: whether there is one. safe: its number, else 0; may be NULL.
+///
+/// Errors: BAD_HANDLE; FORKED.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_checkpoint_wait_safe_from(
+    checkpointer: *mut stillframe_checkpointer,
+    version: u64,
+    timeout_ms: u64,
+    found: *mut bool,
+    safe: *mut u64,
+) -> stillframe_status {
+    run("stillframe_checkpoint_wait_safe_from", |call| {
+        let newest = get(checkpointer)?.checkpointer.wait_safe_from(version, Duration::from_millis(timeout_ms))?;
+        crate::region::put_version(call, newest, found, safe)
+    })
+}
+
 /// Takes no more versions, but with STILLFRAME_CHECKPOINT_AT_END the newest, waits until those that are held are safe, and
 /// ends the handle. info: what it did, its member error always ""; may be NULL. NULL for the handle is nothing to do.
 ///
@@ -306,7 +327,7 @@ pub extern "C" fn stillframe_newest_safe(dir: *const c_char, found: *mut bool, v
 }
 
 /// Waits until a version is safe in a directory, at most timeout_ms milliseconds. safe: whether it is. A version that the
-/// checkpointer leaves out never is.
+/// checkpointer leaves out never is: stillframe_wait_safe_from takes a newer one, too.
 ///
 /// Errors: as stillframe_is_safe.
 #[unsafe(no_mangle)]
@@ -320,5 +341,24 @@ pub extern "C" fn stillframe_wait_safe(
         let (dir, out) = (call.text("dir", dir)?, call.out("safe", safe)?);
         out.put(checkpoint::wait_safe(dir, version, Duration::from_millis(timeout_ms))?);
         Ok(())
+    })
+}
+
+/// Waits until that version or a newer one is safe in a directory, at most timeout_ms milliseconds: what was done up to it need
+/// not be done again then. found: whether there is one. safe: its number, else 0; may be NULL.
+///
+/// Errors: as stillframe_is_safe.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_wait_safe_from(
+    dir: *const c_char,
+    version: u64,
+    timeout_ms: u64,
+    found: *mut bool,
+    safe: *mut u64,
+) -> stillframe_status {
+    run("stillframe_wait_safe_from", |call| {
+        let dir = call.text("dir", dir)?;
+        let newest = checkpoint::wait_safe_from(dir, version, Duration::from_millis(timeout_ms))?;
+        crate::region::put_version(call, newest, found, safe)
     })
 }

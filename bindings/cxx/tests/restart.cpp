@@ -122,19 +122,21 @@ TEST(a_checkpointer_saves_what_is_published_and_says_what_is_safe) {
     region.track("u", u);
     region.publish(1);
     CHECK(!sf::newest_safe(store.path) && !sf::is_safe(store.path, 1) && !sf::wait_safe(store.path, 1, 10ms));
-    sf::checkpointer checkpointer("saved", store.path, sf::checkpoint_options().every_versions(10).keep(2).keep_every(20));
+    sf::checkpointer checkpointer("saved", store.path, sf::checkpoint_options().every(10).keep(2).keep_every(20));
     THROWS(locked, "writes checkpoints into", sf::checkpointer("saved", store.path));
     for (std::uint64_t version = 2; version <= 50; ++version) {
         u[version] = static_cast<int>(version);
         region.publish(version);
         if (version % 10 == 0) CHECK(checkpointer.wait_safe(version, 60s));
     }
-    CHECK(!checkpointer.wait_safe(51, 10ms));
+    CHECK(!checkpointer.wait_safe(51, 10ms) && !checkpointer.wait_safe_from(51, 10ms));
+    CHECK(checkpointer.wait_safe_from(31, 10ms) == 50u);
     const auto status = checkpointer.status();
     CHECK(status.state == sf::checkpoint_state::running && status.newest_safe == 50u && status.error.empty());
     CHECK(checkpointer.stop().state == sf::checkpoint_state::ended);
     THROWS(bad_handle, "checkpointer", checkpointer.status());
     CHECK(sf::is_safe(store.path, 20) && !sf::is_safe(store.path, 30) && sf::newest_safe(store.path) == 50u);
+    CHECK(sf::wait_safe_from(store.path, 31, 10ms) == 50u && !sf::wait_safe_from(store.path, 51, 10ms));
     FAILS(expression, "u >", sf::checkpointer::try_start("saved", store.path, sf::checkpoint_options().when("u >")));
     FAILS(no_region, "none", sf::checkpointer::try_start("none", store.path));
     CHECK(sf::family_of(sf::status::locked) == sf::family::environment);

@@ -41,7 +41,7 @@ contains
     call region%publish(1, 'u', u)
     call expect(stillframe_newest_safe(dir) == -1 .and. .not. stillframe_is_safe(dir, 1) .and. &
       .not. stillframe_wait_safe(dir, 1_int64, timeout_ms=10), 'nothing is safe where nothing was saved')
-    call checkpointer%start('saved', dir, every_versions=10, keep=2, keep_every=20, compress='zstd')
+    call checkpointer%start('saved', dir, every=10, keep=2, keep_every=20, compress='zstd')
     call second%start('saved', dir, stat=stat, errmsg=message)
     call expect(stat == stillframe_locked .and. index(message, 'writes checkpoints into') > 0, 'a second one is refused')
     do step = 2, 50
@@ -53,11 +53,15 @@ contains
     call expect(status%state == stillframe_checkpoint_running .and. status%newest_safe == 50 .and. status%error == '', &
       'a checkpointer tells what it did')
     call expect(.not. checkpointer%wait_safe(51_int64, timeout_ms=10), 'what was not published is not safe')
+    call expect(checkpointer%wait_safe_from(31, timeout_ms=10) == 50 .and. &
+      checkpointer%wait_safe_from(51_int64, timeout_ms=10) == -1, 'a newer version does as well')
     call checkpointer%stop()
     call checkpointer%status(status, stat=stat)
     call expect(stat == stillframe_bad_handle, 'a checkpointer that was stopped is told')
     call expect(stillframe_newest_safe(dir) == 50 .and. stillframe_is_safe(dir, 20) .and. .not. stillframe_is_safe(dir, 30) &
       .and. stillframe_wait_safe(dir, 40), 'what stays is what was asked for')
+    call expect(stillframe_wait_safe_from(dir, 31) == 50 .and. stillframe_wait_safe_from(dir, 51_int64, timeout_ms=10) == -1, &
+      'all up to a version is safe when a newer one is')
     call checkpointer%start('saved', dir, when='u >', stat=stat)
     call expect(stat == stillframe_expression, 'a condition that is none is refused')
     call region%unlink()

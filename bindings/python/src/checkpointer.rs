@@ -41,10 +41,31 @@ impl Checkpointer {
     }
 }
 
+impl Checkpointer {
+    fn wait(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+        look: impl Fn(&stillframe_checkpoint::Checkpointer, Duration) -> stillframe_checkpoint::Result<Option<u64>> + Sync,
+    ) -> PyResult<Option<u64>> {
+        let running = self.running(py)?;
+        let deadline = wait::deadline(convert::seconds(py, "timeout", timeout)?);
+        loop {
+            let left = deadline.map_or(wait::SLICE, |end| end.saturating_duration_since(Instant::now()));
+            let found = py.detach(|| look(&running, left.min(wait::SLICE)));
+            let found = found.map_err(|error| errors::raise_checkpoint(py, error))?;
+            if found.is_some() || left <= wait::SLICE && deadline.is_some() || running.has_ended() {
+                return Ok(found);
+            }
+            py.check_signals()?;
+        }
+    }
+}
+
 #[pymethods]
 impl Checkpointer {
     #[new]
-    #[pyo3(signature = (name, to, *, every, every_seconds, when, at_end, once, keep, keep_every, all, held, held_bytes, compress, chunk_bytes, threads, wait, dir))]
+    #[pyo3(signature = (name, to, *, every, every_seconds, when, at_end, once, keep, keep_every, all, held, held_bytes, compress, chunk_bytes, threads, wait, follow, dir))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -64,6 +85,7 @@ impl Checkpointer {
         chunk_bytes: Option<usize>,
         threads: Option<usize>,
         wait: Option<f64>,
+        follow: Option<f64>,
         dir: Option<PathBuf>,
     ) -> PyResult<Self> {
         let failed = |error| errors::raise_checkpoint(py, error);
@@ -84,10 +106,11 @@ impl Checkpointer {
         }
         let mut options = stillframe_checkpoint::Checkpointer::options().at_end(at_end).once(once).all(all).save(save);
         if let Some(versions) = every {
-            options = options.every_versions(versions);
+            options = options.every(versions);
         }
-        if let Some(interval) = convert::seconds(py, "every_seconds", every_seconds)? {
-            options = options.every(interval);
+        let limit = |what, given| Ok::<_, PyErr>(convert::seconds(py, what, given)?.unwrap_or(Duration::MAX));
+        if every_seconds.is_some() {
+            options = options.every_time(limit("every_seconds", every_seconds)?);
         }
         if let Some(condition) = when {
             options = options.when(condition).map_err(failed)?;
@@ -98,9 +121,7 @@ impl Checkpointer {
         if let Some(bytes) = held_bytes {
             options = options.held_bytes(bytes);
         }
-        if let Some(wait) = convert::seconds(py, "wait", wait)? {
-            options = options.wait(wait);
-        }
+        options = options.wait(limit("wait", wait)?).follow(limit("follow", follow)?);
         if let Some(dir) = dir {
             options = options.dir(dir);
         }
@@ -114,19 +135,13 @@ impl Checkpointer {
 
     /// Waits until a version is safe, or the time is over, or the checkpointer has ended without it.
     fn wait_safe(&self, py: Python<'_>, version: u64, timeout: Option<f64>) -> PyResult<bool> {
-        let running = self.running(py)?;
-        let deadline = wait::deadline(convert::seconds(py, "timeout", timeout)?);
-        loop {
-            let left = deadline.map_or(wait::SLICE, |end| end.saturating_duration_since(Instant::now()));
-            let safe = py.detach(|| running.wait_safe(version, left.min(wait::SLICE)));
-            if safe.map_err(|error| errors::raise_checkpoint(py, error))? {
-                return Ok(true);
-            }
-            if left <= wait::SLICE && deadline.is_some() || running.has_ended() {
-                return Ok(false);
-            }
-            py.check_signals()?;
-        }
+        let found = self.wait(py, timeout, |running, slice| Ok(running.wait_safe(version, slice)?.then_some(version)));
+        found.map(|found| found.is_some())
+    }
+
+    /// Waits until that version or a newer one is safe, and says which.
+    fn wait_safe_from(&self, py: Python<'_>, version: u64, timeout: Option<f64>) -> PyResult<Option<u64>> {
+        self.wait(py, timeout, |running, slice| running.wait_safe_from(version, slice))
     }
 
     /// Ends when what is held is safe; `None` if it has ended before.

@@ -117,6 +117,7 @@ def test_a_checkpointer_saves_what_is_published_and_says_what_is_safe(tmp_path: 
                 if version % 10 == 0:
                     assert checkpointer.wait_safe(version, 60)
             assert not checkpointer.wait_safe(51, 0.01)
+            assert checkpointer.wait_safe_from(31, 0.01) == 50 and checkpointer.wait_safe_from(51, 0.01) is None
             status = checkpointer.status()
             assert (status.state, status.newest_safe, status.error) == ("running", 50, None)
         assert checkpointer.status().state == "ended" and checkpointer.stop().saved == status.saved
@@ -124,7 +125,18 @@ def test_a_checkpointer_saves_what_is_published_and_says_what_is_safe(tmp_path: 
             checkpointer.wait_safe(50)
         assert [version for version in range(51) if sf.is_safe(store, version)] == [20, 40, 50]
         assert sf.wait_safe(store, 50) and sf.newest_safe(store) == 50
+        assert sf.wait_safe_from(store, 31) == 50 and sf.wait_safe_from(store, 51, timeout=0.01) is None
         del u
+
+
+def test_a_checkpointer_waits_for_the_program_and_for_its_next_run(tmp_path: Path) -> None:
+    with sf.checkpoint("runs", tmp_path / "ckpt", wait=None, follow=60) as checkpointer:
+        for version in (1, 2):
+            with sf.create("runs") as region:
+                region.track("x", np.full(10, version))
+                region.publish(version)
+                assert checkpointer.wait_safe(version, 60)
+        assert checkpointer.status().state == "running"
 
 
 def test_a_condition_on_attributes_chooses_what_is_saved(tmp_path: Path) -> None:

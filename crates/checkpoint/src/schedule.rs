@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Schedule {
     /// Multiples of this number.
-    pub every_versions: Option<u64>,
+    pub every: Option<u64>,
     /// So long after the last one.
-    pub every: Option<Duration>,
+    pub every_time: Option<Duration>,
     /// The last number that was looked at.
     seen: Option<u64>,
     /// When a version was last handed over to be saved.
@@ -16,29 +16,29 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    pub fn new(every_versions: Option<u64>, every: Option<Duration>) -> Schedule {
-        Schedule { every_versions, every, ..Schedule::default() }
+    pub fn new(every: Option<u64>, every_time: Option<Duration>) -> Schedule {
+        Schedule { every, every_time, ..Schedule::default() }
     }
 
-    /// Multiples of `every_versions` that were reached between the last look and this number. A version whose number is no
+    /// Multiples of `every` that were reached between the last look and this number. A version whose number is no
     /// multiple stands for the ones before it, which the producer may not have published at all, or which went.
     pub fn reached(&self, version: u64) -> u64 {
-        let Some(every) = self.every_versions else { return 0 };
+        let Some(every) = self.every else { return 0 };
         match self.seen {
             Some(seen) => (version / every).saturating_sub(seen / every),
             None => u64::from(version.is_multiple_of(every)),
         }
     }
 
-    /// The last multiple of `every_versions` up to this number, if it was not looked at before.
+    /// The last multiple of `every` up to this number, if it was not looked at before.
     pub fn multiple(&self, version: u64) -> Option<u64> {
-        let multiple = version - version % self.every_versions?;
+        let multiple = version - version % self.every?;
         (self.seen < Some(multiple)).then_some(multiple)
     }
 
     /// How long until time makes the next version due; `None` if it never does.
     pub fn left(&self, now: Instant) -> Option<Duration> {
-        let every = self.every?;
+        let every = self.every_time?;
         Some(self.begun.map_or(Duration::ZERO, |begun| every.saturating_sub(now.saturating_duration_since(begun))))
     }
 

@@ -172,10 +172,10 @@ impl Args {
         let mut options = Checkpointer::options().dir(&context.dir).save(save);
         options = options.at_end(self.at_end).once(self.once).all(self.all).wait(self.wait).follow(self.follow);
         if let Some(every) = self.every {
-            options = options.every_versions(every);
+            options = options.every(every);
         }
         if let Some(every) = self.every_seconds {
-            options = options.every(every);
+            options = options.every_time(every);
         }
         if let Some(when) = &self.when {
             options = options.when(when)?;

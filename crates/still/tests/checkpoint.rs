@@ -826,7 +826,7 @@ fn a_program_may_save_its_own_versions_and_wait_for_them() {
     let scene = Scene::new();
     let mut producer = Producer::open(Region::options().dir(scene.dir()), "heat", WORDS);
     producer.publish(1);
-    let options = Checkpointer::options().dir(scene.dir()).every_versions(10).at_end(true).save(SaveOptions::new());
+    let options = Checkpointer::options().dir(scene.dir()).every(10).at_end(true).save(SaveOptions::new());
     let checkpointer = options.start("heat", store(&scene)).unwrap();
     assert!(!checkpointer.wait_safe(1, Duration::from_millis(50)).unwrap());
     (2..=10).for_each(|version| producer.publish(version));

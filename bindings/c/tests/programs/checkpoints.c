@@ -52,7 +52,7 @@ static void a_checkpointer_saves_what_is_published_and_says_what_is_safe(void) {
     OK(stillframe_newest_safe(store, &found, NULL));
     CHECK(!safe && !found);
     stillframe_checkpoint_options options = {
-        .every_versions = 10, .keep = 2, .keep_every = 20, .compress = "zstd", .chunk_bytes = 8192, .threads = 1};
+        .every = 10, .keep = 2, .keep_every = 20, .compress = "zstd", .chunk_bytes = 8192, .threads = 1};
     stillframe_checkpointer *checkpointer;
     OK(stillframe_checkpoint_start("saved", store, &options, &checkpointer));
     stillframe_checkpointer *second;
@@ -68,6 +68,11 @@ static void a_checkpointer_saves_what_is_published_and_says_what_is_safe(void) {
     }
     OK(stillframe_checkpoint_wait_safe(checkpointer, 51, 10, &safe));
     CHECK(!safe);
+    uint64_t newest;
+    OK(stillframe_checkpoint_wait_safe_from(checkpointer, 31, 0, &found, &newest));
+    CHECK(found && newest == 50);
+    OK(stillframe_checkpoint_wait_safe_from(checkpointer, 51, 10, &found, NULL));
+    CHECK(!found);
     stillframe_checkpoint_info info;
     OK(stillframe_checkpoint_status(checkpointer, &info));
     CHECK(info.state == STILLFRAME_CHECKPOINT_RUNNING && info.has_safe && info.newest_safe == 50);
@@ -76,11 +81,14 @@ static void a_checkpointer_saves_what_is_published_and_says_what_is_safe(void) {
     CHECK(info.state == STILLFRAME_CHECKPOINT_ENDED && info.newest_safe == 50 && info.missed == 0);
     FAILS(STILLFRAME_BAD_HANDLE, "this checkpointer has ended", stillframe_checkpoint_status(checkpointer, &info));
     OK(stillframe_checkpoint_stop(NULL, NULL));
-    uint64_t newest;
     OK(stillframe_newest_safe(store, &found, &newest));
     CHECK(found && newest == 50);
     OK(stillframe_wait_safe(store, 40, 0, &safe));
     CHECK(safe);
+    OK(stillframe_wait_safe_from(store, 31, 0, &found, &newest));
+    CHECK(found && newest == 50);
+    OK(stillframe_wait_safe_from(store, 51, 10, &found, &newest));
+    CHECK(!found && newest == 0);
     OK(stillframe_is_safe(store, 20, &safe));
     CHECK(safe);
     OK(stillframe_is_safe(store, 30, &safe));

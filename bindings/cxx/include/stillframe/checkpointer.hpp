@@ -13,7 +13,16 @@
 namespace stillframe {
 inline namespace STILLFRAME_NAMESPACE {
 
-/// Which versions are saved, and how. Of `every_versions`, `every`, `when` and `at_end` any one is enough for a version to be
+namespace detail {
+
+/// A time as C counts it, which knows none below 0.
+inline std::uint64_t milliseconds(std::chrono::milliseconds time) {
+    return time.count() > 0 ? static_cast<std::uint64_t>(time.count()) : 0;
+}
+
+}  // namespace detail
+
+/// Which versions are saved, and how. Of `every`, `every_time`, `when` and `at_end` any one is enough for a version to be
 /// saved; without them all are.
 class checkpoint_options {
 public:
@@ -24,14 +33,14 @@ public:
     }
 
     /// Versions whose number is a multiple of this.
-    checkpoint_options& every_versions(std::uint64_t versions) {
-        given_.every_versions = versions;
+    checkpoint_options& every(std::uint64_t versions) {
+        given_.every = versions;
         return *this;
     }
 
     /// A version so long after the last.
-    checkpoint_options& every(std::chrono::milliseconds interval) {
-        given_.every_ms = count(interval);
+    checkpoint_options& every_time(std::chrono::milliseconds interval) {
+        given_.every_ms = detail::milliseconds(interval);
         return *this;
     }
 
@@ -93,9 +102,15 @@ public:
         return *this;
     }
 
-    /// How long to wait for the region to appear, and for the next producer when one is gone; not at all by default.
+    /// How long to wait for the region to appear; not at all by default.
     checkpoint_options& wait(std::chrono::milliseconds wait) {
-        given_.wait_ms = count(wait);
+        given_.wait_ms = detail::milliseconds(wait);
+        return *this;
+    }
+
+    /// How long to wait for the next producer when one is gone; not at all by default, which ends the checkpointer.
+    checkpoint_options& follow(std::chrono::milliseconds follow) {
+        given_.follow_ms = detail::milliseconds(follow);
         return *this;
     }
 
@@ -109,10 +124,6 @@ public:
     }
 
 private:
-    static std::uint64_t count(std::chrono::milliseconds time) {
-        return time.count() > 0 ? static_cast<std::uint64_t>(time.count()) : 0;
-    }
-
     checkpoint_options& flag(int flag, bool set) {
         const auto bit = static_cast<std::uint32_t>(flag);
         given_.flags = set ? given_.flags | bit : given_.flags & ~bit;
@@ -182,10 +193,21 @@ public:
     /// ones took its place.
     result<bool> try_wait_safe(std::uint64_t version, std::chrono::milliseconds timeout) const {
         bool safe = false;
-        const auto limit = timeout.count() > 0 ? static_cast<std::uint64_t>(timeout.count()) : 0;
+        const auto limit = detail::milliseconds(timeout);
         if (const auto status = stillframe_checkpoint_wait_safe(handle_.get(), version, limit, &safe))
             return detail::failure(status);
         return safe;
+    }
+
+    /// Waits until that version or a newer one is safe, as `try_wait_safe` does, and says which: what was done up to it need
+    /// not be done again then.
+    result<maybe_version> try_wait_safe_from(std::uint64_t version, std::chrono::milliseconds timeout) const {
+        bool found = false;
+        std::uint64_t safe = 0;
+        const auto limit = detail::milliseconds(timeout);
+        if (const auto status = stillframe_checkpoint_wait_safe_from(handle_.get(), version, limit, &found, &safe))
+            return detail::failure(status);
+        return found ? maybe_version(safe) : maybe_version();
     }
 
     /// Takes no more versions, with `at_end` but the newest, waits until those that are held are safe, and ends.
@@ -203,6 +225,9 @@ public:
     checkpoint_status status() const { return try_status().value(); }
     bool wait_safe(std::uint64_t version, std::chrono::milliseconds timeout) const {
         return try_wait_safe(version, timeout).value();
+    }
+    maybe_version wait_safe_from(std::uint64_t version, std::chrono::milliseconds timeout) const {
+        return try_wait_safe_from(version, timeout).value();
     }
     checkpoint_status stop() { return try_stop().value(); }
 #endif
@@ -248,9 +273,21 @@ inline result<maybe_version> try_newest_safe(const std::string& dir) {
 /// never is.
 inline result<bool> try_wait_safe(const std::string& dir, std::uint64_t version, std::chrono::milliseconds timeout) {
     bool safe = false;
-    const auto limit = timeout.count() > 0 ? static_cast<std::uint64_t>(timeout.count()) : 0;
+    const auto limit = detail::milliseconds(timeout);
     if (const auto status = stillframe_wait_safe(dir.c_str(), version, limit, &safe)) return detail::failure(status);
     return safe;
+}
+
+/// Waits until that version or a newer one is safe in a directory, or the time is over, and says which: what was done up to it
+/// need not be done again then.
+inline result<maybe_version> try_wait_safe_from(const std::string& dir, std::uint64_t version,
+                                                std::chrono::milliseconds timeout) {
+    bool found = false;
+    std::uint64_t safe = 0;
+    const auto limit = detail::milliseconds(timeout);
+    if (const auto status = stillframe_wait_safe_from(dir.c_str(), version, limit, &found, &safe))
+        return detail::failure(status);
+    return found ? maybe_version(safe) : maybe_version();
 }
 
 #if STILLFRAME_EXCEPTIONS
@@ -259,6 +296,9 @@ inline bool is_safe(const std::string& dir, std::uint64_t version) { return try_
 inline maybe_version newest_safe(const std::string& dir) { return try_newest_safe(dir).value(); }
 inline bool wait_safe(const std::string& dir, std::uint64_t version, std::chrono::milliseconds timeout) {
     return try_wait_safe(dir, version, timeout).value();
+}
+inline maybe_version wait_safe_from(const std::string& dir, std::uint64_t version, std::chrono::milliseconds timeout) {
+    return try_wait_safe_from(dir, version, timeout).value();
 }
 #endif
 

@@ -5,7 +5,7 @@ attach, read immutable snapshots and leave (:func:`open`). The ranks of a parall
 (:func:`open_group`).
 """
 
-from ._checkpoint import Checkpointer, CheckpointStatus, checkpoint, is_safe, newest_safe, wait_safe
+from ._checkpoint import Checkpointer, CheckpointStatus, checkpoint, is_safe, newest_safe, wait_safe, wait_safe_from
 from ._errors import (
     CorruptError,
     Error,
@@ -79,4 +79,5 @@ __all__ = [
     "recover",
     "remove",
     "wait_safe",
+    "wait_safe_from",
 ]

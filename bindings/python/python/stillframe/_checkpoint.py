@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeVar
 
 from . import _native
 from ._closing import Closing
 from ._native import is_safe, newest_safe
+
+T = TypeVar("T")
 
 #: Seconds between two looks at a directory.
 _LOOK = 0.02
@@ -51,6 +54,11 @@ class Checkpointer(Closing):
         or was until newer ones took its place."""
         return self._native.wait_safe(version, timeout)
 
+    def wait_safe_from(self, version: int, timeout: float | None = None) -> int | None:
+        """Waits until that version or a newer one is safe, as :meth:`wait_safe` does, and says which; None if none is. What
+        was done up to ``version`` need not be done again then."""
+        return self._native.wait_safe_from(version, timeout)
+
     def stop(self) -> CheckpointStatus:
         """Takes no more versions, with ``at_end`` but the newest, and ends when those that are held are safe."""
         status = self._native.stop()
@@ -81,6 +89,7 @@ def checkpoint(
     chunk_bytes: int | None = None,
     threads: int | None = None,
     wait: float | None = 0.0,
+    follow: float | None = 0.0,
     dir: str | os.PathLike[str] | None = None,
 ) -> Checkpointer:
     """Saves versions of a region or group as checkpoints in a directory, as they come, in threads of this process.
@@ -102,7 +111,8 @@ def checkpoint(
     :param chunk_bytes: bytes of a chunk, which is a file, about; by default 1/2048 of the checkpoint or less, but 512 KiB
         to 32 MiB.
     :param threads: how many threads write.
-    :param wait: seconds to wait for the region to appear, and for the next producer when one is gone.
+    :param wait: seconds to wait for the region to appear, for ever if None.
+    :param follow: seconds to wait for the next producer when one is gone, for ever if None.
     :param dir: where regions lie.
     """
     native = _native.Checkpointer(
@@ -122,6 +132,7 @@ def checkpoint(
         chunk_bytes=chunk_bytes,
         threads=threads,
         wait=wait,
+        follow=follow,
         dir=dir,
     )
     return Checkpointer(native)
@@ -130,14 +141,31 @@ def checkpoint(
 def wait_safe(dir: str | os.PathLike[str], version: int, timeout: float | None = None) -> bool:
     """Waits until a version is safe in a directory of checkpoints, or the time is over; says whether it is.
 
-    A version that the checkpointer leaves out never is.
+    A version that the checkpointer leaves out never is: to know that everything up to it is, see :func:`wait_safe_from`.
     """
+    return _wait(lambda: is_safe(dir, version) or None, timeout) is not None
+
+
+def wait_safe_from(dir: str | os.PathLike[str], version: int, timeout: float | None = None) -> int | None:
+    """Waits until that version or a newer one is safe in a directory of checkpoints, or the time is over; says which, or None.
+
+    What was done up to ``version`` need not be done again then.
+    """
+
+    def look() -> int | None:
+        newest = newest_safe(dir)
+        return newest if newest is not None and newest >= version else None
+
+    return _wait(look, timeout)
+
+
+def _wait(look: Callable[[], T | None], timeout: float | None) -> T | None:
     end = None if timeout is None else time.monotonic() + timeout
-    while not is_safe(dir, version):
+    while (found := look()) is None:
         if end is not None and time.monotonic() >= end:
-            return False
+            return None
         time.sleep(_LOOK)
-    return True
+    return found
 
 
-__all__ = ["CheckpointStatus", "Checkpointer", "checkpoint", "is_safe", "newest_safe", "wait_safe"]
+__all__ = ["CheckpointStatus", "Checkpointer", "checkpoint", "is_safe", "newest_safe", "wait_safe", "wait_safe_from"]

@@ -13,8 +13,8 @@ const HELD: usize = 8;
 /// Options for saving versions as they come.
 pub struct CheckpointerOptions {
     pub(super) regions: PathBuf,
-    pub(super) every_versions: Option<u64>,
-    pub(super) every: Option<Duration>,
+    pub(super) every: Option<u64>,
+    pub(super) every_time: Option<Duration>,
     pub(super) when: Option<When>,
     pub(super) at_end: bool,
     pub(super) once: bool,
@@ -30,7 +30,7 @@ pub struct CheckpointerOptions {
 impl std::fmt::Debug for CheckpointerOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("CheckpointerOptions");
-        shown.field("regions", &self.regions).field("every_versions", &self.every_versions).field("every", &self.every);
+        shown.field("regions", &self.regions).field("every", &self.every).field("every_time", &self.every_time);
         shown.field("when", &self.when).field("at_end", &self.at_end).field("once", &self.once).field("all", &self.all);
         shown.field("held", &self.held).field("held_bytes", &self.held_bytes).field("save", &self.save);
         shown.field("wait", &self.wait).field("follow", &self.follow).finish_non_exhaustive()
@@ -41,8 +41,8 @@ impl Default for CheckpointerOptions {
     fn default() -> Self {
         CheckpointerOptions {
             regions: inspect::root(),
-            every_versions: None,
             every: None,
+            every_time: None,
             when: None,
             at_end: false,
             once: false,
@@ -71,16 +71,16 @@ impl CheckpointerOptions {
 
     /// Versions whose number is a multiple of this are due, and if such a one was not published or went, the next.
     ///
-    /// Of the rules (this, [`every`](Self::every), [`when`](Self::when), [`at_end`](Self::at_end)) any one is enough; with
+    /// Of the rules (this, [`every_time`](Self::every_time), [`when`](Self::when), [`at_end`](Self::at_end)) any one is enough; with
     /// none, every version is due.
-    pub fn every_versions(mut self, versions: u64) -> Self {
-        self.every_versions = Some(versions);
+    pub fn every(mut self, versions: u64) -> Self {
+        self.every = Some(versions);
         self
     }
 
     /// A version is due so long after the last one was begun to be saved; the first one at once.
-    pub fn every(mut self, interval: Duration) -> Self {
-        self.every = Some(interval);
+    pub fn every_time(mut self, interval: Duration) -> Self {
+        self.every_time = Some(interval);
         self
     }
 
@@ -159,16 +159,16 @@ impl CheckpointerOptions {
 
     /// Whether anything says which versions are due.
     pub(super) fn has_rule(&self) -> bool {
-        self.every_versions.is_some() || self.every.is_some() || self.when.is_some() || self.at_end
+        self.every.is_some() || self.every_time.is_some() || self.when.is_some() || self.at_end
     }
 
     pub(super) fn check(&self) -> Result<()> {
         let refuse = |option, why: &str| Err(Error::BadOption { option, why: why.into() });
-        if self.every_versions == Some(0) {
-            return refuse("every_versions", "0 is no distance: use 1 for every version");
+        if self.every == Some(0) {
+            return refuse("every", "0 is no distance: use 1 for every version");
         }
-        if self.every == Some(Duration::ZERO) {
-            return refuse("every", "0 seconds are no interval: leave the option out to save every version");
+        if self.every_time == Some(Duration::ZERO) {
+            return refuse("every_time", "0 seconds are no interval: leave the option out to save every version");
         }
         if !(1..=32).contains(&self.held) {
             return refuse("held", "it is not between 1 and 32: the producer needs room for versions, too");

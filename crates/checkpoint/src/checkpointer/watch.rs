@@ -51,7 +51,7 @@ impl Watch {
     pub(super) fn new(shared: Arc<Shared>, target: Option<AnyObserver>) -> Watch {
         let options = &shared.options;
         let is_all_due = !options.has_rule() && !options.once;
-        let schedule = Schedule::new(if is_all_due { Some(1) } else { options.every_versions }, options.every);
+        let schedule = Schedule::new(if is_all_due { Some(1) } else { options.every }, options.every_time);
         let held_bytes = options.held_bytes.unwrap_or_else(|| available_bytes() / 4);
         Watch {
             shared,
@@ -196,7 +196,7 @@ impl Watch {
         if self.options().once && !self.options().has_rule() {
             return Ok(self.hand_over(target.newest()?));
         }
-        if self.schedule.every_versions.is_none() && self.options().when.is_none() {
+        if self.schedule.every.is_none() && self.options().when.is_none() {
             return self.look_by_time(target, Instant::now());
         }
         let time = self.schedule.left(Instant::now()).map_or(TICK, |left| left.clamp(Duration::from_millis(1), TICK));
@@ -254,7 +254,7 @@ impl Watch {
 
     /// When nothing new comes, time may still make due what was seen before.
     fn look_again(&mut self, target: &AnyObserver) -> Result<Look> {
-        if self.schedule.every.is_some() { self.look_by_time(target, Instant::now()) } else { Ok(Look::On) }
+        if self.schedule.every_time.is_some() { self.look_by_time(target, Instant::now()) } else { Ok(Look::On) }
     }
 
     /// Hands over the newest version when it is time, if it was not handed over before.
@@ -303,7 +303,7 @@ impl Watch {
     fn miss(&mut self, held: &AnySnapshot) {
         let Some(position) = &self.position else { return };
         let between = Position::of(held).since(position);
-        let count = match (&self.options().when, self.schedule.every_versions) {
+        let count = match (&self.options().when, self.schedule.every) {
             (Some(_), _) => between,
             (None, Some(_)) => between.min(self.schedule.reached(held.version()).saturating_sub(1)),
             (None, None) => 0,
