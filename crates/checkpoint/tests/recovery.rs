@@ -548,3 +548,23 @@ fn nothing_is_left_of_a_group_that_is_removed() {
     assert_eq!(place.names(), [""; 0]);
     assert_eq!(rank_options(&place, 0, 1).open("g").unwrap().origin(), &Origin::Fresh);
 }
+
+#[test]
+fn what_a_run_left_beside_a_group_goes_when_the_dead_are_collected_and_not_before() {
+    use stillframe::inspect::{collect, collectable};
+    watchdog(60);
+    let place = Place::new("collected");
+    drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=1)).collect::<Vec<_>>());
+    let held = Group::options().dir(place.shm()).open("g").unwrap().newest().unwrap();
+    let rank = rank_options(&place, 0, 3).open("g").unwrap();
+    let all = [".g.former", ".g.recovery", "g"];
+    let collected = || collect(&place.shm()).unwrap().into_iter().map(|(name, removed)| (name, removed.unwrap().bytes));
+    assert_eq!((collected().count(), place.names()), (0, all.map(String::from).to_vec()), "a rank lives");
+    drop(rank);
+    assert_eq!(collected().map(|(name, _)| name).collect::<Vec<_>>(), ["g/0"], "somebody holds what was before");
+    drop(held);
+    assert_eq!(collectable(&place.shm()).unwrap()[0].name, ".g.recovery");
+    let (name, bytes) = collected().next().unwrap();
+    assert!(name == ".g.recovery" && bytes > 4096, "{name}: {bytes} bytes, those of the group before with it");
+    assert_eq!(place.names(), [""; 0]);
+}

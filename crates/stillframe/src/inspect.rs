@@ -376,21 +376,56 @@ pub fn remove(dir: &Path, name: &str, force: bool) -> Result<Removed> {
             Err(error) => return Err(error),
         }
     }
-    remove_beside(dir, name);
+    bytes += remove_beside(dir, name);
     Ok(Removed { bytes })
 }
 
-/// Removes what a run that created or recovered the group left beside it (`stillframe_checkpoint::Recovery`): what its ranks
-/// went on from, and the group of a run before it. Who begins a run has the file locked, and then it stays.
-fn remove_beside(dir: &Path, name: &str) {
-    let hidden = |what: &str| dir.join(format!(".{}.{what}", name.replace('/', "%")));
-    let path = hidden("recovery");
-    if let Ok(file) = File::open(&path)
-        && file.try_lock().is_ok()
-    {
-        let _ = std::fs::remove_dir_all(hidden("former"));
-        let _ = std::fs::remove_file(&path);
+/// End of the name of the file in which a run that created or recovered a group (`stillframe_checkpoint::Recovery`) keeps what
+/// its ranks go on from.
+const RECOVERY: &str = ".recovery";
+/// End of the name of the directory with the group of the run before it.
+const FORMER: &str = ".former";
+
+/// What has this end, beside the group of this name.
+fn hidden(dir: &Path, name: &str, end: &str) -> PathBuf {
+    dir.join(format!(".{}{end}", name.replace('/', "%")))
+}
+
+/// The group that a hidden file tells what its ranks go on from.
+fn recovered_group(hidden: &str) -> Option<String> {
+    Some(hidden.strip_prefix('.')?.strip_suffix(RECOVERY)?.replace('%', "/"))
+}
+
+/// What runs that created or recovered a group left beside it, if no region of the group is among those that stay and nobody
+/// holds one of the group before it.
+fn left_beside(dir: &Path, staying: &[&RegionInfo]) -> Vec<RegionInfo> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let left = entries.filter_map(|entry| {
+        let hidden_name = entry.file_name().to_str()?.to_string();
+        let group = recovered_group(&hidden_name)?;
+        let stays = staying.iter().any(|info| info.name.rsplit_once('/').is_some_and(|(of, _)| of == group));
+        let former = hidden(dir, &group, FORMER);
+        let goes = !stays
+            && regions(&former).ok()?.iter().all(|info| is_free(&former, info))
+            && File::open(entry.path()).ok()?.try_lock().is_ok();
+        let bytes = entry.metadata().ok()?.blocks() * 512 + staging::allocated_bytes(&former);
+        goes.then(|| RegionInfo { allocated_bytes: bytes, ..unread(&hidden_name, entry.path()) })
+    });
+    left.collect()
+}
+
+/// Removes what a run that created or recovered a group left beside it, if no rank is there, and returns the bytes that this
+/// frees. Who begins a run has the file locked, and then it stays.
+fn remove_beside(dir: &Path, name: &str) -> u64 {
+    let (path, former) = (hidden(dir, name, RECOVERY), hidden(dir, name, FORMER));
+    let Ok(file) = File::open(&path) else { return 0 };
+    if file.try_lock().is_err() || ranks(dir, name).map_or(true, |ranks| !ranks.is_empty()) {
+        return 0;
     }
+    let own_bytes = file.metadata().map_or(0, |meta| meta.blocks() * 512);
+    let former_bytes = staging::allocated_bytes(&former);
+    let _ = std::fs::remove_dir_all(&former);
+    std::fs::remove_file(&path).map_or(0, |()| own_bytes + former_bytes)
 }
 
 /// The regions that are ranks of a group of this name, those left over from other runs too.
@@ -432,16 +467,18 @@ pub(crate) fn remove_region(dir: &Path, name: &str, force: bool) -> Result<Remov
 }
 
 /// Removes every region whose producer is gone and that nobody holds; ranks of a group only when that is so of all of
-/// them; and what a restore that was killed left. Returns each with what came of it.
+/// them, with what a run that recovered the group left beside them; and what a restore that was killed left. Returns each with
+/// what came of it.
 ///
 /// # Errors
 /// As [`regions`].
 pub fn collect(dir: &Path) -> Result<Vec<(String, Result<Removed>)>> {
     let mut done = Vec::new();
     for info in collectable(dir)? {
-        let removed = match staging::is_staged(&info.path) {
-            true => staging::remove(&info.path).map(|bytes| Removed { bytes }),
-            false => remove_region(dir, &info.name, false),
+        let removed = match recovered_group(&info.name) {
+            Some(group) => Ok(Removed { bytes: remove_beside(dir, &group) }),
+            None if staging::is_staged(&info.path) => staging::remove(&info.path).map(|bytes| Removed { bytes }),
+            None => remove_region(dir, &info.name, false),
         };
         match removed {
             // Somebody else removed it meanwhile.
@@ -458,12 +495,7 @@ pub fn collect(dir: &Path) -> Result<Vec<(String, Result<Removed>)>> {
 /// As [`regions`].
 pub fn collectable(dir: &Path) -> Result<Vec<RegionInfo>> {
     let all = regions(dir)?;
-    let is_free = |info: &RegionInfo| match info.state {
-        State::Dead => !is_held(dir, &info.name),
-        State::Incomplete => directory::is_unfinished(&info.path) && !is_produced(dir, &info.name),
-        _ => false,
-    };
-    let free: Vec<bool> = all.iter().map(is_free).collect();
+    let free: Vec<bool> = all.iter().map(|info| is_free(dir, info)).collect();
     // The last version of a rank that died is part of what its group can still show.
     let wanted: Vec<(String, u32)> = std::iter::zip(&all, &free)
         .filter(|(_, free)| !**free)
@@ -474,12 +506,25 @@ pub fn collectable(dir: &Path) -> Result<Vec<RegionInfo>> {
             .iter()
             .any(|(group, ranks)| group_of(info) == Some(group) && info.rank.is_some_and(|rank| rank.1 == *ranks))
     };
-    let free = std::iter::zip(all, free).filter(|(info, free)| *free && !is_wanted(info)).map(|(info, _)| info);
+    let goes: Vec<bool> = std::iter::zip(&all, free).map(|(info, free)| free && !is_wanted(info)).collect();
+    let staying: Vec<&RegionInfo> =
+        std::iter::zip(&all, &goes).filter(|(_, goes)| !**goes).map(|(info, _)| info).collect();
+    let beside = left_beside(dir, &staying);
+    let going = std::iter::zip(all, goes).filter(|(_, goes)| *goes).map(|(info, _)| info);
     let staged = staging::left_over(dir).into_iter().map(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         RegionInfo { allocated_bytes: staging::allocated_bytes(&path), ..unread(&name, path) }
     });
-    Ok(free.chain(staged).collect())
+    Ok(going.chain(staged).chain(beside).collect())
+}
+
+/// Whether nobody produces a region and nobody holds a version of it.
+fn is_free(dir: &Path, info: &RegionInfo) -> bool {
+    match info.state {
+        State::Dead => !is_held(dir, &info.name),
+        State::Incomplete => directory::is_unfinished(&info.path) && !is_produced(dir, &info.name),
+        _ => false,
+    }
 }
 
 fn is_held(dir: &Path, name: &str) -> bool {
