@@ -77,26 +77,27 @@ class Checkpointer:
             os.sched_setaffinity(self.process.pid, processors)
         self.saved = []
 
-    def wait_saved(self, version):
-        """Reads on until that version is safe; returns what was said about it."""
+    def events(self):
+        """What it says, as it says it. No version may be left out."""
         for line in self.process.stdout:
             told = json.loads(line)
             if told["event"] in ("failed", "missed"):
                 sys.exit(f"the checkpointer: {line.strip()}")
             if told["event"] == "saved":
                 self.saved.append(told)
-                if told["version"] == version:
-                    return told
+            yield told
+
+    def wait_saved(self, version):
+        """Reads on until that version is safe; returns what was said about it."""
+        for told in self.events():
+            if told["event"] == "saved" and told["version"] == version:
+                return told
         return sys.exit(f"the checkpointer ended with {self.process.wait(TIMEOUT)} before version {version} was safe")
 
     def finish(self):
         """Waits for it to end by itself."""
-        for line in self.process.stdout:
-            told = json.loads(line)
-            if told["event"] in ("failed", "missed"):
-                sys.exit(f"the checkpointer: {line.strip()}")
-            if told["event"] == "saved":
-                self.saved.append(told)
+        for _ in self.events():
+            pass
         if self.process.wait(TIMEOUT):
             sys.exit(f"the checkpointer ended with {self.process.returncode}")
         return self.saved
