@@ -36,13 +36,18 @@ pub(crate) struct Search<'a> {
     left: Vec<PathBuf>,
 }
 
+/// What is wrong in memory, in words.
+fn in_memory(error: &stillframe::Error) -> String {
+    format!("in memory: {error}")
+}
+
 impl<'a> Search<'a> {
     pub(crate) fn new(options: &'a RecoveryOptions, name: &'a str) -> Search<'a> {
         Search { options, name, skipped: Vec::new(), damage: None, left: Vec::new() }
     }
 
     pub(crate) fn leave_memory(&mut self, error: stillframe::Error) {
-        self.skipped.push(format!("in memory: {error}"));
+        self.skipped.push(in_memory(&error));
         self.damage = Some(error);
     }
 
@@ -159,9 +164,10 @@ impl<'a> Search<'a> {
         };
         match snapshot {
             Err(error @ (stillframe::Error::NoCommonVersion { .. } | stillframe::Error::RankMissing { .. })) => {
-                let has_any = group.ranks()?.iter().any(|rank| rank.newest.is_some());
-                if has_any && !self.skipped.contains(&error.to_string()) {
-                    self.skipped.push(format!("in memory: {error}"));
+                let (has_any, words) = (group.ranks()?.iter().any(|rank| rank.newest.is_some()), in_memory(&error));
+                // Memory is looked at again after each checkpoint that is damaged.
+                if has_any && !self.skipped.contains(&words) {
+                    self.skipped.push(words);
                 }
                 Ok(None)
             }
