@@ -99,8 +99,8 @@ fn names(dir: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Removes what killed writers left, and returns its names. What they had exchanged is set aside. Only the holder of the lock may, for what living writers are
-/// at work on looks the same.
+/// Removes what killed writers left, and returns its names. What they had exchanged is set aside. Only the holder of the lock
+/// may, for what living writers are at work on looks the same.
 pub(crate) fn clean(dir: &Path, _lock: &Lock) -> Result<Vec<String>> {
     let mut cleaned = Vec::new();
     for name in names(dir)? {

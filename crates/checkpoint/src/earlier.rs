@@ -6,7 +6,7 @@
 //!
 //! Nothing is moved before what takes its place is on disk, so that the store has a good checkpoint at every instant.
 
-use crate::status::{good, named};
+use crate::status::{checkpoint_of, named};
 use crate::{Checkpoint, Error, Result, SetAside, directory, layout};
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -30,7 +30,7 @@ impl Earlier {
     /// Finds the checkpoints whose numbers are not below this version's although they were published before it.
     pub fn find(dir: &Path, version: u64, published_ns: u64) -> Result<Option<Earlier>> {
         let is_older =
-            |found: &u64| good(dir, *found).is_some_and(|found| found.manifest().published_ns < published_ns);
+            |found: &u64| checkpoint_of(dir, *found).is_some_and(|found| found.manifest().published_ns < published_ns);
         let versions: Vec<u64> = named(dir)?.range(version..).copied().filter(is_older).collect();
         Ok((!versions.is_empty()).then(|| Earlier::new(dir, versions, version)))
     }
@@ -161,8 +161,8 @@ impl Earlier {
 pub(crate) fn recover(dir: &Path, left_over: &Path) -> Result<bool> {
     let Ok(found) = Checkpoint::open(left_over) else { return Ok(false) };
     let version = found.version();
-    let is_earlier =
-        good(dir, version).is_some_and(|present| found.manifest().published_ns < present.manifest().published_ns);
+    let is_earlier = checkpoint_of(dir, version)
+        .is_some_and(|present| found.manifest().published_ns < present.manifest().published_ns);
     if !is_earlier || *left_over != dir.join(layout::partial_dir(version)) {
         return Ok(false);
     }

@@ -219,8 +219,8 @@ impl RecoveryOptions {
     ///
     /// # Errors
     /// Of the engine: `InUse` if a producer of the name, or a rank of an earlier run, lives; `Corrupt` if what is in memory
-    /// is damaged and there is no checkpoint. [`Error::NoCheckpoint`] if there are checkpoints but none is good, and nothing is in memory;
-    /// [`Error::NoSuchVersion`] if a version was asked for that is nowhere. Nothing is lost then.
+    /// is damaged and there is no checkpoint. [`Error::NoCheckpoint`] if there are checkpoints but none is good, and nothing
+    /// is in memory; [`Error::NoSuchVersion`] if a version was asked for that is nowhere. Nothing is lost then.
     pub fn open(self, name: &str) -> Result<Recovery> {
         match self.region.rank_and_ranks() {
             None => self.open_region(name),

@@ -140,7 +140,7 @@ pub(crate) fn named(dir: &Path) -> Result<BTreeSet<u64>> {
 }
 
 /// The checkpoint of a version, if it has its name and a good manifest.
-pub(crate) fn good(dir: &Path, version: u64) -> Option<Checkpoint> {
+pub(crate) fn checkpoint_of(dir: &Path, version: u64) -> Option<Checkpoint> {
     let checkpoint = Checkpoint::open(dir.join(layout::checkpoint_dir(version))).ok()?;
     (checkpoint.version() == version).then_some(checkpoint)
 }
@@ -164,7 +164,7 @@ fn settle(dir: &Path) -> Result<()> {
 /// [`Error::Unreadable`] if the directory cannot be read. One that is not there has nothing that is safe.
 pub fn is_safe(dir: impl AsRef<Path>, version: u64) -> Result<bool> {
     let dir = dir.as_ref();
-    let is_good = good(dir, version).is_some();
+    let is_good = checkpoint_of(dir, version).is_some();
     if is_good {
         settle(dir)?;
     }
@@ -183,7 +183,7 @@ pub fn newest_safe(dir: impl AsRef<Path>) -> Result<Option<u64>> {
 fn safe_from(dir: &Path, version: u64) -> Result<Option<u64>> {
     let mut listed = named(dir)?;
     loop {
-        let found = listed.range(version..).rev().copied().find(|found| good(dir, *found).is_some());
+        let found = listed.range(version..).rev().copied().find(|found| checkpoint_of(dir, *found).is_some());
         if found.is_some() {
             settle(dir)?;
             return Ok(found);

@@ -2,7 +2,7 @@
 
 use super::event::Event;
 use super::options::CheckpointerOptions;
-use crate::status::{self, Saving, State, Status, good, named};
+use crate::status::{self, Saving, State, Status, checkpoint_of, named};
 use crate::{Error, Progress, Result, SaveOptions, Saved, Saver, SetAside};
 use std::collections::{BTreeSet, VecDeque};
 use std::os::unix::fs::MetadataExt;
@@ -188,7 +188,8 @@ impl Shared {
         // What cannot be read now will be an error of the next save.
         let Ok(named) = named(&self.dir) else { return };
         let known = self.record().safe.clone();
-        let safe = named.into_iter().filter(|version| known.contains(version) || good(&self.dir, *version).is_some());
+        let safe =
+            named.into_iter().filter(|version| known.contains(version) || checkpoint_of(&self.dir, *version).is_some());
         let safe = safe.collect();
         self.record().safe = safe;
         self.changed.notify_all();
