@@ -70,7 +70,8 @@ pub enum Error {
     },
     /// Too little room on the disk, known before anything was written.
     #[error(
-        "cannot write {}: it takes about {needed} bytes, and its file system has {available} left: free some, write elsewhere, name fewer variables, or add --compress",
+        "cannot write {}: it takes about {needed} bytes, and its file system has {available} left: free some, write elsewhere, \
+         name fewer variables, or add --compress",
         path.display()
     )]
     NoRoom {

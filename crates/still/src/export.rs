@@ -103,7 +103,8 @@ fn find_program() -> Result<PathBuf, Failure> {
         return Ok(program);
     }
     Err(Failure::Problem(format!(
-        "{PROGRAM} is not in {}: it is built where the libraries of HDF5 and netCDF are installed (Debian: apt-get install libhdf5-dev libnetcdf-dev), by `make build`; docs/install.md says how without root",
+        "{PROGRAM} is not in {}: it is built where the libraries of HDF5 and netCDF are installed (Debian: apt-get install \
+         libhdf5-dev libnetcdf-dev), by `make build`; docs/install.md says how without root",
         folder.display()
     )))
 }

@@ -4,7 +4,8 @@ use crate::failure::Failure;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use stillframe::{AnySnapshot, Observer, inspect};
+use stillframe::inspect::{self, RegionInfo};
+use stillframe::{AnySnapshot, Observer};
 
 /// How long the kernel may take to end a program that was killed: it gives its memory back first.
 const ENDING: Duration = Duration::from_secs(30);
@@ -32,21 +33,33 @@ impl State {
         &self.name
     }
 
-    /// The newest version, of a group the newest that all ranks have.
-    pub fn newest(&self) -> Result<Option<u64>, Failure> {
+    /// The region, or those of the ranks that have begun, and the newest version that all have.
+    fn look(&self) -> Result<(Vec<RegionInfo>, Option<u64>), Failure> {
         match inspect::region(&self.dir, &self.name) {
-            Ok(info) => match info.state {
-                inspect::State::Unreadable(why) => Err(Failure::Problem(format!(
-                    "the region {} cannot be read: {why}; if its files are damaged, `still rm {}` removes it",
-                    self.name, self.name
-                ))),
-                _ => Ok(info.newest),
-            },
+            Ok(info) => {
+                let newest = info.newest;
+                Ok((vec![info], newest))
+            }
             Err(stillframe::Error::NoRegion { .. } | stillframe::Error::IsGroup { .. }) => {
-                Ok(inspect::group(&self.dir, &self.name)?.and_then(|group| group.versions.last().copied()))
+                let group = inspect::group(&self.dir, &self.name)?;
+                Ok(group.map_or((Vec::new(), None), |group| (group.regions, group.versions.last().copied())))
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The newest version, of a group the newest that all ranks have.
+    pub fn newest(&self) -> Result<Option<u64>, Failure> {
+        let (regions, newest) = self.look()?;
+        for info in regions {
+            if let inspect::State::Unreadable(why) = info.state {
+                let name = info.name;
+                return Err(Failure::Problem(format!(
+                    "the region {name} cannot be read: {why}; if its files are damaged, `still rm {name}` removes it"
+                )));
+            }
+        }
+        Ok(newest)
     }
 
     /// Holds the newest version.
@@ -56,13 +69,7 @@ impl State {
 
     /// The process that produces it, if one does.
     pub fn producer(&self) -> Result<Option<u32>, Failure> {
-        let regions = match inspect::region(&self.dir, &self.name) {
-            Ok(info) => vec![info],
-            Err(stillframe::Error::NoRegion { .. } | stillframe::Error::IsGroup { .. }) => {
-                inspect::group(&self.dir, &self.name)?.map(|group| group.regions).unwrap_or_default()
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let (regions, _) = self.look()?;
         Ok(regions.iter().find(|info| info.state == inspect::State::Live).map(|info| info.producer_pid))
     }
 
