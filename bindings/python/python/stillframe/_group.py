@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from . import _native
 from ._closing import Closing
-from ._errors import ProducerGone, RankGone, Timeout
-from ._observer import Snapshot, below, check_stride
+from ._errors import MisuseError, ProducerGone, RankGone, Timeout
+from ._observer import Observer, Snapshot, below, check_stride, open_region
 from ._whole import Whole
 
 if TYPE_CHECKING:
@@ -155,3 +155,12 @@ def open_group(name: str, *, wait: float | None = 0.0, dir: str | os.PathLike[st
     :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
     """
     return Group(_native.Group(name, wait=wait, dir=dir))
+
+
+def open_any(name: str, *, wait: float | None, dir: str | os.PathLike[str] | None) -> Observer | Group:
+    """Opens the region or the group of that name, whichever there is."""
+    try:
+        return open_region(name, wait=wait, dir=dir)
+    except MisuseError:
+        # Which is that it is a group's, or else what open_group says as well.
+        return open_group(name, wait=wait, dir=dir)

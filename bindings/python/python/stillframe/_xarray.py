@@ -13,8 +13,8 @@ from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
 from ._errors import MisuseError
-from ._group import GroupSnapshot, open_group
-from ._observer import Snapshot, Variable, open_region
+from ._group import GroupSnapshot, open_any
+from ._observer import Snapshot, Variable
 from ._types import Scalar
 from ._whole import Whole, names_of
 
@@ -72,20 +72,16 @@ class Engine(BackendEntrypoint):
 
 def hold(name: str, version: int | None, wait: float | None, dir: str | os.PathLike[str] | None) -> Held:
     """Holds a version of the region or group of that name."""
-    try:
-        opened: Any = open_region(name, wait=wait, dir=dir)
-    except MisuseError:
-        opened = open_group(name, wait=wait, dir=dir)
-    with opened:
-        held: Held = opened.newest() if version is None else opened.version(version)
-        return held
+    with open_any(name, wait=wait, dir=dir) as opened:
+        return opened.newest() if version is None else opened.version(version)
 
 
 def attributes_of(held: Held, name: str | None) -> dict[str, Scalar]:
     """What the version says of itself."""
-    first = held[0] if isinstance(held, GroupSnapshot) else held
+    ranks = list(held) if isinstance(held, GroupSnapshot) else [held]
     ours: dict[str, Scalar] = {} if name is None else {"region": name}
-    return {**first.attrs, **ours, "version": held.version, "published_ns": first.published_ns}
+    published_ns = max(rank.published_ns for rank in ranks)
+    return {**ranks[0].attrs, **ours, "version": held.version, "published_ns": published_ns}
 
 
 Reopen = tuple[str, int, "str | None"]

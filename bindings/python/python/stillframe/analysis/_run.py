@@ -6,9 +6,9 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 
-from .._errors import InUse, MisuseError, NoVersion
-from .._group import Group, GroupSnapshot, open_group
-from .._observer import Observer, Snapshot, open_region
+from .._errors import InUse, NoVersion
+from .._group import Group, GroupSnapshot, open_any
+from .._observer import Observer, Snapshot
 from ._reducers import Reducer
 from ._series import Series
 
@@ -63,14 +63,6 @@ def run(
             count += 1
             del snapshot
         return count
-
-
-def open_any(name: str, *, wait: float | None, dir: str | os.PathLike[str] | None) -> Observer | Group:
-    """The region or group of that name."""
-    try:
-        return open_region(name, wait=wait, dir=dir)
-    except MisuseError:
-        return open_group(name, wait=wait, dir=dir)
 
 
 def check_order(source: Observer | Group, files: Sequence[Series], rewind: bool) -> None:
