@@ -10,6 +10,16 @@ python=${PYTHON:-python3}
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
+# Runs a command while no other setup runs one under this name: neither apt-get nor pip lets two work beside each other.
+alone() {
+    local name=$1
+    shift
+    mkdir -p target
+    { flock 9; "$@"; } 9>"target/.$name.lock"
+}
+
+apt() { apt-get update -q && apt-get install -qy --no-install-recommends "$@"; }
+
 # Debian's names of the packages each program comes with, as PROGRAM:PACKAGE,PACKAGE.
 debian() {
     local missing=() pair names
@@ -22,7 +32,7 @@ debian() {
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         say "installing ${missing[*]}"
         export DEBIAN_FRONTEND=noninteractive
-        { apt-get update -q && apt-get install -qy --no-install-recommends "${missing[@]}"; } >&2
+        alone apt apt "${missing[@]}" >&2
     else
         say "missing Debian packages: ${missing[*]} (apt-get install ${missing[*]})"
         return 1
@@ -30,7 +40,9 @@ debian() {
 }
 
 # A virtual environment of our own with these packages, installed again only when the list or the sources change.
-packages() {
+packages() { alone venv install_packages "$@"; }
+
+install_packages() {
     local name=$1 stamp
     shift
     # One that was left half made is made again.
@@ -46,7 +58,9 @@ packages() {
 }
 
 # The stillframe package, from this checkout.
-wheel() {
+wheel() { alone wheel install_wheel; }
+
+install_wheel() {
     packages build 'maturin>=1.9,<2' 'numpy>=2,<3'
     local stamp="$venv/.wheel" newest
     newest=$(find crates/*/src bindings/python/src bindings/python/python pyproject.toml Cargo.lock \
@@ -57,7 +71,8 @@ wheel() {
     # the one before was called.
     rm -f "$venv"/wheel/stillframe-*.whl
     "$venv/bin/maturin" build -q --release --out "$venv/wheel" --interpreter "$venv/bin/python" >&2
-    "$venv/bin/python" -m pip install -q --disable-pip-version-check --force-reinstall --no-deps "$venv"/wheel/stillframe-*.whl >&2
+    alone venv "$venv/bin/python" -m pip install -q --disable-pip-version-check --force-reinstall --no-deps \
+        "$venv"/wheel/stillframe-*.whl >&2
     touch "$stamp"
 }
 
@@ -68,10 +83,6 @@ has_formats() {
             pkg-config --exists hdf5 2>/dev/null; }
 }
 
-# One at a time: neither apt-get nor pip lets two work beside each other.
-mkdir -p target
-exec {lock}>target/.setup.lock
-flock "$lock"
 command -v cargo >/dev/null || { say "Rust is missing: see https://rustup.rs"; exit 1; }
 debian cc:gcc,libc6-dev
 for what in "$@"; do
@@ -100,7 +111,7 @@ for what in "$@"; do
                 say "still export is left out; docs/install.md says how to have it without root"
             ;;
         # What cargo is to be told to build it, on standard output.
-        export-features) [ "${EXPORT:-}" = no ] || ! has_formats || echo "--features stillframe-export/libraries" ;;
+        export-features) [ "${EXPORT:-}" = no ] || ! alone apt has_formats || echo "--features stillframe-export/libraries" ;;
         formats)
             wheel
             debian xxhsum:xxhash h5dump:hdf5-tools ncdump:netcdf-bin
@@ -108,7 +119,7 @@ for what in "$@"; do
             packages formats 'h5py>=3.11' 'h5netcdf>=1.3' 'netCDF4>=1.7' 'xarray>=2025.1' 'zarr>=3.1,<4' 'numpy>=2,<3'
             ;;
         # Where there is no emulator, what needs it says so and is skipped.
-        kernels) tests/kernels/run.sh --fetch || [ $? = 77 ] ;;
+        kernels) alone apt tests/kernels/run.sh --fetch || [ $? = 77 ] ;;
         rivals) debian g++:g++; [ -d /usr/include/boost/interprocess ] || debian no-boost-yet:libboost-dev || say "Boost's row is left out" ;;
         *) say "unknown step $what"; exit 2 ;;
     esac
