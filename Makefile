@@ -28,9 +28,11 @@ install: build ## into PREFIX (/usr/local), below DESTDIR if that is set: docs/i
 uninstall: ## out of PREFIX again
 	scripts/install.sh uninstall
 
-wheel: ## a wheel for Python 3.11 and later, and the sources it is built from, in target/dist
+# One after the other: at once, maturin unpacks the sources, and builds all that they depend on there once more.
+wheel: ## a wheel for Python 3.11 and later, and the same as sources, in target/dist
 	scripts/setup.sh dist
-	target/venv/bin/maturin build -q --release --sdist --out target/dist --interpreter $(PYTHON)
+	target/venv/bin/maturin sdist --out target/dist
+	target/venv/bin/maturin build -q --release --out target/dist --interpreter $(PYTHON)
 
 install-test: ## users' projects against an installed tree, the wheel and the Spack recipe: what docs/install.md says
 	scripts/setup.sh test cxx fortran cmake pkg-config
