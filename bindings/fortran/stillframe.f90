@@ -704,7 +704,7 @@ module stillframe
 
   type, bind(c) :: c_observer_options
     type(c_ptr) :: dir = c_null_ptr
-    integer(c_int64_t) :: wait_ms = 0, reserved(4) = 0
+    integer(c_int64_t) :: wait_ms = 0, populate_threads = 0, reserved(3) = 0
   end type
 
   type, bind(c) :: c_version_info
@@ -6160,11 +6160,13 @@ contains
   ! ---- observers ----------------------------------------------------------------------------------------------------
 
   ! Opens a region, waiting up to wait_ms for it to appear.
-  subroutine observer_open(self, name, dir, wait_ms, stat, errmsg)
+  ! With populate, so many threads enter all pages of a variable in the page tables when it is first seen, and take them out in
+  ! the end: for programs that read all of a large variable. Otherwise pages are entered as they are first read.
+  subroutine observer_open(self, name, dir, wait_ms, populate, stat, errmsg)
     class(stillframe_observer), intent(inout) :: self
     character(*), intent(in) :: name
     character(*), intent(in), optional :: dir
-    integer, intent(in), optional :: wait_ms
+    integer, intent(in), optional :: wait_ms, populate
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_dir(:)
@@ -6174,6 +6176,7 @@ contains
     call set_terminated(c_dir, dir)
     options%dir = address_of(c_dir)
     if (present(wait_ms)) options%wait_ms = wait_ms
+    if (present(populate)) options%populate_threads = populate
     if (c_associated(self%handle)) call refuse(o, stillframe_bad_argument, &
       "'" // trim(name) // "': this variable is open already: close it first, or use another variable")
     if (o%status == stillframe_ok) call check(o, c_open(terminated(name), &

@@ -458,8 +458,12 @@ typedef struct {
     const char *dir;
     // How long to wait for the region to appear and to have a version, in milliseconds; 0: not at all.
     uint64_t wait_ms;
+    // Threads, the calling one included, that enter all pages of a variable in the page tables when it is first viewed, and
+    // take them out in the end: for programs that read all of a large variable. 0: pages are entered as they are first read.
+    // Not for groups.
+    uint64_t populate_threads;
     // 0.
-    uint64_t reserved[4];
+    uint64_t reserved[3];
 } stillframe_observer_options;
 
 // A version that exists.
@@ -944,7 +948,8 @@ stillframe_status stillframe_loan_discard(stillframe_loan *loan);
 //
 // options: NULL for all defaults. observer: the handle; NULL on errors.
 //
-// Errors: NO_REGION, or with a wait TIMEOUT; IS_GROUP if the name is a group's; DENIED if it is another user's; CORRUPT.
+// Errors: NO_REGION, or with a wait TIMEOUT; IS_GROUP if the name is a group's; DENIED if it is another user's; BAD_OPTION;
+// CORRUPT.
 stillframe_status stillframe_open(const char *name,
                                   const stillframe_observer_options *options,
                                   stillframe_observer **observer);

@@ -75,9 +75,15 @@ pub extern "C" fn stillframe_group_open(
     run("stillframe_group_open", |call| {
         let out = call.out_pointer("group", group)?;
         let name = call.text("name", name)?;
-        let (dir, wait) = self::options(call, options)?;
-        let mut options = Group::options().wait(wait);
-        if let Some(dir) = dir {
+        let given = self::options(call, options)?;
+        if given.populate.is_some() {
+            return Err(Failure::argument(
+                "options.populate_threads",
+                "it is not for groups: open the rank's region instead",
+            ));
+        }
+        let mut options = Group::options().wait(given.wait);
+        if let Some(dir) = given.dir {
             options = options.dir(dir);
         }
         out.put(handle::insert(options.open(name)?));

@@ -24,8 +24,12 @@ pub struct stillframe_observer_options {
     pub dir: *const c_char,
     /// How long to wait for the region to appear and to have a version, in milliseconds; 0: not at all.
     pub wait_ms: u64,
+    /// Threads, the calling one included, that enter all pages of a variable in the page tables when it is first viewed, and
+    /// take them out in the end: for programs that read all of a large variable. 0: pages are entered as they are first read.
+    /// Not for groups.
+    pub populate_threads: u64,
     /// 0.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 3],
 }
 
 /// A version that exists.
@@ -59,14 +63,23 @@ fn get(observer: *mut stillframe_observer) -> Result<Observer, Failure> {
     handle::with(observer, |observer: &mut Observer| Ok(observer.clone()))
 }
 
-/// The directory, unless it is the default, and the wait.
-pub fn options(call: &Call, given: *const stillframe_observer_options) -> Result<(Option<PathBuf>, Duration), Failure> {
-    let Some(given) = call.read("options", given)? else { return Ok((None, Duration::ZERO)) };
-    if given.reserved != [0; 4] {
+/// Options that were given, or left at their defaults.
+#[derive(Default)]
+pub struct Options {
+    pub dir: Option<PathBuf>,
+    pub wait: Duration,
+    pub populate: Option<usize>,
+}
+
+/// The options as they were given.
+pub fn options(call: &Call, given: *const stillframe_observer_options) -> Result<Options, Failure> {
+    let Some(given) = call.read("options", given)? else { return Ok(Options::default()) };
+    if given.reserved != [0; 3] {
         return Err(Failure::argument("options.reserved", "it is not 0: set the whole structure to 0 first"));
     }
     let dir = call.text_or_null("options.dir", given.dir)?.map(PathBuf::from);
-    Ok((dir, Duration::from_millis(given.wait_ms)))
+    let populate = (given.populate_threads != 0).then(|| usize::try_from(given.populate_threads).unwrap_or(usize::MAX));
+    Ok(Options { dir, wait: Duration::from_millis(given.wait_ms), populate })
 }
 
 /// A version, of which negative numbers mean none.
@@ -83,7 +96,8 @@ pub fn timeout_of(timeout_ms: i64) -> Option<Duration> {
 ///
 /// options: NULL for all defaults. observer: the handle; NULL on errors.
 ///
-/// Errors: NO_REGION, or with a wait TIMEOUT; IS_GROUP if the name is a group's; DENIED if it is another user's; CORRUPT.
+/// Errors: NO_REGION, or with a wait TIMEOUT; IS_GROUP if the name is a group's; DENIED if it is another user's; BAD_OPTION;
+/// CORRUPT.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_open(
     name: *const c_char,
@@ -93,10 +107,13 @@ pub extern "C" fn stillframe_open(
     run("stillframe_open", |call| {
         let out = call.out_pointer("observer", observer)?;
         let name = call.text("name", name)?;
-        let (dir, wait) = self::options(call, options)?;
-        let mut options = Observer::options().wait(wait);
-        if let Some(dir) = dir {
+        let given = self::options(call, options)?;
+        let mut options = Observer::options().wait(given.wait);
+        if let Some(dir) = given.dir {
             options = options.dir(dir);
+        }
+        if let Some(threads) = given.populate {
+            options = options.populate(threads);
         }
         out.put(handle::insert(options.open(name)?));
         Ok(())

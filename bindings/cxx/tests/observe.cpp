@@ -69,6 +69,18 @@ TEST(waiting_calls_say_why_they_end) {
     FAILS(producer_gone, "gone", observer.try_next_after(~std::uint64_t{0}));
 }
 
+TEST(threads_enter_what_is_viewed) {
+    const std::vector<double> u(100000, 3.0);
+    sf::region region("entered");
+    region.track("u", u);
+    region.publish(1);
+    const sf::observer observer("entered", sf::observer_options().populate(3));
+    const auto snapshot = observer.newest();
+    const auto view = snapshot.view<double>("u");
+    CHECK(view.size() == u.size() && view[0] == 3 && view[u.size() - 1] == 3);
+    FAILS(bad_option, "1025", sf::observer::try_open("entered", sf::observer_options().populate(1025)));
+}
+
 TEST(snapshots_outlive_observer_and_producer) {
     std::vector<double> u(100000, 3.0);
     auto region = std::make_unique<sf::region>("outlive");

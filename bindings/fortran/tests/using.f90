@@ -231,7 +231,7 @@ contains
     integer :: step, stat
 
     call region%create('loans')
-    call observer%open('loans')
+    call observer%open('loans', populate=3)
     do step = 1, 4
       call region%loan('a', a, [100 * step, 7], loan, lower=[0, 0])
       a = step

@@ -31,8 +31,14 @@ impl Observer {
 #[pymethods]
 impl Observer {
     #[new]
-    #[pyo3(signature = (name, *, wait, dir))]
-    fn new(py: Python<'_>, name: String, wait: Option<f64>, dir: Option<PathBuf>) -> PyResult<Self> {
+    #[pyo3(signature = (name, *, wait, dir, populate))]
+    fn new(
+        py: Python<'_>,
+        name: String,
+        wait: Option<f64>,
+        dir: Option<PathBuf>,
+        populate: Option<usize>,
+    ) -> PyResult<Self> {
         let deadline = wait::deadline(convert::seconds(py, "wait", wait)?);
         let not_yet =
             |error: &Error| matches!(error, Error::NoRegion { .. } | Error::NoVersion { .. } | Error::Timeout { .. });
@@ -40,6 +46,10 @@ impl Observer {
             let options = stillframe::Observer::options().wait(slice);
             let options = match &dir {
                 Some(dir) => options.dir(dir),
+                None => options,
+            };
+            let options = match populate {
+                Some(threads) => options.populate(threads),
                 None => options,
             };
             Ok(py.detach(|| options.open(&name)))

@@ -424,6 +424,15 @@ def test_a_directory_of_ones_own(tmp_path: Path) -> None:
             sf.open("r")
 
 
+def test_threads_enter_what_is_seen_whole() -> None:
+    with sf.create("r") as region:
+        region.array("u", (1_000_003,))[:] = np.arange(1_000_003)
+        region.publish(1)
+        assert (sf.open("r", populate=3).newest()["u"] == np.arange(1_000_003)).all()
+        with pytest.raises(sf.BadOption, match="populate"):
+            sf.open("r", populate=0)
+
+
 def test_written_where_the_kernel_does_not_see_it() -> None:
     with sf.create("r") as region:
         region.array("u", (10_000,))

@@ -111,6 +111,8 @@ static void regions_and_groups_are_told_apart(void) {
     CHECK(group == NULL);
     stillframe_observer_options options = {.wait_ms = 20};
     FAILS(STILLFRAME_TIMEOUT, "none", stillframe_group_open("none", &options, &group));
+    options = (stillframe_observer_options){.populate_threads = 2};
+    FAILS(STILLFRAME_BAD_ARGUMENT, "populate", stillframe_group_open("kinds", &options, &group));
     stillframe_region *single = make("single");
     FAILS(STILLFRAME_NOT_GROUP, "'single' is not a group", stillframe_group_open("single", NULL, &group));
     OK(stillframe_unlink(single));

@@ -44,6 +44,28 @@ static void a_snapshot_does_not_change_while_it_is_held(void) {
     OK(stillframe_release(old));
 }
 
+static void threads_enter_what_is_viewed(void) {
+    begin("entered", 1);
+    data[7] = 1;
+    data[COUNT - 1] = 2;
+    publish(1);
+    stillframe_observer *observer;
+    stillframe_observer_options options = {.populate_threads = 3};
+    OK(stillframe_open("entered", &options, &observer));
+    stillframe_snapshot *snapshot = newest(observer);
+    const int32_t *view;
+    size_t bytes;
+    OK(stillframe_view(snapshot, "data", (const void **)&view, &bytes));
+    CHECK(bytes == COUNT * sizeof *view && view[6] == 0 && view[7] == 1 && view[COUNT - 1] == 2);
+    OK(stillframe_release(snapshot));
+    OK(stillframe_observer_close(observer));
+    options.populate_threads = 1025;
+    FAILS(STILLFRAME_BAD_OPTION, "1025", stillframe_open("entered", &options, &observer));
+    options = (stillframe_observer_options){.reserved = {1}};
+    FAILS(STILLFRAME_BAD_ARGUMENT, "reserved", stillframe_open("entered", &options, &observer));
+    OK(stillframe_unlink(region));
+}
+
 static void versions_are_found_by_their_number(void) {
     begin("numbers", 4);
     for (uint64_t version = 10; version <= 60; version += 10)
@@ -221,6 +243,7 @@ static void variables_without_bytes_have_an_address_all_the_same(void) {
 int main(int argc, char **argv) {
     const test tests[] = {
         TEST(a_snapshot_does_not_change_while_it_is_held),
+        TEST(threads_enter_what_is_viewed),
         TEST(versions_are_found_by_their_number),
         TEST(an_observer_waits_for_a_region_and_its_first_version),
         TEST(pieces_and_changes_are_walked_over),

@@ -34,6 +34,14 @@ public:
         return *this;
     }
 
+    /// Enters all pages of a variable in the page tables when it is first viewed, by so many threads, the calling one included,
+    /// which take them out in the end: for programs that read all of a large variable. Without it, or with 0, pages are
+    /// entered as they are first read. Not for groups.
+    observer_options& populate(std::uint64_t threads) {
+        given_.populate_threads = threads;
+        return *this;
+    }
+
     /// As the C interface wants it; valid as long as these options.
     stillframe_observer_options given() const {
         stillframe_observer_options given = given_;
@@ -162,7 +170,8 @@ public:
 
     /// Opens an observer on a region: `heat`, or for a rank of a group `heat/0`.
     ///
-    /// Errors: `no_region`, or with a wait `timeout`; `denied`; `is_group` if the name is a group's; `corrupt`.
+    /// Errors: `no_region`, or with a wait `timeout`; `denied`; `is_group` if the name is a group's; `bad_option`;
+    /// `corrupt`.
     static result<observer> try_open(const std::string& name, const observer_options& options = {}) {
         const stillframe_observer_options given = options.given();
         stillframe_observer* handle = nullptr;

@@ -92,7 +92,9 @@ class Region:
 
 @final
 class Observer:
-    def __new__(cls, name: str, *, wait: float | None, dir: str | os.PathLike[str] | None) -> Observer: ...
+    def __new__(
+        cls, name: str, *, wait: float | None, dir: str | os.PathLike[str] | None, populate: int | None
+    ) -> Observer: ...
     @property
     def name(self) -> str: ...
     @property

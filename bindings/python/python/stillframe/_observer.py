@@ -261,10 +261,14 @@ class Observer(Closing):
         return f"<stillframe.Observer of {self.name!r}>"
 
 
-def open_region(name: str, *, wait: float | None = 0.0, dir: str | os.PathLike[str] | None = None) -> Observer:
+def open_region(
+    name: str, *, wait: float | None = 0.0, dir: str | os.PathLike[str] | None = None, populate: int | None = None
+) -> Observer:
     """Opens a region to look at it.
 
     :param wait: most seconds to wait for the region and its first version; for ever if None.
     :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
+    :param populate: how many threads enter all pages of a variable in the page tables when it is first seen, and take them
+        out in the end: for programs that read all of a large variable. If None, pages are entered as they are first read.
     """
-    return Observer(_native.Observer(name, wait=wait, dir=dir))
+    return Observer(_native.Observer(name, wait=wait, dir=dir, populate=populate))
