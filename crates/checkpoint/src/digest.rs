@@ -3,7 +3,9 @@
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
-use xxhash_rust::xxh3::Xxh3Default;
+use stillframe::PAGE_BYTES;
+use stillframe_kernel::copy::prefetch;
+use twox_hash::XxHash3_128;
 
 /// The checksum of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -12,7 +14,9 @@ pub struct Digest(pub u128);
 impl Digest {
     /// The checksum of these bytes.
     pub fn of(bytes: &[u8]) -> Digest {
-        Digest(xxhash_rust::xxh3::xxh3_128(bytes))
+        let mut digester = Digester::new();
+        digester.update(bytes);
+        digester.finish()
     }
 
     /// Reads 32 hexadecimal digits.
@@ -30,7 +34,7 @@ impl std::fmt::Display for Digest {
 
 /// A checksum of bytes that come in pieces.
 #[derive(Clone, Default)]
-pub struct Digester(Xxh3Default);
+pub struct Digester(XxHash3_128);
 
 impl Digester {
     /// A checksum of nothing yet.
@@ -40,12 +44,18 @@ impl Digester {
 
     /// Takes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
+        let mut pages = bytes.chunks(PAGE_BYTES).peekable();
+        while let Some(page) = pages.next() {
+            // Processors fetch ahead by themselves, but not over the end of a page; without this, summing waits for memory
+            // nearly half of its time.
+            pages.peek().copied().inspect(|next| prefetch(next));
+            self.0.write(page);
+        }
     }
 
     /// The checksum of all that was taken.
     pub fn finish(&self) -> Digest {
-        Digest(self.0.digest128())
+        Digest(self.0.finish_128())
     }
 }
 

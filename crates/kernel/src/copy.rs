@@ -34,6 +34,22 @@ fn choose_loop() -> CopyLoop {
     copy_portable
 }
 
+/// Bytes that a processor fetches at once.
+#[cfg(target_arch = "x86_64")]
+const LINE_BYTES: usize = 64;
+
+/// Asks the processor to bring these bytes into its cache, and does not wait. It is a hint, and may do nothing.
+pub fn prefetch(bytes: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in bytes.chunks(LINE_BYTES) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: the instruction is part of every x86-64, and has no effect that a program could see, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = bytes;
+}
+
 /// Pages interleaved by one loop.
 #[cfg(target_arch = "x86_64")]
 const LANES: usize = 8;
