@@ -664,7 +664,9 @@ module stillframe
     type(c_ptr) :: compress = c_null_ptr
     integer(c_int64_t) :: chunk_bytes = 0
     integer(c_int32_t) :: threads = 0, held = 0
-    integer(c_int64_t) :: held_bytes = 0, wait_ms = 0, follow_ms = 0, reserved(4) = 0
+    integer(c_int64_t) :: held_bytes = 0, wait_ms = 0, follow_ms = 0
+    integer(c_int32_t) :: nice = 0, padding = 0
+    integer(c_int64_t) :: reserved(3) = 0
   end type
 
   type, bind(c) :: c_checkpoint_info
@@ -5874,12 +5876,13 @@ contains
   ! checkpointer's alone until it ends. Of every, every_ms, when (a condition on attributes, such as 'time > 1.5') and at_end
   ! any one is enough for a version to be saved; without them all are. The newest `keep` (3) checkpoints stay, and
   ! those whose version is a multiple of keep_every. all=.true. holds versions that come faster than they can be saved.
+  ! The threads that save step back behind others that want the processors by their nice value, 0 to 19 and else 10.
   ! It waits up to wait_ms for the region to appear, and up to follow_ms for the next run of the program when one is gone.
   subroutine checkpointer_start(self, name, to, every, every_ms, when, at_end, once, keep, keep_every, all, held, &
-      held_bytes, compress, chunk_bytes, threads, wait_ms, follow_ms, dir, stat, errmsg)
+      held_bytes, compress, chunk_bytes, threads, nice, wait_ms, follow_ms, dir, stat, errmsg)
     class(stillframe_checkpointer), intent(inout) :: self
     character(*), intent(in) :: name, to
-    integer, intent(in), optional :: every, every_ms, keep, keep_every, held, chunk_bytes, threads, wait_ms, follow_ms
+    integer, intent(in), optional :: every, every_ms, keep, keep_every, held, chunk_bytes, threads, nice, wait_ms, follow_ms
     integer(int64), intent(in), optional :: held_bytes
     character(*), intent(in), optional :: when, compress, dir
     logical, intent(in), optional :: at_end, once, all
@@ -5905,6 +5908,7 @@ contains
     if (present(threads)) options%threads = threads
     if (present(wait_ms)) options%wait_ms = wait_ms
     if (present(follow_ms)) options%follow_ms = follow_ms
+    if (present(nice)) options%nice = merge(-1, nice, nice == 0)
     if (present(at_end)) options%flags = ior(options%flags, merge(1_c_int32_t, 0_c_int32_t, at_end))
     if (present(all)) options%flags = ior(options%flags, merge(2_c_int32_t, 0_c_int32_t, all))
     if (present(once)) options%flags = ior(options%flags, merge(4_c_int32_t, 0_c_int32_t, once))

@@ -681,8 +681,13 @@ typedef struct {
     uint64_t wait_ms;
     // How long to wait for the next producer when one is gone, in milliseconds; 0: not at all, which ends it.
     uint64_t follow_ms;
+    // How far the threads that save step back behind others that want the processors: their nice value, 1 to 19; 0: 10; -1: they
+    // are as the thread that starts the checkpointer.
+    int32_t nice;
     // 0.
-    uint64_t reserved[4];
+    uint32_t padding;
+    // 0.
+    uint64_t reserved[3];
 } stillframe_checkpoint_options;
 
 // What a checkpointer has done.

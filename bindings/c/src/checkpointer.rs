@@ -75,8 +75,13 @@ pub struct stillframe_checkpoint_options {
     pub wait_ms: u64,
     /// How long to wait for the next producer when one is gone, in milliseconds; 0: not at all, which ends it.
     pub follow_ms: u64,
+    /// How far the threads that save step back behind others that want the processors: their nice value, 1 to 19; 0: 10; -1: they
+    /// are as the thread that starts the checkpointer.
+    pub nice: i32,
     /// 0.
-    pub reserved: [u64; 4],
+    pub padding: u32,
+    /// 0.
+    pub reserved: [u64; 3],
 }
 
 /// What a checkpointer has done.
@@ -127,7 +132,7 @@ fn get(checkpointer: *mut stillframe_checkpointer) -> Result<Arc<Running>, Failu
 fn options(call: &Call, given: *const stillframe_checkpoint_options) -> Result<CheckpointerOptions, Failure> {
     let mut options = Checkpointer::options();
     let Some(given) = call.read("options", given)? else { return Ok(options) };
-    if given.reserved != [0; 4] {
+    if given.reserved != [0; 3] || given.padding != 0 {
         return Err(Failure::argument("options.reserved", "it is not 0: set the whole structure to 0 first"));
     }
     let flags =
@@ -150,6 +155,11 @@ fn options(call: &Call, given: *const stillframe_checkpoint_options) -> Result<C
     }
     if let Some(condition) = call.text_or_null("options.when", given.when)? {
         options = options.when(condition)?;
+    }
+    match u32::try_from(given.nice) {
+        Ok(0) => {}
+        Ok(nice) => options = options.nice(nice),
+        Err(_) => options = options.nice(0),
     }
     if given.held != 0 {
         options = options.held(given.held as usize);

@@ -122,7 +122,7 @@ TEST(a_checkpointer_saves_what_is_published_and_says_what_is_safe) {
     region.track("u", u);
     region.publish(1);
     CHECK(!sf::newest_safe(store.path) && !sf::is_safe(store.path, 1) && !sf::wait_safe(store.path, 1, 10ms));
-    sf::checkpointer checkpointer("saved", store.path, sf::checkpoint_options().every(10).keep(2).keep_every(20));
+    sf::checkpointer checkpointer("saved", store.path, sf::checkpoint_options().every(10).keep(2).keep_every(20).nice(0));
     THROWS(locked, "writes checkpoints into", sf::checkpointer("saved", store.path));
     for (std::uint64_t version = 2; version <= 50; ++version) {
         u[version] = static_cast<int>(version);
@@ -138,6 +138,7 @@ TEST(a_checkpointer_saves_what_is_published_and_says_what_is_safe) {
     CHECK(sf::is_safe(store.path, 20) && !sf::is_safe(store.path, 30) && sf::newest_safe(store.path) == 50u);
     CHECK(sf::wait_safe_from(store.path, 31, 10ms) == 50u && !sf::wait_safe_from(store.path, 51, 10ms));
     FAILS(expression, "u >", sf::checkpointer::try_start("saved", store.path, sf::checkpoint_options().when("u >")));
+    FAILS(bad_option, "nice", sf::checkpointer::try_start("saved", store.path, sf::checkpoint_options().nice(20)));
     FAILS(no_region, "none", sf::checkpointer::try_start("none", store.path));
     CHECK(sf::family_of(sf::status::locked) == sf::family::environment);
     CHECK(sf::family_of(sf::status::damaged) == sf::family::corrupt);

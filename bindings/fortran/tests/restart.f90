@@ -41,7 +41,9 @@ contains
     call region%publish(1, 'u', u)
     call expect(stillframe_newest_safe(dir) == -1 .and. .not. stillframe_is_safe(dir, 1) .and. &
       .not. stillframe_wait_safe(dir, 1_int64, timeout_ms=10), 'nothing is safe where nothing was saved')
-    call checkpointer%start('saved', dir, every=10, keep=2, keep_every=20, compress='zstd')
+    call checkpointer%start('saved', dir, every=10, keep=2, keep_every=20, compress='zstd', nice=0)
+    call second%start('saved', trim(dir) // '2', nice=20, stat=stat, errmsg=message)
+    call expect(stat == stillframe_bad_option .and. index(message, 'nice') > 0, 'a nice value there is none of is refused')
     call second%start('saved', dir, stat=stat, errmsg=message)
     call expect(stat == stillframe_locked .and. index(message, 'writes checkpoints into') > 0, 'a second one is refused')
     do step = 2, 50

@@ -65,7 +65,7 @@ impl Checkpointer {
 #[pymethods]
 impl Checkpointer {
     #[new]
-    #[pyo3(signature = (name, to, *, every, every_seconds, when, at_end, once, keep, keep_every, all, held, held_bytes, compress, chunk_bytes, threads, wait, follow, dir))]
+    #[pyo3(signature = (name, to, *, every, every_seconds, when, at_end, once, keep, keep_every, all, held, held_bytes, compress, chunk_bytes, threads, nice, wait, follow, dir))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -84,6 +84,7 @@ impl Checkpointer {
         compress: Option<&str>,
         chunk_bytes: Option<usize>,
         threads: Option<usize>,
+        nice: u32,
         wait: Option<f64>,
         follow: Option<f64>,
         dir: Option<PathBuf>,
@@ -104,7 +105,8 @@ impl Checkpointer {
         if let Some(threads) = threads {
             save = save.threads(threads);
         }
-        let mut options = stillframe_checkpoint::Checkpointer::options().at_end(at_end).once(once).all(all).save(save);
+        let mut options =
+            stillframe_checkpoint::Checkpointer::options().at_end(at_end).once(once).all(all).save(save).nice(nice);
         if let Some(versions) = every {
             options = options.every(versions);
         }

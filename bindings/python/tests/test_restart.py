@@ -111,6 +111,8 @@ def test_a_checkpointer_saves_what_is_published_and_says_what_is_safe(tmp_path: 
         with sf.checkpoint("saved", store, every=10, keep=2, keep_every=20, compress="lz4") as checkpointer:
             with pytest.raises(sf.InUse, match="writes checkpoints into"):
                 sf.checkpoint("saved", store)
+            with pytest.raises(sf.MisuseError, match="nice"):
+                sf.checkpoint("saved", tmp_path / "other", nice=20)
             for version in range(2, 51):
                 u[version] = version
                 region.publish(version)

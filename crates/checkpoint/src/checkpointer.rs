@@ -57,9 +57,15 @@ impl CheckpointerOptions {
             shared.end_watch(ended);
         })?];
         for _ in 0..threads {
-            joins.push(spawn("saves", &shared, |shared| shared.save_all())?);
+            joins.push(spawn("saves", &shared, |shared| {
+                shared.step_back();
+                shared.save_all();
+            })?);
         }
-        joins.push(spawn("status", &shared, |shared| shared.report())?);
+        joins.push(spawn("status", &shared, |shared| {
+            shared.step_back();
+            shared.report();
+        })?);
         Ok(Checkpointer { shared, joins, generation: stillframe::fork_generation() })
     }
 }

@@ -22,6 +22,7 @@ pub mod map;
 pub mod maps;
 pub mod pagemap;
 pub mod points;
+pub mod priority;
 pub mod rename;
 pub mod space;
 pub mod uffd;

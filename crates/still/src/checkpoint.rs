@@ -107,6 +107,9 @@ pub struct Args {
     /// Threads that write a version [default: the processors, at most 4]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// How far saving steps back behind the simulation: its nice value, 0 to 19
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(0..=19))]
+    nice: u32,
     /// Wait so many seconds for the program to begin
     #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds, default_value = "0", hide_default_value = true)]
     wait: Duration,
@@ -171,6 +174,7 @@ impl Args {
         }
         let mut options = Checkpointer::options().dir(&context.dir).save(save);
         options = options.at_end(self.at_end).once(self.once).all(self.all).wait(self.wait).follow(self.follow);
+        options = options.nice(self.nice);
         if let Some(every) = self.every {
             options = options.every(every);
         }

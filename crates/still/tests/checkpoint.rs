@@ -599,6 +599,49 @@ fn a_rank_that_is_killed_is_named_and_what_all_have_is_saved() {
     assert_eq!(check_store(&store(&scene)), [5]);
 }
 
+/// The threads of a process: their names, nice values and policies.
+fn threads(pid: &str) -> Vec<(String, i64, i64)> {
+    let stat = |task: std::io::Result<std::fs::DirEntry>| std::fs::read_to_string(task.ok()?.path().join("stat")).ok();
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().filter_map(stat);
+    let thread = |stat: String| {
+        let (name, rest) = stat.split_once('(').unwrap().1.rsplit_once(") ").unwrap();
+        let fields: Vec<i64> = rest.split(' ').skip(1).map(|field| field.trim().parse().unwrap_or_default()).collect();
+        (name.to_string(), fields[15], fields[37])
+    };
+    tasks.map(thread).collect()
+}
+
+#[test]
+fn what_saves_steps_back_and_what_looks_does_not() {
+    let scene = Scene::new();
+    let (_, own, _) = threads("self").swap_remove(0);
+    for (number, (options, nice)) in
+        [(&[][..], 10), (&["--nice", "13"], 13), (&["--nice", "0"], 0)].into_iter().enumerate()
+    {
+        let to = format!("ck{number}");
+        let args = [&["heat", "--to", &to, "--wait", "60", "--all"], options].concat();
+        let checkpoint = Checkpoint::start(&scene, &args);
+        let pid = checkpoint.0.child.id().to_string();
+        // What these tests are run with stays.
+        let (batch, nice) = (if nice > 0 { i64::from(libc::SCHED_BATCH) } else { 0 }, own.max(nice));
+        let begin = Instant::now();
+        loop {
+            let found = threads(&pid);
+            let are = |name: &str, nice, policy| {
+                let mut of = found.iter().filter(|thread| thread.0.starts_with(name)).peekable();
+                of.peek().is_some() && of.all(|thread| (thread.1, thread.2) == (nice, policy))
+            };
+            if are("checkpoint save", nice, batch) && are("checkpoint look", own, 0) && are("still", own, 0) {
+                break;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{options:?}: {found:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    let told = scene.still(&["checkpoint", "heat", "--to", "ck", "--nice", "20"]);
+    assert!(told.code == 2 && told.err.contains("20 is not in 0..=19"), "{}", told.err);
+}
+
 #[test]
 fn a_region_that_is_not_there_is_an_error_unless_it_is_waited_for() {
     let scene = Scene::new();

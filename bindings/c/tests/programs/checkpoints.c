@@ -52,7 +52,7 @@ static void a_checkpointer_saves_what_is_published_and_says_what_is_safe(void) {
     OK(stillframe_newest_safe(store, &found, NULL));
     CHECK(!safe && !found);
     stillframe_checkpoint_options options = {
-        .every = 10, .keep = 2, .keep_every = 20, .compress = "zstd", .chunk_bytes = 8192, .threads = 1};
+        .every = 10, .keep = 2, .keep_every = 20, .compress = "zstd", .chunk_bytes = 8192, .threads = 1, .nice = -1};
     stillframe_checkpointer *checkpointer;
     OK(stillframe_checkpoint_start("saved", store, &options, &checkpointer));
     stillframe_checkpointer *second;
@@ -112,6 +112,8 @@ static void options_of_checkpoints_that_cannot_be_are_refused(void) {
     FAILS(STILLFRAME_EXPRESSION, "step >", stillframe_checkpoint_start("refused", store, &options, &checkpointer));
     options = (stillframe_checkpoint_options){.held = 1000};
     FAILS(STILLFRAME_BAD_OPTION, "held", stillframe_checkpoint_start("refused", store, &options, &checkpointer));
+    options = (stillframe_checkpoint_options){.nice = 20};
+    FAILS(STILLFRAME_BAD_OPTION, "nice", stillframe_checkpoint_start("refused", store, &options, &checkpointer));
     options = (stillframe_checkpoint_options){.reserved = {1}};
     FAILS(STILLFRAME_BAD_ARGUMENT, "reserved", stillframe_checkpoint_start("refused", store, &options, &checkpointer));
     FAILS(STILLFRAME_BAD_HANDLE, "the call is for: checkpointer",

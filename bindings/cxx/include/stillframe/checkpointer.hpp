@@ -90,6 +90,12 @@ public:
         return *this;
     }
 
+    /// How far the threads that save step back behind others that want the processors: their nice value, 0 to 19; 10 by default.
+    checkpoint_options& nice(unsigned nice) {
+        given_.nice = nice == 0 ? -1 : static_cast<std::int32_t>(nice);
+        return *this;
+    }
+
     /// With `all`: most versions held at once; 8 by default.
     checkpoint_options& held(unsigned versions) {
         given_.held = versions;

@@ -88,6 +88,7 @@ def checkpoint(
     compress: Literal["zstd", "lz4"] | None = None,
     chunk_bytes: int | None = None,
     threads: int | None = None,
+    nice: int = 10,
     wait: float | None = 0.0,
     follow: float | None = 0.0,
     dir: str | os.PathLike[str] | None = None,
@@ -111,6 +112,7 @@ def checkpoint(
     :param chunk_bytes: bytes of a chunk, which is a file, about; by default 1/2048 of the checkpoint or less, but 512 KiB
         to 32 MiB.
     :param threads: how many threads write.
+    :param nice: how far the threads that save step back behind others that want the processors, 0 to 19.
     :param wait: seconds to wait for the region to appear, for ever if None.
     :param follow: seconds to wait for the next producer when one is gone, for ever if None.
     :param dir: where regions lie.
@@ -131,6 +133,7 @@ def checkpoint(
         compress=compress,
         chunk_bytes=chunk_bytes,
         threads=threads,
+        nice=nice,
         wait=wait,
         follow=follow,
         dir=dir,

@@ -159,6 +159,7 @@ class Checkpointer:
         compress: str | None,
         chunk_bytes: int | None,
         threads: int | None,
+        nice: int,
         wait: float | None,
         follow: float | None,
         dir: str | os.PathLike[str] | None,

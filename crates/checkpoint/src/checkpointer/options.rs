@@ -6,9 +6,12 @@ use crate::{Error, Event, Result, SaveOptions};
 use std::path::PathBuf;
 use std::time::Duration;
 use stillframe::inspect;
+use stillframe_kernel::priority::NICE_MAX;
 
 /// Versions held at once if all are to be saved, unless asked for otherwise.
 const HELD: usize = 8;
+/// A tenth of the weight of a thread that does not step back.
+const NICE: u32 = 10;
 
 /// Options for saving versions as they come.
 pub struct CheckpointerOptions {
@@ -22,6 +25,7 @@ pub struct CheckpointerOptions {
     pub(super) held: usize,
     pub(super) held_bytes: Option<u64>,
     pub(super) save: SaveOptions,
+    pub(super) nice: u32,
     pub(super) wait: Duration,
     pub(super) follow: Duration,
     pub(super) listener: Option<Listener>,
@@ -32,7 +36,11 @@ impl std::fmt::Debug for CheckpointerOptions {
         let mut shown = f.debug_struct("CheckpointerOptions");
         shown.field("regions", &self.regions).field("every", &self.every).field("every_time", &self.every_time);
         shown.field("when", &self.when).field("at_end", &self.at_end).field("once", &self.once).field("all", &self.all);
-        shown.field("held", &self.held).field("held_bytes", &self.held_bytes).field("save", &self.save);
+        shown
+            .field("held", &self.held)
+            .field("held_bytes", &self.held_bytes)
+            .field("save", &self.save)
+            .field("nice", &self.nice);
         shown.field("wait", &self.wait).field("follow", &self.follow).finish_non_exhaustive()
     }
 }
@@ -50,6 +58,7 @@ impl Default for CheckpointerOptions {
             held: HELD,
             held_bytes: None,
             save: SaveOptions::default(),
+            nice: NICE,
             wait: Duration::ZERO,
             follow: Duration::ZERO,
             listener: None,
@@ -138,6 +147,17 @@ impl CheckpointerOptions {
         self
     }
 
+    /// How far the threads that save step back behind others that want the processors: their nice value, 0 to 19, and 10 by
+    /// default. They also do not take a processor from another thread when they wake (`SCHED_BATCH`). With 0 they are as the
+    /// thread that starts the checkpointer; a nice value that is higher already stays.
+    ///
+    /// A simulation on the same processors so goes on as if little were beside it, and it takes longer until a version is
+    /// safe. The thread that looks for versions does not step back: it needs little, and none is to be missed.
+    pub fn nice(mut self, nice: u32) -> Self {
+        self.nice = nice;
+        self
+    }
+
     /// How long to wait for the region, and a living producer of it, to appear; not at all by default. After that, what the
     /// last producer left is taken, if there is something.
     pub fn wait(mut self, wait: Duration) -> Self {
@@ -172,6 +192,9 @@ impl CheckpointerOptions {
         }
         if !(1..=32).contains(&self.held) {
             return refuse("held", "it is not between 1 and 32: the producer needs room for versions, too");
+        }
+        if self.nice > NICE_MAX {
+            return refuse("nice", "it is not between 0 and 19");
         }
         if self.held_bytes == Some(0) {
             return refuse("held_bytes", "no version can be held in 0 bytes");

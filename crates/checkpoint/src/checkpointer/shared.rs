@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use stillframe::{AnySnapshot, PAGE_BYTES, Snapshot};
+use stillframe_kernel::priority;
 
 /// How often the status file is written while something is being saved.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
@@ -193,6 +194,14 @@ impl Shared {
         let safe = safe.collect();
         self.record().safe = safe;
         self.changed.notify_all();
+    }
+
+    /// Lets others have the processors first, from this thread and those that it starts.
+    pub(super) fn step_back(&self) {
+        if self.options.nice > 0 {
+            // Where it is forbidden, versions are saved all the same.
+            let _ = priority::step_back(self.options.nice);
+        }
     }
 
     /// Saves what is handed over, until nothing more will be.
