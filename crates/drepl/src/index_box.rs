@@ -169,8 +169,9 @@ impl IndexSet {
     }
 
     /// The boxes' elements. They may share some; those of another rank than the first are left out, being of another leaf.
-    pub fn of(boxes: &[IndexBox]) -> Result<Self, TooScattered> {
-        let Some(around) = hull(boxes) else {
+    pub fn of(boxes: impl IntoIterator<Item = IndexBox>) -> Result<Self, TooScattered> {
+        let boxes: Vec<IndexBox> = boxes.into_iter().collect();
+        let Some(around) = hull(&boxes) else {
             let mut set = Self::new();
             boxes.iter().try_for_each(|one| set.insert(one))?;
             return Ok(set);
@@ -228,8 +229,7 @@ impl IndexSet {
 
     /// The elements in either.
     pub fn union(&self, other: &Self) -> Result<Self, TooScattered> {
-        let boxes: Vec<IndexBox> = self.boxes.iter().chain(&other.boxes).cloned().collect();
-        Self::of(&boxes)
+        Self::of(self.boxes.iter().chain(&other.boxes).cloned())
     }
 
     /// The elements in both.
@@ -289,7 +289,7 @@ impl<'de> serde::Deserialize<'de> for IndexSet {
         }
         let raw = RawSet::deserialize(deserializer)?;
         let given: u128 = raw.boxes.iter().map(|one| u128::from(one.count())).sum();
-        let set = Self::of(&raw.boxes).map_err(D::Error::custom)?;
+        let set = Self::of(raw.boxes.iter().cloned()).map_err(D::Error::custom)?;
         if set.count() == given {
             Ok(Self { boxes: raw.boxes })
         } else {

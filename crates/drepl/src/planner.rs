@@ -162,7 +162,7 @@ pub(crate) fn plan_with<'a>(
         }
         if !nowhere.is_empty() {
             // Parts of a fragment that nobody writes to may hold an element twice.
-            let elements = IndexSet::of(&nowhere)?;
+            let elements = IndexSet::of(nowhere)?;
             missing.push(Missing { leaf, name: name.clone(), elements });
         }
         names.push((leaf, name));

@@ -238,7 +238,8 @@ pub fn overlaps(fragments: &[&Fragment]) -> Result<Vec<Overlap>, PlanError> {
     }
     let mut found = Vec::new();
     for (leaf, parts) in leaves {
-        let boxes: Vec<&IndexBox> = parts.iter().map(|(own, number)| &fragments[*own].parts()[*number].elements).collect();
+        let boxes: Vec<&IndexBox> =
+            parts.iter().map(|(own, number)| &fragments[*own].parts()[*number].elements).collect();
         each_overlap(&boxes, |i, j, elements| {
             let (first, second) = (parts[i], parts[j]);
             if first.0 != second.0 {

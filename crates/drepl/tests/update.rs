@@ -26,7 +26,7 @@ fn written(dice: &mut Dice, fragment: &Fragment) -> Written {
             let leaf = LeafId(dice.roll(0, fragment.dataset().leaves().len() as u64 - 1) as u32);
             let extents = &fragment.dataset().leaves()[leaf.0 as usize].extents;
             let boxes: Vec<_> = (0..dice.roll(0, 4)).map(|_| model::index_box(dice, extents)).collect();
-            Written::Elements(leaf, IndexSet::of(&boxes).unwrap())
+            Written::Elements(leaf, IndexSet::of(boxes).unwrap())
         }
         _ => {
             let start = dice.roll(0, fragment.size_bytes() + 3);

@@ -6,7 +6,7 @@ use std::{error::Error, io::Write, sync::Arc, time::Instant};
 
 use clap::Parser;
 use drepl::{
-    Dataset, Fragment, Index, IndexBox, Part, Progression, Source, Wanted,
+    Bindings, Dataset, Fragment, Index, IndexBox, Part, Program, Progression, Source, Wanted,
     dataset::{LeafId, Object},
     plan,
     types::{ByteOrder, Primitive, Type},
@@ -43,6 +43,17 @@ fn main() -> Result<()> {
     let ghost = packed(&cube, &[(47, 48), (64, 80), (96, 112)])?;
     let wanted = Wanted::newest(&ghost);
     report(&args, "ghost face, 4096 blocks, by scan", &time(rounds, || plan(&wanted, &blocks)), 2.0)?;
+
+    // What a process does that attaches to a ghost: everything, from the text of the dataset on.
+    let text = "const N = 256 var grid [N,N,N] float64";
+    let read = time(rounds, || {
+        let schema = Program::parse(text)?.bind(&Bindings::new())?;
+        let mut bindings = Bindings::new();
+        bindings.set("xmin", 48).set("ymin", 64).set("zmin", 96).set("n", 16);
+        let ghost = schema.fragment("{ var ghost[x:1,y:n,z:n] = grid[x+xmin-1,y+ymin,z+zmin] }", &bindings)?;
+        Ok::<_, Box<dyn Error>>(plan(&Wanted::newest(&ghost), &blocks)?.pieces.len())
+    });
+    report(&args, "the same, parsed and bound each time", &read, 2.0)?;
 
     let sheet = grid(&[4096, 4096]);
     let tiles = decompose(&sheet, 4096, [64, 64, 1])?;
