@@ -20,6 +20,17 @@ pub struct Fragment {
     /// What the buffer is to the planner: sorted by leaf.
     parts: Vec<Part>,
     size_bytes: u64,
+    /// One per object that it has elements of, sorted by object.
+    reaches: SmallVec<[Reach; 1]>,
+}
+
+/// The range of indices that a fragment has of one object, along those axes that all its parts of the object have. It
+/// tells at a glance that two fragments have nothing in common, however many fields the object has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Reach {
+    object: u32,
+    /// First and last index.
+    bounds: SmallVec<[(u64, u64); 4]>,
 }
 
 /// A typed array or record at a constant place of a fragment.
@@ -146,7 +157,8 @@ impl Fragment {
             check(&dataset, position, part, size_bytes)?;
         }
         parts.sort_by_key(|part| part.leaf);
-        Ok(Self { dataset, variables, parts, size_bytes })
+        let reaches = reaches(&dataset, &parts);
+        Ok(Self { dataset, variables, parts, size_bytes, reaches })
     }
 
     /// The dataset that the elements belong to.
@@ -174,6 +186,16 @@ impl Fragment {
     /// The leaves that the fragment has elements of, each once, and their parts.
     pub fn leaves(&self) -> impl Iterator<Item = (LeafId, &[Part])> {
         self.parts.chunk_by(|a, b| a.leaf == b.leaf).map(|parts| (parts[0].leaf, parts))
+    }
+
+    /// Whether the two may have elements in common: what is cheap to know before their parts are looked at.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        self.reaches.iter().any(|own| {
+            other.reaches.iter().any(|reach| {
+                let mut bounds = own.bounds.iter().zip(&reach.bounds);
+                own.object == reach.object && bounds.all(|(own, other)| own.0 <= other.1 && other.0 <= own.1)
+            })
+        })
     }
 
     /// The length of the buffer.
@@ -234,6 +256,25 @@ impl Part {
         }
         (low, high + element_bytes)
     }
+}
+
+/// Parts are sorted by leaf, and leaves are numbered object by object.
+fn reaches(dataset: &Dataset, parts: &[Part]) -> SmallVec<[Reach; 1]> {
+    let mut found: SmallVec<[Reach; 1]> = SmallVec::new();
+    for part in parts {
+        let object = dataset.leaves()[part.leaf.0 as usize].object;
+        let bounds = part.elements.axes().iter().map(|axis| (axis.start(), axis.last()));
+        match found.last_mut() {
+            Some(reach) if reach.object == object => {
+                reach.bounds.truncate(part.elements.rank());
+                for (own, other) in reach.bounds.iter_mut().zip(bounds) {
+                    *own = (own.0.min(other.0), own.1.max(other.1));
+                }
+            }
+            _ => found.push(Reach { object, bounds: bounds.collect() }),
+        }
+    }
+    found
 }
 
 /// Which elements of a part a range of bytes touches.

@@ -42,6 +42,11 @@ impl<'a> Wanted<'a> {
     pub fn newest(fragment: &'a Fragment) -> Self {
         Self { fragment, versions: 0..=u64::MAX }
     }
+
+    /// Whether elements of the source will do.
+    fn accepts(&self, source: &Source) -> bool {
+        source.readable && self.versions.contains(&source.version)
+    }
 }
 
 /// Why there is no plan.
@@ -49,8 +54,8 @@ impl<'a> Wanted<'a> {
 pub enum PlanError {
     /// Elements of different datasets have nothing to do with each other, whatever they are called.
     #[error(
-        "{} is of another dataset than the wanted fragment: describe both in one text, or in equal ones",
-        position.map_or_else(|| "the index".to_owned(), |position| format!("source {position}"))
+        "{} of another dataset: fragments that have to do with each other are described in one text, or in equal ones",
+        position.map_or_else(|| "the fragments of the index are".to_owned(), |at| format!("fragment {at} is"))
     )]
     Dataset {
         /// Position of the source; `None` for those of an index together.
@@ -78,6 +83,7 @@ const PARTS_FOR_A_TREE: usize = 16;
 /// All have to be of one dataset. What no source has is no error, but in [`Plan::missing`].
 pub fn plan(wanted: &Wanted<'_>, sources: &[Source]) -> Result<Plan, PlanError> {
     let mut same = wanted.fragment.dataset();
+    let mut near = Vec::new();
     for (position, source) in sources.iter().enumerate() {
         let own = source.fragment.dataset();
         if !Arc::ptr_eq(own, same) {
@@ -87,30 +93,32 @@ pub fn plan(wanted: &Wanted<'_>, sources: &[Source]) -> Result<Plan, PlanError> 
             // Fragments of one text share their dataset: what follows will be of the same again.
             same = own;
         }
+        if wanted.accepts(source) && source.fragment.meets(wanted.fragment) {
+            near.push(position);
+        }
     }
+    // Position of the source, position of the part in it, and the part's elements.
+    let parts_of = |leaf| {
+        near.iter().flat_map(move |position| {
+            let (first, parts) = sources[*position].fragment.parts_of(leaf);
+            parts.iter().enumerate().map(move |(number, part)| (*position, first + number, &part.elements))
+        })
+    };
     let mut tree: Option<(LeafId, Tree<(usize, usize)>)> = None;
     plan_with(wanted, |leaf, elements, found| {
         if wanted.fragment.parts_of(leaf).1.len() >= PARTS_FOR_A_TREE {
             let tree = match &tree {
                 Some((of, tree)) if *of == leaf => tree,
-                _ => &tree.insert((leaf, Tree::new(parts_of(leaf, sources).map(|(s, p, part)| ((s, p), part))))).1,
+                _ => &tree.insert((leaf, Tree::new(parts_of(leaf).map(|(source, part, own)| ((source, part), own))))).1,
             };
             tree.search(elements, |(source, part)| found(*source, &sources[*source], *part));
             return;
         }
-        for (source, part, own) in parts_of(leaf, sources) {
+        for (source, part, own) in parts_of(leaf) {
             if own.meets(elements) {
                 found(source, &sources[source], part);
             }
         }
-    })
-}
-
-/// Position of the source, position of the part in it, and the part's elements.
-fn parts_of(leaf: LeafId, sources: &[Source]) -> impl Iterator<Item = (usize, usize, &IndexBox)> {
-    sources.iter().enumerate().flat_map(move |(position, source)| {
-        let (first, parts) = source.fragment.parts_of(leaf);
-        parts.iter().enumerate().map(move |(number, part)| (position, first + number, &part.elements))
     })
 }
 
@@ -144,7 +152,7 @@ pub(crate) fn plan_with<'a>(
         for part in parts {
             let mut candidates: Vec<Candidate<'_>> = Vec::new();
             find(leaf, &part.elements, &mut |position, source, part| {
-                if source.readable && wanted.versions.contains(&source.version) {
+                if wanted.accepts(source) {
                     candidates.push(Candidate { position, source, part });
                 }
             });
