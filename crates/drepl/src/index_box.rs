@@ -1,6 +1,6 @@
 //! Sets of elements of one leaf: boxes with strides, and their unions.
 
-use std::{collections::HashMap, fmt};
+use std::{borrow::Borrow, collections::HashMap, fmt};
 
 use smallvec::SmallVec;
 
@@ -169,15 +169,15 @@ impl IndexSet {
     }
 
     /// The boxes' elements. They may share some; those of another rank than the first are left out, being of another leaf.
-    pub fn of(boxes: impl IntoIterator<Item = IndexBox>) -> Result<Self, TooScattered> {
-        let boxes: Vec<IndexBox> = boxes.into_iter().collect();
+    pub fn of(boxes: impl IntoIterator<Item: Borrow<IndexBox>>) -> Result<Self, TooScattered> {
+        let given: Vec<_> = boxes.into_iter().collect();
+        let boxes: Vec<&IndexBox> = given.iter().map(Borrow::borrow).collect();
         let Some(around) = hull(&boxes) else {
             let mut set = Self::new();
             boxes.iter().try_for_each(|one| set.insert(one))?;
             return Ok(set);
         };
-        let candidates: Vec<&IndexBox> = boxes.iter().collect();
-        let pieces = cover(&around, &candidates)?.pieces;
+        let pieces = cover(&around, &boxes)?.pieces;
         Ok(Self::of_disjoint(pieces.into_iter().map(|piece| piece.1).collect()))
     }
 
@@ -229,7 +229,7 @@ impl IndexSet {
 
     /// The elements in either.
     pub fn union(&self, other: &Self) -> Result<Self, TooScattered> {
-        Self::of(self.boxes.iter().chain(&other.boxes).cloned())
+        Self::of(self.boxes.iter().chain(&other.boxes))
     }
 
     /// The elements in both.
@@ -289,7 +289,7 @@ impl<'de> serde::Deserialize<'de> for IndexSet {
         }
         let raw = RawSet::deserialize(deserializer)?;
         let given: u128 = raw.boxes.iter().map(|one| u128::from(one.count())).sum();
-        let set = Self::of(raw.boxes.iter().cloned()).map_err(D::Error::custom)?;
+        let set = Self::of(&raw.boxes).map_err(D::Error::custom)?;
         if set.count() == given {
             Ok(Self { boxes: raw.boxes })
         } else {
@@ -299,7 +299,7 @@ impl<'de> serde::Deserialize<'de> for IndexSet {
 }
 
 /// The smallest box without steps around all. `None` without boxes, and where it has more elements than a `u64` counts.
-fn hull(boxes: &[IndexBox]) -> Option<IndexBox> {
+fn hull(boxes: &[&IndexBox]) -> Option<IndexBox> {
     let rank = boxes.first()?.rank();
     let same = || boxes.iter().filter(|one| one.rank() == rank);
     IndexBox::new((0..rank).map_while(|axis| {
