@@ -104,7 +104,8 @@ impl Plan {
 
     /// The number of bytes that are moved.
     pub fn moved_bytes(&self) -> u64 {
-        self.transfers.iter().map(|(_, transfer)| transfer.moved_bytes()).sum()
+        // A plan of bytes from elsewhere may name more than there can be.
+        self.transfers.iter().fold(0, |sum: u64, (_, transfer)| sum.saturating_add(transfer.moved_bytes()))
     }
 
     /// One share per source that gives something: to be sent to where the source is, while

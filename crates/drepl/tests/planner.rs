@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use drepl::{
     Fragment, Index, IndexBox, Part, Plan, PlanError, Progression, Share, Source, Wanted,
     dataset::{Dataset, LeafId, Object},
+    executor::Executor,
     plan,
     types::{ByteOrder, Primitive, Type},
 };
@@ -47,6 +48,12 @@ fn check(dice: &mut Dice, wanted: &Wanted<'_>, sources: &[Source], plan: &Plan) 
         model::interpret(transfer.moves(), &buffers[*source], &mut direct);
     }
     assert_eq!(direct, right, "{plan}");
+
+    let executor = Executor::new(1 + dice.roll(0, 1) as usize);
+    let mut executed = before.clone();
+    let all: Vec<_> = plan.transfers.iter().map(|(source, transfer)| (transfer, &buffers[*source][..])).collect();
+    executor.run_all(&all, &mut executed).unwrap();
+    assert_eq!(executed, right, "{plan}");
 
     // As it is done between nodes: a share is sent to the source, and what it packs comes back.
     let mut remote = before;
