@@ -8,9 +8,9 @@ use crate::{
 /// With so few candidates it is quicker to cut them out one after another than to divide the box.
 const FEW: usize = 8;
 
-/// The most intersections of two boxes, about a second's work: boxes that cannot be told apart by planes or residues
+/// The most times that a candidate is looked at, some seconds' work: boxes that neither planes nor residues tell apart
 /// would otherwise keep a planner busy for hours.
-const INTERSECTIONS_MAX: usize = 1 << 26;
+const LOOKS_MAX: usize = 1 << 24;
 
 /// A box divided among candidates.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(crate) struct Cover {
 /// more pieces. So the box is divided, at a plane between candidates or (where they interleave) into residues, until one
 /// candidate covers what there is, or few are left. Blocks of a decomposition thus take `n log n`.
 pub(crate) fn cover(target: &IndexBox, candidates: &[&IndexBox]) -> Result<Cover, TooScattered> {
-    let mut division = Division { candidates, found: Cover::default(), intersections: 0 };
+    let mut division = Division { candidates, found: Cover::default(), looks: 0 };
     let all = (0..candidates.len()).filter(|i| target.meets(candidates[*i])).collect();
     division.divide(target, all)?;
     let Cover { mut pieces, missing } = division.found;
@@ -49,12 +49,13 @@ type Class = (Progression, Vec<usize>);
 struct Division<'a> {
     candidates: &'a [&'a IndexBox],
     found: Cover,
-    intersections: usize,
+    looks: usize,
 }
 
 impl Division<'_> {
     /// Divides `target` among the candidates at the positions `among`, which are in ascending order.
     fn divide(&mut self, target: &IndexBox, mut among: Vec<usize>) -> Result<(), TooScattered> {
+        self.look(among.len())?;
         if let Some(whole) = among.iter().position(|i| self.candidates[*i].contains_all(target)) {
             // Nothing is left for those after it.
             among.truncate(whole + 1);
@@ -86,6 +87,11 @@ impl Division<'_> {
         }
     }
 
+    fn look(&mut self, times: usize) -> Result<(), TooScattered> {
+        self.looks += times;
+        if self.looks > LOOKS_MAX { Err(TooScattered) } else { Ok(()) }
+    }
+
     /// Cuts the candidates out of the box, one after another.
     fn cut(&mut self, target: &IndexBox, among: &[usize]) -> Result<(), TooScattered> {
         let mut left = vec![target.clone()];
@@ -93,10 +99,7 @@ impl Division<'_> {
             if left.is_empty() {
                 return Ok(());
             }
-            self.intersections += left.len();
-            if self.intersections > INTERSECTIONS_MAX {
-                return Err(TooScattered);
-            }
+            self.look(left.len())?;
             let mut rest = Vec::new();
             for one in left {
                 match one.intersection(self.candidates[*candidate]) {
@@ -145,7 +148,7 @@ impl Division<'_> {
         }
         let ((larger, both), axis, plane) = best?;
         let n = among.len();
-        (4 * larger <= 3 * n && 4 * both <= 5 * n).then_some((axis, plane))
+        (4 * larger <= 3 * n && 2 * both <= 3 * n).then_some((axis, plane))
     }
 
     /// Residue classes along one axis that most of the candidates lie in one of, each with those that reach into it.

@@ -13,11 +13,11 @@ use crate::{
 /// operation that would need more than this is refused before it fills the memory.
 pub const BOXES_MAX: usize = 1 << 20;
 
-/// An operation would have needed more than [`BOXES_MAX`] boxes.
+/// An operation would have needed more than [`BOXES_MAX`] boxes, or too long to tell them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the elements lie so scattered that they make more than {BOXES_MAX} boxes: their steps differ without a common \
-     divisor; plan smaller fragments, or fewer at a time"
+    "the elements lie too scattered: they make more than {BOXES_MAX} boxes, or fragments cut each other into about as \
+     many; plan a part of what is wanted at a time, or against fewer fragments"
 )]
 pub struct TooScattered;
 
