@@ -405,7 +405,8 @@ impl<'a> Names<'a> {
             _ => {
                 let message = format!("two variables in one index: `{}` and `{}`", clip(one.name), clip(other.name));
                 let problem = Problem::new(Code::Index, span, message);
-                let problem = self.suggest_number(problem, if one.name.len() < 2 { other.name } else { one.name });
+                let help = "an index holds one variable; a name that is meant as a number needs `const` or a binding";
+                let problem = problem.help(help);
                 self.fail(problem)
             }
         }

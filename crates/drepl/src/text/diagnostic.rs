@@ -187,11 +187,14 @@ impl Problem {
         self
     }
 
-    /// Suggests the name that is most like what was written, if one is.
+    /// Suggests the names that are most like what was written, if any are.
     pub fn suggest<'a>(self, written: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
-        match nearest(written, known) {
-            Some(name) => self.help(format!("did you mean `{name}`?")),
-            None => self,
+        match &nearest(written, known)[..] {
+            [] => self,
+            [names @ .., last] if !names.is_empty() => {
+                self.help(format!("did you mean `{}` or `{last}`?", names.join("`, `")))
+            }
+            [name, ..] => self.help(format!("did you mean `{name}`?")),
         }
     }
 
@@ -248,15 +251,21 @@ fn place(sources: &Sources, span: Span) -> Place {
     Place { file: sources.files[span.file as usize].name.clone(), line, column, end_line, end_column }
 }
 
-/// The known name that is most like the written one: at most every third character may be wrong.
-pub(crate) fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Names are short; the distance of long ones is their product in time.
-    let written = written.get(..64.min(written.len()))?;
+/// The known names that are most like the written one, at most three: every third character may be wrong.
+fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    // Names are short; to compare long ones takes the product of their lengths.
+    if written.len() > 64 {
+        return Vec::new();
+    }
+    let lower = written.to_lowercase();
     let allowed = (written.chars().count() / 3).max(1);
-    let candidates = known.into_iter().take(1024).filter(|name| name.len() <= 64 && *name != written);
-    candidates
-        .map(|name| (strsim::damerau_levenshtein(&written.to_lowercase(), &name.to_lowercase()), name))
+    let known = known.into_iter().take(1024).filter(|name| name.len() <= 64 && *name != written);
+    let mut near: Vec<(usize, &str)> = known
+        .map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name))
         .filter(|(distance, name)| *distance <= allowed && *distance < name.chars().count())
-        .min()
-        .map(|(_, name)| name)
+        .collect();
+    near.sort_unstable();
+    near.dedup();
+    let least = near.first().map_or(0, |(distance, _)| *distance);
+    near.into_iter().take_while(|(distance, _)| *distance == least).map(|(_, name)| name).take(3).collect()
 }

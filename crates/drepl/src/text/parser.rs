@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use smallvec::SmallVec;
 
 use super::{
-    diagnostic::{Code, DIAGNOSTICS_MAX, Diagnostics, Problem, nearest},
+    diagnostic::{Code, DIAGNOSTICS_MAX, Diagnostics, Problem},
     loader::Loader,
     source::{Sources, Span, TEXT_BYTES_MAX},
     syntax::*,
@@ -194,6 +194,10 @@ impl<'a> Parser<'a> {
             let word = self.sources.text(token.span);
             let problem = Problem::new(Code::Syntax, token.span, format!("expected {wanted}, found `{word}`"));
             self.problems.push(problem.help(format!("`{word}` is a word of the language and cannot be a name")));
+            // In a line of its own it is more likely the next declaration.
+            if !token.fresh_line {
+                self.next();
+            }
             return Err(Noted);
         }
         self.expect(Kind::Name, wanted)
@@ -220,16 +224,22 @@ impl<'a> Parser<'a> {
 
     /// Goes on to where a declaration can begin or a block ends, behind where the failed one began.
     fn recover(&mut self, start: usize) {
+        let mut open = 0;
         loop {
-            match self.peek() {
+            let token = self.token();
+            match token.kind {
                 Kind::End => return,
-                kind if kind.declares() && self.at > start => return,
+                kind if kind.declares() && self.at > start && (open == 0 || token.fresh_line) => return,
+                Kind::Open(Bracket::Brace) => open += 1,
+                Kind::Close(Bracket::Brace) if open > 1 => open -= 1,
+                Kind::Semicolon if open > 0 => {}
                 Kind::Semicolon | Kind::Close(Bracket::Brace) => {
                     self.next();
                     return;
                 }
-                _ => self.next(),
-            };
+                _ => {}
+            }
+            self.next();
         }
     }
 
@@ -264,14 +274,28 @@ impl<'a> Parser<'a> {
     }
 
     /// Whatever lies between braces, one after the other with or without semicolons; the opening brace is read.
-    fn block(&mut self, opened: Span, mut entry: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<Span> {
+    fn block(&mut self, opened: Span, entry: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<Span> {
+        self.entries(opened, true, entry)
+    }
+
+    /// Fields between braces: where a declaration begins, the closing brace has been forgotten.
+    fn fields_block(&mut self, opened: Span, entry: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<Span> {
+        self.entries(opened, false, entry)
+    }
+
+    fn entries(
+        &mut self,
+        opened: Span,
+        declares: bool,
+        mut entry: impl FnMut(&mut Self) -> Parsed<()>,
+    ) -> Parsed<Span> {
         loop {
             while self.accept(Kind::Semicolon).is_some() {}
             if let Some(close) = self.accept(Kind::Close(Bracket::Brace)) {
                 return Ok(close);
             }
-            if self.peek() == Kind::End || self.enough() {
-                let problem = self.unexpected("`}`").label(opened, "closes this");
+            if self.peek() == Kind::End || self.enough() || (!declares && self.peek().declares()) {
+                let problem = self.unexpected("`}`").label(opened, "to close this");
                 self.problems.push(problem);
                 return Err(Noted);
             }
@@ -319,12 +343,11 @@ impl<'a> Parser<'a> {
                 let mut problem = self.unexpected("a declaration");
                 let words = ["var", "const", "type", "dataset", "view", "replica"];
                 let written = self.sources.text(token.span);
-                problem = match nearest(written, words) {
-                    Some(word) => problem.help(format!("did you mean `{word}`?")),
-                    None => {
-                        problem.help("a declaration begins with `var`, `const`, `type`, `dataset`, `view` or `replica`")
-                    }
-                };
+                problem = problem.suggest(written, words);
+                if problem.help.is_none() {
+                    let help = "a declaration begins with `var`, `const`, `type`, `dataset`, `view` or `replica`";
+                    problem = problem.help(help);
+                }
                 self.problems.push(problem);
                 Err(Noted)
             }
@@ -340,6 +363,11 @@ impl<'a> Parser<'a> {
         let open = self.expect(Kind::Open(Bracket::Brace), "`{`, or the name of a file in quotes")?;
         self.block(open, |parser| match parser.peek() {
             Kind::Type | Kind::Const | Kind::Var => parser.member(),
+            Kind::View => {
+                let problem = parser.unexpected("`var`, `const` or `type`");
+                parser.problems.push(problem.help("views stand behind the dataset's braces"));
+                parser.view()
+            }
             _ => parser.refuse("`var`, `const` or `type`"),
         })?;
         Ok(())
@@ -390,7 +418,7 @@ impl<'a> Parser<'a> {
                 let start = parser.next().span;
                 let open = parser.expect(Kind::Open(Bracket::Brace), "`{`")?;
                 let mut fields = Vec::new();
-                let close = parser.block(open, |parser| {
+                let close = parser.fields_block(open, |parser| {
                     let names = parser.names("the name of a field")?;
                     let kind = parser.type_expression()?;
                     fields.push(FieldDeclaration { names, kind });
@@ -423,12 +451,13 @@ impl<'a> Parser<'a> {
             }
             if !known.contains(&word) {
                 let message = format!("`{}` is no attribute here", clip(word));
-                let problem = match nearest(word, known.iter().copied()) {
-                    Some(name) => Problem::new(Code::Syntax, span, message).help(format!("did you mean `{name}`?")),
-                    None => Problem::new(Code::Syntax, span, message).help(format!("there are {}", known.join(", "))),
+                let problem = Problem::new(Code::Syntax, span, message).suggest(word, known.iter().copied());
+                let problem = match problem.help {
+                    Some(_) => problem,
+                    None => problem.help(format!("there are {}", known.join(", "))),
                 };
                 self.problems.push(problem);
-                return Err(Noted);
+                continue;
             }
             self.twice(span, before, "view");
         }
@@ -528,7 +557,7 @@ impl<'a> Parser<'a> {
     fn fields(&mut self, left: bool) -> Parsed<PatternPart> {
         let open = self.next().span;
         let mut fields = Vec::new();
-        let close = self.block(open, |parser| {
+        let close = self.fields_block(open, |parser| {
             let names = parser.names("the name of a field")?;
             let pattern = parser.pattern(left)?;
             fields.push(PatternField { names, pattern });

@@ -1,1 +1,446 @@
+//! What is said about mistakes, and where.
 
+use drepl::{Bindings, Diagnostics, Program, Schema};
+
+const MESH: &str = "\
+const N = 10
+type Cell struct { rho, e float64; flux [3]float32; id int32 }
+type Small struct { rho float64; id int32 }
+var mesh [N,N]Cell
+var line [1000]float64
+";
+
+fn bind(text: &str) -> Result<Schema, Diagnostics> {
+    Program::parse(text)?.bind(&Bindings::new())
+}
+
+/// `line:column code: message (help)` of each mistake.
+fn told(diagnostics: &Diagnostics) -> Vec<String> {
+    let told = diagnostics.iter().map(|one| {
+        let help = one.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
+        format!("{}:{} {}: {}{help}", one.place.line, one.place.column, one.code.name(), one.message)
+    });
+    told.collect()
+}
+
+#[track_caller]
+fn says(text: &str, expected: &[&str]) {
+    let found = bind(text).expect_err("this text has mistakes");
+    assert_eq!(told(&found), expected, "\n{found}");
+    // Whatever is told can be shown.
+    assert_eq!(found.to_string().matches("error[").count(), expected.len());
+}
+
+/// Mistakes of views of `mesh` and `line`; their lines count from the first view.
+#[track_caller]
+fn says_of_views(views: &str, expected: &[&str]) {
+    let lines = MESH.lines().count();
+    let found = bind(&format!("{MESH}{views}")).expect_err("these views have mistakes");
+    let told: Vec<String> = told(&found)
+        .into_iter()
+        .map(|one| {
+            let (line, rest) = one.split_once(':').unwrap();
+            format!("{}:{rest}", line.parse::<usize>().unwrap() - lines)
+        })
+        .collect();
+    assert_eq!(told, expected, "\n{found}");
+}
+
+#[test]
+fn a_mistake_is_shown_with_its_line_a_marker_and_a_suggestion() {
+    let found = bind("var mesh [10]float64\nview v { var m = mehs }").unwrap_err();
+    let expected = "\
+error[unknown]: no object is named `mehs`
+ --> <text>:2:18
+  |
+2 | view v { var m = mehs }
+  |                  ^^^^
+  |
+  = help: did you mean `mesh`?";
+    assert_eq!(found.to_string(), expected);
+    let one = found.iter().next().unwrap();
+    assert_eq!((one.place.line, one.place.column, one.place.end_line, one.place.end_column), (2, 18, 2, 22));
+    assert_eq!(one.to_string(), expected);
+}
+
+#[test]
+fn two_places_of_one_mistake_are_both_shown() {
+    let found = bind("var line [9]int8\nview v {\n  var a = line\n  var b [i] = line[i*2 + 1]\n}").unwrap_err();
+    let expected = "\
+error[overlap]: line[1] lies in this view twice
+ --> <text>:4:7
+  |
+3 |   var a = line
+  |       -------- and here
+4 |   var b [i] = line[i*2 + 1]
+  |       ^^^^^^^^^^^^^^^^^^^^^ here
+  |
+  = help: only a view that says `readonly` may hold an element more than once";
+    assert_eq!(found.to_string(), expected);
+    let one = found.iter().next().unwrap();
+    assert_eq!((one.labels[0].place.line, one.labels[0].place.column), (3, 7));
+}
+
+#[test]
+fn many_mistakes_are_found_at_once() {
+    let text = "\
+var a [10 float64
+const = 4
+type T struct { x float64
+var c [10]T
+view v { var x = c[i }
+view w { x = c[i] }
+replica x y { view v }
+const K = 3 + * 4
+view ok { var x [3:y,] = c[i:5,j] }
+var d [1a]float64; const L = 99999999999999999999
+dataset { view g { var a = b } }
+@@@ const view = 5
+view clipp clippd { var m = c }
+view rowmajor columnmajor { var m = c }
+/* open
+";
+    says(
+        text,
+        &[
+            "1:11 syntax: expected `,` or `]`, found `float64`",
+            "2:7 syntax: expected the name of a constant, found `=`",
+            "4:1 syntax: expected `}`, found `var`",
+            "5:22 syntax: expected `,` or `]`, found `}`",
+            "6:10 syntax: expected `var`, found `x`",
+            "7:11 syntax: expected `{`, or the name of a file in quotes, found `y`",
+            "8:15 syntax: expected a number, a name or `(`, found `*`",
+            "9:29 syntax: extents stand on the left (write `var a [x:16] = grid[x]`)",
+            "10:8 syntax: `1a` is neither a number nor a name (names begin with a letter; numbers are whole: 1000, \
+             1_000, 0x3e8)",
+            "10:30 arithmetic: 99999999999999999999 does not fit a 64-bit integer",
+            "11:11 syntax: expected `var`, `const` or `type`, found `view` (views stand behind the dataset's braces)",
+            "12:1 syntax: `@` means nothing here",
+            "12:11 syntax: expected the name of a constant, found `view` (`view` is a word of the language and cannot \
+             be a name)",
+            "13:12 syntax: `clippd` is no attribute here (did you mean `clipped`?)",
+            "14:15 duplicate: a view is either `rowmajor` or `columnmajor`",
+            "15:1 syntax: this comment has no end (close it with `*/`)",
+        ],
+    );
+}
+
+#[test]
+fn unbound_names_are_told_where_they_are_used() {
+    says(
+        "const length = 3\nvar grid [lenght,height] float64",
+        &[
+            "2:11 unbound: `lenght` is neither a constant nor bound by the caller (did you mean `length`?)",
+            "2:18 unbound: `height` is neither a constant nor bound by the caller (declare it, `const height = …`, or \
+             pass a number for `height`)",
+        ],
+    );
+    let schema = Program::parse("var grid [64] float64").unwrap().bind(&Bindings::from([("ymin", 3)])).unwrap();
+    let bindings = Bindings::from([("xmin", 48)]);
+    let found = schema.fragment("{ var g[x:16] = grid[x+xmn] }", &bindings).unwrap_err();
+    let expected = "1:24 unbound: `xmn` is neither a constant nor bound by the caller (did you mean `xmin`?)";
+    assert_eq!(told(&found), [expected]);
+    let found = schema.fragment("{ var g[x:16] = grid[ymi] }", &bindings).unwrap_err();
+    assert_eq!(told(&found), ["1:22 index: `ymi` stands on the right side only (did you mean `ymin`?)"]);
+}
+
+#[test]
+fn cycles_are_told_with_their_way() {
+    says(
+        "const A = B + 1\nconst B = C\nconst C = A\ntype Loop struct { x float64; next Loop }\ntype P struct { q Q }\ntype \
+         Q [3]P\nvar a [A]P",
+        &[
+            "3:11 cycle: constants need each other: A → B → C → A",
+            "4:36 cycle: types contain each other: Loop → Loop",
+            "6:11 cycle: types contain each other: P → Q → P",
+        ],
+    );
+}
+
+#[test]
+fn numbers_that_do_not_fit_are_refused() {
+    says(
+        "\
+const A = 9223372036854775807 + 1
+const B = -9223372036854775807 - 2
+const C = 9223372036854775807 * 2
+const D = 1 / (3 - 3)
+const E = 1 % 0
+var big [9223372036854775807,2]int8
+var huge [4611686018427387904]float64
+",
+        &[
+            "1:11 arithmetic: this does not fit a 64-bit integer",
+            "2:11 arithmetic: this does not fit a 64-bit integer",
+            "3:11 arithmetic: this does not fit a 64-bit integer",
+            "4:11 arithmetic: a division by zero",
+            "5:11 arithmetic: a division by zero",
+            "6:9 arithmetic: [9223372036854775807,2]int8 is larger than 2^63 - 1 bytes",
+            "7:10 arithmetic: [4611686018427387904]float64 is larger than 2^63 - 1 bytes",
+        ],
+    );
+    says_of_views(
+        "\
+view a { var m [i] = line[9223372036854775807*i] }
+view b { var m [i:9223372036854775807] = line[i] }
+view c clipped { var m [i:9223372036854775807] = line[i] }
+view d { var m [9223372036854775807*i + 1] = line[i] }
+view e { var m [i] = line[i - 9223372036854775807] }
+",
+        &[
+            "1:27 arithmetic: this does not fit a 64-bit integer",
+            "2:47 range: indices 0 to 9223372036854775806 of an axis of 0 to 999 (shift or shorten it; in a view that \
+             says `clipped`, what lies outside is a hole)",
+            "3:22 arithmetic: this variable is larger than 2^63 - 1 bytes",
+            "4:17 arithmetic: this does not fit a 64-bit integer",
+            "5:27 arithmetic: this does not fit a 64-bit integer",
+        ],
+    );
+}
+
+#[test]
+fn extents_are_at_least_one() {
+    says(
+        "const N = 3\nvar a [N-3]float64\nvar b [4,N-5]float64\nvar c [2]string0\ntype E struct { }",
+        &[
+            "2:8 extent: an extent of 0 (an extent is at least 1)",
+            "3:10 extent: an extent of -2 (an extent is at least 1)",
+            "4:10 unknown: `string0` has no length that is possible (write `string16` for 16 bytes)",
+            "5:8 empty: a record of no fields",
+        ],
+    );
+    says_of_views(
+        "view a { var m [x:0] = line[x] }\nview b { var m [x:-3] = line[x] }\nview c { var m [i] = line[i+1000] }",
+        &[
+            "1:19 extent: an extent of 0 (an extent is at least 1)",
+            "2:19 extent: an extent of -3 (an extent is at least 1)",
+            "3:27 empty: no element of `line` has this index (the indices of this axis are 0 to 999)",
+        ],
+    );
+}
+
+#[test]
+fn slices_that_leave_their_object_are_told_with_the_range() {
+    let help = "(shift or shorten it; in a view that says `clipped`, what lies outside is a hole)";
+    says_of_views(
+        "\
+view a { var m [x:16] = line[x+990] }
+view b { var m [x:16] = line[x-1] }
+view c { var m [x:16] = line[10-x] }
+view d { var m = line[1000] }
+view e { var m = line[-1] }
+view f { var m [x:500] = line[2*x+2] }
+view g { var m [x:4,y:4] = mesh[x+7,y+6] }
+view h { var m [-1] = line[3] }
+view i { var m [5:5] = line[3] }
+",
+        &[
+            &format!("1:30 range: indices 990 to 1005 of an axis of 0 to 999 {help}"),
+            &format!("2:30 range: indices -1 to 14 of an axis of 0 to 999 {help}"),
+            &format!("3:30 range: indices -5 to 10 of an axis of 0 to 999 {help}"),
+            &format!("4:23 range: index 1000 of an axis of 0 to 999 {help}"),
+            &format!("5:23 range: index -1 of an axis of 0 to 999 {help}"),
+            &format!("6:31 range: indices 2 to 1000 of an axis of 0 to 999 {help}"),
+            &format!("7:33 range: indices 7 to 10 of an axis of 0 to 9 {help}"),
+            "8:17 range: index -1 of a variable",
+            "9:17 range: index 5 of a variable of 0 to 4",
+        ],
+    );
+}
+
+#[test]
+fn types_that_do_not_match_are_refused() {
+    let help = "(values are moved, never converted: write the object's type, or none)";
+    says_of_views(
+        "\
+type Wrong struct { rho float32 }
+type Other struct { nope float32 }
+view a { var m [i]float32 = line[i] }
+view b { var m [i,j]Wrong = mesh[i,j] }
+view c { var m [i,j]Other = mesh[i,j] }
+view d { var m = mesh[i] }
+view e { var m = line[i][j] }
+view f { var m = line.rho }
+view g { var m {rho} = line }
+view h { var m [i,j]{rho}Small = mesh[i,j] }
+view i { var m [2]float64 = line[0]float32 }
+view j { var m float64 = line }
+view k { var m [i]flaot64 = line[i] }
+",
+        &[
+            &format!("3:19 mismatch: float32 is not float64, which the object holds {help}"),
+            &format!("4:21 mismatch: float32 is not float64, which the object holds {help}"),
+            "5:21 mismatch: Other has a field `nope`, which Cell has not",
+            "6:23 mismatch: 1 index here, where [10,10]Cell has 2 (write one for each axis; an empty one stands for \
+             all)",
+            "7:26 mismatch: float64 is no array and has no index",
+            "8:23 mismatch: float64 is no record and has no fields",
+            "9:16 mismatch: float64 is no record and has no fields",
+            "10:26 mismatch: Small has a field `id`, which the braces leave out",
+            &format!("11:36 mismatch: float32 is not float64, which the object holds {help}"),
+            "12:16 mismatch: float64 is not of shape [1000], which the object has here (write the object's type, or \
+             none)",
+            "13:19 unknown: no type is named `flaot64` (did you mean `float64`?)",
+        ],
+    );
+}
+
+#[test]
+fn fields_and_names_that_do_not_exist_are_told_with_those_that_do() {
+    says_of_views(
+        "\
+view a { var m [i,j]{rhoo} = mesh[i,j] }
+view b { var m [i,j] = mesh[i,j].flx }
+view c { var m [i,j] = mesh[i,j]{pressure} }
+view view_x { var m = lines }
+view e { var m [i,j] {rho; rho} = mesh[i,j] }
+replica r { view nope; view view_d }
+",
+        &[
+            "1:22 unknown: `rhoo` is no field of what the right side chooses (did you mean `rho`?)",
+            "2:34 unknown: `flx` is no field of Cell (did you mean `flux`?)",
+            "3:34 unknown: `pressure` is no field of Cell (it has rho, e, flux, id)",
+            "4:23 unknown: no object is named `lines` (did you mean `line`?)",
+            "5:28 duplicate: two fields are named `rho` (give one of them another name)",
+            "6:18 unknown: no view is named `nope`",
+            "6:29 unknown: no view is named `view_d` (did you mean `view_x`?)",
+        ],
+    );
+}
+
+#[test]
+fn one_name_stands_for_one_thing() {
+    says(
+        "\
+const N = 4
+const N = 5
+type T int8
+type T int16
+type int32 int8
+type R struct { x int8; x, y int16 }
+var a [N]T
+var b, a T
+",
+        &[
+            "2:7 duplicate: two constants are named `N` (give one of them another name)",
+            "4:6 duplicate: two types are named `T` (give one of them another name)",
+            "5:6 duplicate: `int32` is a type of the language (choose another name)",
+            "6:25 duplicate: two fields are named `x` (give one of them another name)",
+            "8:8 duplicate: two objects are named `a` (give one of them another name)",
+        ],
+    );
+    says_of_views(
+        "\
+view a { var m = line; var m = mesh }
+view a default { var m = line }
+view b default readonly { var m = line }
+replica r { view b; view b }
+replica r { }
+",
+        &[
+            "1:28 duplicate: two variables are named `m` (give one of them another name)",
+            "2:6 duplicate: two views are named `a` (give one of them another name)",
+            "3:8 duplicate: two views say `default` (only one view can be that from which the others are read)",
+            "4:26 duplicate: `b` is in this replica already",
+            "5:9 duplicate: two replicas are named `r` (give one of them another name)",
+            "5:9 empty: a replica without views (name one in its braces: `view sim`)",
+        ],
+    );
+    let found = Program::parse("const N = 3").unwrap().bind(&Bindings::from([("N", 4)])).unwrap_err();
+    let expected = "1:7 duplicate: `N` is a constant, and the caller binds it, too (drop one of the two, or give one \
+                    another name)";
+    assert_eq!(told(&found), [expected]);
+    let schema = bind(MESH).unwrap();
+    let found = schema.fragment("{ var m = line }", &Bindings::from([("N", 4)])).unwrap_err();
+    let expected = "1:1 duplicate: `N` is a constant of the schema, and the caller binds it, too (do not bind `N`)";
+    assert_eq!(told(&found), [expected]);
+}
+
+#[test]
+fn index_variables_stand_once_on_each_side() {
+    says_of_views(
+        "\
+view a { var m [i] = mesh[i,j] }
+view b { var m [i,j,k] = mesh[i,j] }
+view c { var m [i] = mesh[i,i] }
+view d { var m [i,i] = mesh[i,2] }
+view e { var m [i] = line[i*i] }
+view f { var m [i] = line[i-i] }
+view g { var m [i,j] = mesh[i+j,j] }
+view h { var m [N:5] = line[N] }
+view i { var m [,,] = mesh[,] }
+view j { var m [,] = mesh[i,j] }
+view k { var m [i] = line[6/i] }
+view l { var m [xi] = line[xj] }
+view m { var m [i,j] = mesh[j,1/i] }
+view n { var m [i] = line[i % 2] }
+",
+        &[
+            "1:29 index: `j` stands on the right side only (write `j` on the left, too; or pass a number for `j` to \
+             choose one index)",
+            "2:21 index: `k` stands on the left side only (write on the right which element it stands for)",
+            "3:29 index: `i` stands twice on one side (diagonals are not described; write a variable for each axis)",
+            "4:19 index: `i` stands twice on one side (diagonals are not described; write a variable for each axis)",
+            "5:27 index: this index is no straight line (an index is (a*x + b) / c, with numbers a, b and c)",
+            "6:27 index: `i` cancels out here (write the number alone, or let the index depend on the variable)",
+            "7:29 index: two variables in one index: `i` and `j` (an index holds one variable; a name that is meant as \
+             a number needs `const` or a binding)",
+            "8:17 index: `N` is the number 10 and no index variable (give the variable another name)",
+            "9:19 index: 3 empty indices on the left, where the right has 2 (an empty index stands for a whole axis, \
+             and is linked with that of the same position)",
+            "10:27 index: `i` stands on the right side only (write `i` on the left, too; or pass a number for `i` to \
+             choose one index)",
+            "11:27 index: this index is no straight line (an index is (a*x + b) / c, with numbers a, b and c)",
+            "12:28 index: `xj` stands on the right side only (write `xj` on the left, too; or pass a number for `xj` \
+             to choose one index)",
+            "13:31 index: this index is no straight line (an index is (a*x + b) / c, with numbers a, b and c)",
+            "14:27 index: this index is no straight line (an index is (a*x + b) / c, with numbers a, b and c)",
+        ],
+    );
+}
+
+#[test]
+fn a_view_that_may_be_written_to_holds_each_element_once() {
+    says_of_views(
+        "\
+view a { var m = line; var n [i] = line[i*2] }
+view b { var m [i,j]{rho} = mesh[i,j]; var n [i,j] = mesh[i,j].e; var o = mesh[3,4] }
+view c readonly { var m = line; var n [i] = line[i*2] }
+view d { var m [i] = line[i*2]; var n [i] = line[i*2+1] }
+view e { var m [i:3] = line[i*3]; var n [i:3] = line[i*2+3] }
+",
+        &[
+            "1:28 overlap: line[0] lies in this view twice (only a view that says `readonly` may hold an element more \
+             than once)",
+            "2:71 overlap: mesh[3,4].rho lies in this view twice (only a view that says `readonly` may hold an element \
+             more than once)",
+            "5:39 overlap: line[3] lies in this view twice (only a view that says `readonly` may hold an element more \
+             than once)",
+        ],
+    );
+}
+
+#[test]
+fn nothing_nests_without_end() {
+    let nested = |open: &str, close: &str, depth: usize| format!("{}1{}", open.repeat(depth), close.repeat(depth));
+    assert!(bind(&format!("const A = {}", nested("(", ")", 60))).is_ok());
+    says(&format!("const A = {}", nested("(", ")", 70)), &["1:75 limit: this is nested deeper than 64"]);
+    says(&format!("const A = {}1", "-".repeat(100_000)), &["1:75 limit: this is nested deeper than 64"]);
+    let found = bind(&format!("var a {}int8", "[1]".repeat(100_000))).unwrap_err();
+    assert_eq!(told(&found), ["1:197 limit: this is nested deeper than 64"]);
+    // A sum is as long as anybody wants it.
+    let sum = format!("const A = 1{}\nvar a [A]int8", "+1".repeat(100_000));
+    assert_eq!(bind(&sum).unwrap().constant("A"), Some(100_001));
+    // Constants that need others need not come after them, within reason.
+    let chain = |count: usize| {
+        let steps: Vec<String> = (0..count).map(|n| format!("const c{n} = c{} + 1", n + 1)).collect();
+        format!("{}\nconst c{count} = 0", steps.join("\n"))
+    };
+    assert_eq!(bind(&chain(60)).unwrap().constant("c0"), Some(60));
+    assert!(bind(&chain(100)).is_err());
+    // Records that double with each name would have more fields than can be counted.
+    let doubling: Vec<String> = (1..60).map(|n| format!("type T{n} struct {{ a, b T{} }}", n - 1)).collect();
+    let found = bind(&format!("type T0 int8\n{}\nvar a T59", doubling.join("\n"))).unwrap_err();
+    let expected = "18:22 limit: this record has more than 65536 numbers in all its fields";
+    assert_eq!(told(&found), [expected]);
+}
