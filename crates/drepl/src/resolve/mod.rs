@@ -5,7 +5,10 @@ mod names;
 mod replica;
 mod variable;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use names::{Names, Noted, Resolved, twice};
 
@@ -207,31 +210,39 @@ fn check_writers(names: &mut Names<'_>, dataset: &Dataset, parts: &[Part], origi
         return Ok(());
     }
     let mut order: Vec<usize> = (0..parts.len()).collect();
-    // Along the first axis, only neighbours can meet.
-    let start = |part: &Part| part.elements.axes().first().map_or(0, |axis| axis.start());
-    let last = |part: &Part| part.elements.axes().first().map_or(0, |axis| axis.last());
-    order.sort_by_key(|part| (parts[*part].leaf, start(&parts[*part])));
-    let mut found = Ok(());
-    for (position, one) in order.iter().enumerate() {
-        for other in &order[position + 1..] {
-            let (first, second) = (&parts[*one], &parts[*other]);
-            if first.leaf != second.leaf || start(second) > last(first) {
-                break;
-            }
-            names.work(1, origins[*other])?;
-            if let Some(common) = first.elements.intersection(&second.elements) {
-                let (one, other) = (origins[*one.min(other)], origins[*one.max(other)]);
-                let element = element_name(dataset, first.leaf, &common);
-                let message = format!("{element} lies in this view twice");
-                let problem = Problem::new(Code::Overlap, other, message).mark("here").label(one, "and here");
-                let help = "only a view that says `readonly` may hold an element more than once";
-                found = names.fail(problem.help(help));
-                // One such pair shows the mistake.
-                return found;
+    order.sort_by_key(|part| parts[*part].leaf);
+    for group in order.chunk_by_mut(|one, other| parts[*one].leaf == parts[*other].leaf) {
+        let axis = widest_axis(parts, group);
+        // Sorted along it, a part can meet those that begin before it ends, and no others.
+        let range =
+            |part: usize| parts[part].elements.axes().get(axis).map_or((0, 0), |axis| (axis.start(), axis.last()));
+        group.sort_by_key(|part| range(*part));
+        for (position, one) in group.iter().enumerate() {
+            let last = range(*one).1;
+            for other in group[position + 1..].iter().take_while(|other| range(**other).0 <= last) {
+                names.work(1, origins[*other])?;
+                if let Some(common) = parts[*one].elements.intersection(&parts[*other].elements) {
+                    let (first, second) = (origins[*one.min(other)], origins[*one.max(other)]);
+                    let element = element_name(dataset, parts[*one].leaf, &common);
+                    let problem = Problem::new(Code::Overlap, second, format!("{element} lies in this view twice"));
+                    let help = "only a view that says `readonly` may hold an element more than once";
+                    // One such pair shows the mistake.
+                    return names.fail(problem.mark("here").label(first, "and here").help(help));
+                }
             }
         }
     }
-    found
+    Ok(())
+}
+
+/// The axis along which parts of a leaf begin at the most places.
+fn widest_axis(parts: &[Part], group: &[usize]) -> usize {
+    let rank = parts[group[0]].elements.rank();
+    let starts = |axis: usize| {
+        let starts = group.iter().map(|part| parts[*part].elements.axes()[axis].start());
+        starts.collect::<HashSet<_>>().len()
+    };
+    if group.len() < 3 { 0 } else { (0..rank).max_by_key(|axis| starts(*axis)).unwrap_or(0) }
 }
 
 /// `mesh[3,4].rho`, the first element of a box.

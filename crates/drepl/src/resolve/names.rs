@@ -89,8 +89,11 @@ pub struct Names<'a> {
     work_left: u64,
 }
 
-/// Steps that the resolution of a text may take: fractions of a second.
-const WORK_MAX: u64 = 1 << 22;
+/// Steps that the resolution of a text may take: less than a second.
+const WORK_MAX: u64 = 1 << 24;
+
+/// Steps that a leaf counts for, which takes memory, too.
+pub const LEAF_WORK: u64 = 16;
 
 impl<'a> Names<'a> {
     pub fn new(syntax: &'a Syntax, bindings: &'a Bindings, outer: Option<&'a Schema>) -> Self {

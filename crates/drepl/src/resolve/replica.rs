@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::{
     checked, layout,
-    names::{Names, Noted, Resolved, twice},
+    names::{LEAF_WORK, Names, Noted, Resolved, twice},
 };
 use crate::{
     dataset::Dataset,
@@ -94,7 +94,7 @@ fn resolve<'a>(
                     continue;
                 };
                 let fragment = &view.fragment;
-                names.work(fragment.parts().len() as u64, *span)?;
+                names.work(fragment.parts().len() as u64 * LEAF_WORK, *span)?;
                 for variable in fragment.variables() {
                     let name = format!("{name}.{}", variable.name).into();
                     let offset_bytes = end.saturating_add(variable.offset_bytes);
@@ -168,7 +168,7 @@ fn rest(
             let name = dataset.leaf_name(id);
             let several = boxes.len() > 1;
             for (number, elements) in boxes.into_iter().enumerate() {
-                names.work(1, span)?;
+                names.work(LEAF_WORK, span)?;
                 let extents: SmallVec<[u64; 4]> = elements.axes().iter().map(|axis| axis.count()).collect();
                 let size = leaf.primitive.size_bytes();
                 let Some(strides) = strides(layout.order, extents.iter().copied(), size) else {

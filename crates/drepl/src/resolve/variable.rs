@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::{
     affine::{Affine, Link, Linked, Overflow, link},
-    names::{Context, Names, Noted, Resolved, Value, Variable as IndexVariable, twice},
+    names::{Context, LEAF_WORK, Names, Noted, Resolved, Value, Variable as IndexVariable, twice},
 };
 use crate::{
     dataset::{Dataset, LeafId},
@@ -235,7 +235,7 @@ impl<'a> Right<'_, 'a> {
     fn whole(&mut self, kind: &Type, leaf: u32) -> Resolved<Chosen<'a>> {
         match kind {
             Type::Primitive(primitive) => {
-                self.names.work(1, self.behind)?;
+                self.names.work(LEAF_WORK, self.behind)?;
                 Ok(Chosen::Leaf(LeafId(leaf), *primitive))
             }
             Type::Array(array) => Ok(Chosen::Array(self.wild(array), Box::new(self.whole(&array.element, leaf)?))),
@@ -255,7 +255,7 @@ impl<'a> Right<'_, 'a> {
     fn narrow(&mut self, kind: &Type, leaf: u32, to: &Type, span: Span) -> Resolved<Chosen<'a>> {
         match (kind, to) {
             (Type::Primitive(one), Type::Primitive(other)) if one == other => {
-                self.names.work(1, span)?;
+                self.names.work(LEAF_WORK, span)?;
                 Ok(Chosen::Leaf(LeafId(leaf), *one))
             }
             (Type::Array(one), Type::Array(other)) if one.extents == other.extents => {
