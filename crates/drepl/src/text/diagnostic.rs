@@ -47,6 +47,24 @@ pub enum Code {
 }
 
 impl Code {
+    /// All kinds.
+    pub const ALL: [Self; 14] = [
+        Self::Syntax,
+        Self::Unbound,
+        Self::Unknown,
+        Self::Duplicate,
+        Self::Cycle,
+        Self::Arithmetic,
+        Self::Extent,
+        Self::Range,
+        Self::Index,
+        Self::Mismatch,
+        Self::Overlap,
+        Self::Empty,
+        Self::Include,
+        Self::Limit,
+    ];
+
     /// Its name, as diagnostics show it.
     pub fn name(self) -> &'static str {
         match self {

@@ -5,3 +5,5 @@ mod garbage;
 mod mistakes;
 mod model;
 mod reading;
+mod specification;
+mod texts;
