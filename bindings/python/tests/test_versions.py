@@ -429,7 +429,7 @@ def test_threads_enter_what_is_seen_whole() -> None:
         region.array("u", (1_000_003,))[:] = np.arange(1_000_003)
         region.publish(1)
         assert (sf.open("r", populate=3).newest()["u"] == np.arange(1_000_003)).all()
-        with pytest.raises(sf.BadOption, match="populate"):
+        with pytest.raises(sf.MisuseError, match="populate"):
             sf.open("r", populate=0)
 
 
