@@ -41,72 +41,56 @@ fn main() -> Result<()> {
     let cube = grid(&[256, 256, 256]);
     let blocks = decompose(&cube, 256, [16, 16, 16])?;
     let ghost = packed(&cube, &[(47, 48), (64, 80), (96, 112)])?;
-    let wanted = Wanted::newest(&ghost);
-    report(&args, "ghost face, 4096 blocks, by scan", &time(rounds, || plan(&wanted, &blocks)), 2.0)?;
-
+    let taken = time(rounds, || plan(&Wanted::newest(&ghost), &blocks))?;
+    report(&args, "ghost by scan", blocks.len(), &taken)?;
     // What a process does that attaches to a ghost: everything, from the text of the dataset on.
     let text = "const N = 256 var grid [N,N,N] float64";
-    let read = time(rounds, || {
+    let taken = time(rounds, || {
         let schema = Program::parse(text)?.bind(&Bindings::new())?;
         let mut bindings = Bindings::new();
         bindings.set("xmin", 48).set("ymin", 64).set("zmin", 96).set("n", 16);
         let ghost = schema.fragment("{ var ghost[x:1,y:n,z:n] = grid[x+xmin-1,y+ymin,z+zmin] }", &bindings)?;
-        Ok::<_, Box<dyn Error>>(plan(&Wanted::newest(&ghost), &blocks)?.pieces.len())
-    });
-    report(&args, "the same, parsed and bound each time", &read, 2.0)?;
-
-    let sheet = grid(&[4096, 4096]);
-    let tiles = decompose(&sheet, 4096, [64, 64, 1])?;
-    let row = packed(&sheet, &[(63, 64), (128, 192)])?;
-    let wanted_row = Wanted::newest(&row);
-    report(&args, "ghost row, 4096 tiles, by scan", &time(rounds, || plan(&wanted_row, &tiles)), 1.0)?;
+        Ok::<_, Box<dyn Error>>(plan(&Wanted::newest(&ghost), &blocks)?)
+    })?;
+    report(&args, "ghost parsed, by scan", blocks.len(), &taken)?;
 
     let whole = packed(&cube, &[(0, 256); 3])?;
     for per_axis in [8, 16, 32] {
         let blocks = decompose(&cube, 256, [per_axis; 3])?;
-        let name = format!("collate {} blocks", blocks.len());
-        let taken = time(few, || plan(&Wanted::newest(&whole), &blocks));
-        report(&args, &name, &taken, blocks.len() as f64)?;
+        report(&args, "collate", blocks.len(), &time(few, || plan(&Wanted::newest(&whole), &blocks))?)?;
     }
     let line = grid(&[4096 * 64]);
     let cyclic = (0..4096).map(|rank| {
-        Ok(source(fragment(&line, IndexBox::new([Progression::new(rank, 4096, 64).ok_or("rank")?]).ok_or("rank")?)?))
+        let elements = Progression::new(rank, 4096, 64).and_then(|axis| IndexBox::new([axis])).ok_or("no such rank")?;
+        Ok(source(fragment(&line, elements)?))
     });
     let cyclic: Vec<Source> = cyclic.collect::<Result<_>>()?;
     let all = packed(&line, &[(0, 4096 * 64)])?;
-    report(&args, "collate 4096 that interleave", &time(few, || plan(&Wanted::newest(&all), &cyclic)), 4096.0)?;
+    report(&args, "collate interleaved", cyclic.len(), &time(few, || plan(&Wanted::newest(&all), &cyclic))?)?;
 
     let index = Index::new(blocks.clone())?;
     let others = decompose(&cube, 256, [16, 16, 12])?;
-    let taken = time(few, || {
-        others.iter().try_fold(0, |pieces, other| {
-            Ok::<_, drepl::PlanError>(pieces + index.plan(&Wanted::newest(&other.fragment))?.pieces.len())
-        })
-    });
-    report(&args, "all 3072 of 4096 blocks, with an index", &taken, others.len() as f64)?;
+    let taken =
+        time(few, || others.iter().try_for_each(|other| index.plan(&Wanted::newest(&other.fragment)).map(drop)))?;
+    report(&args, "3072 blocks by index", blocks.len(), &taken)?;
 
-    // About as many blocks as asked for, on a plane of the same shape as any.
+    // About as many blocks as asked for.
     let edge = (fragments as f64).cbrt().round() as u64;
     let large = grid(&[edge * 10; 3]);
     let many = decompose(&large, edge * 10, [edge; 3])?;
-    let built = time(few.min(5), || Index::new(many.clone()));
-    report(&args, &format!("build an index of {}", many.len()), &built, many.len() as f64)?;
+    report(&args, "make an index", many.len(), &time(few.min(5), || Index::new(many.clone()))?)?;
     let mut index = Index::new(many.clone())?;
     let face = packed(&large, &[(49, 50), (60, 70), (70, 80)])?;
-    let taken = time(rounds, || index.plan(&Wanted::newest(&face)));
-    report(&args, &format!("ghost face, index of {}", many.len()), &taken, 2.0)?;
-    let taken = time(few, || plan(&Wanted::newest(&face), &many));
-    report(&args, &format!("ghost face, scan of {}", many.len()), &taken, 2.0)?;
-    let turns = many.len().min(20_000);
+    report(&args, "ghost by index", many.len(), &time(rounds, || index.plan(&Wanted::newest(&face)))?)?;
+    report(&args, "ghost by scan", many.len(), &time(few, || plan(&Wanted::newest(&face), &many))?)?;
     let taken = time(few.min(5), || {
-        many.iter().take(turns).enumerate().try_for_each(|(at, each)| {
+        many.iter().take(10_000).enumerate().try_for_each(|(at, each)| {
             index.remove(at);
-            index.insert(each.clone()).map(|_| ())
+            index.insert(each.clone()).map(drop)
         })
-    });
-    report(&args, &format!("{turns} leave an index of {} and come back", many.len()), &taken, turns as f64)?;
-    let taken = time(rounds, || index.plan(&Wanted::newest(&face)));
-    report(&args, &format!("ghost face, index of {} after that", many.len()), &taken, 2.0)
+    })?;
+    report(&args, "10000 leave and return", many.len(), &taken)?;
+    report(&args, "ghost by index after", many.len(), &time(rounds, || index.plan(&Wanted::newest(&face)))?)
 }
 
 /// The dataset `var grid [extents] float64`.
@@ -138,57 +122,47 @@ fn source(fragment: Fragment) -> Source {
     Source { fragment: Arc::new(fragment), version: 1, cost: 0, readable: true }
 }
 
-/// Blocks of an array of that many elements along each axis; an axis with one block is left out where it is the last.
+/// Blocks of an array of that many elements along each axis.
 fn decompose(dataset: &Arc<Dataset>, extent: u64, per_axis: [u64; 3]) -> Result<Vec<Source>> {
-    let rank = dataset.leaves()[0].extents.len();
     let cut = |at: u64, parts: u64| (extent * at / parts, extent * (at + 1) / parts);
     let [a, b, c] = per_axis;
     let blocks = (0..a * b * c).map(|at| {
         let bounds = [cut(at / (b * c), a), cut(at / c % b, b), cut(at % c, c)];
-        packed(dataset, &bounds[..rank]).map(source)
+        packed(dataset, &bounds).map(source)
     });
     blocks.collect()
 }
 
 /// Seconds of each turn, sorted.
-fn time<T, E: std::fmt::Display>(rounds: usize, mut work: impl FnMut() -> std::result::Result<T, E>) -> Vec<f64> {
-    let mut taken: Vec<f64> = (0..rounds)
-        .map(|_| {
-            let begin = Instant::now();
-            let done = work();
-            let seconds = begin.elapsed().as_secs_f64();
-            if let Err(error) = done {
-                eprintln!("drepl-planning: {error}");
-                return f64::NAN;
-            }
-            seconds
-        })
-        .collect();
+fn time<T, E>(rounds: usize, mut work: impl FnMut() -> std::result::Result<T, E>) -> Result<Vec<f64>>
+where
+    Box<dyn Error>: From<E>,
+{
+    let mut taken = Vec::with_capacity(rounds);
+    for _ in 0..rounds {
+        let begin = Instant::now();
+        let done = work()?;
+        taken.push(begin.elapsed().as_secs_f64());
+        drop(done);
+    }
     taken.sort_by(f64::total_cmp);
-    taken
+    Ok(taken)
 }
 
-fn report(args: &Args, case: &str, taken: &[f64], pieces: f64) -> Result<()> {
+/// Median and spread of the turns of a case against so many fragments.
+fn report(args: &Args, plan: &str, fragments: usize, taken: &[f64]) -> Result<()> {
     let at = |part: f64| taken[((taken.len() - 1) as f64 * part).round() as usize] * 1e6;
     let row: Value = json!({
         "bench": "planning",
-        "case": case,
+        "case": { "plan": plan, "fragments": fragments },
         "value": at(0.5),
         "unit": "us",
-        "detail": { "low": at(0.1), "high": at(0.9), "per_piece_us": at(0.5) / pieces, "rounds": taken.len() },
+        "detail": { "low_us": at(0.1), "high_us": at(0.9), "rounds": taken.len() },
     });
     let mut out = std::io::stdout().lock();
     if args.json {
-        writeln!(out, "{row}")?;
-    } else {
-        writeln!(
-            out,
-            "{case:50} {:>12.1} us   ({:.1} to {:.1}); {:.2} us each",
-            at(0.5),
-            at(0.1),
-            at(0.9),
-            at(0.5) / pieces
-        )?;
+        return Ok(writeln!(out, "{row}")?);
     }
+    writeln!(out, "{plan:24} {fragments:>8} fragments {:>12.1} us   ({:.1} to {:.1})", at(0.5), at(0.1), at(0.9))?;
     Ok(())
 }
