@@ -1,4 +1,26 @@
 //! From a wanted fragment and those that exist to a plan.
+//!
+//! ```
+//! use drepl::{Bindings, Program, Source, Wanted, executor::Executor, plan};
+//!
+//! let schema = Program::parse("var grid [32,32] float64")?.bind(&Bindings::new())?;
+//! let block = schema.fragment("{ var g[x:16,y:32] = grid[x,y] }", &Bindings::new())?;
+//! let bytes = vec![1; block.size_bytes() as usize];
+//! let sources = [Source { fragment: block, version: 7, cost: 0, readable: true }];
+//!
+//! // Two rows: the last of the block, and one that nobody has.
+//! let rows = schema.fragment("{ var rows[x:2,y:32] = grid[x+15,y] }", &Bindings::new())?;
+//! let plan = plan(&Wanted::newest(&rows), &sources)?;
+//! assert_eq!(plan.missing[0].to_string(), "grid[16, 0..32]");
+//!
+//! let mut destination = vec![0; rows.size_bytes() as usize];
+//! for (source, transfer) in &plan.transfers {
+//!     assert_eq!(*source, 0);
+//!     Executor::new(1).run(transfer, &bytes, &mut destination)?;
+//! }
+//! assert_eq!(destination, [[1; 256], [0; 256]].concat());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::{cmp::Reverse, ops::RangeInclusive, sync::Arc};
 
