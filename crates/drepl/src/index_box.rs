@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use crate::{
     cover::cover,
     progression::{self, Progression},
+    tree::Tree,
 };
 
 /// The most boxes that a set may consist of. Boxes of many different steps cut each other into ever more pieces; an
@@ -234,28 +235,34 @@ impl IndexSet {
 
     /// The elements in both.
     pub fn intersection(&self, other: &Self) -> Result<Self, TooScattered> {
+        let others = other.tree();
         let mut common = Vec::new();
-        for a in &self.boxes {
-            for b in &other.boxes {
-                if let Some(both) = a.intersection(b) {
-                    push(&mut common, both)?;
-                }
+        for own in &self.boxes {
+            others.search(own, |one| common.extend(own.intersection(one)));
+            if common.len() > BOXES_MAX {
+                return Err(TooScattered);
             }
         }
-        Ok(Self { boxes: coalesce(common) })
+        Ok(Self::of_disjoint(common))
     }
 
     /// The elements in this set but not in the other.
     pub fn difference(&self, other: &Self) -> Result<Self, TooScattered> {
-        let others: Vec<&IndexBox> = other.boxes.iter().collect();
+        let others = other.tree();
         let mut rest = Vec::new();
-        for one in &self.boxes {
-            rest.append(&mut cover(one, &others)?.missing);
+        for own in &self.boxes {
+            let mut near = Vec::new();
+            others.search(own, |one| near.push(*one));
+            rest.append(&mut cover(own, &near)?.missing);
             if rest.len() > BOXES_MAX {
                 return Err(TooScattered);
             }
         }
         Ok(Self::of_disjoint(rest))
+    }
+
+    fn tree(&self) -> Tree<&IndexBox> {
+        Tree::new(self.boxes.iter().map(|one| (one, one)))
     }
 
     /// Whether it holds every element of the other.
