@@ -98,7 +98,7 @@ enum RightIndex<'a> {
 /// What is chosen from an object.
 #[derive(Debug)]
 enum Chosen<'a> {
-    Array(SmallVec<[RightAxis<'a>; 4]>, Box<Self>),
+    Array(Vec<RightAxis<'a>>, Box<Self>),
     Record(Option<Arc<str>>, Vec<(Arc<str>, Self)>),
     Leaf(LeafId, Primitive),
 }
@@ -131,7 +131,7 @@ impl<'a> Right<'_, 'a> {
             (PatternPart::Indices(indices), Type::Array(array)) if indices.len() == array.extents.len() => {
                 self.groups += 1;
                 let group = self.groups;
-                let mut axes = SmallVec::new();
+                let mut axes = Vec::with_capacity(indices.len());
                 let mut failed = false;
                 for (index, extent) in indices.iter().zip(&array.extents) {
                     match self.index(index, *extent) {
@@ -225,7 +225,7 @@ impl<'a> Right<'_, 'a> {
         Ok((field, leaf + before))
     }
 
-    fn wild(&mut self, array: &Array) -> SmallVec<[RightAxis<'a>; 4]> {
+    fn wild(&mut self, array: &Array) -> Vec<RightAxis<'a>> {
         self.groups += 1;
         let (group, span) = (self.groups, self.behind);
         let extents = array.extents.iter();

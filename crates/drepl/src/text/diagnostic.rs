@@ -252,7 +252,7 @@ impl Problem {
             let mut snippet = Snippet::source(shown).path(&*source.name).line_start(line_start);
             for (span, kind, text) in here {
                 let range = span.start as usize - start..span.end as usize - start;
-                snippet = snippet.annotation(kind.clone().span(range).label(*text));
+                snippet = snippet.annotation(kind.span(range).label(*text));
             }
             group = group.element(snippet);
         }

@@ -518,7 +518,7 @@ impl<'a> Parser<'a> {
             match self.peek() {
                 Kind::Open(Bracket::Square) => {
                     self.next();
-                    let mut indices = SmallVec::new();
+                    let mut indices = Vec::new();
                     self.list(|parser| parser.index(left), |index| indices.push(index))?;
                     self.expect(Kind::Close(Bracket::Square), "`,` or `]`")?;
                     parts.push(PatternPart::Indices(indices));

@@ -121,7 +121,7 @@ pub struct Pattern {
 #[derive(Debug, Clone)]
 pub enum PatternPart {
     /// `[i,j:16]`
-    Indices(SmallVec<[Index; 3]>),
+    Indices(Vec<Index>),
     /// `.rho`
     Field(Span),
     /// `{ rho; flux [k] }`; always the last but for a type.
