@@ -693,3 +693,47 @@ fn every_element_lies_where_a_model_puts_it() {
     }
     assert!(right > rounds / 4 && refused > 0 && holes > 0, "{right} right, {refused} refused, {holes} holes");
 }
+
+#[test]
+fn the_rest_of_a_complete_replica_is_what_no_view_holds() {
+    for seed in 0..400 {
+        let mut numbers = Numbers(seed);
+        let rank = 1 + numbers.below(3);
+        let extents: Vec<String> = (0..rank).map(|_| (1 + numbers.below(9)).to_string()).collect();
+        let mut text = format!("var o [{}]int16\nvar other int8\n", extents.join(","));
+        let mut stored = String::new();
+        for view in 0..numbers.below(4) {
+            let indices = (0..rank).map(|axis| match numbers.below(4) {
+                0 => "0".into(),
+                1 => format!("{}*x{axis}", 1 + numbers.below(4)),
+                _ => format!("x{axis}"),
+            });
+            let indices: Vec<String> = indices.collect();
+            text += &format!("view v{view} readonly {{ var a = o[{}] }}\n", indices.join(","));
+            stored += &format!("view v{view} ");
+        }
+        text += &format!("replica complete all {{ {stored} }}");
+        let schema = Program::parse(&text).and_then(|program| program.bind(&Bindings::new()));
+        let schema = schema.unwrap_or_else(|mistakes| panic!("seed {seed}\n{text}\n{mistakes}"));
+        let replica = schema.replica("all").unwrap();
+        let (mut held, mut rest) = (std::collections::BTreeSet::new(), Vec::new());
+        let mut bytes = replica.rest_offset_bytes;
+        for part in replica.fragment.parts() {
+            let one = Fragment::new(schema.dataset().clone(), Vec::new(), vec![part.clone()], i64::MAX as u64).unwrap();
+            let elements = places_of(&one).into_keys();
+            if part.offset_bytes < replica.rest_offset_bytes {
+                held.extend(elements);
+            } else {
+                let size = schema.dataset().leaf(part.leaf).unwrap().primitive.size_bytes();
+                bytes += part.elements.count() * size;
+                rest.extend(elements);
+            }
+        }
+        assert_eq!(bytes, replica.fragment.size_bytes(), "seed {seed}: the rest is packed\n{text}");
+        let once: std::collections::BTreeSet<_> = rest.iter().cloned().collect();
+        assert_eq!(once.len(), rest.len(), "seed {seed}: no element of the rest is there twice\n{text}");
+        assert!(once.is_disjoint(&held), "seed {seed}: what a view holds is no rest\n{text}");
+        let all: u64 = schema.dataset().leaves().iter().map(|leaf| leaf.elements()).sum();
+        assert_eq!((once.len() + held.len()) as u64, all, "seed {seed}: nothing is left out\n{text}");
+    }
+}
