@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 #: What must be somewhere, to be looked for where it must not be.
 FIRST_PREFIX = "stillframe-first-prefix"
-SECONDS_MAX = 300
+SECONDS_MAX = 900
 
 
 @dataclass(frozen=True)
