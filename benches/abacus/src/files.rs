@@ -6,7 +6,7 @@
 //! and no slice outlives its mapping.
 #![allow(unsafe_code)]
 
-use crate::sweep::{advance, check, timed};
+use crate::sweep::{advance, check, compute, timed};
 use crate::{Means, Result, Told};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -67,7 +67,7 @@ pub fn step(dir: &Path, bytes: usize, number: u64, means: Means) -> Result<Told>
     let (write, map_write) = timed(|| create(&new, bytes));
     let (read, mut write) = (read?, write?);
     let ((), first) = timed(|| advance(read.numbers(), write.numbers_mut()));
-    let ((), compute) = timed(|| advance(read.numbers(), write.numbers_mut()));
+    compute(read.numbers(), write.numbers_mut(), &mut told);
     check(write.numbers(), number)?;
     let mut unlink = 0.0;
     let mut free = |wanted: bool| -> Result<()> {
@@ -82,10 +82,9 @@ pub fn step(dir: &Path, bytes: usize, number: u64, means: Means) -> Result<Told>
     let ((), unmap_read) = timed(|| drop(read));
     free(means == Means::Linked)?;
     let ((), unmap_write) = timed(|| drop(write));
-    told.compute = compute;
     let parts = [
         ("mmap", map_read + map_write),
-        ("first touch", first - compute),
+        ("first touch", first - told.compute),
         ("munmap read", unmap_read),
         ("munmap written", unmap_write),
         ("unlink", unlink),

@@ -107,6 +107,8 @@ struct StepArgs {
 struct Told {
     /// The computation on memory that is mapped and was touched.
     compute: f64,
+    /// The same in processor time.
+    compute_cpu: f64,
     /// What else took time, by name.
     parts: BTreeMap<String, f64>,
 }
@@ -183,7 +185,7 @@ fn block(dir: &Path, means: Means, bytes: usize, steps: usize) -> Result<Vec<Cos
         let told: Told = serde_json::from_slice(&output.stdout)?;
         // A step computes twice, first on memory that is new to it and then on what is mapped.
         let cost = whole - 2.0 * told.compute;
-        let cpu = usage::children_ms() - used - 2.0 * told.compute;
+        let cpu = usage::children_ms() - used - 2.0 * told.compute_cpu;
         if number >= SETTLING {
             costs.push(Cost { cost, cpu, told });
         }

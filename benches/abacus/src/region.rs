@@ -1,6 +1,6 @@
 //! A step through a region: the last version is mapped, the next one written into slots on loan.
 
-use crate::sweep::{advance, check, timed};
+use crate::sweep::{advance, check, compute, timed};
 use crate::{Result, Told};
 use std::path::Path;
 use stillframe::{Observer, Region};
@@ -8,9 +8,6 @@ use stillframe::{Observer, Region};
 /// A step; with `threads` of the region's, or as many as it has by default.
 pub fn step(dir: &Path, bytes: usize, number: u64, threads: Option<usize>, large_pages: bool) -> Result<Told> {
     let mut told = Told::default();
-    let mut note = |name: &str, ms: f64| {
-        told.parts.insert(name.into(), ms);
-    };
     let count = bytes / 8;
     let open = || {
         let options = Region::options().dir(dir).large_pages(large_pages);
@@ -36,19 +33,21 @@ pub fn step(dir: &Path, bytes: usize, number: u64, threads: Option<usize>, large
     let (loan, lend) = timed(|| region.loan(&x));
     let mut loan = loan?;
     let ((), first) = timed(|| advance(read, &mut loan));
-    let ((), compute) = timed(|| advance(read, &mut loan));
+    compute(read, &mut loan, &mut told);
     check(&loan, number)?;
     loan.submit();
     let (published, publish) = timed(|| region.publish(number).commit());
     published?;
     let ((), end) = timed(|| drop(region));
     let ((), unmap) = timed(|| drop(snapshot));
-    note("recover", recover);
-    note("attach", attach + view);
-    note("loan", lend);
-    note("first touch", first - compute);
-    note("publish", publish);
-    note("close", end + unmap);
-    told.compute = compute;
+    let parts = [
+        ("recover", recover),
+        ("attach", attach + view),
+        ("loan", lend),
+        ("first touch", first - told.compute),
+        ("publish", publish),
+        ("close", end + unmap),
+    ];
+    told.parts.extend(parts.map(|(name, ms)| (name.into(), ms)));
     Ok(told)
 }

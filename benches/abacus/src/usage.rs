@@ -1,8 +1,8 @@
-//! The processor time of the steps.
+//! Processor time.
 //!
 //! # Safety
 //!
-//! This module asks the kernel for a plain structure of numbers.
+//! This module asks the kernel for plain structures of numbers.
 #![allow(unsafe_code)]
 
 /// Processor time of all children that have been waited for, of all their threads and of the kernel for them, in milliseconds.
@@ -15,4 +15,12 @@ pub fn children_ms() -> f64 {
     };
     let ms = |time: libc::timeval| time.tv_sec as f64 * 1e3 + time.tv_usec as f64 / 1e3;
     ms(usage.ru_utime) + ms(usage.ru_stime)
+}
+
+/// Processor time of this thread, in milliseconds.
+pub fn thread_ms() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live structure. The call cannot fail for this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
 }
