@@ -1,12 +1,12 @@
 //! What was recovered, for reading what the arrays of a program do not have by themselves.
 
 use crate::recovery::Origin;
-use crate::repartition::{self, Block, Piece};
+use crate::repartition::{self, Piece};
 use crate::{Checkpoint, Error, Result};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
-use stillframe::{Attributes, DType, Element, Group, Kind, Observer, Order, Part, Region, Snapshot, VariableId};
+use stillframe::{Attributes, Block, DType, Element, Group, Kind, Observer, Order, Part, Region, Snapshot, VariableId};
 
 /// Bytes that are compared at a time.
 const BLOCK_BYTES: usize = 1 << 20;

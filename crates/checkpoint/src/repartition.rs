@@ -2,66 +2,7 @@
 
 use crate::{Error, Result};
 use std::ops::Range;
-use stillframe::{DType, Order, Part};
-
-/// A box of an array: index of its first element, and its extents.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Block {
-    pub(crate) offset: Vec<usize>,
-    pub(crate) shape: Vec<usize>,
-}
-
-impl Block {
-    pub(crate) fn new(offset: &[usize], shape: &[usize]) -> Block {
-        Block { offset: offset.to_vec(), shape: shape.to_vec() }
-    }
-
-    fn end(&self, dimension: usize) -> usize {
-        self.offset[dimension] + self.shape[dimension]
-    }
-
-    fn is_empty(&self) -> bool {
-        self.shape.contains(&0)
-    }
-
-    /// What both have, if there is anything.
-    fn and(&self, other: &Block) -> Option<Block> {
-        let dimensions = 0..self.shape.len();
-        let offset: Vec<usize> = dimensions.clone().map(|d| self.offset[d].max(other.offset[d])).collect();
-        let shape = dimensions.map(|d| self.end(d).min(other.end(d)).saturating_sub(offset[d])).collect();
-        let block = Block { offset, shape };
-        (!block.is_empty()).then_some(block)
-    }
-
-    /// What is left of this box without one that lies in it, as boxes.
-    fn without(&self, inner: &Block) -> Vec<Block> {
-        let (mut rest, mut left) = (self.clone(), Vec::new());
-        for d in 0..self.shape.len() {
-            let (before, after) = (inner.offset[d] - rest.offset[d], rest.end(d) - inner.end(d));
-            if before > 0 {
-                let mut piece = rest.clone();
-                piece.shape[d] = before;
-                left.push(piece);
-            }
-            if after > 0 {
-                let mut piece = rest.clone();
-                (piece.offset[d], piece.shape[d]) = (inner.end(d), after);
-                left.push(piece);
-            }
-            (rest.offset[d], rest.shape[d]) = (inner.offset[d], inner.shape[d]);
-        }
-        left
-    }
-}
-
-impl std::fmt::Display for Block {
-    /// As a slice is written: `[0:512, 7:8]`.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ranges: Vec<String> =
-            (0..self.shape.len()).map(|d| format!("{}:{}", self.offset[d], self.end(d))).collect();
-        write!(f, "[{}]", ranges.join(", "))
-    }
-}
+use stillframe::{Block, DType, Order, Part};
 
 /// What is known of a piece of a global array that somebody stored.
 #[derive(Debug, Clone)]
@@ -89,34 +30,18 @@ pub(crate) fn read(
     mut read: impl FnMut(usize, Range<usize>, &mut [u8]) -> Result<()>,
 ) -> Result<()> {
     let parts: Vec<(Part, Vec<usize>)> = pieces.iter().map(|piece| (piece.part.clone(), piece.shape.clone())).collect();
-    let owned = Part::owned(&parts).into_iter().map(|(offset, shape)| Block { offset, shape });
-    let mut missing: Vec<Block> = Some(wanted.clone()).filter(|wanted| !wanted.is_empty()).into_iter().collect();
-    // What a split took from a part although nobody else has it, the part still gives.
-    let given = owned.enumerate().chain(pieces.iter().map(Piece::block).enumerate());
-    for (index, block) in given {
-        if missing.is_empty() {
-            break;
-        }
-        let mut rest = Vec::new();
-        for gap in missing {
-            let Some(common) = gap.and(&block) else {
-                rest.push(gap);
-                continue;
-            };
-            copy(dtype.bytes(), &pieces[index], wanted, &common, order, out, |range, to| read(index, range, to))?;
-            rest.extend(gap.without(&common));
-        }
-        missing = rest;
-    }
-    match missing.first() {
-        None => Ok(()),
-        Some(gap) => Err(Error::Uncovered {
+    let (sources, missing) = Part::sources(&parts, wanted);
+    if let Some(gap) = missing.first() {
+        return Err(Error::Uncovered {
             name: name.into(),
             wanted: wanted.to_string(),
             missing: gap.to_string(),
             parts: pieces.iter().map(|piece| piece.block().to_string()).collect(),
-        }),
+        });
     }
+    sources.iter().try_for_each(|(index, common)| {
+        copy(dtype.bytes(), &pieces[*index], wanted, common, order, out, |range, to| read(*index, range, to))
+    })
 }
 
 /// Elements between neighbours along each dimension.

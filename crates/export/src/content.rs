@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use crate::source::{Described, Source};
 use std::collections::{BTreeMap, BTreeSet};
-use stillframe::{Attributes, DType, Order, Part, Scalar};
+use stillframe::{Attributes, Block, DType, Order, Part, Scalar};
 
 /// A value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
@@ -206,7 +206,12 @@ fn whole(variable: &Described) -> Array {
         dtype: variable.dtype.clone(),
         attributes: describe(variable, &[]),
         dimensions: in_file(variable.order, &dimensions(variable)),
-        portions: vec![portion(variable.rank, &shape, &vec![0; shape.len()], Block::whole(&shape))],
+        portions: vec![portion(
+            variable.rank,
+            &shape,
+            &vec![0; shape.len()],
+            Block::new(&vec![0; shape.len()], &shape),
+        )],
         shape,
     }
 }
@@ -237,27 +242,17 @@ fn assemble(name: &str, variables: &[&Described]) -> Result<Option<Array>> {
         }
     }
     let order = first.order;
-    // Parts may overlap by what programs keep of their neighbours: the engine's rule says whose is taken. What that takes
-    // from a part although nobody else has it, the part still gives.
+    // Parts may overlap by what programs keep of their neighbours: the engine's rule says whose is taken.
     let stated: Vec<(Part, Vec<usize>)> =
         parts.iter().cloned().zip(variables.iter().map(|it| it.shape.clone())).collect();
-    let owned = Part::owned(&stated).into_iter().map(|(offset, shape)| Block { offset, shape });
-    let wholes = stated.iter().map(|(part, shape)| Block { offset: part.offset.clone(), shape: shape.clone() });
-    let mut taken: Vec<Block> = Vec::new();
-    let mut portions = Vec::new();
-    for (index, block) in owned.enumerate().chain(wholes.enumerate()) {
-        let mut rest = vec![block];
-        for other in &taken {
-            rest = rest.iter().flat_map(|block| block.without(other)).collect();
-        }
-        for block in rest.into_iter().filter(|block| !block.shape.contains(&0)) {
-            let (variable, part) = (variables[index], &parts[index]);
-            let in_order = Block { offset: in_file(order, &block.offset), shape: in_file(order, &block.shape) };
-            let (of, at) = (in_file(order, &variable.shape), in_file(order, &part.offset));
-            portions.push(portion(variable.rank, &of, &at, in_order));
-            taken.push(block);
-        }
-    }
+    let whole = Block::new(&vec![0; part.global_shape.len()], &part.global_shape);
+    let (sources, _) = Part::sources(&stated, &whole);
+    let portions = sources.into_iter().map(|(index, block)| {
+        let (variable, part) = (variables[index], &parts[index]);
+        let in_order = Block { offset: in_file(order, &block.offset), shape: in_file(order, &block.shape) };
+        portion(variable.rank, &in_file(order, &variable.shape), &in_file(order, &part.offset), in_order)
+    });
+    let portions = portions.collect();
     Ok(Some(Array {
         name: name.into(),
         dtype: first.dtype.clone(),
@@ -266,42 +261,6 @@ fn assemble(name: &str, variables: &[&Described]) -> Result<Option<Array>> {
         dimensions: in_file(order, &dimensions(first)),
         portions,
     }))
-}
-
-/// A box of an array.
-#[derive(Debug, Clone)]
-struct Block {
-    offset: Vec<usize>,
-    shape: Vec<usize>,
-}
-
-impl Block {
-    fn whole(shape: &[usize]) -> Block {
-        Block { offset: vec![0; shape.len()], shape: shape.to_vec() }
-    }
-
-    fn end(&self, axis: usize) -> usize {
-        self.offset[axis] + self.shape[axis]
-    }
-
-    /// What is left of this box without another: for each axis what lies before and behind, the rest for the next axis.
-    fn without(&self, other: &Block) -> Vec<Block> {
-        let axes = 0..self.shape.len();
-        if axes.clone().any(|axis| self.offset[axis] >= other.end(axis) || other.offset[axis] >= self.end(axis)) {
-            return vec![self.clone()];
-        }
-        let (mut rest, mut left) = (self.clone(), Vec::new());
-        for axis in axes {
-            let (start, end) = (rest.offset[axis].max(other.offset[axis]), rest.end(axis).min(other.end(axis)));
-            for (from, to) in [(rest.offset[axis], start), (end, rest.end(axis))] {
-                let mut piece = rest.clone();
-                (piece.offset[axis], piece.shape[axis]) = (from, to - from);
-                left.extend((to > from).then_some(piece));
-            }
-            (rest.offset[axis], rest.shape[axis]) = (start, end - start);
-        }
-        left
-    }
 }
 
 /// A box of the array, from the variable of these extents that lies at `at` in it.

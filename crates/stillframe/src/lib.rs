@@ -10,6 +10,7 @@
 
 mod any_observer;
 mod attachment;
+mod block;
 mod companions;
 mod diagnose;
 mod directory;
@@ -39,6 +40,7 @@ mod tables;
 mod tracker;
 
 pub use any_observer::{AnyObserver, AnySnapshot};
+pub use block::Block;
 pub use element::Element;
 pub use error::{Error, Family, Result};
 pub use group::{Group, GroupOptions, GroupSnapshot, GroupSnapshots, RankInfo, RankState};

@@ -3,6 +3,7 @@
 //! A part is kept as two attributes of the variable, so that observers, files and programs in any language read it
 //! without knowing more than attributes.
 
+use crate::block::Block;
 use crate::region::Attributes;
 use crate::{Declaration, Error, Result, Scalar, VariableView};
 use std::ops::Range;
@@ -55,14 +56,14 @@ impl Part {
         attributes.insert(Part::GLOBAL_SHAPE.into(), Scalar::Text(write_numbers(&self.global_shape)));
     }
 
-    /// The boxes of the global array, each as offset and shape, that these parts, with the shapes of their variables, give
+    /// The boxes of the global array that these parts, with the shapes of their variables, give
     /// when it is put together: where a part ends in the next one, as in its ghost cells, the overlap is split in its
     /// middle, so that own cells win over ghosts of any width. Only parts of the same global shape are split.
     ///
     /// Two parts are kept apart along one dimension, that in which they overlap least: blocks that lie next to each other
     /// overlap there by their ghost cells, and elsewhere by more. Of parts of which one lies within the other, the smaller
     /// one gives nothing, and of equal ones the later one.
-    pub fn owned(parts: &[(Part, Vec<usize>)]) -> Vec<(Vec<usize>, Vec<usize>)> {
+    pub fn owned(parts: &[(Part, Vec<usize>)]) -> Vec<Block> {
         let spans: Vec<Vec<Range<usize>>> = parts
             .iter()
             .map(|(part, shape)| part.offset.iter().zip(shape).map(|(start, extent)| *start..start + extent).collect())
@@ -104,11 +105,33 @@ impl Part {
                 }
             }
         }
-        let boxed = |spans: &Vec<Range<usize>>| {
-            let shape = spans.iter().map(|span| span.end.saturating_sub(span.start)).collect();
-            (spans.iter().map(|span| span.start).collect(), shape)
+        let block = |spans: &Vec<Range<usize>>| Block {
+            offset: spans.iter().map(|span| span.start).collect(),
+            shape: spans.iter().map(|span| span.end.saturating_sub(span.start)).collect(),
         };
-        owned.iter().map(boxed).collect()
+        owned.iter().map(block).collect()
+    }
+
+    /// From which of these parts, with the shapes of their variables, each element of a box of their global array is taken:
+    /// boxes that are apart, each with the number of its part; and the boxes that are in no part.
+    ///
+    /// What [`owned`](Part::owned) took from a part although nobody else has it, the part still gives.
+    pub fn sources(parts: &[(Part, Vec<usize>)], wanted: &Block) -> (Vec<(usize, Block)>, Vec<Block>) {
+        let whole = parts.iter().map(|(part, shape)| Block::new(&part.offset, shape));
+        let given = Part::owned(parts).into_iter().enumerate().chain(whole.enumerate());
+        let mut taken: Vec<(usize, Block)> = Vec::new();
+        for (index, block) in given {
+            let mut rest: Vec<Block> = wanted.overlap(&block).into_iter().collect();
+            for (_, other) in taken.iter().filter(|(_, other)| other.meets(&block)) {
+                rest = rest.iter().flat_map(|block| block.without(other)).collect();
+            }
+            taken.extend(rest.into_iter().map(|block| (index, block)));
+        }
+        let mut missing: Vec<Block> = Some(wanted.clone()).filter(|wanted| !wanted.is_empty()).into_iter().collect();
+        for (_, block) in &taken {
+            missing = missing.iter().flat_map(|gap| gap.without(block)).collect();
+        }
+        (taken, missing)
     }
 
     /// Whether a variable of this shape lies within the global array.
@@ -185,7 +208,7 @@ mod tests {
     }
 
     fn owned(parts: &[(Part, Vec<usize>)]) -> Vec<(Vec<usize>, Vec<usize>)> {
-        Part::owned(parts)
+        Part::owned(parts).into_iter().map(|Block { offset, shape }| (offset, shape)).collect()
     }
 
     #[test]
@@ -211,6 +234,26 @@ mod tests {
         }
         assert!(times.iter().all(|times| *times == 1), "{found:?}");
         assert_eq!(found[2], (vec![0, 7], vec![6, 7]));
+    }
+
+    #[test]
+    fn each_element_of_a_box_has_one_source_or_is_missing() {
+        // Two boxes that cross, a third beside them, and a corner that nobody has.
+        let parts = [part([0, 4], [14, 4]), part([4, 0], [4, 14]), part([8, 8], [4, 6])];
+        let wanted = Block::new(&[2, 2], &[12, 12]);
+        let (sources, missing) = Part::sources(&parts, &wanted);
+        let mut found: Vec<&Block> = sources.iter().map(|(_, block)| block).chain(&missing).collect();
+        assert_eq!(found.iter().map(|block| block.elements()).sum::<u64>(), 144);
+        while let Some(block) = found.pop() {
+            assert!(found.iter().all(|other| other.overlap(block).is_none()));
+        }
+        for (index, block) in &sources {
+            let (part, shape) = &parts[*index];
+            assert_eq!(Block::new(&part.offset, shape).overlap(block).as_ref(), Some(block));
+        }
+        for gap in &missing {
+            assert!(parts.iter().all(|(part, shape)| Block::new(&part.offset, shape).overlap(gap).is_none()));
+        }
     }
 
     #[test]

@@ -57,10 +57,11 @@ impl<'a> Scope<'a> {
         let lengths = |own: &Selection| own.axes.iter().map(|axis| axis.length).collect();
         let parts: Vec<(Part, Vec<usize>)> =
             parts.into_iter().zip(&shares).map(|(part, (_, own))| (part, lengths(own))).collect();
-        let boxes = Part::owned(&parts);
-        for (((_, own), (part, _)), (starts, extents)) in shares.iter_mut().zip(&parts).zip(boxes) {
+        let blocks = Part::owned(&parts);
+        for (((_, own), (part, _)), block) in shares.iter_mut().zip(&parts).zip(blocks) {
             for (dimension, axis) in own.axes.iter_mut().enumerate() {
-                let owned = starts[dimension]..starts[dimension] + extents[dimension];
+                let start = block.offset[dimension];
+                let owned = start..start + block.shape[dimension];
                 *axis = localize(&wanted[dimension], axis.length, part.offset[dimension], &owned);
             }
         }
