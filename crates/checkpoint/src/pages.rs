@@ -2,12 +2,15 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, IoSlice, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stillframe::{Chunk, PAGE_BYTES};
 use stillframe_kernel::disk;
 
 /// Pieces that one system call writes (`IOV_MAX`).
 const SLICES_MAX: usize = 1024;
+/// Bytes that are put together at once, where pieces have to be: they are still in the cache when they are written.
+const GATHER_BYTES: usize = 1 << 20;
 /// Fewest bytes of a file that are worth a way past the kernel's cache.
 const DIRECT_MIN: usize = 1 << 16;
 
@@ -40,36 +43,45 @@ impl PageWriter {
     ) -> Result<u64, (&'static str, std::io::Error)> {
         let is_zeros = |bytes: &[u8]| bytes.chunks(ZEROS.len()).all(|part| part == &ZEROS[..part.len()]);
         let mut runs: Vec<(usize, Vec<&[u8]>)> = Vec::new();
+        let mut end = 0;
         for piece in pieces.iter().filter(|piece| !is_zeros(piece.bytes)) {
             let at = piece.offset - start;
             match runs.last_mut() {
-                Some((from, run)) if *from + length(run) == at => run.push(piece.bytes),
+                Some((_, run)) if at == end => run.push(piece.bytes),
                 _ => runs.push((at, vec![piece.bytes])),
             }
+            end = at + piece.bytes.len();
         }
-        let end = runs.last().map_or(0, |(at, run)| at + length(run));
         // Arrays of the application's own do not begin where pages do. A copy in this thread's memory lets them past the cache,
         // which would have been a copy as well, and one that takes memory, and others to write it.
-        if end >= DIRECT_MIN && self.direct.load(Ordering::Relaxed) && !runs.iter().all(|(at, run)| is_direct(*at, run))
-        {
-            runs = vec![(0, vec![gather(memory, pieces, start, end)])];
-        }
+        let is_past = self.direct.load(Ordering::Relaxed) && end >= DIRECT_MIN;
         let mut written = 0;
-        for (at, run) in &runs {
-            file.seek(SeekFrom::Start(*at as u64)).map_err(|error| ("lseek", error))?;
-            let all = length(run);
-            let direct_bytes = if self.direct.load(Ordering::Relaxed) { direct_bytes(*at, run) } else { 0 };
-            let (head, tail) = split(run, direct_bytes);
-            if direct_bytes > 0 {
-                self.write_direct(file, &head).map_err(|error| ("write", error))?;
+        if is_past && !runs.iter().all(|(at, run)| is_direct(*at, run)) {
+            for at in (0..end).step_by(GATHER_BYTES) {
+                let block = start + at..start + end.min(at + GATHER_BYTES);
+                written += self.write_run(file, at, &[gather(memory, pieces, block)])?;
             }
-            write_all(file, &tail).map_err(|error| ("write", error))?;
-            written += all as u64;
+        } else {
+            for (at, run) in &runs {
+                written += self.write_run(file, *at, run)?;
+            }
         }
         if end < bytes {
             file.set_len(bytes as u64).map_err(|error| ("ftruncate", error))?;
         }
         Ok(written)
+    }
+
+    /// Writes slices that follow each other to `at` of a file, and returns how much that was.
+    fn write_run(&self, file: &mut File, at: usize, run: &[&[u8]]) -> Result<u64, (&'static str, std::io::Error)> {
+        file.seek(SeekFrom::Start(at as u64)).map_err(|error| ("lseek", error))?;
+        let direct_bytes = if self.direct.load(Ordering::Relaxed) { direct_bytes(at, run) } else { 0 };
+        let (head, tail) = split(run, direct_bytes);
+        if direct_bytes > 0 {
+            self.write_direct(file, &head).map_err(|error| ("write", error))?;
+        }
+        write_all(file, &tail).map_err(|error| ("write", error))?;
+        Ok(length(run) as u64)
     }
 
     /// Writes whole pages past the cache, which costs the processors the simulation runs on a quarter of the time. What
@@ -110,15 +122,17 @@ fn direct_bytes(at: usize, run: &[&[u8]]) -> usize {
     if whole < DIRECT_MIN || !is_direct(at, run) { 0 } else { whole }
 }
 
-/// The first `bytes` of a chunk in one piece that begins where a page does, put together in `memory`.
-fn gather<'a>(memory: &'a mut Vec<u8>, pieces: &[Chunk], start: usize, bytes: usize) -> &'a [u8] {
-    memory.resize(bytes + PAGE_BYTES, 0);
+/// These bytes of the variable in one piece that begins where a page does, put together in `memory`.
+fn gather<'a>(memory: &'a mut Vec<u8>, pieces: &[Chunk], range: Range<usize>) -> &'a [u8] {
+    memory.resize(range.len() + PAGE_BYTES, 0);
     let skip = memory.as_ptr().align_offset(PAGE_BYTES).min(PAGE_BYTES);
-    let whole = &mut memory[skip..skip + bytes];
-    for piece in pieces.iter().filter(|piece| piece.offset - start < bytes) {
-        let at = piece.offset - start;
-        let end = (at + piece.bytes.len()).min(bytes);
-        whole[at..end].copy_from_slice(&piece.bytes[..end - at]);
+    let whole = &mut memory[skip..skip + range.len()];
+    for piece in pieces {
+        let (from, to) = (piece.offset.max(range.start), (piece.offset + piece.bytes.len()).min(range.end));
+        if from < to {
+            whole[from - range.start..to - range.start]
+                .copy_from_slice(&piece.bytes[from - piece.offset..to - piece.offset]);
+        }
     }
     whole
 }

@@ -185,22 +185,27 @@ fn what_goes_past_the_cache_is_what_the_snapshot_shows() {
     let tracked = region.track::<u64>("tracked").unwrap();
     let own: Vec<u64> = (0..200_003).collect();
     let observer = std::cell::OnceCell::new();
-    let saver = Saver::open(dir.path().join("store"), SaveOptions::new().chunk_bytes(1 << 19)).unwrap();
+    // Less and more than is put together at once.
+    let savers = [1 << 19, 3 << 19].map(|bytes| {
+        Saver::open(dir.path().join(format!("store{bytes}")), SaveOptions::new().chunk_bytes(bytes)).unwrap()
+    });
     for version in 1..4u64 {
         // Pages that change between versions are scattered over several planes.
         region.slice_mut(&array).iter_mut().step_by(7 * 512).for_each(|place| *place = version);
         region.publish(version).tracked(&tracked, &own[1..], &[own.len() - 1]).commit().unwrap();
         let observer = observer.get_or_init(|| Observer::options().dir(regions.path()).open("r").unwrap());
         let snapshot = observer.newest().unwrap();
-        let saved = save(&saver, &snapshot).unwrap();
-        check_whole(&saved.path);
-        let checkpoint = Checkpoint::open(&saved.path).unwrap();
-        for name in arrays.iter().copied().chain(["words", "tracked"]) {
-            let bytes = snapshot.variable(name).unwrap().bytes;
-            let (mut expected, mut found) = (vec![0; bytes], vec![1; bytes]);
-            snapshot.read(name, 0, &mut expected).unwrap();
-            checkpoint.read(None, name, 0..bytes, &mut found).unwrap();
-            assert!(found == expected, "{name} of version {version}");
+        for saver in &savers {
+            let saved = save(saver, &snapshot).unwrap();
+            check_whole(&saved.path);
+            let checkpoint = Checkpoint::open(&saved.path).unwrap();
+            for name in arrays.iter().copied().chain(["words", "tracked"]) {
+                let bytes = snapshot.variable(name).unwrap().bytes;
+                let (mut expected, mut found) = (vec![0; bytes], vec![1; bytes]);
+                snapshot.read(name, 0, &mut expected).unwrap();
+                checkpoint.read(None, name, 0..bytes, &mut found).unwrap();
+                assert!(found == expected, "{name} of version {version}");
+            }
         }
     }
 }
