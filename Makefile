@@ -13,7 +13,7 @@ POINTS := cargo test --features stillframe/points,still/points
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
 .PHONY: help build install uninstall install-test wheel demo test check suites rust c header cxx fortran mpi pairs tcasm
-.PHONY: crash checkpoint model python formats kernels readme quick rivals bench abacus-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
+.PHONY: crash checkpoint model python formats kernels readme quick rivals bench abacus-bench drepl-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -151,6 +151,13 @@ abacus-bench: ## what a time step per executable costs, with mapped files and he
 	cargo build --release -p abacus-bench
 	target/release/abacus-bench --json $(ARGS) > target/abacus.jsonl
 	$(PYTHON) benches/abacus/plot.py target/abacus.jsonl target/abacus.png
+
+drepl-bench: ## moving data from one layout to another, beside hand-written loops, numpy and memcpy
+	scripts/setup.sh demo
+	cargo build --release -p drepl-bench
+	target/release/drepl-bench --json $(ARGS) > target/drepl.jsonl
+	$(PYTHON) benches/drepl/beside_numpy.py target/release/drepl-bench --json >> target/drepl.jsonl
+	$(PYTHON) benches/drepl/plot.py target/drepl.jsonl target/drepl.png
 
 tcasm-bench: ## what the TCASM paper measured, on this machine
 	scripts/setup.sh

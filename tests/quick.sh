@@ -47,6 +47,21 @@ assert pathlib.Path(sys.argv[2]).read_bytes()[:4] == b"\x89PNG"
 print(f"{len(rows)} rows of a time step per executable")
 PY
 
+timeout 300 target/release/drepl-bench --quick --json > "$out/drepl.jsonl"
+timeout 300 "$python" benches/drepl/beside_numpy.py target/release/drepl-bench --quick --json >> "$out/drepl.jsonl"
+"$python" benches/drepl/plot.py "$out/drepl.jsonl" "$out/drepl.png"
+"$python" - "$out/drepl.jsonl" "$out/drepl.png" <<'PY'
+import json, pathlib, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+for row in rows:
+    assert {"bench", "case", "value", "unit", "baseline", "ratio", "detail"} <= row.keys(), row
+    assert row["value"] > 0 and row["baseline"] > 0, row
+kinds = {bench: {row["case"]["kind"] for row in rows if row["bench"] == bench} for bench in ("executor", "numpy")}
+assert kinds["executor"] == kinds["numpy"] and len(kinds["numpy"]) == 13, kinds
+assert pathlib.Path(sys.argv[2]).read_bytes()[:4] == b"\x89PNG"
+print(f"{len(rows)} rows of layouts, which all hold what the loops make")
+PY
+
 timeout 300 benches/languages/run.py --quick --json > "$out/languages.jsonl"
 "$python" - "$out/languages.jsonl" <<'PY'
 import json, sys

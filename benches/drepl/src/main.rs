@@ -6,11 +6,11 @@
 mod kinds;
 mod loops;
 mod repartition;
+mod system;
 
 use std::{
     io::{BufRead, Write},
     process::ExitCode,
-    time::Instant,
 };
 
 use clap::{Parser, ValueEnum};
@@ -93,8 +93,8 @@ struct Arrays {
 impl Arrays {
     fn new(kind: Kind, n: usize) -> Arrays {
         let (from_bytes, to_bytes) = kind.bytes(n);
-        let from = (0..from_bytes.div_ceil(8)).map(|at| at as f64).collect();
-        Arrays { from, to: vec![-1.0; to_bytes.div_ceil(8)] }
+        let from = system::array(from_bytes.div_ceil(8), |at| at as f64);
+        Arrays { from, to: system::array(to_bytes.div_ceil(8), |_| -1.0) }
     }
 }
 
@@ -144,14 +144,14 @@ fn batch(mut execute: impl FnMut() -> bool) -> Option<f64> {
     if !execute() {
         return None;
     }
-    let begin = Instant::now();
+    let begin = system::seconds();
     let mut count = 0;
     loop {
         if !execute() {
             return None;
         }
         count += 1;
-        let seconds = begin.elapsed().as_secs_f64();
+        let seconds = system::seconds() - begin;
         if seconds > 1e-3 {
             return Some(seconds / f64::from(count));
         }

@@ -1,14 +1,12 @@
 //! An array in 64 blocks into the same array in 48, beside a memcpy of it.
 
-use std::time::Instant;
-
 use drepl::{
     executor::Executor,
     transfer::{Axis, Move, Transfer},
 };
 use serde_json::{Value, json};
 
-use crate::{Result, loops, median, quantile};
+use crate::{Result, loops, median, quantile, system};
 
 /// Where each of `parts` parts of `n` cells begins, and where the last ends.
 fn cuts(n: usize, parts: usize) -> Vec<usize> {
@@ -74,12 +72,12 @@ pub fn measure(executor: &Executor, edge: usize, rounds: usize) -> Result<Value>
     let sources = Blocks::new(edge, [4, 4, 4]);
     let wanted = Blocks::new(edge, [4, 4, 3]);
     let cells = edge.pow(3);
-    let mut from = vec![0.0; cells];
+    let mut from = system::array(cells, |_| 0.0);
     for (ranges, offset) in sources.ranges.iter().zip(&sources.offsets) {
         let all = cell_numbers(ranges, edge);
         from[*offset..].iter_mut().zip(all).for_each(|(cell, value)| *cell = value as f64);
     }
-    let mut to = vec![-1.0; cells];
+    let mut to = system::array(cells, |_| -1.0);
     let plans = plan(&sources, &wanted)?;
     let repartition = |to: &mut [f64]| -> Result<()> {
         for (at, transfers) in plans.iter().enumerate() {
@@ -104,12 +102,12 @@ pub fn measure(executor: &Executor, edge: usize, rounds: usize) -> Result<Value>
     }
     let (mut ours, mut memcpy) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        let begin = Instant::now();
+        let begin = system::seconds();
         repartition(&mut to)?;
-        ours.push(begin.elapsed().as_secs_f64());
-        let begin = Instant::now();
+        ours.push(system::seconds() - begin);
+        let begin = system::seconds();
         to.copy_from_slice(&from);
-        memcpy.push(begin.elapsed().as_secs_f64());
+        memcpy.push(system::seconds() - begin);
     }
     let ratios: Vec<f64> = ours.iter().zip(&memcpy).map(|(ours, memcpy)| ours / memcpy).collect();
     Ok(json!({

@@ -35,6 +35,7 @@ pub struct Move {
 /// One loop of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
+    /// Steps, the first included.
     pub count: u64,
     /// Distance in the source, in bytes.
     pub from_bytes: i64,
@@ -50,16 +51,41 @@ pub enum TransferError {
         "move {position} reverses numbers of {swap_bytes} bytes in runs of {run_bytes}; \
          numbers have 1, 2, 4 or 8 bytes and fill the run"
     )]
-    Swap { position: usize, swap_bytes: u8, run_bytes: u64 },
+    /// Numbers of a length there is none of, or that do not fill a run.
+    Swap {
+        /// The move.
+        position: usize,
+        /// The length of its numbers, in bytes.
+        swap_bytes: u8,
+        /// The length of its runs, in bytes.
+        run_bytes: u64,
+    },
     #[error("move {position} leaves the bytes 0 to 2^63 - 1 of its {side}; check its offset, strides and counts")]
-    Range { position: usize, side: Side },
+    /// Bytes before the begin of a buffer, or at offsets that no buffer has.
+    Range {
+        /// The move.
+        position: usize,
+        /// The buffer.
+        side: Side,
+    },
     #[error("move {position} writes bytes of the destination more than once; its axes have to span different bytes")]
-    Overlap { position: usize },
+    /// A move that writes a byte twice.
+    Overlap {
+        /// The move.
+        position: usize,
+    },
     #[error(
         "the moves write {moved_bytes} bytes into {destination_bytes}: some are written more than once; \
          fragments that are written to must not overlap"
     )]
-    Overlaps { moved_bytes: u64, destination_bytes: u64 },
+    /// More is written than there is room for.
+    Overlaps {
+        /// Bytes that the moves write.
+        moved_bytes: u64,
+        /// Bytes from the first that is written to the last.
+        destination_bytes: u64,
+    },
+    /// Bytes that [`Transfer::encode`] did not write.
     #[error("{0}")]
     Encoding(String),
 }
@@ -67,7 +93,9 @@ pub enum TransferError {
 /// One of the two buffers of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
+    /// The one that is read.
     Source,
+    /// The one that is written.
     Destination,
 }
 

@@ -4,7 +4,7 @@ use std::{fs::File, io::Write as _, path::Path};
 
 use drepl::{
     executor::{Destination, ExecuteError, Executor, FileRange, Source},
-    transfer::{Axis, Move, Transfer},
+    transfer::{Axis, Move, Side, Transfer, TransferError},
 };
 use proptest::{prelude::*, sample::select};
 
@@ -301,4 +301,168 @@ proptest! {
             execute_hostile(&transfer, 1);
         }
     }
+}
+
+/// Records of fields of 4 and 8 bytes, in any order and some with their bytes reversed, and an array for each field.
+fn records() -> impl Strategy<Value = Case> {
+    let field = select(vec![(8u64, 1u8), (8, 8), (8, 1), (4, 1), (4, 4)]);
+    (prop::collection::vec(field, 2..12), 1..200u64, prop_oneof![3 => Just(0u64), 1 => 0..9u64], any::<bool>(), 0..9u64)
+        .prop_map(|(fields, count, padding, into, offset)| {
+            let record_bytes = fields.iter().map(|(bytes, _)| bytes).sum::<u64>() + padding;
+            let (mut within, mut array) = (offset, 0);
+            let mut moves = Vec::new();
+            for (bytes, swap_bytes) in fields {
+                let (record, numbers) = ((within, record_bytes as i64), (array, bytes as i64));
+                let (from, to) = if into { (numbers, record) } else { (record, numbers) };
+                let axis = Axis { count, from_bytes: from.1, to_bytes: to.1 };
+                let axes = [axis].into_iter().collect();
+                moves.push(Move { from: from.0, to: to.0, run_bytes: bytes, swap_bytes, axes });
+                within += bytes;
+                array += bytes * count;
+            }
+            let records_bytes = (offset + record_bytes * count - padding) as usize;
+            let (source_bytes, destination_bytes) =
+                if into { (array as usize, records_bytes) } else { (records_bytes, array as usize) };
+            Case { moves, source_bytes, destination_bytes }
+        })
+}
+
+/// A transpose of some axes of numbers without gaps.
+fn transposes() -> impl Strategy<Value = Case> {
+    let number = select(vec![(1u64, 1u8), (2, 1), (4, 1), (8, 1), (16, 1), (4, 4), (8, 8), (24, 1)]);
+    (number, [1..90u64, 1..9u64, 1..90u64], Just(vec![0usize, 1, 2]).prop_shuffle()).prop_map(
+        |((run_bytes, swap_bytes), counts, order)| {
+            let strides = |order: &[usize]| {
+                let mut block = run_bytes;
+                let mut strides = [0; 3];
+                for axis in order {
+                    strides[*axis] = block as i64;
+                    block *= counts[*axis];
+                }
+                strides
+            };
+            let (from, to) = (strides(&[0, 1, 2]), strides(&order));
+            let axes = (0..3).map(|at| Axis { count: counts[at], from_bytes: from[at], to_bytes: to[at] }).collect();
+            let bytes = (run_bytes * counts.iter().product::<u64>()) as usize;
+            let moves = vec![Move { from: 0, to: 0, run_bytes, swap_bytes, axes }];
+            Case { moves, source_bytes: bytes, destination_bytes: bytes }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn records_and_arrays_are_made_of_each_other(case in records(), seed: u64, threads in 1..=2usize) {
+        check(&case, seed, threads);
+    }
+
+    #[test]
+    fn axes_are_transposed(case in transposes(), seed: u64) {
+        check(&case, seed, 1);
+    }
+}
+
+#[test]
+fn what_does_not_fit_the_caches_is_moved_like_the_rest() {
+    // Rows of several lines from two sources into one array, which begins anywhere in a line.
+    let rows = 9000u64;
+    let part = |to: u64, run_bytes: u64| {
+        let axis = Axis { count: rows, from_bytes: run_bytes as i64 + 3, to_bytes: 1700 };
+        let axes = [axis].into_iter().collect();
+        Transfer::new(vec![Move { from: 1, to, run_bytes, swap_bytes: 1, axes }]).unwrap()
+    };
+    let (left, right) = (part(0, 1000), part(1000, 500));
+    let sources = [&left, &right].map(|half| pattern(half.source_bytes() as usize, half.moved_bytes()));
+    let mut expected = vec![UNTOUCHED; 1700 * rows as usize + 100];
+    for begin in [0, 13, 64] {
+        expected.fill(UNTOUCHED);
+        naive(left.moves(), &sources[0], &mut expected[begin..]);
+        naive(right.moves(), &sources[1], &mut expected[begin..]);
+        for threads in [1, 3] {
+            let mut destination = vec![UNTOUCHED; expected.len()];
+            let work = [(&left, &sources[0][..]), (&right, &sources[1][..])];
+            Executor::new(threads).run_all(&work, &mut destination[begin..]).unwrap();
+            assert!(destination == expected, "{begin} {threads}");
+        }
+    }
+}
+
+fn bytes_into(to: u64, run_bytes: u64) -> Move {
+    Move { from: 0, to, run_bytes, swap_bytes: 1, axes: Default::default() }
+}
+
+#[test]
+fn wrong_lengths_are_refused_before_a_byte_is_moved() {
+    let transfer = Transfer::new(vec![bytes_into(0, 4), bytes_into(6, 4)]).unwrap();
+    let mut destination = [UNTOUCHED; 10];
+    let executor = Executor::new(1);
+    let error = executor.run(&transfer, &[1; 3], &mut destination).unwrap_err();
+    assert!(matches!(error, ExecuteError::SourceLength { position: 0, bytes: 3, needed_bytes: 4 }), "{error}");
+    let error = executor.run(&transfer, &[1; 4], &mut destination[..9]).unwrap_err();
+    assert!(matches!(error, ExecuteError::DestinationLength { bytes: 9, needed_bytes: 10 }), "{error}");
+    let short = file_of(&[&[1; 20]]);
+    let source = Source::File(range(&short, 18, 4));
+    let error = executor.run_stored(&[(&transfer, source)], Destination::Memory(&mut destination)).unwrap_err();
+    assert!(matches!(error, ExecuteError::FileLength { file_bytes: 20, end: 22, .. }), "{error}");
+    assert_eq!(destination, [UNTOUCHED; 10]);
+    let error = executor
+        .run_stored(&[(&transfer, Source::Memory(&[1; 4]))], Destination::File(range(&short, 18, 10)))
+        .unwrap_err();
+    assert!(error.to_string().contains("extend it first"), "{error}");
+    assert_eq!(read_back(&short, 0, 20), [1; 20]);
+}
+
+#[test]
+fn a_file_that_is_not_open_for_writing_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wanted.raw");
+    std::fs::write(&path, [UNTOUCHED; 10]).unwrap();
+    let file = File::open(&path).unwrap();
+    let transfer = Transfer::new(vec![bytes_into(2, 4)]).unwrap();
+    let destination = Destination::File(FileRange { file: &file, path: &path, offset: 0, bytes: 10 });
+    let error = Executor::new(1).run_stored(&[(&transfer, Source::Memory(&[1; 4]))], destination).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("wanted.raw: pwrite at byte 2, 4 bytes"), "{text}");
+    assert!(text.ends_with("open the file for writing"), "{text}");
+}
+
+#[test]
+fn moves_that_are_no_transfer_are_named() {
+    let axis = |count, from_bytes, to_bytes| Axis { count, from_bytes, to_bytes };
+    let moves = |axes: &[Axis]| vec![Move { axes: axes.into(), ..bytes_into(0, 8) }];
+    let refused = |moves| Transfer::new(moves).unwrap_err();
+    assert_eq!(refused(moves(&[axis(2, 8, 7)])), TransferError::Overlap { position: 0 });
+    assert_eq!(refused(moves(&[axis(2, 8, 0)])), TransferError::Overlap { position: 0 });
+    assert_eq!(refused(moves(&[axis(2, -8, 8)])), TransferError::Range { position: 0, side: Side::Source });
+    assert_eq!(
+        refused(moves(&[axis(1 << 40, 8, 1 << 40)])),
+        TransferError::Range { position: 0, side: Side::Destination }
+    );
+    let swap = vec![Move { swap_bytes: 3, ..bytes_into(0, 9) }];
+    assert_eq!(refused(swap), TransferError::Swap { position: 0, swap_bytes: 3, run_bytes: 9 });
+    let twice = vec![bytes_into(0, 8), bytes_into(4, 8), bytes_into(2, 2)];
+    assert_eq!(refused(twice), TransferError::Overlaps { moved_bytes: 18, destination_bytes: 12 });
+    assert!(
+        Transfer::decode(&[]).is_err() && Transfer::decode(&[2, 0]).is_err() && Transfer::decode(&[1, 0, 0]).is_err()
+    );
+    assert!(Transfer::decode(&[1, 0]).unwrap().is_empty());
+}
+
+#[test]
+fn fields_and_axes_that_continue_each_other_become_one_run() {
+    // All fields of records of 20 bytes, from records to records.
+    let field = |offset: u64, run_bytes: u64| Move {
+        from: 3 + offset,
+        to: 7 + offset,
+        run_bytes,
+        swap_bytes: 1,
+        axes: [Axis { count: 5, from_bytes: 200, to_bytes: 200 }, Axis { count: 10, from_bytes: 20, to_bytes: 20 }]
+            .into_iter()
+            .collect(),
+    };
+    let transfer = Transfer::new(vec![field(16, 4), field(0, 8), field(8, 8)]).unwrap();
+    let whole = Move { from: 3, ..bytes_into(7, 1000) };
+    assert_eq!(transfer.moves(), &[whole]);
 }

@@ -280,3 +280,31 @@ impl FileRange<'_> {
         ExecuteError::File { path: self.path.to_path_buf(), call, offset, bytes: bytes as u64, source }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, path::Path};
+
+    use super::{super::ExecuteError, FileRange};
+
+    #[test]
+    fn a_file_that_is_shortened_while_it_is_read_is_an_error() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(100).unwrap();
+        let range = FileRange { file: &file, path: Path::new("shortened"), offset: 10, bytes: 90 };
+        range.checked_bytes(crate::transfer::Side::Source).unwrap();
+        file.set_len(50).unwrap();
+        let error = range.read(20, &mut [0; 70]).unwrap_err();
+        assert!(matches!(error, ExecuteError::ShortRead { offset: 50, missing_bytes: 50, .. }), "{error}");
+        assert!(error.to_string().contains("shortened: pread at byte 50"), "{error}");
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_that_says_where_and_what_to_do() {
+        let file = File::options().write(true).open("/dev/full").unwrap();
+        let range = FileRange { file: &file, path: Path::new("/dev/full"), offset: 10, bytes: 90 };
+        let text = range.write(5, &[0; 20]).unwrap_err().to_string();
+        assert!(text.starts_with("/dev/full: pwrite at byte 15, 20 bytes: No space left"), "{text}");
+        assert!(text.ends_with("(os error 28); make room on its file system and repeat"), "{text}");
+    }
+}

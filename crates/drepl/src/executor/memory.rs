@@ -14,12 +14,15 @@
 
 mod kernels;
 
-use std::{marker::PhantomData, ops::Range};
+use std::marker::PhantomData;
 
 use smallvec::SmallVec;
 
-use self::kernels::{Kernel, Plane};
-use super::{ExecuteError, Executor, share::shares};
+use self::kernels::{Field, Kernel, Plane};
+use super::{
+    ExecuteError, Executor,
+    share::{Share, shares},
+};
 use crate::transfer::{Axis, Move, Side, Transfer};
 
 /// Memory that may be read, by this thread or another, as long as `'a`. Other processes may write it at any time.
@@ -113,11 +116,10 @@ pub(super) fn run_shared(
         && let Some(shares) = shares(threads, work.iter().map(|(moves, _)| *moves), destination.misalignment())
     {
         return std::thread::scope(|scope| {
-            let execute = |share: Vec<(usize, Vec<Move>)>| {
-                share.iter().try_for_each(|(position, moves)| {
-                    // SAFETY: the shares write disjoint bytes.
-                    unsafe { run(moves, work[*position].1, destination) }
-                })
+            let execute = |share: Share| {
+                let parts: Vec<_> = share.iter().map(|(position, moves)| (&moves[..], work[*position].1)).collect();
+                // SAFETY: the shares write disjoint bytes.
+                unsafe { run(&parts, destination) }
             };
             let mut shares = shares.into_iter();
             let first = shares.next();
@@ -130,33 +132,64 @@ pub(super) fn run_shared(
             result
         });
     }
-    for (moves, source) in work {
-        // SAFETY: there is one thread.
-        unsafe { run(moves, *source, destination)? };
-    }
-    Ok(())
+    // SAFETY: there is one thread.
+    unsafe { run(work, destination) }
 }
 
-/// Executes moves on this thread.
+/// Bytes from which on long runs are written past the caches. They would not stay there, and lines that are not read
+/// before they are written cost a third less of what the memory can move.
+const STREAM_BYTES: u64 = 8 << 20;
+
+/// A move, and where its source is.
+#[derive(Clone, Copy)]
+struct Task<'a> {
+    each: &'a Move,
+    source: *const u8,
+}
+
+/// Executes moves on this thread. Those that interleave are executed together, of whichever source.
 ///
 /// # Safety
 ///
-/// No other thread touches the bytes that `moves` write.
-unsafe fn run(moves: &[Move], source: Readable<'_>, destination: Writable<'_>) -> Result<(), ExecuteError> {
-    let mut rest = moves;
-    while let Some(first) = rest.first() {
-        let (group, after) = rest.split_at(1 + rest[1..].iter().take_while(|each| interleave(first, each)).count());
-        for each in group {
-            let inside = each.extent(Side::Source).1 <= source.bytes()
-                && each.extent(Side::Destination).1 <= destination.bytes();
-            if !inside {
-                return Err(ExecuteError::Inconsistent);
+/// No other thread touches the bytes that the moves write.
+unsafe fn run(work: &[(&[Move], Readable<'_>)], destination: Writable<'_>) -> Result<(), ExecuteError> {
+    let mut groups: SmallVec<[&[Move]; 8]> = SmallVec::new();
+    let mut ordered: SmallVec<[(u64, usize, usize); 8]> = SmallVec::new();
+    for (position, (moves, source)) in work.iter().enumerate() {
+        let mut rest = *moves;
+        while let Some(first) = rest.first() {
+            let (group, after) = rest.split_at(1 + rest[1..].iter().take_while(|each| interleave(first, each)).count());
+            for each in group {
+                let inside = each.extent(Side::Source).1 <= source.bytes()
+                    && each.extent(Side::Destination).1 <= destination.bytes();
+                if !inside {
+                    return Err(ExecuteError::Inconsistent);
+                }
             }
+            ordered.push((first.to, position, groups.len()));
+            groups.push(group);
+            rest = after;
         }
-        // SAFETY: all moves of the group lie inside both sides.
-        unsafe { run_group(group, source.address, destination.address) };
-        rest = after;
     }
+    if work.len() > 1 {
+        ordered.sort_unstable();
+    }
+    let moved_bytes: u64 = work.iter().flat_map(|(moves, _)| *moves).map(Move::moved_bytes).sum();
+    let stream = moved_bytes >= STREAM_BYTES;
+    let mut tasks: SmallVec<[Task<'_>; 16]> = SmallVec::new();
+    for (_, position, at) in ordered {
+        let source = work[position].1.address;
+        let next = groups[at];
+        if tasks.first().is_some_and(|first| next.len() > 1 || !interleave(first.each, &next[0])) {
+            // SAFETY: all moves lie inside both sides.
+            unsafe { run_group(&tasks, destination.address, stream) };
+            tasks.clear();
+        }
+        tasks.extend(next.iter().map(|each| Task { each, source }));
+    }
+    // SAFETY: as above.
+    unsafe { run_group(&tasks, destination.address, stream) };
+    kernels::end_stream(stream);
     Ok(())
 }
 
@@ -167,123 +200,175 @@ const RECORD_BYTES: u64 = 4096;
 /// threads cut moves at lines, which are not at the same index in each.
 fn interleave(first: &Move, second: &Move) -> bool {
     let alike = |side: Side| {
-        first.offset(side).abs_diff(second.offset(side)) < RECORD_BYTES
-            && first.axes.iter().map(|axis| axis.bytes(side)).eq(second.axes.iter().map(|axis| axis.bytes(side)))
+        let apart = first.offset(side).abs_diff(second.offset(side));
+        let nearest = first.axes.iter().map(|axis| axis.bytes(side).unsigned_abs()).min().unwrap_or(0);
+        // In records of many lines, those share lines that are near in one record, or in one and the next.
+        let near = LINE_BYTES + first.run_bytes.max(second.run_bytes);
+        let shared = nearest < 4 * LINE_BYTES || apart % nearest < near || nearest - apart % nearest < near;
+        apart < RECORD_BYTES
+            && shared
+            && first.axes.iter().zip(&second.axes).all(|(a, b)| a.bytes(side) == b.bytes(side))
     };
-    let inner = |each: &Move| each.axes.iter().skip(1).map(|axis| axis.count).collect::<SmallVec<[u64; 4]>>();
     !first.axes.is_empty()
         && first.axes.len() == second.axes.len()
+        && first.axes[1..].iter().zip(&second.axes[1..]).all(|(a, b)| a.count == b.count)
         && (alike(Side::Source) || alike(Side::Destination))
-        && inner(first) == inner(second)
 }
 
-/// Bytes of one side that a tile of a group spans at most. Both sides of it stay in the cache of the first level until
-/// all moves of the group are done with it.
-const TILE_BYTES: u64 = 8192;
-
-/// Executes moves that interleave tile by tile, or a single one as a whole.
+/// Executes a single move, or several that interleave.
 ///
 /// # Safety
 ///
-/// All positions of the moves lie inside of what `from` may be read for and `to` written for; no other thread touches
+/// All positions of the moves lie inside of what their sources may be read for and `to` written for; no other thread touches
 /// the bytes written.
-unsafe fn run_group(group: &[Move], from: *const u8, to: *mut u8) {
-    let shape = &group[0];
-    let Some(columns) = shape.axes.len().checked_sub(1) else {
-        for each in group {
-            // SAFETY: the caller vouches for the only run.
-            unsafe { kernels::copy(from.add(each.from as usize), to.add(each.to as usize), each) };
+unsafe fn run_group(group: &[Task<'_>], to: *mut u8, stream: bool) {
+    // SAFETY: passed on.
+    unsafe {
+        match group {
+            [] => {}
+            [single] => run_single(single.each, single.source, to, stream),
+            [shape, ..] if transposed(shape.each).is_none() => run_fields(group, to, stream),
+            _ => run_tiles(group, to, stream),
         }
-        return;
+    }
+}
+
+/// Executes one move: plane by plane.
+///
+/// # Safety
+///
+/// As [`run_group`].
+unsafe fn run_single(each: &Move, from: *const u8, to: *mut u8, stream: bool) {
+    let Some(columns) = each.axes.len().checked_sub(1) else {
+        // SAFETY: the caller vouches for the only run.
+        return unsafe { kernels::copy(from.add(each.from as usize), to.add(each.to as usize), each, stream) };
     };
-    let rows = rows(shape);
-    let kernels: SmallVec<[Kernel; 8]> = group.iter().map(|each| Kernel::of(each, rows)).collect();
-    let [tile_rows, tile_columns] = if group.len() > 1 { tile(shape, rows) } else { [u64::MAX; 2] };
-    let largest = |at: usize| group.iter().map(|each| each.axes[at].count).max().unwrap_or(0);
-    let outer: SmallVec<[usize; 6]> = (0..columns).filter(|at| Some(*at) != rows).collect();
-    let counts: SmallVec<[u64; 6]> = outer.iter().map(|at| largest(*at)).collect();
-    let mut index: SmallVec<[u64; 6]> = SmallVec::from_elem(0, outer.len());
+    let fastest = transposed(each);
+    let rows = fastest.or(columns.checked_sub(1));
+    let kernel = Kernel::of(each, fastest.is_some(), stream);
+    let plane = Plane {
+        rows: rows.map_or(ONE, |rows| each.axes[rows]),
+        columns: each.axes[columns],
+        run_bytes: each.run_bytes as usize,
+    };
+    let outer: SmallVec<[Axis; 6]> =
+        each.axes[..columns].iter().enumerate().filter(|(at, _)| Some(*at) != rows).map(|(_, axis)| *axis).collect();
+    for_each(&outer, |from_at, to_at| {
+        // SAFETY: indices below the counts of all axes name positions of the move.
+        unsafe {
+            let from = from.add((each.from as i64 + from_at) as usize);
+            kernel.run(from, to.add((each.to as i64 + to_at) as usize), &plane);
+        }
+    });
+}
+
+/// Executes moves that interleave, and are none of them transposes, record by record along the innermost axis.
+///
+/// # Safety
+///
+/// As [`run_group`].
+unsafe fn run_fields(group: &[Task<'_>], to: *mut u8, stream: bool) {
+    let columns = group[0].each.axes.len() - 1;
+    let kernels: SmallVec<[Field; 16]> =
+        group.iter().map(|task| Field::of(task.each, task.source, to, stream)).collect();
+    let mut fields: SmallVec<[Field; 16]> = SmallVec::new();
+    let longest = |at: usize| group.iter().map(|task| task.each.axes[at].count).max().unwrap_or(0);
+    let counts: SmallVec<[u64; 6]> = (0..columns).map(longest).collect();
+    let mut index: SmallVec<[u64; 6]> = SmallVec::from_elem(0, columns);
     loop {
-        for row in steps(rows.map_or(1, largest), tile_rows) {
-            for column in steps(largest(columns), tile_columns) {
-                for (each, kernel) in group.iter().zip(&kernels) {
-                    let axis = |at: usize, window: &Range<u64>| {
-                        let axis = each.axes[at];
-                        Axis { count: axis.count.min(window.end).saturating_sub(window.start), ..axis }
-                    };
-                    let step = |(at, index): (&usize, &u64)| {
-                        let axis = each.axes[*at];
-                        (*index < axis.count)
-                            .then_some((*index as i64 * axis.from_bytes, *index as i64 * axis.to_bytes))
-                    };
-                    let mut place = (each.from as i64, each.to as i64);
-                    let mut begins = |at: usize, index: u64| {
-                        place.0 += index as i64 * each.axes[at].from_bytes;
-                        place.1 += index as i64 * each.axes[at].to_bytes;
-                    };
-                    if outer.iter().zip(&index).any(|pair| step(pair).is_none()) {
-                        continue;
-                    }
-                    outer.iter().zip(&index).for_each(|(at, index)| begins(*at, *index));
-                    begins(columns, column.start);
-                    if let Some(rows) = rows {
-                        begins(rows, row.start);
-                    }
-                    let one = Axis { count: 1, from_bytes: 0, to_bytes: 0 };
-                    let plane = Plane {
-                        rows: rows.map_or(one, |rows| axis(rows, &row)),
-                        columns: axis(columns, &column),
-                        run_bytes: each.run_bytes as usize,
-                    };
-                    if plane.rows.count == 0 || plane.columns.count == 0 {
-                        continue;
-                    }
-                    // SAFETY: indices below the counts of all axes name positions of the move.
-                    unsafe { kernel.run(from.add(place.0 as usize), to.add(place.1 as usize), &plane) };
-                }
+        fields.clear();
+        for (Task { each, source }, field) in group.iter().zip(&kernels) {
+            let mut place = (each.from as i64, each.to as i64);
+            let inside = each.axes.iter().zip(&index).all(|(axis, at)| {
+                place.0 += axis.from_bytes * *at as i64;
+                place.1 += axis.to_bytes * *at as i64;
+                *at < axis.count
+            });
+            if inside {
+                // SAFETY: the index is below the counts of the outer axes.
+                fields.push(unsafe { field.at(source.add(place.0 as usize), to.add(place.1 as usize)) });
             }
         }
+        // SAFETY: all fields are those of moves, at an index of theirs.
+        unsafe { kernels::fields(&mut fields) };
         if !advance(&mut index, &counts) {
             return;
         }
     }
 }
 
-/// The axis of a move that makes a plane with the innermost: the one along which the source is fastest where that is
-/// another one and runs are shorter than a line, the next otherwise.
-fn rows(each: &Move) -> Option<usize> {
-    let columns = each.axes.len() - 1;
+/// Edge of the tiles in which transposes that interleave are executed, in runs. Both sides of a tile stay in the cache
+/// of the first or second level until all moves are done with it.
+const TILE: u64 = 64;
+
+/// Executes moves that interleave, and are transposes, tile by tile.
+///
+/// # Safety
+///
+/// As [`run_group`].
+unsafe fn run_tiles(group: &[Task<'_>], to: *mut u8, stream: bool) {
+    let columns = group[0].each.axes.len() - 1;
+    let longest = |at: usize| group.iter().map(|task| task.each.axes[at].count).max().unwrap_or(0);
+    let rows = transposed(group[0].each).unwrap_or(0);
+    let tiles: SmallVec<[u64; 6]> = (0..=columns)
+        .map(|at| if at == rows || at == columns { longest(at).div_ceil(TILE) } else { longest(at) })
+        .collect();
+    let mut index: SmallVec<[u64; 6]> = SmallVec::from_elem(0, tiles.len());
+    loop {
+        'moves: for Task { each, source } in group {
+            let mut part = Move { axes: SmallVec::new(), ..(*each).clone() };
+            for (at, (axis, tile)) in each.axes.iter().zip(&index).enumerate() {
+                let inner = at == rows || at == columns;
+                let begin = if inner { tile * TILE } else { *tile };
+                let Some(left) = axis.count.checked_sub(begin).filter(|left| *left > 0) else { continue 'moves };
+                part.from = part.from.wrapping_add_signed(begin as i64 * axis.from_bytes);
+                part.to = part.to.wrapping_add_signed(begin as i64 * axis.to_bytes);
+                part.axes.push(Axis { count: if inner { left.min(TILE) } else { 1 }, ..*axis });
+            }
+            // SAFETY: a part of a move has positions of the move.
+            unsafe { run_single(&part, *source, to, stream) };
+        }
+        if !advance(&mut index, &tiles) {
+            return;
+        }
+    }
+}
+
+/// An axis that is none.
+const ONE: Axis = Axis { count: 1, from_bytes: 0, to_bytes: 0 };
+
+/// The axis along which the source is fastest, where that is not the innermost, along which the destination is, and runs
+/// are so short that lines hold several.
+fn transposed(each: &Move) -> Option<usize> {
+    let columns = each.axes.len().checked_sub(1)?;
     let step = |at: &usize| each.axes[*at].from_bytes.unsigned_abs();
     let fastest = (0..columns).rev().min_by_key(step)?;
-    let transposed = step(&fastest) < step(&columns) && each.run_bytes < LINE_BYTES;
-    Some(if transposed { fastest } else { columns - 1 })
+    (step(&fastest) < step(&columns) && each.run_bytes < LINE_BYTES).then_some(fastest)
 }
 
-/// Rows and columns of a tile.
-fn tile(each: &Move, rows: Option<usize>) -> [u64; 2] {
-    let reach = |axis: &Axis| axis.from_bytes.unsigned_abs().max(axis.to_bytes.unsigned_abs());
-    let columns = each.axes[each.axes.len() - 1];
-    let Some(rows) = rows.map(|at| each.axes[at]) else {
-        return [1, (TILE_BYTES / reach(&columns)).max(16)];
-    };
-    if rows.from_bytes.unsigned_abs() < columns.from_bytes.unsigned_abs() {
-        // A transpose: as many lines as it has numbers in a line, on both sides.
-        return [64, 64];
+/// Passes the distances in the source and in the destination at each index of `axes` to `each`.
+fn for_each(axes: &[Axis], mut each: impl FnMut(i64, i64)) {
+    let mut index: SmallVec<[u64; 6]> = SmallVec::from_elem(0, axes.len());
+    let (mut from, mut to) = (0, 0);
+    loop {
+        each(from, to);
+        let mut at = axes.len();
+        loop {
+            if at == 0 {
+                return;
+            }
+            at -= 1;
+            index[at] += 1;
+            from += axes[at].from_bytes;
+            to += axes[at].to_bytes;
+            if index[at] < axes[at].count {
+                break;
+            }
+            from -= axes[at].from_bytes * index[at] as i64;
+            to -= axes[at].to_bytes * index[at] as i64;
+            index[at] = 0;
+        }
     }
-    let tile_columns = (TILE_BYTES / reach(&columns)).max(16);
-    [(tile_columns / columns.count).max(1), tile_columns]
-}
-
-/// Ranges of `step` indices, up to `count`.
-fn steps(count: u64, step: u64) -> impl Iterator<Item = Range<u64>> {
-    let mut begin = 0;
-    std::iter::from_fn(move || {
-        (begin < count).then(|| {
-            let window = begin..begin.saturating_add(step).min(count);
-            begin = window.end;
-            window
-        })
-    })
 }
 
 /// The next index, the last axis fastest; false after the last.

@@ -25,14 +25,18 @@ pub struct Executor {
 /// What bytes are taken from.
 #[derive(Debug, Clone, Copy)]
 pub enum Source<'a> {
+    /// A buffer.
     Memory(&'a [u8]),
+    /// A buffer's bytes in a file.
     File(FileRange<'a>),
 }
 
 /// Where bytes go.
 #[derive(Debug)]
 pub enum Destination<'a> {
+    /// A buffer.
     Memory(&'a mut [u8]),
+    /// A buffer's bytes in a file.
     File(FileRange<'a>),
 }
 
@@ -40,6 +44,7 @@ pub enum Destination<'a> {
 /// position stays where it is.
 #[derive(Debug, Clone, Copy)]
 pub struct FileRange<'a> {
+    /// The file, open for what is to be done.
     pub file: &'a File,
     /// What errors call the file.
     pub path: &'a Path,
@@ -54,31 +59,82 @@ pub struct FileRange<'a> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecuteError {
+    /// A source that is shorter than what is read of it.
     #[error(
         "source {position} has {bytes} bytes, and the transfer reads up to byte {needed_bytes}: \
          pass the buffer whose layout the transfer was planned from"
     )]
-    SourceLength { position: usize, bytes: u64, needed_bytes: u64 },
+    SourceLength {
+        /// Which of the sources.
+        position: usize,
+        /// Its length.
+        bytes: u64,
+        /// The length that the transfer needs.
+        needed_bytes: u64,
+    },
+    /// A destination that is shorter than what is written of it.
     #[error(
         "the destination has {bytes} bytes, and the transfer writes up to byte {needed_bytes}: \
          pass the buffer whose layout the transfer was planned for"
     )]
-    DestinationLength { bytes: u64, needed_bytes: u64 },
+    DestinationLength {
+        /// Its length.
+        bytes: u64,
+        /// The length that the transfer needs.
+        needed_bytes: u64,
+    },
+    /// A file that ends before its buffer does.
     #[error(
         "{}: the file has {file_bytes} bytes, and the {side} is bytes {offset} to {end} of it: {}",
         path.display(), length_help(*side)
     )]
-    FileLength { path: PathBuf, side: Side, file_bytes: u64, offset: u64, end: u64 },
+    FileLength {
+        /// What the caller calls the file.
+        path: PathBuf,
+        /// What it was to be.
+        side: Side,
+        /// Its length.
+        file_bytes: u64,
+        /// Where the buffer begins in it.
+        offset: u64,
+        /// Where the buffer ends.
+        end: u64,
+    },
+    /// A file that became shorter while it was read.
     #[error(
-        "{}: the file ended at byte {offset} while {missing_bytes} more were read: \
+        "{}: pread at byte {offset}: the file ended while {missing_bytes} more bytes were to be read: \
          another process shortened it meanwhile; restore the file and repeat",
         path.display()
     )]
-    ShortRead { path: PathBuf, offset: u64, missing_bytes: u64 },
+    ShortRead {
+        /// What the caller calls the file.
+        path: PathBuf,
+        /// Where it ended.
+        offset: u64,
+        /// What was still to be read.
+        missing_bytes: u64,
+    },
+    /// A call on a file that failed; `source` has the `errno`.
     #[error("{}: {call} at byte {offset}, {bytes} bytes: {source}{}", path.display(), file_help(call, source))]
-    File { path: PathBuf, call: &'static str, offset: u64, bytes: u64, source: io::Error },
-    #[error("{bytes} bytes to stage a file in cannot be had: {hint}", hint = "lower `Executor::staging_bytes`")]
-    Staging { bytes: usize },
+    File {
+        /// What the caller calls the file.
+        path: PathBuf,
+        /// Name of the call, as in its manual page.
+        call: &'static str,
+        /// Where in the file.
+        offset: u64,
+        /// How much.
+        bytes: u64,
+        /// The error it reported.
+        source: io::Error,
+    },
+    /// No memory for windows of files.
+    #[error("{bytes} bytes to stage a file in cannot be had: lower `Executor::staging_bytes`")]
+    Staging {
+        /// What was asked for.
+        bytes: usize,
+    },
+    /// A fault of this crate.
     #[error("a move left the buffers after it was checked; this is a fault of drepl, please report it")]
     Inconsistent,
 }

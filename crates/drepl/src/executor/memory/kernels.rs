@@ -8,6 +8,7 @@
 
 use std::ptr::copy_nonoverlapping;
 
+use super::LINE_BYTES;
 use crate::transfer::{Axis, Move};
 
 /// Two loops around a run.
@@ -22,12 +23,9 @@ pub(super) struct Plane {
 pub(super) struct Kernel(unsafe fn(*const u8, *mut u8, &Plane));
 
 impl Kernel {
-    /// The kernel for a move whose planes have the axis `rows` beside the innermost.
-    pub(super) fn of(each: &Move, rows: Option<usize>) -> Kernel {
-        let columns = each.axes[each.axes.len() - 1].from_bytes.unsigned_abs();
-        let transposed =
-            rows.is_some_and(|rows| each.axes[rows].from_bytes.unsigned_abs() < columns) && each.run_bytes < 64;
-        if transposed { choose::<true>(each) } else { choose::<false>(each) }
+    /// The kernel for a move.
+    pub(super) fn of(each: &Move, transposed: bool, stream: bool) -> Kernel {
+        Kernel(choose(each, if transposed { Shape::Transpose } else { Shape::Rows }, stream).0)
     }
 
     /// # Safety
@@ -39,33 +37,162 @@ impl Kernel {
     }
 }
 
-fn choose<const TRANSPOSED: bool>(each: &Move) -> Kernel {
-    fn kernel<R: Run, const TRANSPOSED: bool>() -> Kernel {
-        Kernel(if TRANSPOSED { transpose::<R> } else { rows::<R> })
+/// What a kernel is to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Rows,
+    Transpose,
+    Fields,
+}
+
+/// Executes a plane.
+type Planes = unsafe fn(*const u8, *mut u8, &Plane);
+
+/// Executes one field of some records.
+type Some = unsafe fn(&mut Field, usize);
+
+/// The loops for the runs of a move: over planes of a shape, and over some records. `stream`: long runs are written past
+/// the caches.
+fn choose(each: &Move, shape: Shape, stream: bool) -> (Planes, Some) {
+    fn kernel<R: Run>(shape: Shape) -> (Planes, Some) {
+        #[cfg(target_arch = "x86_64")]
+        if has_avx2() {
+            let planes: Planes = if shape == Shape::Transpose { avx2::transpose::<R> } else { avx2::rows::<R> };
+            return (planes, avx2::some::<R>);
+        }
+        (if shape == Shape::Transpose { transpose::<R, false> } else { rows::<R> }, some::<R>)
     }
     match (each.swap_bytes, each.run_bytes) {
-        (1, 1) => kernel::<Plain<u8>, TRANSPOSED>(),
-        (1, 2) => kernel::<Plain<u16>, TRANSPOSED>(),
-        (1, 4) => kernel::<Plain<u32>, TRANSPOSED>(),
-        (1, 8) => kernel::<Plain<u64>, TRANSPOSED>(),
-        (1, 12) => kernel::<Plain<[u32; 3]>, TRANSPOSED>(),
-        (1, 16) => kernel::<Plain<u128>, TRANSPOSED>(),
-        (1, 24) => kernel::<Plain<[u64; 3]>, TRANSPOSED>(),
-        (1, 32) => kernel::<Plain<[u64; 4]>, TRANSPOSED>(),
-        (1, 3..=7) => kernel::<Between<u32>, TRANSPOSED>(),
-        (1, 9..=15) => kernel::<Between<u64>, TRANSPOSED>(),
-        (1, 17..=31) => kernel::<Between<u128>, TRANSPOSED>(),
-        (1, _) => kernel::<Bytes, TRANSPOSED>(),
-        (2, 2) => kernel::<Reversed<u16, 1>, TRANSPOSED>(),
-        (2, _) => kernel::<Numbers<u16>, TRANSPOSED>(),
-        (4, 4) => kernel::<Reversed<u32, 1>, TRANSPOSED>(),
-        (4, 8) => kernel::<Reversed<u32, 2>, TRANSPOSED>(),
-        (4, 12) => kernel::<Reversed<u32, 3>, TRANSPOSED>(),
-        (4, _) => kernel::<Numbers<u32>, TRANSPOSED>(),
-        (8, 8) => kernel::<Reversed<u64, 1>, TRANSPOSED>(),
-        (8, 16) => kernel::<Reversed<u64, 2>, TRANSPOSED>(),
-        (8, 24) => kernel::<Reversed<u64, 3>, TRANSPOSED>(),
-        _ => kernel::<Numbers<u64>, TRANSPOSED>(),
+        (1, 1) => kernel::<Plain<u8>>(shape),
+        (1, 2) => kernel::<Plain<u16>>(shape),
+        (1, 4) => kernel::<Plain<u32>>(shape),
+        (1, 8) => kernel::<Plain<u64>>(shape),
+        (1, 12) => kernel::<Plain<[u32; 3]>>(shape),
+        (1, 16) => kernel::<Plain<u128>>(shape),
+        (1, 24) => kernel::<Plain<[u64; 3]>>(shape),
+        (1, 32) => kernel::<Plain<[u64; 4]>>(shape),
+        (1, 3..=7) => kernel::<Between<u32>>(shape),
+        (1, 9..=15) => kernel::<Between<u64>>(shape),
+        (1, 17..=31) => kernel::<Between<u128>>(shape),
+        #[cfg(target_arch = "x86_64")]
+        (1, STREAMED_BYTES..) if stream && has_avx2() => kernel::<Streamed>(shape),
+        (1, _) => kernel::<Bytes>(shape),
+        (2, 2) => kernel::<Reversed<u16, 1>>(shape),
+        (2, _) => kernel::<Numbers<u16>>(shape),
+        (4, 4) => kernel::<Reversed<u32, 1>>(shape),
+        (4, 8) => kernel::<Reversed<u32, 2>>(shape),
+        (4, 12) => kernel::<Reversed<u32, 3>>(shape),
+        (4, _) => kernel::<Numbers<u32>>(shape),
+        (8, 8) => kernel::<Reversed<u64, 1>>(shape),
+        (8, 16) => kernel::<Reversed<u64, 2>>(shape),
+        (8, 24) => kernel::<Reversed<u64, 3>>(shape),
+        _ => kernel::<Numbers<u64>>(shape),
+    }
+}
+
+/// Records that are passed over field by field: so few that the loads of the next ones begin before the stores of these
+/// have ended, as in a loop that has all fields in its body.
+const RECORDS: usize = 8;
+
+/// One field of records, at one of them.
+#[derive(Clone, Copy)]
+pub(super) struct Field {
+    from: *const u8,
+    to: *mut u8,
+    columns: Axis,
+    run_bytes: usize,
+    swap_bytes: u8,
+    some: unsafe fn(&mut Field, usize),
+}
+
+impl Field {
+    /// The field that `each` moves along its innermost axis.
+    pub(super) fn of(each: &Move, from: *const u8, to: *mut u8, stream: bool) -> Field {
+        let columns = each.axes[each.axes.len() - 1];
+        let (run_bytes, swap_bytes) = (each.run_bytes as usize, each.swap_bytes);
+        Field { from, to, columns, run_bytes, swap_bytes, some: choose(each, Shape::Fields, stream).1 }
+    }
+
+    /// The same at another place.
+    pub(super) fn at(&self, from: *const u8, to: *mut u8) -> Field {
+        Field { from, to, ..*self }
+    }
+}
+
+/// Moves all fields of all their records.
+///
+/// # Safety
+///
+/// All positions of the fields are inside of the moves they were made of.
+pub(super) unsafe fn fields(fields: &mut [Field]) {
+    let mut count = fields.iter().map(|field| field.columns.count).min().unwrap_or(0);
+    // SAFETY: passed on.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if has_avx2() {
+            let done = slots::run(fields, count);
+            count -= done;
+            fields.iter_mut().for_each(|field| field.columns.count -= done);
+        }
+        for _ in 0..count / RECORDS as u64 {
+            for field in fields.iter_mut() {
+                (field.some)(field, RECORDS);
+            }
+        }
+        for field in fields {
+            // Some have records that others have not.
+            let left = field.columns.count - count / RECORDS as u64 * RECORDS as u64;
+            (field.some)(field, left as usize);
+        }
+    }
+}
+
+/// Moves one field of some records and goes on to the next ones.
+///
+/// # Safety
+///
+/// As [`fields`].
+#[inline(always)]
+unsafe fn some<R: Run>(field: &mut Field, records: usize) {
+    let Field { from, to, columns, run_bytes, .. } = *field;
+    let (from_step, to_step) = (columns.from_bytes as isize, columns.to_bytes as isize);
+    let run_bytes = R::BYTES.unwrap_or(run_bytes);
+    // SAFETY: passed on.
+    unsafe {
+        // The compiler makes a better loop of distances that it knows.
+        match R::BYTES.map(|bytes| bytes as isize) {
+            Some(bytes) if to_step == bytes => line::<R>(from, to, from_step, bytes, records, run_bytes),
+            Some(bytes) if from_step == bytes => line::<R>(from, to, bytes, to_step, records, run_bytes),
+            _ => line::<R>(from, to, from_step, to_step, records, run_bytes),
+        }
+    }
+    field.from = from.wrapping_offset(records as isize * from_step);
+    field.to = to.wrapping_offset(records as isize * to_step);
+}
+
+/// Moves `count` runs.
+///
+/// # Safety
+///
+/// There are as many positions on both sides.
+#[inline(always)]
+unsafe fn line<R: Run>(from: *const u8, to: *mut u8, from_step: isize, to_step: isize, count: usize, run_bytes: usize) {
+    const UNROLLED: usize = 8;
+    let mut place = (from, to);
+    // SAFETY: passed on. Beyond the last run the pointers are not used.
+    unsafe {
+        for _ in 0..count / UNROLLED {
+            for at in 0..UNROLLED as isize {
+                R::fetch(place.0.wrapping_offset((at + 1) * from_step), run_bytes);
+                R::carry(place.0.offset(at * from_step), place.1.offset(at * to_step), run_bytes);
+            }
+            let next = UNROLLED as isize;
+            place = (place.0.wrapping_offset(next * from_step), place.1.wrapping_offset(next * to_step));
+        }
+        for _ in 0..count % UNROLLED {
+            R::carry(place.0, place.1, run_bytes);
+            place = (place.0.wrapping_offset(from_step), place.1.wrapping_offset(to_step));
+        }
     }
 }
 
@@ -74,18 +201,63 @@ fn choose<const TRANSPOSED: bool>(each: &Move) -> Kernel {
 /// # Safety
 ///
 /// `from` may be read and `to` written for the run.
-pub(super) unsafe fn copy(from: *const u8, to: *mut u8, each: &Move) {
+pub(super) unsafe fn copy(from: *const u8, to: *mut u8, each: &Move, stream: bool) {
+    /// # Safety
+    ///
+    /// As [`Run::carry`].
+    unsafe fn carry<R: Run>(from: *const u8, to: *mut u8, run_bytes: usize) {
+        #[cfg(target_arch = "x86_64")]
+        if has_avx2() {
+            // SAFETY: passed on.
+            return unsafe { avx2::carry::<R>(from, to, run_bytes) };
+        }
+        // SAFETY: passed on.
+        unsafe { R::carry(from, to, run_bytes) }
+    }
     let run_bytes = each.run_bytes as usize;
     // SAFETY: passed on.
     unsafe {
         match each.swap_bytes {
-            1 => Bytes::carry(from, to, run_bytes),
-            2 => Numbers::<u16>::carry(from, to, run_bytes),
-            4 => Numbers::<u32>::carry(from, to, run_bytes),
-            _ => Numbers::<u64>::carry(from, to, run_bytes),
+            #[cfg(target_arch = "x86_64")]
+            1 if stream && each.run_bytes >= STREAMED_BYTES && has_avx2() => avx2::stream(from, to, run_bytes),
+            1 => copy_nonoverlapping(from, to, run_bytes),
+            2 => carry::<Numbers<u16>>(from, to, run_bytes),
+            4 => carry::<Numbers<u32>>(from, to, run_bytes),
+            _ => carry::<Numbers<u64>>(from, to, run_bytes),
         }
     }
 }
+
+/// A run of at least [`STREAMED_BYTES`] that is written past the caches.
+#[cfg(target_arch = "x86_64")]
+struct Streamed;
+
+#[cfg(target_arch = "x86_64")]
+impl Run for Streamed {
+    const BYTES: Option<usize> = None;
+
+    #[inline(always)]
+    unsafe fn carry(from: *const u8, to: *mut u8, run_bytes: usize) {
+        // SAFETY: passed on.
+        unsafe {
+            avx2::stream(from, to, run_bytes);
+        }
+    }
+
+    #[inline(always)]
+    fn fetch(from: *const u8, run_bytes: usize) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // Longer ones are found by the processor itself.
+        for line in (0..run_bytes.min(4096)).step_by(LINE_BYTES as usize) {
+            // SAFETY: what is asked for is not touched, and need not exist.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(line).cast()) };
+        }
+    }
+}
+
+/// Runs that have at least as many bytes are written past the caches: most of their lines are whole.
+#[cfg(target_arch = "x86_64")]
+const STREAMED_BYTES: u64 = 256;
 
 /// How one run is moved. `run_bytes` is what the kind of run stands for, or within what it stands for.
 trait Run {
@@ -96,6 +268,21 @@ trait Run {
     ///
     /// `from` may be read and `to` written for `run_bytes` bytes.
     unsafe fn carry(from: *const u8, to: *mut u8, run_bytes: usize);
+
+    /// Asks the memory for a run that is moved later. It may lie anywhere.
+    #[inline(always)]
+    fn fetch(_from: *const u8, _run_bytes: usize) {}
+
+    /// Edge of the tiles that [`tile`](Self::tile) transposes, in runs; 0 where it transposes none.
+    const EDGE: usize = 0;
+
+    /// Transposes a tile: reads `lines[0]` lines of `EDGE` runs that are `steps[0]` bytes apart, and writes `lines[1]`
+    /// such lines that are `steps[1]` bytes apart, upwards. Runs of lines that are not read are zero.
+    ///
+    /// # Safety
+    ///
+    /// The processor has AVX2, the lines may be read and written, and there are at most `EDGE` on each side.
+    unsafe fn tile(_from: *const u8, _to: *mut u8, _steps: [isize; 2], _lines: [usize; 2]) {}
 }
 
 /// A number whose bytes can be reversed.
@@ -125,6 +312,25 @@ impl<T: Copy> Run for Plain<T> {
     unsafe fn carry(from: *const u8, to: *mut u8, _: usize) {
         // SAFETY: passed on.
         unsafe { to.cast::<T>().write_unaligned(from.cast::<T>().read_unaligned()) }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    const EDGE: usize = match size_of::<T>() {
+        8 => 4,
+        4 => 8,
+        _ => 0,
+    };
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn tile(from: *const u8, to: *mut u8, steps: [isize; 2], lines: [usize; 2]) {
+        // SAFETY: passed on.
+        unsafe {
+            match size_of::<T>() {
+                8 => avx2::tile_of_8::<0>(from, to, steps, lines),
+                _ => avx2::tile_of_4::<0>(from, to, steps, lines),
+            }
+        }
     }
 }
 
@@ -177,6 +383,24 @@ impl<T: Number, const COUNT: usize> Run for Reversed<T, COUNT> {
             unsafe { to.cast::<T>().add(at).write_unaligned(from.cast::<T>().add(at).read_unaligned().reversed()) };
         }
     }
+    #[cfg(target_arch = "x86_64")]
+    const EDGE: usize = match (COUNT, size_of::<T>()) {
+        (1, 8) => 4,
+        (1, 4) => 8,
+        _ => 0,
+    };
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn tile(from: *const u8, to: *mut u8, steps: [isize; 2], lines: [usize; 2]) {
+        // SAFETY: passed on.
+        unsafe {
+            match size_of::<T>() {
+                8 => avx2::tile_of_8::<8>(from, to, steps, lines),
+                _ => avx2::tile_of_4::<4>(from, to, steps, lines),
+            }
+        }
+    }
 }
 
 /// A run of any number of numbers whose bytes are reversed.
@@ -199,56 +423,576 @@ impl<T: Number> Run for Numbers<T> {
 /// # Safety
 ///
 /// As [`Kernel::run`].
+#[inline(always)]
 unsafe fn rows<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
-    let (rows, columns) = (plane.rows, plane.columns);
+    let (from_step, to_step) = (plane.columns.from_bytes as isize, plane.columns.to_bytes as isize);
+    // The compiler makes a better loop of a distance that it knows.
+    // SAFETY: passed on.
+    unsafe {
+        match R::BYTES.map(|bytes| bytes as isize) {
+            Some(bytes) if to_step == bytes => stepped::<R>(from, to, plane, from_step, bytes),
+            Some(bytes) if from_step == bytes => stepped::<R>(from, to, plane, bytes, to_step),
+            _ => stepped::<R>(from, to, plane, from_step, to_step),
+        }
+    }
+}
+
+/// # Safety
+///
+/// As [`Kernel::run`]; the steps are those of the columns.
+#[inline(always)]
+unsafe fn stepped<R: Run>(from: *const u8, to: *mut u8, plane: &Plane, from_step: isize, to_step: isize) {
     let run_bytes = R::BYTES.unwrap_or(plane.run_bytes);
-    for row in 0..rows.count as isize {
-        // SAFETY: the position is one of the plane.
+    for row in 0..plane.rows.count as isize {
+        // SAFETY: all positions are of the plane.
         unsafe {
-            let from = from.offset(row * rows.from_bytes as isize);
-            let to = to.offset(row * rows.to_bytes as isize);
-            for column in 0..columns.count as isize {
-                R::carry(
-                    from.offset(column * columns.from_bytes as isize),
-                    to.offset(column * columns.to_bytes as isize),
-                    run_bytes,
-                );
+            let from = from.offset(row * plane.rows.from_bytes as isize);
+            let to = to.offset(row * plane.rows.to_bytes as isize);
+            line::<R>(from, to, from_step, to_step, plane.columns.count as usize, run_bytes);
+        }
+    }
+}
+
+/// Columns of a transpose that are passed over for one block of rows after the other: their pages stay in the second
+/// level of the translation buffer, and lines of theirs that blocks share in the second level of the cache.
+const SWEEP: u64 = 1024;
+
+/// Columns or rows so few that they are passed over one by one along the others.
+const FEW: u64 = 8;
+
+/// Bytes that such a pass advances in the side that is farther spread.
+const STRIP_BYTES: u64 = 4096;
+
+/// Blocks of some rows and columns, so that lines of both sides are used as a whole: two lines of the source, because
+/// processors read neighbours in pairs, and as many columns as keep the pages that are written few. The source is fastest
+/// along the rows, the destination along the columns.
+///
+/// # Safety
+///
+/// As [`Kernel::run`].
+#[inline(always)]
+unsafe fn transpose<R: Run, const AVX2: bool>(from: *const u8, to: *mut u8, plane: &Plane) {
+    let (rows, columns) = (plane.rows, plane.columns);
+    // SAFETY: all parts are of the plane.
+    unsafe {
+        let run_bytes = R::BYTES.unwrap_or(plane.run_bytes);
+        let tiled =
+            AVX2 && R::EDGE > 0 && rows.from_bytes as usize == run_bytes && columns.to_bytes as usize == run_bytes;
+        if rows.count < FEW || columns.count < FEW {
+            let into_records = columns.count < rows.count;
+            let (few, dense) = match into_records {
+                true => (columns.count, rows.to_bytes == columns.to_bytes * columns.count as i64),
+                false => (rows.count, columns.from_bytes == rows.from_bytes * rows.count as i64),
+            };
+            return match (few, into_records) {
+                _ if !tiled || !dense || few > R::EDGE as u64 => strips::<R>(from, to, plane),
+                (2, false) => records::<R, 2, false>(from, to, plane),
+                (2, true) => records::<R, 2, true>(from, to, plane),
+                (3, false) => records::<R, 3, false>(from, to, plane),
+                (3, true) => records::<R, 3, true>(from, to, plane),
+                (4, false) => records::<R, 4, false>(from, to, plane),
+                (4, true) => records::<R, 4, true>(from, to, plane),
+                _ => strips::<R>(from, to, plane),
+            };
+        }
+        let height = (2 * LINE_BYTES / run_bytes as u64).clamp(8, 32);
+        let width = 16;
+        for sweep in (0..columns.count).step_by(SWEEP as usize) {
+            let sweep_end = (sweep + SWEEP).min(columns.count);
+            for row in (0..rows.count).step_by(height as usize) {
+                let row_end = (row + height).min(rows.count);
+                for column in (sweep..sweep_end).step_by(width as usize) {
+                    let column_end = (column + width).min(sweep_end);
+                    let from_bytes = row as i64 * rows.from_bytes + column as i64 * columns.from_bytes;
+                    let to_bytes = row as i64 * rows.to_bytes + column as i64 * columns.to_bytes;
+                    let (from, to) = (from.offset(from_bytes as isize), to.offset(to_bytes as isize));
+                    if tiled && column_end - column == width && row_end - row == height {
+                        let steps = (columns.from_bytes as isize, rows.to_bytes as isize);
+                        for low in (0..height as isize).step_by(R::EDGE) {
+                            for high in (0..width as isize).step_by(R::EDGE) {
+                                let from = from.offset(low * rows.from_bytes as isize + high * steps.0);
+                                let to = to.offset(low * steps.1 + high * columns.to_bytes as isize);
+                                R::tile(from, to, [steps.0, steps.1], [R::EDGE; 2]);
+                            }
+                        }
+                    } else {
+                        let part = Plane {
+                            rows: Axis { count: row_end - row, ..rows },
+                            columns: Axis { count: column_end - column, ..columns },
+                            run_bytes: plane.run_bytes,
+                        };
+                        self::rows::<R>(from, to, &part);
+                    }
+                }
             }
         }
     }
 }
 
-/// Blocks of as many rows and columns as runs fit a cache line, so that lines of both sides are used as a whole. The
-/// source is fastest along the rows, the destination along the columns.
+/// A transpose between records without gaps, of `FIELDS` runs each, and as many arrays: tiles of one edge of records.
+/// What a tile reads or writes beyond its records is of the following ones, which are written after it; the last records
+/// are in no tile.
+///
+/// # Safety
+///
+/// As [`Kernel::run`]; tiles of `R` can be transposed, and have at least `FIELDS` lines.
+#[inline(always)]
+unsafe fn records<R: Run, const FIELDS: usize, const INTO: bool>(from: *const u8, to: *mut u8, plane: &Plane) {
+    let (rows, columns) = (plane.rows, plane.columns);
+    let (few, long) = if INTO { (columns, rows) } else { (rows, columns) };
+    let lines = if INTO { [FIELDS, R::EDGE] } else { [R::EDGE, FIELDS] };
+    let steps = [columns.from_bytes as isize, rows.to_bytes as isize];
+    let edge = R::EDGE as isize;
+    let tiles = (long.count / R::EDGE as u64).saturating_sub(1);
+    let mut place = (from, to);
+    // SAFETY: a record of a tile is followed by as many as the tile reaches into.
+    unsafe {
+        for _ in 0..tiles {
+            R::tile(place.0, place.1, steps, lines);
+            place.0 = place.0.offset(edge * long.from_bytes as isize);
+            place.1 = place.1.offset(edge * long.to_bytes as isize);
+        }
+        let long = Axis { count: long.count - tiles * R::EDGE as u64, ..long };
+        self::rows::<R>(place.0, place.1, &Plane { rows: few, columns: long, run_bytes: plane.run_bytes });
+    }
+}
+
+/// A transpose with few rows or few columns: strips of the longer axis, each passed over once for each of the few.
 ///
 /// # Safety
 ///
 /// As [`Kernel::run`].
-unsafe fn transpose<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
-    let block = match R::BYTES.unwrap_or(plane.run_bytes) {
-        0..=4 => 16,
-        _ => 8,
+#[inline(always)]
+unsafe fn strips<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
+    let (few, long) = match plane.rows.count < plane.columns.count {
+        true => (plane.rows, plane.columns),
+        false => (plane.columns, plane.rows),
     };
-    let (rows, columns) = (plane.rows, plane.columns);
-    let mut column = 0;
-    while column < columns.count {
-        let high = (column + block).min(columns.count);
-        let mut row = 0;
-        while row < rows.count {
-            let low = (row + block).min(rows.count);
-            let part = Plane {
-                rows: Axis { count: low - row, ..rows },
-                columns: Axis { count: high - column, ..columns },
-                run_bytes: plane.run_bytes,
-            };
-            // SAFETY: the part begins at a position of the plane and ends at one.
-            unsafe {
-                let from_bytes = row as i64 * rows.from_bytes + column as i64 * columns.from_bytes;
-                let to_bytes = row as i64 * rows.to_bytes + column as i64 * columns.to_bytes;
-                self::rows::<R>(from.offset(from_bytes as isize), to.offset(to_bytes as isize), &part);
-            }
-            row = low;
+    let reach = long.from_bytes.unsigned_abs().max(long.to_bytes.unsigned_abs());
+    let strip = (STRIP_BYTES / reach).max(16);
+    for begin in (0..long.count).step_by(strip as usize) {
+        let count = (long.count - begin).min(strip);
+        let part = Plane { rows: few, columns: Axis { count, ..long }, run_bytes: plane.run_bytes };
+        // SAFETY: the part is one of the plane.
+        unsafe {
+            let from = from.offset((begin as i64 * long.from_bytes) as isize);
+            let to = to.offset((begin as i64 * long.to_bytes) as isize);
+            rows::<R>(from, to, &part);
         }
-        column = high;
+    }
+}
+
+/// Records whose fields of 4 and 8 bytes lie in slots of 8, and as many arrays: four records and four slots at a time,
+/// transposed in registers.
+#[cfg(target_arch = "x86_64")]
+mod slots {
+    use std::{arch::x86_64::*, ptr::null_mut};
+
+    use smallvec::SmallVec;
+
+    use super::Field;
+
+    /// Bytes of a slot.
+    const SLOT_BYTES: isize = 8;
+
+    /// Slots and records that are transposed together.
+    const EDGE: usize = 4;
+
+    /// Slots of the largest records.
+    const SLOTS: usize = 64;
+
+    /// What lies in a slot: one field of 8 bytes or up to two of 4; where their arrays are, null where there is none.
+    #[derive(Clone, Copy)]
+    struct Slot {
+        whole: *mut u8,
+        halves: [*mut u8; 2],
+        /// Which byte goes where, the same in both slots of half a register.
+        order: [u8; 16],
+    }
+
+    impl Slot {
+        fn new() -> Slot {
+            Slot { whole: null_mut(), halves: [null_mut(); 2], order: std::array::from_fn(|byte| byte as u8) }
+        }
+
+        /// Puts a field at a byte of the slot; false where that is taken or none for a field.
+        fn put(&mut self, array: *mut u8, within: usize, bytes: usize, swaps: bool) -> bool {
+            let free = self.whole.is_null() && (bytes == 4 || self.halves == [null_mut(); 2]);
+            match (bytes, within) {
+                (8, 0) if free => self.whole = array,
+                (4, 0) if free && self.halves[0].is_null() => self.halves[0] = array,
+                (4, 4) if free && self.halves[1].is_null() => self.halves[1] = array,
+                _ => return false,
+            }
+            for first in [within, within + 8] {
+                if swaps {
+                    self.order[first..first + bytes].reverse();
+                }
+            }
+            true
+        }
+    }
+
+    /// Moves all fields of as many of `count` records as it can, which may be none, and says how many.
+    ///
+    /// # Safety
+    ///
+    /// As [`fields`](super::fields), where AVX2 is.
+    pub(super) unsafe fn run(fields: &mut [Field], count: u64) -> u64 {
+        if count < 4 * EDGE as u64 {
+            return 0;
+        }
+        let array = |bytes: i64, field: &Field| bytes == field.run_bytes as i64;
+        let step = (fields[0].columns.from_bytes, fields[0].columns.to_bytes);
+        let into = if fields
+            .iter()
+            .all(|field| field.columns.from_bytes == step.0 && array(field.columns.to_bytes, field))
+        {
+            false
+        } else if fields.iter().all(|field| field.columns.to_bytes == step.1 && array(field.columns.from_bytes, field))
+        {
+            true
+        } else {
+            return 0;
+        };
+        let record_bytes = if into { step.1 } else { step.0 } as isize;
+        let place = |field: &Field| if into { field.to as isize } else { field.from as isize };
+        let first = (0..fields.len()).min_by_key(|at| place(&fields[*at])).unwrap_or(0);
+        let base = place(&fields[first]);
+        let mut slots: SmallVec<[Slot; 16]> = SmallVec::new();
+        let mut filled_bytes = 0;
+        let mut any_swaps = false;
+        for field in fields.iter() {
+            let offset = place(field) - base;
+            let (slot, within) = ((offset / SLOT_BYTES) as usize, (offset % SLOT_BYTES) as usize);
+            let swaps = field.swap_bytes > 1;
+            if record_bytes < SLOT_BYTES || slot >= SLOTS || swaps && usize::from(field.swap_bytes) != field.run_bytes {
+                return 0;
+            }
+            if slots.len() <= slot {
+                slots.resize(slot + 1, Slot::new());
+            }
+            let array = if into { field.from.cast_mut() } else { field.to };
+            if !slots[slot].put(array, within, field.run_bytes, swaps) {
+                return 0;
+            }
+            any_swaps |= swaps;
+            filled_bytes += field.run_bytes as isize;
+        }
+        let span_bytes = slots.len() as isize * SLOT_BYTES;
+        // A tile that is stored reaches into all bytes up to its end: they have to be of the records.
+        if span_bytes > record_bytes + 4 || into && filled_bytes != record_bytes {
+            return 0;
+        }
+        // Of the last records, a tile would reach beyond the end.
+        let tiles = (count / EDGE as u64).saturating_sub(1 + (32 / record_bytes as u64) / EDGE as u64);
+        // SAFETY: each slot of the tiles is inside of the fields, or of what follows them.
+        unsafe {
+            match (into, any_swaps) {
+                (true, true) => arrays_to_records::<true>(&slots, fields[first].to, record_bytes, tiles),
+                (true, false) => arrays_to_records::<false>(&slots, fields[first].to, record_bytes, tiles),
+                (false, true) => records_to_arrays::<true>(&slots, fields[first].from, record_bytes, tiles),
+                (false, false) => records_to_arrays::<false>(&slots, fields[first].from, record_bytes, tiles),
+            }
+        }
+        let done = tiles * EDGE as u64;
+        for field in fields {
+            field.from = field.from.wrapping_offset(done as isize * field.columns.from_bytes as isize);
+            field.to = field.to.wrapping_offset(done as isize * field.columns.to_bytes as isize);
+        }
+        done
+    }
+
+    /// # Safety
+    ///
+    /// As [`run`]; `EDGE` records and 32 bytes beyond the first byte of the last group of slots may be read for each tile.
+    #[target_feature(enable = "avx2,bmi2,movbe")]
+    unsafe fn records_to_arrays<const SWAP: bool>(slots: &[Slot], base: *const u8, record_bytes: isize, tiles: u64) {
+        let mut place = base;
+        let split = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+        // SAFETY: passed on.
+        unsafe {
+            for tile in 0..tiles as usize {
+                let mut from = place;
+                for group in slots.chunks(EDGE) {
+                    let columns = transpose(std::array::from_fn(|at| {
+                        _mm256_loadu_si256(from.offset(at as isize * record_bytes).cast())
+                    }));
+                    from = from.add(EDGE * SLOT_BYTES as usize);
+                    for (slot, mut column) in group.iter().zip(columns) {
+                        if SWAP {
+                            column = _mm256_shuffle_epi8(column, order(slot));
+                        }
+                        if !slot.whole.is_null() {
+                            _mm256_storeu_si256(slot.whole.add(tile * 32).cast(), column);
+                            continue;
+                        }
+                        let halves = _mm256_permutevar8x32_epi32(column, split);
+                        if !slot.halves[0].is_null() {
+                            let low = _mm256_castsi256_si128(halves);
+                            _mm_storeu_si128(slot.halves[0].add(tile * 16).cast(), low);
+                        }
+                        if !slot.halves[1].is_null() {
+                            let high = _mm256_extracti128_si256::<1>(halves);
+                            _mm_storeu_si128(slot.halves[1].add(tile * 16).cast(), high);
+                        }
+                    }
+                }
+                place = place.offset(EDGE as isize * record_bytes);
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`run`]; `EDGE` records and 32 bytes beyond the first byte of the last group of slots may be written for each
+    /// tile, and what follows a record is written later.
+    #[target_feature(enable = "avx2,bmi2,movbe")]
+    unsafe fn arrays_to_records<const SWAP: bool>(slots: &[Slot], base: *mut u8, record_bytes: isize, tiles: u64) {
+        let mut place = base;
+        let join = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        // SAFETY: passed on.
+        unsafe {
+            for tile in 0..tiles as usize {
+                // The last group comes first: what it spoils of the next records is written by the others, and by the
+                // next tile.
+                for (at, group) in slots.chunks(EDGE).enumerate().rev() {
+                    let half = |array: *mut u8| match array.is_null() {
+                        true => _mm_setzero_si128(),
+                        false => _mm_loadu_si128(array.add(tile * 16).cast()),
+                    };
+                    let column = |slot: &Slot| {
+                        let read = if slot.whole.is_null() {
+                            let low = _mm256_castsi128_si256(half(slot.halves[0]));
+                            _mm256_permutevar8x32_epi32(_mm256_inserti128_si256::<1>(low, half(slot.halves[1])), join)
+                        } else {
+                            _mm256_loadu_si256(slot.whole.add(tile * 32).cast())
+                        };
+                        if SWAP { _mm256_shuffle_epi8(read, order(slot)) } else { read }
+                    };
+                    let zero = _mm256_setzero_si256();
+                    let columns = [
+                        group.first().map_or(zero, column),
+                        group.get(1).map_or(zero, column),
+                        group.get(2).map_or(zero, column),
+                        group.get(3).map_or(zero, column),
+                    ];
+                    let to = place.add(at * EDGE * SLOT_BYTES as usize);
+                    for (at, record) in transpose(columns).into_iter().enumerate() {
+                        _mm256_storeu_si256(to.offset(at as isize * record_bytes).cast(), record);
+                    }
+                }
+                place = place.offset(EDGE as isize * record_bytes);
+            }
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn order(slot: &Slot) -> __m256i {
+        // SAFETY: the slot has 16 bytes there.
+        _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(slot.order.as_ptr().cast()) })
+    }
+
+    /// Transposes 4 by 4 numbers of 8 bytes.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn transpose(rows: [__m256i; EDGE]) -> [__m256i; EDGE] {
+        let even = [_mm256_unpacklo_epi64(rows[0], rows[1]), _mm256_unpacklo_epi64(rows[2], rows[3])];
+        let odd = [_mm256_unpackhi_epi64(rows[0], rows[1]), _mm256_unpackhi_epi64(rows[2], rows[3])];
+        [
+            _mm256_permute2x128_si256::<0x20>(even[0], even[1]),
+            _mm256_permute2x128_si256::<0x20>(odd[0], odd[1]),
+            _mm256_permute2x128_si256::<0x31>(even[0], even[1]),
+            _mm256_permute2x128_si256::<0x31>(odd[0], odd[1]),
+        ]
+    }
+}
+
+/// What was written past the caches is in memory before anything that this thread writes later.
+pub(super) fn end_stream(stream: bool) {
+    #[cfg(target_arch = "x86_64")]
+    if stream {
+        // SAFETY: all processors of this architecture have the instruction.
+        unsafe { std::arch::x86_64::_mm_sfence() };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = stream;
+}
+
+/// Whether the loops that the compiler made for AVX2 can run.
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    std::is_x86_feature_detected!("avx2")
+        && std::is_x86_feature_detected!("bmi2")
+        && std::is_x86_feature_detected!("movbe")
+}
+
+/// The same loops, compiled for AVX2.
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use std::arch::x86_64::*;
+
+    use super::{Plane, Run};
+
+    /// # Safety
+    ///
+    /// As [`Kernel::run`](super::Kernel::run), where AVX2 is.
+    #[target_feature(enable = "avx2,bmi2,movbe")]
+    pub(super) unsafe fn rows<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
+        // SAFETY: passed on.
+        unsafe { super::rows::<R>(from, to, plane) }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Kernel::run`](super::Kernel::run), where AVX2 is.
+    #[target_feature(enable = "avx2,bmi2,movbe")]
+    pub(super) unsafe fn transpose<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
+        // SAFETY: passed on.
+        unsafe { super::transpose::<R, true>(from, to, plane) }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Kernel::run`](super::Kernel::run), where AVX2 is.
+    #[target_feature(enable = "avx2,bmi2,movbe")]
+    pub(super) unsafe fn carry<R: Run>(from: *const u8, to: *mut u8, run_bytes: usize) {
+        // SAFETY: passed on.
+        unsafe { R::carry(from, to, run_bytes) }
+    }
+
+    /// # Safety
+    ///
+    /// As [`fields`](super::fields), where AVX2 is.
+    #[target_feature(enable = "avx2,bmi2,movbe")]
+    pub(super) unsafe fn some<R: Run>(field: &mut super::Field, records: usize) {
+        // SAFETY: passed on.
+        unsafe { super::some::<R>(field, records) }
+    }
+
+    /// Copies a run and writes its whole lines past the caches.
+    ///
+    /// # Safety
+    ///
+    /// As [`Run::carry`], where AVX2 is; the run has at least 64 bytes.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn stream(from: *const u8, to: *mut u8, run_bytes: usize) {
+        let head = to.align_offset(64);
+        let lines = (run_bytes - head) / 64;
+        // SAFETY: head, lines and tail make up the run; the lines are aligned.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, to, head);
+            let (mut source, mut line) = (from.add(head), to.add(head));
+            for _ in 0..lines {
+                let low = _mm256_loadu_si256(source.cast());
+                let high = _mm256_loadu_si256(source.add(32).cast());
+                _mm256_stream_si256(line.cast(), low);
+                _mm256_stream_si256(line.add(32).cast(), high);
+                source = source.add(64);
+                line = line.add(64);
+            }
+            std::ptr::copy_nonoverlapping(source, line, run_bytes - head - lines * 64);
+        }
+    }
+
+    /// Reverses the bytes of each number of `BYTES` bytes.
+    #[inline(always)]
+    unsafe fn reversed<const BYTES: usize>(all: __m256i) -> __m256i {
+        // SAFETY: only called where AVX2 is.
+        unsafe {
+            match BYTES {
+                8 => {
+                    let order = _mm256_setr_epi8(
+                        7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12,
+                        11, 10, 9, 8,
+                    );
+                    _mm256_shuffle_epi8(all, order)
+                }
+                4 => {
+                    let order = _mm256_setr_epi8(
+                        3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12, 3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15,
+                        14, 13, 12,
+                    );
+                    _mm256_shuffle_epi8(all, order)
+                }
+                _ => all,
+            }
+        }
+    }
+
+    /// Transposes 4 by 4 numbers of 8 bytes; `SWAP` is 8 where their bytes are reversed.
+    ///
+    /// # Safety
+    ///
+    /// As [`Run::tile`].
+    #[inline(always)]
+    pub(super) unsafe fn tile_of_8<const SWAP: usize>(
+        from: *const u8,
+        to: *mut u8,
+        steps: [isize; 2],
+        lines: [usize; 2],
+    ) {
+        // SAFETY: passed on; the lines have 32 bytes each.
+        unsafe {
+            let line = |at: usize| match at < lines[0] {
+                true => reversed::<SWAP>(_mm256_loadu_si256(from.offset(at as isize * steps[0]).cast())),
+                false => _mm256_setzero_si256(),
+            };
+            let store = |at: usize, all: __m256i| {
+                if at < lines[1] {
+                    _mm256_storeu_si256(to.offset(at as isize * steps[1]).cast(), all);
+                }
+            };
+            let read = [line(0), line(1), line(2), line(3)];
+            let even = [_mm256_unpacklo_epi64(read[0], read[1]), _mm256_unpacklo_epi64(read[2], read[3])];
+            let odd = [_mm256_unpackhi_epi64(read[0], read[1]), _mm256_unpackhi_epi64(read[2], read[3])];
+            store(0, _mm256_permute2x128_si256::<0x20>(even[0], even[1]));
+            store(1, _mm256_permute2x128_si256::<0x20>(odd[0], odd[1]));
+            store(2, _mm256_permute2x128_si256::<0x31>(even[0], even[1]));
+            store(3, _mm256_permute2x128_si256::<0x31>(odd[0], odd[1]));
+        }
+    }
+
+    /// Transposes 8 by 8 numbers of 4 bytes; `SWAP` is 4 where their bytes are reversed.
+    ///
+    /// # Safety
+    ///
+    /// As [`Run::tile`].
+    #[inline(always)]
+    pub(super) unsafe fn tile_of_4<const SWAP: usize>(
+        from: *const u8,
+        to: *mut u8,
+        steps: [isize; 2],
+        lines: [usize; 2],
+    ) {
+        // SAFETY: passed on; the lines have 32 bytes each.
+        unsafe {
+            let quarter = |at: usize, right: usize| match at < lines[0] {
+                true => _mm_loadu_si128(from.offset(at as isize * steps[0]).add(right * 16).cast()),
+                false => _mm_setzero_si128(),
+            };
+            // Lines 0 and 4, 1 and 5, ... share a register, so that what remains stays inside its halves.
+            let half = |at: usize, right: usize| {
+                let low = _mm256_castsi128_si256(quarter(at, right));
+                reversed::<SWAP>(_mm256_inserti128_si256::<1>(low, quarter(at + 4, right)))
+            };
+            for right in 0..2 {
+                let read = [half(0, right), half(1, right), half(2, right), half(3, right)];
+                let even = [_mm256_unpacklo_epi32(read[0], read[1]), _mm256_unpacklo_epi32(read[2], read[3])];
+                let odd = [_mm256_unpackhi_epi32(read[0], read[1]), _mm256_unpackhi_epi32(read[2], read[3])];
+                let store = |at: usize, all: __m256i| {
+                    let at = right * 4 + at;
+                    if at < lines[1] {
+                        _mm256_storeu_si256(to.offset(at as isize * steps[1]).cast(), all);
+                    }
+                };
+                store(0, _mm256_unpacklo_epi64(even[0], even[1]));
+                store(1, _mm256_unpackhi_epi64(even[0], even[1]));
+                store(2, _mm256_unpacklo_epi64(odd[0], odd[1]));
+                store(3, _mm256_unpackhi_epi64(odd[0], odd[1]));
+            }
+        }
     }
 }
