@@ -112,7 +112,7 @@ pub fn measure(executor: &Executor, edge: usize, rounds: usize) -> Result<Value>
     let ratios: Vec<f64> = ours.iter().zip(&memcpy).map(|(ours, memcpy)| ours / memcpy).collect();
     Ok(json!({
         "bench": "repartition",
-        "case": { "kind": "repartition 64 to 48", "kib": cells * 8 >> 10 },
+        "case": { "kind": "repartition 64 to 48", "kib": (cells * 8) >> 10 },
         "value": median(&ours) * 1e6,
         "unit": "us",
         "baseline": median(&memcpy) * 1e6,

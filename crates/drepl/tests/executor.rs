@@ -216,9 +216,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn several_threads_write_what_one_writes(case in case(), seed: u64, threads in 2..=4usize, misaligned in 0..64usize) {
+    fn several_threads_write_what_one_writes(case in case(), seed: u64, threads in 2..=4usize, misaligned in 0..64usize, joined: bool) {
         let bytes: u64 = Transfer::new(case.moves.clone()).unwrap().moved_bytes();
-        let case = repeated(&case, ((3 << 20) / bytes as usize).clamp(1, 3000));
+        let mut case = repeated(&case, ((3 << 20) / bytes as usize).clamp(1, 3000));
+        if joined {
+            // An array that is cut among the threads, within numbers whose bytes are reversed.
+            let run_bytes = 3 << 20;
+            let (from, to) = (case.source_bytes as u64, case.destination_bytes as u64);
+            let axes = [Axis { count: run_bytes / 8, from_bytes: -8, to_bytes: 8 }].into_iter().collect();
+            case.moves.push(Move { from: from + run_bytes - 8, to: to + 1, run_bytes: 8, swap_bytes: 8, axes });
+            case.source_bytes += run_bytes as usize;
+            case.destination_bytes += run_bytes as usize + 1;
+        }
         let source = pattern(case.source_bytes, seed);
         let mut expected = vec![UNTOUCHED; case.destination_bytes + 200];
         naive(&case.moves, &source, &mut expected[misaligned..]);
@@ -367,7 +376,8 @@ proptest! {
 #[test]
 fn what_does_not_fit_the_caches_is_moved_like_the_rest() {
     // Rows of several lines from two sources into one array, which begins anywhere in a line.
-    let rows = 9000u64;
+    // Threads cut the destination in the midst of rows.
+    let rows = 9211u64;
     let part = |to: u64, run_bytes: u64| {
         let axis = Axis { count: rows, from_bytes: run_bytes as i64 + 3, to_bytes: 1700 };
         let axes = [axis].into_iter().collect();
@@ -380,7 +390,7 @@ fn what_does_not_fit_the_caches_is_moved_like_the_rest() {
         expected.fill(UNTOUCHED);
         naive(left.moves(), &sources[0], &mut expected[begin..]);
         naive(right.moves(), &sources[1], &mut expected[begin..]);
-        for threads in [1, 3] {
+        for threads in [1, 3, 4] {
             let mut destination = vec![UNTOUCHED; expected.len()];
             let work = [(&left, &sources[0][..]), (&right, &sources[1][..])];
             Executor::new(threads).run_all(&work, &mut destination[begin..]).unwrap();
