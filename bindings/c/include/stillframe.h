@@ -66,7 +66,7 @@
 
 // All numbers, for ever. 1 to 99: the program asked for something that makes no sense. 100 to 199: the machine, its limits
 // or another process are in the way. 200 to 299: shared files are damaged. 300: a defect of Stillframe. From 1000 on they are
-// about checkpoints, with the same hundreds.
+// about checkpoints, from 2000 on about layouts, with the same hundreds.
 typedef enum {
     // All went well.
     STILLFRAME_OK = 0,
@@ -192,6 +192,18 @@ typedef enum {
     STILLFRAME_FOREIGN_FORMAT = 1200,
     // A file of a checkpoint is damaged.
     STILLFRAME_DAMAGED = 1201,
+    // A text of the layout language has mistakes.
+    STILLFRAME_DREPL_TEXT = 2010,
+    // A text declares no view or replica of this name.
+    STILLFRAME_DREPL_UNKNOWN_VIEW = 2011,
+    // Fragments of different objects.
+    STILLFRAME_DREPL_DATASETS = 2012,
+    // What is wanted takes too many pieces, or has two elements in the same bytes.
+    STILLFRAME_DREPL_UNPLANNABLE = 2013,
+    // No source has some of what is wanted.
+    STILLFRAME_DREPL_MISSING = 2014,
+    // A buffer is shorter than its fragment.
+    STILLFRAME_DREPL_LENGTH = 2015,
 } stillframe_status_code;
 
 // Who owns the memory of a variable.
@@ -301,6 +313,15 @@ typedef enum {
 
 // Threads that save versions of a region or group as checkpoints, as they come.
 typedef struct stillframe_checkpointer stillframe_checkpointer;
+
+// What lies where in one buffer. Handle.
+typedef struct stillframe_drepl_fragment stillframe_drepl_fragment;
+
+// How to make a wanted fragment from others. Handle.
+typedef struct stillframe_drepl_plan stillframe_drepl_plan;
+
+// A text of the layout language whose names have their numbers: objects, and views of them. Handle.
+typedef struct stillframe_drepl_schema stillframe_drepl_schema;
 
 // A look at all ranks of a group. It holds nothing but what its snapshots hold, and can be used from several threads.
 typedef struct stillframe_group stillframe_group;
@@ -712,6 +733,43 @@ typedef struct {
     // 0.
     uint64_t reserved[4];
 } stillframe_checkpoint_info;
+
+// The number of a name that a text uses and does not declare.
+typedef struct {
+    const char *name;
+    int64_t value;
+} stillframe_drepl_binding;
+
+// A fragment that exists. Each element of a wanted one is taken from the newest version, and where several have that, from
+// the cheapest, and of those from the first.
+typedef struct {
+    stillframe_drepl_fragment *fragment;
+    uint64_t version;
+    // What reading from it costs, in any unit.
+    uint64_t cost;
+    // 1: it cannot be read now, and is left out.
+    uint32_t unreadable;
+    // 0.
+    uint32_t reserved;
+} stillframe_drepl_source;
+
+// What a plan is about.
+typedef struct {
+    // Runs of elements that one source gives.
+    uint64_t pieces;
+    // Bytes that are moved.
+    uint64_t moved_bytes;
+    // Elements of the wanted fragment that no source has; 0: the plan is complete.
+    uint64_t missing_elements;
+    // 0.
+    uint64_t reserved[2];
+} stillframe_drepl_plan_info;
+
+// Bytes of a source.
+typedef struct {
+    const void *data;
+    uint64_t bytes;
+} stillframe_drepl_buffer;
 
 #ifdef __cplusplus
 extern "C" {
@@ -1368,6 +1426,102 @@ stillframe_status stillframe_wait_safe_from(const char *dir,
                                             uint64_t timeout_ms,
                                             bool *found,
                                             uint64_t *safe);
+
+// Reads a text of the layout language (docs/drepl-language.md), such as "var grid [length,height] float64". It can include
+// no file.
+//
+// bindings: the numbers of names that it does not declare, `count` of them; NULL if there are none. schema: the handle; NULL
+// on errors.
+//
+// Errors: DREPL_TEXT, whose error text shows each mistake with its line and column.
+stillframe_status stillframe_drepl_parse(const char *text,
+                                         const stillframe_drepl_binding *bindings,
+                                         size_t count,
+                                         stillframe_drepl_schema **schema);
+
+// Reads a file of the layout language, as stillframe_drepl_parse reads a text. It can include files of its own folder and
+// of folders therein.
+//
+// Errors: DREPL_TEXT, also for a file that cannot be read.
+stillframe_status stillframe_drepl_load(const char *path,
+                                        const stillframe_drepl_binding *bindings,
+                                        size_t count,
+                                        stillframe_drepl_schema **schema);
+
+// Gives up a schema. Its fragments stay. NULL is nothing to do.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_drepl_schema_free(stillframe_drepl_schema *schema);
+
+// The fragment of a view, or of a replica, that the text declares under this name.
+//
+// Errors: DREPL_UNKNOWN_VIEW.
+stillframe_status stillframe_drepl_find(stillframe_drepl_schema *schema,
+                                        const char *name,
+                                        stillframe_drepl_fragment **fragment);
+
+// One more fragment of a schema's objects, from a text of its own: "{ var g[x:16,y:32] = grid[x+xmin,y+ymin] }". It may use
+// the schema's constants, types and bindings; these bindings come on top of them.
+//
+// Errors: DREPL_TEXT.
+stillframe_status stillframe_drepl_describe(stillframe_drepl_schema *schema,
+                                            const char *text,
+                                            const stillframe_drepl_binding *bindings,
+                                            size_t count,
+                                            stillframe_drepl_fragment **fragment);
+
+// The bytes that a buffer of a fragment has.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_drepl_bytes(stillframe_drepl_fragment *fragment, uint64_t *bytes);
+
+// Gives up a fragment; plans that were made with it stay. NULL is nothing to do.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_drepl_fragment_free(stillframe_drepl_fragment *fragment);
+
+// Plans how to make a fragment from sources of the same objects: of one schema, or of equal texts. Nothing is moved.
+//
+// version_min, version_max: which versions will do; 0 and UINT64_MAX: any. plan: the handle; NULL on errors. What no source
+// has is no error: see stillframe_drepl_explain.
+//
+// Errors: DREPL_DATASETS if a source has other objects; DREPL_UNPLANNABLE.
+stillframe_status stillframe_drepl_make_plan(stillframe_drepl_fragment *wanted,
+                                             const stillframe_drepl_source *sources,
+                                             size_t count,
+                                             uint64_t version_min,
+                                             uint64_t version_max,
+                                             stillframe_drepl_plan **plan);
+
+// What a plan is about. text: room for text_bytes bytes, where as much as fits is put of which source gives which elements
+// and which are missing, one per line, ended by a zero; NULL if nobody wants it. info: may be NULL.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_drepl_explain(stillframe_drepl_plan *plan,
+                                           stillframe_drepl_plan_info *info,
+                                           char *text,
+                                           size_t text_bytes);
+
+// Gives up a plan. NULL is nothing to do.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_drepl_plan_free(stillframe_drepl_plan *plan);
+
+// Moves the bytes of a plan. Bytes of the destination that belong to no element that a source has stay as they are.
+//
+// buffers: those of the sources that the plan was made with, in their order and as many. destination: the buffer of the
+// wanted fragment, of `bytes` bytes; it overlaps no source. threads: 0: as many as there are processors. partial: false
+// refuses a plan that leaves elements missing. Other processes may write the sources meanwhile; what they write arrives in
+// part, or not.
+//
+// Errors: DREPL_MISSING; DREPL_LENGTH if a buffer is too short; BAD_ARGUMENT. After any of them nothing was moved.
+stillframe_status stillframe_drepl_execute(stillframe_drepl_plan *plan,
+                                           const stillframe_drepl_buffer *buffers,
+                                           size_t count,
+                                           void *destination,
+                                           uint64_t bytes,
+                                           uint32_t threads,
+                                           bool partial);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -3,7 +3,7 @@
 //! # Safety
 //! What a pointer has to be, the header says, and only its caller can see to. This module reads and writes through pointers
 //! under that law alone, and checks what can be: none is used that is NULL or not aligned. Nothing else in this crate
-//! dereferences a pointer that it was given. What is borrowed from a caller lives no longer than its [`Call`].
+//! dereferences a pointer that it was given, but `drepl` the buffers between which it moves bytes. What is borrowed from a caller lives no longer than its [`Call`].
 #![allow(unsafe_code)]
 
 use crate::handle::{Got, Kind};
@@ -25,6 +25,8 @@ pub enum Failure {
     Engine(Box<engine::Error>),
     /// Something about checkpoints.
     Checkpoint(Box<checkpoint::Error>),
+    /// Something about layouts.
+    Drepl { status: stillframe_status_code, text: Box<str> },
     /// A handle that is none.
     Handle { kind: Kind, got: Got },
     /// A handle of the process that forked this one.
@@ -51,11 +53,34 @@ impl From<checkpoint::Error> for Failure {
     }
 }
 
+impl From<::drepl::Diagnostics> for Failure {
+    fn from(mistakes: ::drepl::Diagnostics) -> Failure {
+        Failure::Drepl { status: STILLFRAME_DREPL_TEXT, text: mistakes.to_string().into() }
+    }
+}
+
+impl From<::drepl::PlanError> for Failure {
+    fn from(error: ::drepl::PlanError) -> Failure {
+        let status = match error {
+            ::drepl::PlanError::Dataset { .. } => STILLFRAME_DREPL_DATASETS,
+            _ => STILLFRAME_DREPL_UNPLANNABLE,
+        };
+        Failure::Drepl { status, text: error.to_string().into() }
+    }
+}
+
+impl From<::drepl::executor::ExecuteError> for Failure {
+    fn from(error: ::drepl::executor::ExecuteError) -> Failure {
+        Failure::Drepl { status: crate::drepl::execute_status(&error), text: error.to_string().into() }
+    }
+}
+
 impl Failure {
     fn status(&self) -> stillframe_status {
         match self {
             Failure::Engine(error) => error.code(),
             Failure::Checkpoint(error) => error.code(),
+            Failure::Drepl { status, .. } => *status as stillframe_status,
             Failure::Handle { .. } => STILLFRAME_BAD_HANDLE as stillframe_status,
             Failure::Forked { .. } => STILLFRAME_FORKED as stillframe_status,
             Failure::Busy { .. } => STILLFRAME_BUSY as stillframe_status,
@@ -74,6 +99,21 @@ impl Failure {
     pub fn unknown_attribute(name: &str, known: &[String]) -> Failure {
         let known = if known.is_empty() { "nor any other".into() } else { format!("but {}", known.join(", ")) };
         Failure::UnknownAttribute(format!("there is no attribute '{name}', {known}").into())
+    }
+
+    /// There is no view or replica of this name.
+    pub fn unknown_view<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Failure {
+        let known: Vec<&str> = known.collect();
+        let known = if known.is_empty() { "nor any other".into() } else { format!("but {}", known.join(", ")) };
+        let text = format!("the text declares no view or replica '{name}', {known}").into();
+        Failure::Drepl { status: STILLFRAME_DREPL_UNKNOWN_VIEW, text }
+    }
+
+    /// No source has all that a plan is to be carried out for.
+    pub fn missing(plan: &::drepl::Plan) -> Failure {
+        let missing: Vec<String> = plan.missing.iter().map(ToString::to_string).collect();
+        let text = format!("no source has {}; pass true for partial to leave that as it is", missing.join(", ")).into();
+        Failure::Drepl { status: STILLFRAME_DREPL_MISSING, text }
     }
 
     fn panic(payload: Box<dyn Any + Send>) -> Failure {
@@ -107,7 +147,9 @@ impl std::fmt::Display for Failure {
                 f,
                 "this thread is inside another call with this {kind}: a signal handler must leave it to the program"
             ),
-            Failure::Argument(text) | Failure::UnknownAttribute(text) => f.write_str(text),
+            Failure::Argument(text) | Failure::UnknownAttribute(text) | Failure::Drepl { text, .. } => {
+                f.write_str(text)
+            }
             Failure::Panic(text) => write!(f, "a defect of Stillframe, please report it: {text}"),
         }
     }

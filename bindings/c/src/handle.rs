@@ -27,6 +27,9 @@ pub enum Kind {
     Snapshot,
     Group,
     Checkpointer,
+    Schema,
+    Fragment,
+    Plan,
 }
 
 impl std::fmt::Display for Kind {
@@ -39,6 +42,9 @@ impl std::fmt::Display for Kind {
             Kind::Snapshot => "snapshot",
             Kind::Group => "group",
             Kind::Checkpointer => "checkpointer",
+            Kind::Schema => "schema",
+            Kind::Fragment => "fragment",
+            Kind::Plan => "plan",
         })
     }
 }
@@ -196,7 +202,18 @@ fn top(kind: Kind) -> u64 {
 /// What was given that is no handle of the kind asked for.
 #[cold]
 fn what_else(bits: u64) -> Got {
-    let kinds = [Kind::Region, Kind::Loan, Kind::Kept, Kind::Observer, Kind::Snapshot, Kind::Group, Kind::Checkpointer];
+    let kinds = [
+        Kind::Region,
+        Kind::Loan,
+        Kind::Kept,
+        Kind::Observer,
+        Kind::Snapshot,
+        Kind::Group,
+        Kind::Checkpointer,
+        Kind::Schema,
+        Kind::Fragment,
+        Kind::Plan,
+    ];
     match kinds.into_iter().find(|kind| bits >> KIND_SHIFT == top(*kind)) {
         Some(other) => Got::Other(other),
         None if bits == 0 => Got::Null,

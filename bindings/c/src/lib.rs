@@ -29,3 +29,5 @@ mod inspect;
 mod recovery;
 
 mod checkpointer;
+
+mod drepl;

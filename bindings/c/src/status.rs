@@ -11,7 +11,7 @@ pub type stillframe_status = i32;
 
 /// All numbers, for ever. 1 to 99: the program asked for something that makes no sense. 100 to 199: the machine, its limits
 /// or another process are in the way. 200 to 299: shared files are damaged. 300: a defect of Stillframe. From 1000 on they are
-/// about checkpoints, with the same hundreds.
+/// about checkpoints, from 2000 on about layouts, with the same hundreds.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum stillframe_status_code {
@@ -139,6 +139,18 @@ pub enum stillframe_status_code {
     STILLFRAME_FOREIGN_FORMAT = 1200,
     /// A file of a checkpoint is damaged.
     STILLFRAME_DAMAGED = 1201,
+    /// A text of the layout language has mistakes.
+    STILLFRAME_DREPL_TEXT = 2010,
+    /// A text declares no view or replica of this name.
+    STILLFRAME_DREPL_UNKNOWN_VIEW = 2011,
+    /// Fragments of different objects.
+    STILLFRAME_DREPL_DATASETS = 2012,
+    /// What is wanted takes too many pieces, or has two elements in the same bytes.
+    STILLFRAME_DREPL_UNPLANNABLE = 2013,
+    /// No source has some of what is wanted.
+    STILLFRAME_DREPL_MISSING = 2014,
+    /// A buffer is shorter than its fragment.
+    STILLFRAME_DREPL_LENGTH = 2015,
 }
 
 pub use stillframe_status_code::*;
@@ -214,6 +226,12 @@ names! {
     c"REMOVED" => STILLFRAME_REMOVED,
     c"FOREIGN_FORMAT" => STILLFRAME_FOREIGN_FORMAT,
     c"DAMAGED" => STILLFRAME_DAMAGED,
+    c"DREPL_TEXT" => STILLFRAME_DREPL_TEXT,
+    c"DREPL_UNKNOWN_VIEW" => STILLFRAME_DREPL_UNKNOWN_VIEW,
+    c"DREPL_DATASETS" => STILLFRAME_DREPL_DATASETS,
+    c"DREPL_UNPLANNABLE" => STILLFRAME_DREPL_UNPLANNABLE,
+    c"DREPL_MISSING" => STILLFRAME_DREPL_MISSING,
+    c"DREPL_LENGTH" => STILLFRAME_DREPL_LENGTH,
 }
 
 /// What this thread's last failed call had to say: what happened, where, and what to do next. "" if none failed.

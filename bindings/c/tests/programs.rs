@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const PROGRAMS: [&str; 8] =
-    ["producer", "observer", "misuse", "threads", "processes", "groups", "looking_after", "checkpoints"];
+    ["producer", "observer", "misuse", "threads", "processes", "groups", "looking_after", "checkpoints", "layouts"];
 /// Seconds after which a program hangs.
 const TIMEOUT: &str = "240";
 
