@@ -247,3 +247,24 @@ fn stats_of_a_group_are_of_the_whole_array() {
     drop(ranks);
     assert_eq!(numbers(&scene.ok(&["stats", "heat", "u", "--every"])).len(), 3, "it ends with the group");
 }
+
+#[test]
+fn an_element_that_two_ranks_have_counts_once() {
+    let scene = Scene::new();
+    // Two bars that cross in an array of 6 × 6: neither's edge lies where the other's overlap could be split.
+    let bars = [(vec![2, 0], vec![2, 6]), (vec![0, 2], vec![6, 2])];
+    let ranks = bars.into_iter().zip(0..).map(|((offset, shape), rank)| {
+        let mut region = Region::options().dir(scene.dir()).rank(rank, 2).create("cross").unwrap();
+        let part = Part { offset, global_shape: vec![6, 6] };
+        let u = region.declare(Declaration::new("u", DType::Float(8), Kind::Managed { shape }).part(part)).unwrap();
+        fill(&mut region, u, &1.0f64.to_ne_bytes().repeat(12));
+        region.publish(1).commit().unwrap();
+        region
+    });
+    let ranks: Vec<Region> = ranks.collect();
+    let told = scene.json(&["stats", "cross", "u", "--once", "--json"]);
+    assert_eq!((told["count"].as_u64(), told["sum"].as_f64()), (Some(20), Some(20.0)));
+    let row = scene.json(&["stats", "cross", "u[2]", "--once", "--json"]);
+    assert_eq!(row["count"].as_u64(), Some(6));
+    drop(ranks);
+}

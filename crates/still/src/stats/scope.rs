@@ -5,7 +5,7 @@ use crate::gather::{self, SnapshotSource};
 use crate::selection::Selection;
 use crate::slice::{self, Axis, Request};
 use std::ops::Range;
-use stillframe::{AnySnapshot, Part, Snapshot};
+use stillframe::{AnySnapshot, Block, Part, Snapshot};
 
 /// Elements of a version: a selection of each snapshot that has some.
 pub struct Scope<'a> {
@@ -27,7 +27,7 @@ impl<'a> Scope<'a> {
         };
         let is_name = ranks.iter().any(|rank| rank.variable(text).is_ok());
         let request = if is_name { Request { path: text.into(), indices: Vec::new() } } else { text.parse()? };
-        let mut shares: Vec<_> = ranks
+        let shares: Vec<_> = ranks
             .iter()
             .filter_map(|rank| Some((rank, Selection::resolve(&request.path, rank.variables()).ok()?)))
             .collect();
@@ -57,15 +57,17 @@ impl<'a> Scope<'a> {
         let lengths = |own: &Selection| own.axes.iter().map(|axis| axis.length).collect();
         let parts: Vec<(Part, Vec<usize>)> =
             parts.into_iter().zip(&shares).map(|(part, (_, own))| (part, lengths(own))).collect();
-        let blocks = Part::owned(&parts);
-        for (((_, own), (part, _)), block) in shares.iter_mut().zip(&parts).zip(blocks) {
-            for (dimension, axis) in own.axes.iter_mut().enumerate() {
+        let (sources, _) = Part::sources(&parts, &Block::new(&vec![0; shape.len()], &shape));
+        let share = |(index, block): (usize, Block)| {
+            let (snapshot, mut selection) = shares[index].clone();
+            for (dimension, axis) in selection.axes.iter_mut().enumerate() {
                 let start = block.offset[dimension];
-                let owned = start..start + block.shape[dimension];
-                *axis = localize(&wanted[dimension], axis.length, part.offset[dimension], &owned);
+                let given = start..start + block.shape[dimension];
+                *axis = localize(&wanted[dimension], axis.length, parts[index].0.offset[dimension], &given);
             }
-        }
-        shares.retain(|(_, selection)| selection.count() > 0);
+            (snapshot, selection)
+        };
+        let shares = sources.into_iter().map(share).filter(|(_, selection)| selection.count() > 0).collect();
         Ok(Scope { shares, shape: Some(shape) })
     }
 
