@@ -119,6 +119,10 @@ struct Lexer<'a> {
 impl Lexer<'_> {
     fn run(&mut self) {
         let bytes = self.text.as_bytes();
+        // Some editors begin a file with a byte order mark.
+        if self.text.starts_with('\u{feff}') {
+            self.at = '\u{feff}'.len_utf8();
+        }
         while let Some(&byte) = bytes.get(self.at) {
             let start = self.at;
             match byte {

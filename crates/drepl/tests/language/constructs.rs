@@ -158,6 +158,14 @@ fn declarations_come_in_any_order_inside_and_outside_of_datasets() {
 }
 
 #[test]
+fn files_of_other_systems_and_letters_of_other_alphabets_are_read() {
+    let schema = bind(
+        "\u{feff}const größe = 3\r\ntype Zelle struct {\r\n  \u{3c1} float64\r\n}\r\nvar netz [größe]Zelle\r\n{ var a [i]{\u{3c1}\r\n} = netz[i] }",
+    );
+    assert_eq!(variables(&schema.views()[0].fragment), ["a @0 [3]struct { \u{3c1} float64 }"]);
+}
+
+#[test]
 fn the_examples_of_the_design_mean_what_they_say() {
     let text = format!(
         "{MESH}
