@@ -219,7 +219,7 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, each: &Move, stream: boo
     unsafe {
         match each.swap_bytes {
             #[cfg(target_arch = "x86_64")]
-            1 if stream && each.run_bytes >= STREAMED_BYTES && has_avx2() => avx2::stream(from, to, run_bytes),
+            1 if stream && STREAMED.contains(&each.run_bytes) && has_avx2() => avx2::stream(from, to, run_bytes),
             1 => copy_nonoverlapping(from, to, run_bytes),
             2 => carry::<Numbers<u16>>(from, to, run_bytes),
             4 => carry::<Numbers<u32>>(from, to, run_bytes),
@@ -258,6 +258,11 @@ impl Run for Streamed {
 /// Runs that have at least as many bytes are written past the caches: most of their lines are whole.
 #[cfg(target_arch = "x86_64")]
 const STREAMED_BYTES: u64 = 256;
+
+/// Single runs that are written past the caches here. The C library's memcpy does it for longer ones, from several pages
+/// at a time.
+#[cfg(target_arch = "x86_64")]
+const STREAMED: std::ops::Range<u64> = STREAMED_BYTES..128 << 20;
 
 /// How one run is moved. `run_bytes` is what the kind of run stands for, or within what it stands for.
 trait Run {
