@@ -382,3 +382,26 @@ fn advance(index: &mut [u64], counts: &[u64]) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_memory_is_moved_like_slices_and_its_lengths_are_compared() {
+        let axis = Axis { count: 100, from_bytes: 24, to_bytes: 8 };
+        let axes = [axis].into_iter().collect();
+        let transfer = Transfer::new(vec![Move { from: 8, to: 0, run_bytes: 8, swap_bytes: 8, axes }]).unwrap();
+        let source: Vec<u8> = (0..transfer.source_bytes()).map(|at| (at * 7) as u8).collect();
+        let (mut expected, mut raw) = (vec![0; 800], vec![0; 800]);
+        Executor::new(1).run(&transfer, &source, &mut expected).unwrap();
+        let mut run = |source_bytes: usize| {
+            let work = [(&transfer, source.as_ptr(), source_bytes)];
+            // SAFETY: both buffers are at least as long as said, and used by nothing else meanwhile.
+            unsafe { Executor::new(2).run_raw(&work, raw.as_mut_ptr(), raw.len()) }
+        };
+        assert!(matches!(run(source.len() - 1), Err(ExecuteError::SourceLength { .. })));
+        run(source.len()).unwrap();
+        assert_eq!(raw, expected);
+    }
+}
