@@ -101,7 +101,7 @@ tcasm: ## programs written for TCASM's interface, in C, in Fortran and under MPI
 
 crash: ## producers, observers and ranks killed at every named point
 	scripts/setup.sh
-	$(POINTS) --test kill --test groups --test interrupted
+	$(POINTS) --test kill --test groups --test gather --test interrupted
 
 checkpoint: ## still checkpoint as a whole, killed at every named point, and beside accidents of all kinds
 	scripts/setup.sh

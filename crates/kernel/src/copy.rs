@@ -162,6 +162,15 @@ impl Copier {
             unsafe { (self.run)(&pages[first..pages.len().min(first + BLOCK_PAGES)]) };
         });
     }
+
+    /// Copies pages in the calling thread, which may be one of several.
+    ///
+    /// # Safety
+    /// As [`copy_pages`](Copier::copy_pages).
+    pub unsafe fn copy_here(&self, pages: &[PageCopy]) {
+        // SAFETY: the caller vouches for the pages.
+        unsafe { (self.run)(pages) };
+    }
 }
 
 /// Copies bytes between addresses that Rust does not know.

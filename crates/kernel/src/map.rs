@@ -224,6 +224,12 @@ impl Mapping {
         });
     }
 
+    /// Makes page-table entries for part of the range, as [`populate_by`](Mapping::populate_by) does; whether all of these pages
+    /// are known to have memory by then.
+    pub fn has_memory(&self, offset: usize, bytes: usize) -> bool {
+        self.advise(offset, bytes, libc::MADV_POPULATE_READ).is_ok()
+    }
+
     /// Moves part of a file in memory into large pages, as far as there are any to be had, and enters them. What is there
     /// already costs next to nothing. Best effort: a kernel before 6.1 or another file system cannot.
     pub fn gather_large_pages(&self, offset: usize, bytes: usize) -> bool {
@@ -261,6 +267,30 @@ impl Mapping {
         assert!(self.writable, "writing to a read-only mapping");
         // SAFETY: the target was checked, is writable, and no Rust reference to it exists.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (self.address + offset) as *mut u8, bytes.len()) };
+    }
+
+    /// Copies part of a file into the mapping (pread(2)). What is not there to be written is an error.
+    pub fn read_from(&self, offset: usize, file: &File, file_offset: u64, bytes: usize) -> Result<(), Failure> {
+        self.check(offset, bytes);
+        assert!(self.writable, "writing to a read-only mapping");
+        let mut done = 0;
+        while done < bytes {
+            let to = (self.address + offset + done) as *mut libc::c_void;
+            let from = file_offset + done as u64;
+            // SAFETY: the target was checked, and no Rust reference to it exists; the kernel checks that it can be written.
+            match unsafe { libc::pread(file.as_raw_fd(), to, bytes - done, from as libc::off_t) } {
+                -1 => match Failure::last("pread", format!("{bytes} bytes at {file_offset}")) {
+                    failure if failure.errno() == libc::EINTR => {}
+                    failure => return Err(failure),
+                },
+                0 => {
+                    let source = std::io::ErrorKind::UnexpectedEof.into();
+                    return Err(Failure { call: "pread", detail: format!("{bytes} bytes at {file_offset}"), source });
+                }
+                read => done += read as usize,
+            }
+        }
+        Ok(())
     }
 
     /// Copies bytes from another mapping.

@@ -16,11 +16,14 @@ const FEATURE_WP_UNPOPULATED: u64 = 1 << 13;
 const FEATURE_WP_ASYNC: u64 = 1 << 15;
 const REGISTER_MODE_WP: u64 = 2;
 const WRITEPROTECT_MODE_WP: u64 = 1;
+const COPY_MODE_DONTWAKE: u64 = 1;
+const COPY_MODE_WP: u64 = 2;
 
 // Numbers of linux/userfaultfd.h: _IOWR(0xAA, nr, size).
 const UFFDIO_API: u64 = request(3, 0x3F, 24);
 const UFFDIO_REGISTER: u64 = request(3, 0x00, 32);
 const UFFDIO_UNREGISTER: u64 = request(2, 0x01, 16);
+const UFFDIO_COPY: u64 = request(3, 0x03, 40);
 const UFFDIO_WRITEPROTECT: u64 = request(3, 0x06, 24);
 
 const fn request(direction: u64, number: u64, bytes: u64) -> u64 {
@@ -67,6 +70,23 @@ impl Userfault {
         let mut words = [address as u64, bytes as u64];
         let detail = format!("{bytes} bytes at {address:#x}");
         self.control("ioctl(UFFDIO_UNREGISTER)", UFFDIO_UNREGISTER, &mut words, &detail)
+    }
+
+    /// Gives registered pages these bytes, and arms them: memory of their own that is neither zeroed before nor, where they
+    /// show a file, filled from that. Pages that were touched before are an error, and so are those of a file on a disk.
+    pub fn fill(&self, address: usize, pages: &[u8]) -> Result<(), Failure> {
+        let mut done = 0;
+        while done < pages.len() {
+            let left = &pages[done..];
+            let (to, from) = ((address + done) as u64, left.as_ptr() as u64);
+            let mut words = [to, from, left.len() as u64, COPY_MODE_DONTWAKE | COPY_MODE_WP, 0];
+            match self.control("ioctl(UFFDIO_COPY)", UFFDIO_COPY, &mut words, "") {
+                // A call that was cut short says how far it came.
+                Err(failure) if failure.errno() == libc::EAGAIN => done += (words[4] as i64).max(0) as usize,
+                result => return result,
+            }
+        }
+        Ok(())
     }
 
     /// Arms every page of the range, those that have no memory yet included.

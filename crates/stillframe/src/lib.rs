@@ -17,6 +17,7 @@ mod directory;
 mod element;
 mod error;
 mod files;
+mod gather;
 mod group;
 pub mod inspect;
 mod loan;

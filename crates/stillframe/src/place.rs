@@ -55,6 +55,11 @@ impl Place {
         self.place_map(plane, planes).map(|place| &place.map)
     }
 
+    /// The places in the planes that were mapped so far, in the order of the planes.
+    pub(crate) fn known_maps(&self) -> impl Iterator<Item = &Mapping> {
+        self.maps.iter().flatten().map(|place| &place.map)
+    }
+
     /// The place in a plane, about to be written at these pages of one of its windows.
     pub(crate) fn map_for_writing(
         &mut self,

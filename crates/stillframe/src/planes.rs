@@ -109,12 +109,26 @@ impl Planes {
 
     /// Finds out which free slots have memory, if that is not known. They keep it, for a program that runs once per version
     /// would otherwise take it, zeroed, and give it back each time.
-    fn see(&mut self) -> Result<()> {
+    pub(crate) fn see(&mut self) -> Result<()> {
         for plane in self.list.iter_mut().filter(|plane| plane.unseen_pages > 0) {
             let before = plane.present_pages();
             plane.settle()?;
             plane.unseen_pages = 0;
             self.present_pages += plane.present_pages() - before;
+        }
+        Ok(())
+    }
+
+    /// Notes that slots have memory because they were written, and how much planes have by now of which nobody looked where
+    /// it is.
+    pub(crate) fn notice(&mut self, written: &[Assignment]) -> Result<()> {
+        for Assignment { window, plane, pages } in written {
+            let present = &mut self.list[*plane].present[*window];
+            self.present_pages += pages.without(*present).count() as u64;
+            *present = present.or(*pages);
+        }
+        for plane in &mut self.list {
+            plane.unseen_pages = plane.taken_pages()?.saturating_sub(plane.present_pages());
         }
         Ok(())
     }
@@ -148,12 +162,13 @@ impl Planes {
     }
 
     /// Slots of a window that are free and have memory.
-    fn ready(&self, plane: usize, window: usize) -> Mask {
+    pub(crate) fn ready(&self, plane: usize, window: usize) -> Mask {
         let plane = &self.list[plane];
         plane.present[window].without(plane.in_use[window])
     }
 
-    fn free(&self, plane: usize, window: usize) -> Mask {
+    /// Slots of a window that no version uses.
+    pub(crate) fn free(&self, plane: usize, window: usize) -> Mask {
         Mask::FULL.without(self.list[plane].in_use[window])
     }
 
@@ -359,6 +374,10 @@ impl Plane {
         Ok(meta.blocks() * 512 / PAGE_BYTES as u64)
     }
 
+    fn bytes(&self) -> Result<u64> {
+        Ok(self.file.metadata().map_err(|error| Error::io("fstat", &self.path, error))?.len())
+    }
+
     fn present_pages(&self) -> u64 {
         self.present.iter().map(|mask| mask.count() as u64).sum()
     }
@@ -394,7 +413,7 @@ impl Plane {
         }
         // What lies behind the last window is of a version that was never committed.
         let known = (windows * WINDOW_BYTES) as u64;
-        let bytes = self.file.metadata().map_err(|error| Error::io("fstat", &self.path, error))?.len();
+        let bytes = self.bytes()?;
         if bytes > known {
             space::give_back(&self.file, known, bytes - known).map_err(fail)?;
         }

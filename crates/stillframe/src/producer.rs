@@ -324,22 +324,25 @@ impl Producer {
 
     fn adopt(&mut self, state: &mut VariableState, extent: &Extent, bytes: usize) -> Result<()> {
         let windows = extent.windows().max(1) as usize;
+        let mut place = Place::new(extent.place, extent.window, windows as u32);
         let mut working = self.working(&state.kind, windows)?;
         if let Working::Managed(managed) = &mut working {
+            self.gather(&mut place)?;
             let first = extent.window as usize;
             let table = |index: usize| match index < extent.windows() as usize {
                 true => self.subtable(first + index),
                 false => [ZERO_PLANE; WINDOW_PAGES],
             };
             let pieces_max = shared_windows_max().saturating_sub(self.shared_windows);
-            let copied = managed.adopt(extent.window, table, &self.planes, self.copier.threads(), pieces_max)?;
+            let workers = self.copier.workers();
+            let copied = managed.adopt(extent.window, table, &self.planes, &self.tracker, workers, pieces_max)?;
             self.shared_windows += managed.shared_windows();
             for run in copied.chunk_by(|index, next| index + 1 == *next) {
                 // What cannot be watched yet counts as written.
                 let _ = self.tracker.rewatch(managed.address() + run[0] * WINDOW_BYTES, run.len() * WINDOW_BYTES);
             }
         }
-        let mut source = Source::new(Place::new(extent.place, extent.window, windows as u32), working);
+        let mut source = Source::new(place, working);
         source.memory.owned = true;
         let address = match &source.working {
             Working::Managed(managed) => managed.address(),

@@ -628,7 +628,7 @@ impl Producer {
         Ok(words)
     }
 
-    fn release_table(&mut self, words: &[u32]) {
+    pub(crate) fn release_table(&mut self, words: &[u32]) {
         for word in words.iter().filter(|word| **word & SUBTABLE != 0) {
             self.tables.release(word & !SUBTABLE, WINDOW_PAGES);
         }

@@ -253,6 +253,28 @@ impl Tracker {
         }
     }
 
+    /// Whether [`fill`](Tracker::fill) may work.
+    pub(crate) fn is_filling(&self) -> bool {
+        matches!(self.means, Means::WpAsync { .. })
+    }
+
+    /// Watches part of an owned memory, none of it armed.
+    pub(crate) fn watch(&self, address: usize, bytes: usize) -> Result<(), Failure> {
+        match &self.means {
+            Means::WpAsync { userfault, .. } => userfault.register(address, bytes),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives pages of watched memory, which have none of their own, these bytes, armed.
+    pub(crate) fn fill(&self, address: usize, pages: &[u8]) -> Result<(), Failure> {
+        let unsupported = || std::io::Error::from_raw_os_error(libc::EOPNOTSUPP);
+        match &self.means {
+            Means::WpAsync { userfault, .. } => userfault.fill(address, pages),
+            _ => Err(Failure { call: "ioctl(UFFDIO_COPY)", detail: String::new(), source: unsupported() }),
+        }
+    }
+
     /// Finds the pages of a working memory that were written since the last collection, and arms the windows that are
     /// due.
     pub(crate) fn collect(

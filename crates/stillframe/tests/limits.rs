@@ -233,6 +233,49 @@ fn a_full_file_system_does_not_keep_a_region_from_being_recovered() {
     run_mounted("full_recovery");
 }
 
+/// A version in many pieces, whose pages have no room to be gathered, or for some of them.
+fn full_gathering(arguments: &[String]) {
+    const PAGES: usize = 1100;
+    let small = Small::mount(&arguments[0]);
+    let begin = |options: RegionOptions| {
+        let mut region = options.create("r").unwrap();
+        let array = region.array::<u8>("u", &[PAGES * 4096]).unwrap();
+        (region, array)
+    };
+    let mut plain = vec![0; PAGES * 4096];
+    let (mut version, mut numbers) = (0, common::Numbers(5));
+    for room in (0..1200).step_by(60) {
+        let (mut region, array) = begin(small.options());
+        assert!(region.slice(&array) == plain);
+        for _ in 0..6 {
+            for page in 0..PAGES {
+                if version == 0 || numbers.below(4) == 0 {
+                    plain[page * 4096 + 9] = numbers.next() as u8;
+                    region.slice_mut(&array)[page * 4096 + 9] = plain[page * 4096 + 9];
+                }
+            }
+            version += 1;
+            region.publish(version).commit().unwrap();
+        }
+        drop(region);
+        // With this bound free slots lose their memory, and a part of the file system is then left for it.
+        drop(small.options().bound_bytes(1).create("r").unwrap());
+        small.leave(room * 4096);
+        let held = small.observe().newest().unwrap();
+        let (region, array) = begin(small.options());
+        assert!(region.slice(&array) == plain, "{room} pages were free");
+        assert!(small.observe().newest().unwrap().slice::<u8>("u").unwrap() == plain, "{room} pages were free");
+        assert!(held.slice::<u8>("u").unwrap() == plain, "{room} pages were free");
+        drop(region);
+        small.empty();
+    }
+}
+
+#[test]
+fn a_full_file_system_does_not_keep_a_scattered_version_from_being_recovered() {
+    run_mounted("full_gathering");
+}
+
 /// Sparse managed memory, most pages of which exist nowhere, shared while nothing is free.
 fn full_sharing(arguments: &[String]) {
     let small = Small::mount(&arguments[0]);
@@ -634,6 +677,7 @@ fn helper_process() {
         ("full_after", full_after),
         ("full_before", full_before),
         ("full_recovery", full_recovery),
+        ("full_gathering", full_gathering),
         ("full_sharing", full_sharing),
         ("full_rules", full_rules),
         ("full_tables", full_tables),
