@@ -30,7 +30,7 @@ fn hostile() -> impl Strategy<Value = u64> {
 fn hostile_progression() -> impl Strategy<Value = Progression> {
     (hostile(), hostile(), hostile()).prop_filter_map("no progression", |(start, step, count)| {
         let room = (u64::MAX - 1).checked_sub(start)?;
-        Progression::new(start, step, if step == 0 { 1 } else { count.min(room / step + 1) })
+        Progression::new(start, step, room.checked_div(step).map_or(1, |rooms| count.min(rooms + 1)))
     })
 }
 
