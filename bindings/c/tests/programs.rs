@@ -9,7 +9,7 @@ use common::{SONAME, libraries, regions, root};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const PROGRAMS: [&str; 8] =
+const PROGRAMS: [&str; 9] =
     ["producer", "observer", "misuse", "threads", "processes", "groups", "looking_after", "checkpoints", "layouts"];
 /// Seconds after which a program hangs.
 const TIMEOUT: &str = "240";
