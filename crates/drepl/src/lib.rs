@@ -24,6 +24,7 @@
 //! | [`executor`] | moves the bytes |
 //! | [`plan`](mod@plan), [`planner`], [`index`] | which source gives which part of a wanted fragment |
 //! | [`update`] | what a write to one fragment does to the others |
+//! | [`picture`] | drawings of plans |
 //!
 //! No module knows anything about shared memory, processes or files of Stillframe.
 
@@ -34,6 +35,7 @@ pub mod executor;
 pub mod fragment;
 pub mod index;
 pub mod index_box;
+pub mod picture;
 pub mod plan;
 pub mod planner;
 pub mod program;

@@ -11,7 +11,7 @@ pub const PROBLEM: u8 = 1;
 /// The command was not one that can be meant.
 pub const MISUSE: u8 = 2;
 
-/// Why a command cannot go on. Its text is one line that says what to do next.
+/// Why a command cannot go on. Its text is one line that says what to do next, unless it is about another text.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The command line asks for something that does not exist or makes no sense.
@@ -29,6 +29,14 @@ pub enum Failure {
     /// An index that does not fit.
     #[error(transparent)]
     Slice(#[from] SliceError),
+    /// Mistakes in a description of layouts, shown where they are. This text has several lines.
+    #[error("{diagnostics}")]
+    Mistakes {
+        /// What they are.
+        diagnostics: drepl::Diagnostics,
+        /// `PROBLEM` in what was looked at, `MISUSE` in the command itself.
+        exit_code: u8,
+    },
     /// The output went away or is full.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
@@ -52,6 +60,7 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Failure::Misuse(_) | Failure::Slice(_) => MISUSE,
+            Failure::Mistakes { exit_code, .. } => *exit_code,
             Failure::Engine(error) if error.family() == stillframe::Family::Misuse => MISUSE,
             Failure::Checkpoint(error) if error.family() == stillframe::Family::Misuse => MISUSE,
             // A reader such as `head` has seen enough, and so has the user.

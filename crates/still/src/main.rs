@@ -11,6 +11,7 @@ mod context;
 mod csv;
 mod demo;
 mod doctor;
+mod drepl;
 mod export;
 mod failure;
 mod gather;
@@ -95,6 +96,7 @@ enum Command {
     Run(run::Args),
     Verify(verify::Args),
     Doctor(doctor::Args),
+    Drepl(drepl::Args),
     Bench(bench::Args),
     /// The part of a benchmark that a child process plays
     #[command(subcommand, hide = true)]
@@ -122,8 +124,10 @@ fn main() -> ExitCode {
     match verdict {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            if !failure.is_closed_pipe() {
-                complain(&failure.to_string());
+            match &failure {
+                failure if failure.is_closed_pipe() => {}
+                failure::Failure::Mistakes { diagnostics, .. } => show(diagnostics),
+                failure => complain(&failure.to_string()),
             }
             ExitCode::from(failure.exit_code())
         }
@@ -147,6 +151,7 @@ fn run(command: Command, context: &mut Context) -> Verdict {
         Command::Run(args) => run::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),
         Command::Doctor(args) => doctor::run(context, &args),
+        Command::Drepl(args) => drepl::run(context, &args),
         Command::Bench(args) => finish(bench::run(args)),
         Command::BenchChild(role) => finish(bench::play(role)),
         Command::Demo(args) => finish(demo::run(args)),
@@ -177,6 +182,14 @@ fn explain(error: &clap::Error) -> ExitCode {
         lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
     complain(&format!("{}; see `still --help`", told.join(" ")));
     ExitCode::from(failure::MISUSE)
+}
+
+/// Mistakes are marked in the lines where they are.
+fn show(diagnostics: &::drepl::Diagnostics) {
+    let text = diagnostics.to_string();
+    for line in text.lines() {
+        let _ = writeln!(std::io::stderr(), "{}", table::sanitize(line));
+    }
 }
 
 fn complain(text: &str) {

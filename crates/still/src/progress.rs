@@ -1,6 +1,7 @@
 //! One line on a terminal that says how far a long command is.
 
 use crate::units::{format_bytes, format_rate_bytes, format_share};
+use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -24,8 +25,8 @@ impl Progress {
         Progress { what, begin: Instant::now(), is_terminal, written: Mutex::new(None) }
     }
 
-    /// Says how far it is with a version.
-    pub fn show(&self, version: u64, done_bytes: u64, bytes: u64) {
+    /// Says how far it is with a version, a file, or whatever it is about.
+    pub fn show(&self, which: impl Display, done_bytes: u64, bytes: u64) {
         if !self.is_terminal {
             return;
         }
@@ -37,7 +38,7 @@ impl Progress {
         *written = Some(Instant::now());
         let share = format_share(done_bytes as f64 / bytes.max(1) as f64);
         let rate = format_rate_bytes(done_bytes as f64 / self.begin.elapsed().as_secs_f64());
-        let text = format!("{} version {version}: {share} of {}, {rate}", self.what, format_bytes(bytes));
+        let text = format!("{} {which}: {share} of {}, {rate}", self.what, format_bytes(bytes));
         // A terminal that is gone is nothing to stop for.
         let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
     }

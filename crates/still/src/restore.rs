@@ -71,7 +71,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let region = Region::options().dir(&context.dir);
     let restored = options.restore_newest(&args.store, &region, &name, &|reading| {
         bytes.store(reading.bytes, std::sync::atomic::Ordering::Relaxed);
-        progress.show(reading.version, reading.bytes_done, reading.bytes);
+        progress.show(format_args!("version {}", reading.version), reading.bytes_done, reading.bytes);
     });
     drop(progress);
     let (restored, bytes) = (restored?, bytes.into_inner());

@@ -142,7 +142,7 @@ fn verify_checkpoints(context: &mut Context, args: &Args, store: &Path) -> Verdi
         let progress = Progress::new("checking");
         let damages = checkpoint.and_then(|checkpoint| {
             let show = |reading: stillframe_checkpoint::Reading| {
-                progress.show(reading.version, reading.bytes_done, reading.bytes);
+                progress.show(format_args!("version {}", reading.version), reading.bytes_done, reading.bytes);
             };
             checkpoint.verify(args.threads.into(), &show)
         });

@@ -34,6 +34,7 @@ pub(super) fn into_file(
     executor: &Executor,
     transfers: &[(&Transfer, Source<'_>)],
     destination: FileRange<'_>,
+    watch: &mut dyn FnMut(u64),
 ) -> Result<(), ExecuteError> {
     let half_bytes = executor.staging_bytes / 2;
     let mut staging = Staging::new(half_bytes);
@@ -58,6 +59,7 @@ pub(super) fn into_file(
             destination.write(offset, &block[range])
         })?;
         begin = window.end;
+        watch(begin);
     }
     Ok(())
 }

@@ -207,6 +207,16 @@ impl Executor {
         transfers: &[(&Transfer, Source<'_>)],
         destination: Destination<'_>,
     ) -> Result<(), ExecuteError> {
+        self.run_stored_watched(transfers, destination, &mut |_| ())
+    }
+
+    /// As [`run_stored`](Self::run_stored); says from time to time before which byte of a file everything is written.
+    pub fn run_stored_watched(
+        &self,
+        transfers: &[(&Transfer, Source<'_>)],
+        destination: Destination<'_>,
+        watch: &mut dyn FnMut(u64),
+    ) -> Result<(), ExecuteError> {
         let destination_bytes = match &destination {
             Destination::Memory(bytes) => bytes.len() as u64,
             Destination::File(range) => range.checked_bytes(Side::Destination)?,
@@ -221,7 +231,7 @@ impl Executor {
         }
         match destination {
             Destination::Memory(bytes) => file::into_memory(self, transfers, bytes),
-            Destination::File(range) => file::into_file(self, transfers, range),
+            Destination::File(range) => file::into_file(self, transfers, range, watch),
         }
     }
 

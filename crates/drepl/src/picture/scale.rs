@@ -1,0 +1,94 @@
+//! From places along an axis to places on paper.
+
+use super::panel::{Axis, Plane, cuts};
+
+/// Grows with the axis, but by some least length from each cut to the next, so that a row of ghost cells is seen.
+#[derive(Debug, Clone)]
+pub struct Scale {
+    /// Where anything begins or ends, sorted; the first is 0, the last the number of places.
+    pub cuts: Vec<u64>,
+    /// Where the cuts are drawn.
+    pub marks: Vec<f64>,
+    /// Whether equal distances are drawn equal.
+    pub is_even: bool,
+    /// Whether every cut has a mark of its own: otherwise there are too many, and `cuts` are the ends alone.
+    pub is_exact: bool,
+}
+
+/// Which of its axes a plane is looked at along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    Down,
+    Right,
+}
+
+impl Scale {
+    /// Draws an axis of all planes on a length, cuts at least `least` apart if there is room for that.
+    pub fn new(axis: Option<&Axis>, planes: &[Plane], direction: Direction, length: f64, least: f64) -> Self {
+        let count = axis.map_or(1, |axis| axis.count);
+        let patches = planes.iter().flat_map(|plane| &plane.patches).map(|patch| match direction {
+            Direction::Down => patch.rows,
+            Direction::Right => patch.columns,
+        });
+        let exact = cuts(patches, count).filter(|cuts| (cuts.len() - 1) as f64 * least <= length * 1.0001);
+        let is_exact = exact.is_some();
+        let cuts = exact.unwrap_or_else(|| vec![0, count]);
+        let (marks, is_even) = marks(&cuts, length, least);
+        Self { cuts, marks, is_even, is_exact }
+    }
+
+    /// Where a place begins on paper.
+    pub fn at(&self, place: u64) -> f64 {
+        match self.cuts.binary_search(&place) {
+            Ok(cut) => self.marks[cut],
+            Err(next) => {
+                let next = next.clamp(1, self.cuts.len() - 1);
+                let (low, high) = (self.cuts[next - 1], self.cuts[next]);
+                let share = (place - low) as f64 / (high - low) as f64;
+                self.marks[next - 1] + share * (self.marks[next] - self.marks[next - 1])
+            }
+        }
+    }
+
+    /// The same on whole numbers, each cut at one of its own.
+    pub fn rounded(mut self) -> Self {
+        let mut least = 0.0;
+        for mark in &mut self.marks {
+            *mark = mark.round().max(least);
+            least = *mark + 1.0;
+        }
+        self
+    }
+
+    pub fn length(&self) -> f64 {
+        self.marks.last().copied().unwrap_or(0.0)
+    }
+}
+
+/// Shares a length among the distances between cuts; those that would be too short get the least, the others what is left.
+fn marks(cuts: &[u64], length: f64, least: f64) -> (Vec<f64>, bool) {
+    let distances: Vec<f64> = cuts.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+    let mut lengths: Vec<Option<f64>> = vec![None; distances.len()];
+    let mut scale;
+    loop {
+        let given: f64 = lengths.iter().flatten().sum();
+        let open = || distances.iter().zip(&lengths).filter(|(_, length)| length.is_none());
+        let sum: f64 = open().map(|(distance, _)| distance).sum();
+        scale = (length - given).max(0.0) / sum.max(1.0);
+        let short = |distance: f64| distance * scale < least - 1e-9;
+        if sum == 0.0 || !open().any(|(distance, _)| short(*distance)) {
+            break;
+        }
+        for (distance, length) in distances.iter().zip(&mut lengths) {
+            if length.is_none() && short(*distance) {
+                *length = Some(least);
+            }
+        }
+    }
+    let is_even = lengths.iter().all(Option::is_none);
+    let mut marks = vec![0.0];
+    for (distance, length) in distances.iter().zip(&lengths) {
+        marks.push(marks[marks.len() - 1] + length.unwrap_or(distance * scale));
+    }
+    (marks, is_even)
+}

@@ -1,0 +1,49 @@
+//! `still drepl explain`: a drawing of which part of a view comes from which source.
+
+use super::described;
+use super::plan::{Answer, Question};
+use crate::context::{Context, Verdict};
+use crate::failure::{FINE, Failure};
+use crate::table::sanitize;
+use ::drepl::picture::Picture;
+use std::path::PathBuf;
+
+/// Draw which part of a view comes from which source
+///
+/// Each source has a letter, in a picture file a colour; what no source has is hatched. Arrays of more than two axes are
+/// drawn as planes, and the fields of records apart where they come from different sources.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  still drepl explain mesh.drepl --view soa --from aos
+  still drepl explain grid.drepl --view '{ var g[x:18,y:34] = grid[x+47,y+95] }' \\
+      --from '{ var b[x:16,y:32] = grid[x+16*i,y+32*j] }' --each i=0..4 --each j=0..4 --svg halo.svg
+
+Indices at the rims are those of the object. Where parts would be too narrow to see they are drawn
+wider. `still drepl plan` has everything as a table, or as JSON.
+
+Exit codes: 0 well, 1 when the text has mistakes or the picture cannot be written, 2 when the
+command makes no sense.")]
+pub struct Args {
+    #[command(flatten)]
+    described: described::Args,
+    #[command(flatten)]
+    question: Question,
+    /// Write the drawing as a picture, too
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+}
+
+/// Draws a view.
+pub fn run(context: &mut Context, args: &Args) -> Verdict {
+    let schema = args.described.read()?;
+    let Answer { wanted, sources, plan } = args.question.answer(&schema, &args.described)?;
+    let names = sources.iter().map(|source| sanitize(&source.name));
+    let picture = Picture::new(&plan).title(sanitize(&wanted.name)).names(names);
+    write!(context.out, "{}", picture.text())?;
+    if let Some(path) = &args.svg {
+        std::fs::write(path, picture.svg()).map_err(|error| Failure::file(path, error))?;
+        writeln!(context.out, "wrote {}", sanitize(&path.display().to_string()))?;
+    }
+    Ok(FINE)
+}
