@@ -2,6 +2,7 @@
 //!
 //! The classes live in Python, where they can have two bases each and are documented; here they are looked up by name.
 
+use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use stillframe::{Error, Family};
@@ -14,7 +15,12 @@ fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
 
 /// An exception of class `name` that says `message`.
 pub fn new(py: Python<'_>, name: &str, message: impl Into<String>) -> PyErr {
-    match class(py, name).and_then(|class| class.call1((message.into(),))) {
+    with(py, name, (message.into(),))
+}
+
+/// An exception of class `name`, made of these arguments.
+pub fn with<'py>(py: Python<'py>, name: &str, arguments: impl PyCallArgs<'py>) -> PyErr {
+    match class(py, name).and_then(|class| class.call1(arguments)) {
         Ok(exception) => PyErr::from_value(exception),
         Err(error) => error,
     }

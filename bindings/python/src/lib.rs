@@ -6,6 +6,7 @@
 
 mod checkpointer;
 mod convert;
+mod drepl;
 mod errors;
 mod group;
 mod inspect;
@@ -22,6 +23,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::checkpointer::{Checkpointer, is_safe, newest_safe};
+    #[pymodule_export]
+    use super::drepl::{DreplFragment, DreplIndex, DreplPlan, DreplSchema, DreplShare, drepl_load, drepl_parse};
     #[pymodule_export]
     use super::group::Group;
     #[pymodule_export]

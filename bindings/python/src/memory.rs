@@ -7,6 +7,8 @@
 #![allow(unsafe_code)]
 
 use crate::convert;
+use drepl::executor::{ExecuteError, Executor};
+use drepl::transfer::Transfer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -243,4 +245,45 @@ impl Drop for Borrowed {
         // SAFETY: the view was filled by PyObject_GetBuffer and is released once, attached to the interpreter.
         Python::attach(|_| unsafe { ffi::PyBuffer_Release(&raw mut *self.view) });
     }
+}
+
+/// Why bytes were not moved.
+pub enum MoveError {
+    /// The source at this position shares bytes with the destination.
+    Overlap {
+        /// Its position in the list.
+        position: usize,
+    },
+    /// The executor's reasons.
+    Execute(ExecuteError),
+}
+
+impl From<ExecuteError> for MoveError {
+    fn from(error: ExecuteError) -> Self {
+        Self::Execute(error)
+    }
+}
+
+/// Executes transfers, each from its own memory, into `destination`, which was borrowed to be written.
+pub fn move_bytes(
+    executor: &Executor,
+    transfers: &[(&Transfer, &Borrowed)],
+    destination: &Borrowed,
+) -> Result<(), MoveError> {
+    let range = |memory: &Borrowed| (memory.start() as usize, memory.start() as usize + memory.bytes());
+    let (begin, end) = range(destination);
+    let overlaps = |memory: &Borrowed| {
+        let (from, to) = range(memory);
+        from.max(begin) < to.min(end)
+    };
+    if let Some(position) = transfers.iter().position(|(_, source)| overlaps(source)) {
+        return Err(MoveError::Overlap { position });
+    }
+    let raw: Vec<_> = transfers.iter().map(|(transfer, source)| (*transfer, source.start(), source.bytes())).collect();
+    let writable_bytes = if destination.view.readonly == 0 { destination.bytes() } else { 0 };
+    // SAFETY: each view keeps so many bytes where they are until it is dropped, those of the destination writable, and
+    // they do not overlap. The executor makes no references; threads of Python that write the same arrays meanwhile race
+    // with it as with any native function, and no value of a byte is relied on.
+    unsafe { executor.run_raw(&raw, destination.start().cast_mut(), writable_bytes)? };
+    Ok(())
 }

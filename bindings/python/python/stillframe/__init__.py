@@ -2,12 +2,13 @@
 
 A running program publishes consistent versions of its arrays through shared memory (:func:`create`), and other programs
 attach, read immutable snapshots and leave (:func:`open`). The ranks of a parallel program are seen together
-(:func:`open_group`).
+(:func:`open_group`). :mod:`stillframe.drepl` describes layouts of data, and gets any other layout of it.
 """
 
 from ._checkpoint import Checkpointer, CheckpointStatus, checkpoint, is_safe, newest_safe, wait_safe, wait_safe_from
 from ._errors import (
     CorruptError,
+    DreplError,
     Error,
     ForkError,
     InUse,
@@ -40,6 +41,7 @@ __all__ = [
     "Checkpointer",
     "Chunk",
     "CorruptError",
+    "DreplError",
     "Error",
     "ForkError",
     "Group",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
 
 class Error(Exception):
     """Base of all errors of Stillframe."""
@@ -16,6 +19,40 @@ class UnknownVariable(MisuseError, KeyError):
 
     # KeyError would show the message in quotes.
     __str__ = Exception.__str__
+
+
+class Diagnostic(NamedTuple):
+    """A mistake in a text of the layout language. Printed, it shows the line and marks the place."""
+
+    #: What kind of mistake it is: ``"syntax"``, ``"unbound"``, ``"range"``, ... The language's page lists them.
+    code: str
+    message: str
+    #: Name of the text or path of the file.
+    file: str
+    #: Lines and columns count from 1, columns in characters.
+    line: int
+    column: int
+    #: Line and column of the first character behind the place.
+    end: tuple[int, int]
+    #: Other places that have to do with it: file, line, column, and what is to be said there.
+    labels: list[tuple[str, int, int, str]]
+    #: What to do about it, if that can be told.
+    help: str | None
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class DreplError(MisuseError):
+    """A text of the layout language, fragments or buffers that do not fit together."""
+
+    #: The mistakes of the text, in the order of their places; none where it is not about a text.
+    diagnostics: list[Diagnostic]
+
+    def __init__(self, message: str, rows: Iterable[Any] = ()) -> None:
+        super().__init__(message)
+        self.diagnostics = [Diagnostic(*row) for row in rows]
 
 
 class ForkError(MisuseError):

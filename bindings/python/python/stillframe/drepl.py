@@ -1,0 +1,600 @@
+"""Describe a layout of data once, and get any other layout of it.
+
+A text in the layout language says which objects there are, and which views of them lie where in some buffer
+(:func:`parse`). Between any two fragments that share elements, :func:`convert` moves the bytes; :func:`plan` says which of
+several sources gives which part, and what nobody has. The language is specified in ``docs/drepl-language.md``.
+
+A buffer is a numpy array, or anything else with the buffer protocol, in one block: its bytes are taken as they lie,
+whatever its dtype and shape. Buffers may be longer than their fragments.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from . import _native
+from ._errors import Diagnostic, DreplError
+from ._types import numpy
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ._native import LaidOut
+
+__all__ = [
+    "Arrays",
+    "Diagnostic",
+    "DreplError",
+    "Fragment",
+    "Index",
+    "Missing",
+    "Object",
+    "Piece",
+    "Plan",
+    "Replica",
+    "Schema",
+    "Share",
+    "Source",
+    "Variable",
+    "View",
+    "convert",
+    "load",
+    "parse",
+    "plan",
+]
+
+
+class Object(NamedTuple):
+    """A variable of the dataset, which has no layout."""
+
+    name: str
+    #: As the language writes it: ``"[1000,1000]Cell"``.
+    type: str
+    #: Its outermost extents; ``()`` for a scalar or record.
+    shape: tuple[int, ...]
+
+
+class View(NamedTuple):
+    """A part of the objects, laid out."""
+
+    #: None for views that are braces alone.
+    name: str | None
+    fragment: Fragment
+    #: The view that others are read from which are stored nowhere.
+    default: bool
+    #: It receives what others write, and emits nothing.
+    readonly: bool
+    #: Elements beyond the rim of an object are holes.
+    clipped: bool
+
+
+class Replica(NamedTuple):
+    """Views back to back in one buffer or file."""
+
+    name: str
+    #: The file's name, if the text gives one.
+    file: str | None
+    #: All of it. Its variables are called ``view.variable``, and those of the rest ``rest.object.field``.
+    fragment: Fragment
+    #: It holds what its views leave out, too.
+    complete: bool
+    readonly: bool
+    #: Where its views begin, in bytes.
+    offsets: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """An array, record or number at a constant place of a fragment."""
+
+    name: str
+    #: Where it begins, in bytes.
+    offset: int
+    #: Extents of its axes, those of nested arrays included; ``()`` for a scalar or record.
+    shape: tuple[int, ...]
+    #: Bytes from one element to the next along each axis.
+    strides: tuple[int, ...]
+    _element: LaidOut
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of an element: structured for a record, with the layout's offsets, size and byte order."""
+        return _dtype(self._element, self.name)
+
+
+class Arrays(dict[str, "NDArray[Any]"]):
+    """Arrays by name over one buffer. Where a buffer is wanted, this can be given."""
+
+    def __init__(self, buffer: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super().__init__(arrays)
+        #: What they all lie in.
+        self.buffer = buffer
+
+
+class Fragment:
+    """What lies where in one buffer: which elements of which objects, and at which bytes."""
+
+    def __init__(self, native: _native.DreplFragment) -> None:
+        self._native = native
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the buffer in bytes."""
+        return self._native.size_bytes
+
+    @cached_property
+    def variables(self) -> dict[str, Variable]:
+        """What the buffer holds, in the order of the bytes."""
+        found = {}
+        for name, laid_out, offset in self._native.variables():
+            shape, strides, element = _axes(laid_out)
+            found[name] = Variable(name, offset, shape, strides, element)
+        return found
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """A structured dtype of the whole buffer, with a field for each variable. See :meth:`arrays` for layouts that no
+        dtype describes: column-major arrays."""
+        _need_numpy()
+        rows = self._native.variables()
+        formats = [_dtype(laid_out, name) for name, laid_out, _ in rows]
+        offsets = [offset for *_, offset in rows]
+        return _record([name for name, *_ in rows], formats, offsets, self.size_bytes)
+
+    def arrays(self, buffer: Any) -> Arrays:
+        """The variables as arrays over a buffer, without a copy; read-only where the buffer is."""
+        block = self._block(buffer)
+        return Arrays(
+            buffer,
+            {v.name: numpy.ndarray(v.shape, v.dtype, block, v.offset, v.strides) for v in self.variables.values()},
+        )
+
+    def fields(self, buffer: Any) -> Arrays:
+        """As :meth:`arrays`, with the fields of records as arrays of their own: ``"m.rho"``. Their axes are those of all
+        arrays around them."""
+        block = self._block(buffer)
+        found: dict[str, NDArray[Any]] = {}
+        for name, laid_out, offset in self._native.variables():
+            for path, shape, strides, dtype, place in _leaves(name, laid_out, offset):
+                found[path] = numpy.ndarray(shape, dtype, block, place, strides)
+        return Arrays(buffer, found)
+
+    def allocate(self) -> Arrays:
+        """The variables as arrays over a new buffer of zeros."""
+        _need_numpy()
+        return self.arrays(numpy.zeros(self.size_bytes, "u1"))
+
+    def _block(self, buffer: Any) -> Any:
+        _need_numpy()
+        block = _block("the buffer", buffer)
+        nbytes = block.nbytes
+        if nbytes < self.size_bytes:
+            raise DreplError(f"the buffer has {nbytes} bytes, and the fragment {self.size_bytes}")
+        return block
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fragment) and self._native == other._native
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<drepl.Fragment of {self.size_bytes} bytes: {', '.join(self.variables)}>"
+
+
+class Schema:
+    """What a text describes. ``schema["soa"]`` is the fragment of a view."""
+
+    def __init__(self, native: _native.DreplSchema) -> None:
+        self._native = native
+
+    @cached_property
+    def objects(self) -> dict[str, Object]:
+        """The objects, as they were declared."""
+        return {name: Object(name, kind, tuple(shape)) for name, kind, shape in self._native.objects()}
+
+    @cached_property
+    def _views(self) -> list[View]:
+        return [View(name, Fragment(native), *flags) for name, native, *flags in self._native.views()]
+
+    @property
+    def views(self) -> dict[str, View]:
+        """The views that have a name."""
+        return {view.name: view for view in self._views if view.name is not None}
+
+    @property
+    def unnamed(self) -> list[View]:
+        """The views that are braces alone."""
+        return [view for view in self._views if view.name is None]
+
+    @cached_property
+    def replicas(self) -> dict[str, Replica]:
+        """The replicas."""
+        found = {}
+        for name, file, native, complete, readonly, views in self._native.replicas():
+            offsets = {view: offset for view, offset in views if view is not None}
+            found[name] = Replica(name, file, Fragment(native), complete, readonly, offsets)
+        return found
+
+    def __getitem__(self, name: str) -> Fragment:
+        view = self.views.get(name)
+        if view is None:
+            known = ", ".join(self.views) or "none that has a name"
+            hint = f"; schema.replicas[{name!r}].fragment is the replica" if name in self.replicas else ""
+            raise DreplError(f"there is no view {name!r}; the views are: {known}{hint}")
+        return view.fragment
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.views
+
+    def fragment(self, text: str, /, **bindings: int) -> Fragment:
+        """One more fragment, from a text of its own, ``"{ var g[x:16,y:32] = grid[x+xmin,y] }"``, which may use all that
+        the schema declares. A ``view`` with attributes may stand before the brace."""
+        return Fragment(self._native.fragment(text, _bindings(bindings)))
+
+    def __repr__(self) -> str:
+        return f"<drepl.Schema of {', '.join(self.objects)}; views {', '.join(self.views) or 'none'}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A fragment that exists."""
+
+    fragment: Fragment
+    #: Of its elements. Newer ones are preferred.
+    version: int = 0
+    #: What reading from it costs, in any unit: of sources of one version, the cheapest is taken.
+    cost: int = 0
+    #: Whether it can be read at all.
+    readable: bool = True
+
+    def _row(self) -> tuple[_native.DreplFragment, int, int, bool]:
+        version, cost = _count("version", self.version), _count("cost", self.cost)
+        return self.fragment._native, version, cost, bool(self.readable)
+
+
+class Piece(NamedTuple):
+    """Elements that one source gives."""
+
+    #: Its position in the list of sources.
+    source: int
+    #: Its version.
+    version: int
+    #: Whose elements they are: object and fields, as ``"mesh.rho"``.
+    name: str
+    #: Which, in the axes of the object: ``grid[piece.slices]`` are they, where ``grid`` is all of it.
+    slices: tuple[slice, ...]
+
+
+class Missing(NamedTuple):
+    """Elements that no source has, or none that can be read in the wanted versions."""
+
+    #: Whose elements they are: object and fields, as ``"mesh.rho"``.
+    name: str
+    #: Which, in the axes of the object; no two of these boxes share an element.
+    slices: list[tuple[slice, ...]]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Share:
+    """What one source has to do for a plan: :meth:`pack` where the source is, :meth:`unpack` where the wanted fragment is.
+    What lies between them is compact, and as long as ``moved_bytes``."""
+
+    def __init__(self, native: _native.DreplShare) -> None:
+        self._native = native
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Share:
+        """The share that :meth:`to_bytes` was called on."""
+        return Share(_native.DreplShare.decode(data))
+
+    def to_bytes(self) -> bytes:
+        """The share to store or send."""
+        return self._native.encode()
+
+    @property
+    def source(self) -> int:
+        """Position of the source in the list that was planned with."""
+        return self._native.source
+
+    @property
+    def version(self) -> int:
+        """The version that the plan was made for."""
+        return self._native.version
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that are moved."""
+        return self._native.moved_bytes
+
+    def pack(self, buffer: Any, threads: int | None = None) -> bytearray:
+        """Takes from the source what the wanted fragment needs of it."""
+        return self._native.pack(_block(f"source {self.source}", buffer), _threads(threads))
+
+    def unpack(self, compact: Any, buffer: Any, threads: int | None = None) -> None:
+        """Puts what :meth:`pack` took into the wanted fragment's buffer."""
+        destination = _block("the destination", buffer)
+        self._native.unpack(_block("what was packed", compact), destination, _threads(threads))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Share) and self._native == other._native
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<drepl.Share of source {self.source}, version {self.version}: {self.moved_bytes} bytes>"
+
+
+class Plan:
+    """Which source gives which part of a wanted fragment, and what nobody has. It names no memory, so that it can be
+    stored and sent. Printed, it says a line for each piece."""
+
+    def __init__(self, native: _native.DreplPlan) -> None:
+        self._native = native
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Plan:
+        """The plan that :meth:`to_bytes` was called on."""
+        return Plan(_native.DreplPlan.decode(data))
+
+    def to_bytes(self) -> bytes:
+        """The plan to store or send."""
+        return self._native.encode()
+
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        """What comes from where, sorted by source."""
+        return [Piece(source, version, name, _slices(rows)) for source, version, name, rows in self._native.pieces()]
+
+    @cached_property
+    def missing(self) -> list[Missing]:
+        """What no source has; an empty list where everything comes from somewhere."""
+        return [Missing(name, [_slices(rows) for rows in boxes], text) for name, boxes, text in self._native.missing()]
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that are moved."""
+        return self._native.moved_bytes
+
+    def execute(self, buffers: Sequence[Any] | Mapping[int, Any], buffer: Any, threads: int | None = None) -> None:
+        """Moves the bytes, from the sources' buffers into the wanted fragment's. What is missing, and whatever else lies
+        between the elements, stays as it is.
+
+        :param buffers: the buffers of the sources by their positions; those that give nothing are not looked at.
+        :param threads: most threads; one for each processor if None. Small moves take one.
+        """
+        chosen = []
+        for source in self._native.sources():
+            try:
+                chosen.append(_block(f"source {source}", buffers[source]))
+            except (IndexError, KeyError):
+                raise DreplError(
+                    f"the plan takes elements from source {source}, and there are {len(buffers)} buffers: give those of "
+                    "all sources, in the order in which they were planned with"
+                ) from None
+        self._native.execute(chosen, _block("the destination", buffer), _threads(threads))
+
+    def split(self) -> list[Share]:
+        """What each source has to do, to be sent to where it is."""
+        return [Share(native) for native in self._native.split()]
+
+    def explain(self) -> str:
+        """A line for each piece, for what is missing, and for all together."""
+        return str(self._native)
+
+    __str__ = explain
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self._native == other._native
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<drepl.Plan: {self.explain().rsplit(chr(10), 1)[-1]}>"
+
+
+class Index:
+    """Sources that many plans are made against: each looks only at those that it takes something from."""
+
+    def __init__(self, sources: Iterable[Source] = ()) -> None:
+        self._native = _native.DreplIndex([source._row() for source in sources])
+
+    def insert(self, source: Source) -> int:
+        """Adds a source, and says at which position: the number that plans call it by."""
+        return self._native.insert(source._row())
+
+    def remove(self, position: int) -> None:
+        """Takes a source away. Its position is given to another later."""
+        if not self._native.remove(_count("position", position)):
+            raise DreplError(f"there is no source {position}")
+
+    def update(self, position: int, version: int, cost: int = 0, readable: bool = True) -> None:
+        """Gives a source another version, cost and readability."""
+        row = _count("version", version), _count("cost", cost), readable
+        if not self._native.update(_count("position", position), *row):
+            raise DreplError(f"there is no source {position}")
+
+    def plan(self, fragment: Fragment, versions: tuple[int, int] | None = None) -> Plan:
+        """What :func:`plan` makes with these sources."""
+        return Plan(self._native.plan(fragment._native, _versions(versions)))
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+
+def parse(text: str, /, **bindings: int) -> Schema:
+    """Reads a text. All its mistakes come together, in a :class:`DreplError`.
+
+    :param bindings: the numbers of names that the text leaves open: ``parse("var line [N]float64", N=1000)``.
+    """
+    return Schema(_native.drepl_parse(text, _bindings(bindings)))
+
+
+def load(path: str | os.PathLike[str], /, **bindings: int) -> Schema:
+    """Reads a file, as :func:`parse` does a text. It may include files of its own folder and of folders therein."""
+    return Schema(_native.drepl_load(path, _bindings(bindings)))
+
+
+def plan(fragment: Fragment, sources: Iterable[Source], versions: tuple[int, int] | None = None) -> Plan:
+    """How to make a fragment from sources that exist: each element from the newest that can be read, of those from the
+    cheapest, and of those from the first.
+
+    :param versions: the oldest and the newest version that will do; all if None.
+    """
+    return Plan(fragment._native.plan([source._row() for source in sources], _versions(versions)))
+
+
+def convert(
+    source: Fragment,
+    source_buffer: Any,
+    fragment: Fragment,
+    buffer: Any,
+    threads: int | None = None,
+    *,
+    partial: bool = False,
+) -> None:
+    """Moves all that ``fragment`` holds from one buffer into another.
+
+    :param threads: most threads; one for each processor if None. Small moves take one.
+    :param partial: whether elements that the source does not have are left as they are in the buffer, instead of refused.
+    """
+    made = plan(fragment, [Source(source)])
+    if made.missing and not partial:
+        lost = "; ".join(map(str, made.missing))
+        raise DreplError(f"the source does not have {lost}: give partial=True to leave them as they are")
+    made.execute([source_buffer], buffer, threads)
+
+
+def _slices(rows: list[tuple[int, int, int]]) -> tuple[slice, ...]:
+    return tuple(slice(*row) for row in rows)
+
+
+def _bindings(bindings: Mapping[str, Any]) -> dict[str, int]:
+    return {name: _whole(f"binding {name}", value, -(1 << 63), (1 << 63) - 1) for name, value in bindings.items()}
+
+
+def _count(what: str, value: Any) -> int:
+    return _whole(what, value, 0, (1 << 64) - 1)
+
+
+def _whole(what: str, value: Any, least: int, most: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise DreplError(f"{what}: {value!r} is no integer") from None
+    if not least <= number <= most:
+        raise DreplError(f"{what}: {number} is not between {least} and {most}")
+    return number
+
+
+def _versions(versions: tuple[int, int] | None) -> tuple[int, int]:
+    if versions is None:
+        return 0, (1 << 64) - 1
+    try:
+        oldest, newest = versions
+    except (TypeError, ValueError):
+        raise DreplError(f"versions: {versions!r} is not a pair of the oldest and the newest") from None
+    oldest, newest = _count("oldest version", oldest), _count("newest version", newest)
+    if oldest > newest:
+        raise DreplError(f"versions: the oldest that will do, {oldest}, is newer than the newest, {newest}")
+    return oldest, newest
+
+
+def _threads(threads: int | None) -> int:
+    return 0 if threads is None else _whole("threads", threads, 1, 1 << 16)
+
+
+def _need_numpy() -> None:
+    if numpy is None:
+        raise DreplError("arrays and dtypes need numpy (pip install numpy); parse, plan and convert do not")
+
+
+_NAMES = re.compile(":[^:]*:")
+
+
+def _block(who: str, buffer: Any) -> Any:
+    """A buffer as something whose bytes lie in one block, in the order of its memory."""
+    if isinstance(buffer, Arrays):
+        buffer = buffer.buffer
+    if numpy is not None and isinstance(buffer, numpy.ndarray):
+        if buffer.dtype.hasobject:
+            raise DreplError(f"{who} holds Python objects, whose bytes mean nothing elsewhere")
+        # The longest stride first: then axes in any order are one block, if there are no gaps.
+        axes = sorted(range(buffer.ndim), key=lambda axis: -buffer.strides[axis])
+        block = buffer.transpose(axes)
+        if not block.flags.c_contiguous:
+            raise DreplError(
+                f"{who} is no single block of memory: an array of shape {buffer.shape} with strides {buffer.strides}. "
+                "Give the array that it is a view of, and describe in the text which part it is; or a contiguous copy"
+            )
+        return block
+    try:
+        view = memoryview(buffer)
+    except (TypeError, BufferError, ValueError) as error:
+        raise DreplError(f"{who}: {error}. Give a numpy array, bytearray, memoryview or mmap") from None
+    if "O" in _NAMES.sub("", view.format):
+        raise DreplError(f"{who} holds Python objects, whose bytes mean nothing elsewhere")
+    return view
+
+
+def _axes(laid_out: LaidOut) -> tuple[tuple[int, ...], tuple[int, ...], LaidOut]:
+    """Extents and strides of all arrays that are nested in each other, and what their elements are."""
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    while not isinstance(laid_out, str) and len(laid_out) == 3:
+        shape += tuple(laid_out[1])
+        strides += tuple(laid_out[2])
+        laid_out = laid_out[0]
+    return shape, strides, laid_out
+
+
+def _dtype(laid_out: LaidOut, path: str) -> np.dtype[Any]:
+    """What a part of a layout is to numpy; `path` is what errors call it."""
+    _need_numpy()
+    shape, strides, element = _axes(laid_out)
+    if isinstance(element, str):
+        base = numpy.dtype(element)
+    else:
+        fields, size = cast("tuple[list[tuple[str, LaidOut, int]], int]", element)
+        formats = [_dtype(field, f"{path}.{name}") for name, field, _ in fields]
+        base = _record([name for name, *_ in fields], formats, [offset for *_, offset in fields], size)
+    step = base.itemsize
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent > 1 and stride != step:
+            raise DreplError(
+                f"'{path}' is a column-major array, which no dtype describes as a part of something: "
+                "use fragment.fields(buffer), or make the view row-major"
+            )
+        step *= extent
+    return cast("np.dtype[Any]", numpy.dtype((base, shape)) if shape else base)
+
+
+def _record(names: list[str], formats: list[np.dtype[Any]], offsets: list[int], size: int) -> np.dtype[Any]:
+    try:
+        spec = {"names": names, "formats": formats, "offsets": offsets, "itemsize": size}
+        return cast("np.dtype[Any]", numpy.dtype(spec))
+    except (ValueError, OverflowError, TypeError) as error:
+        raise DreplError(f"numpy has no dtype for these {size} bytes: {error}; use fragment.fields(buffer)") from None
+
+
+def _leaves(
+    path: str, laid_out: LaidOut, offset: int, shape: tuple[int, ...] = (), strides: tuple[int, ...] = ()
+) -> Iterable[tuple[str, tuple[int, ...], tuple[int, ...], str, int]]:
+    """Each array of numbers in a layout: path, extents, strides, dtype and offset."""
+    inner_shape, inner_strides, element = _axes(laid_out)
+    shape, strides = shape + inner_shape, strides + inner_strides
+    if isinstance(element, str):
+        yield path, shape, strides, element, offset
+        return
+    fields, _ = cast("tuple[list[tuple[str, LaidOut, int]], int]", element)
+    for name, field, place in fields:
+        yield from _leaves(f"{path}.{name}", field, offset + place, shape, strides)

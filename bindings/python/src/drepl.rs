@@ -1,0 +1,414 @@
+//! The layout language: what texts describe, plans, and moving bytes between buffers of Python.
+//!
+//! Everything crosses as plain tuples, which `stillframe.drepl` gives names to. A type crosses as the name numpy has for
+//! it (`">f8"`), a record as `([(name, type, offset), ...], bytes)`, an array as `(type, extents, strides)`.
+
+use crate::errors;
+use crate::memory::{Borrowed, MoveError, move_bytes};
+use drepl::executor::{ExecuteError, Executor};
+use drepl::transfer::Transfer;
+use drepl::types::{ByteOrder, Layout, Primitive, Type};
+use drepl::{Bindings, Diagnostics, Fragment, IndexBox, Program, Schema, Source, Wanted};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A mistake that no text has a place for.
+fn refuse(py: Python<'_>, why: impl ToString) -> PyErr {
+    errors::new(py, "DreplError", why.to_string())
+}
+
+/// All mistakes of a text.
+fn raise(py: Python<'_>, diagnostics: &Diagnostics) -> PyErr {
+    let rows: Vec<_> = diagnostics
+        .iter()
+        .map(|diagnostic| {
+            let place = &diagnostic.place;
+            let labels: Vec<_> = diagnostic
+                .labels
+                .iter()
+                .map(|label| (&*label.place.file, label.place.line, label.place.column, &*label.text))
+                .collect();
+            let (file, line, column) = (&*place.file, place.line, place.column);
+            let (code, message, text) = (diagnostic.code.name(), &*diagnostic.message, diagnostic.to_string());
+            let end = (place.end_line, place.end_column);
+            (code, message, file, line, column, end, labels, diagnostic.help.as_deref(), text)
+        })
+        .collect();
+    errors::with(py, "DreplError", (diagnostics.to_string(), rows))
+}
+
+/// Describes what a text describes once its names have numbers.
+#[pyfunction]
+pub fn drepl_parse(py: Python<'_>, text: &str, bindings: HashMap<String, i64>) -> PyResult<DreplSchema> {
+    let bindings = bindings.into_iter().collect();
+    let schema = py.detach(|| Program::parse(text)?.bind(&bindings));
+    schema.map(DreplSchema).map_err(|diagnostics| raise(py, &diagnostics))
+}
+
+/// As `drepl_parse`, from a file, which may include others.
+#[pyfunction]
+pub fn drepl_load(py: Python<'_>, path: PathBuf, bindings: HashMap<String, i64>) -> PyResult<DreplSchema> {
+    let bindings = bindings.into_iter().collect();
+    let schema = py.detach(|| Program::parse_file(path)?.bind(&bindings));
+    schema.map(DreplSchema).map_err(|diagnostics| raise(py, &diagnostics))
+}
+
+/// Everything that a text describes.
+#[pyclass(frozen, module = "stillframe._native")]
+pub struct DreplSchema(Schema);
+
+/// Name, fragment, and whether it is default, readonly, clipped.
+type ViewRow = (Option<String>, DreplFragment, bool, bool, bool);
+/// Name, file, fragment, whether it is complete and readonly, and where its views begin.
+type ReplicaRow = (String, Option<String>, DreplFragment, bool, bool, Vec<(Option<String>, u64)>);
+
+#[pymethods]
+impl DreplSchema {
+    /// Name, type and extents of each object.
+    fn objects(&self) -> Vec<(String, String, Vec<u64>)> {
+        let extents = |kind: &Type| match kind {
+            Type::Array(array) => array.extents.clone(),
+            _ => Vec::new(),
+        };
+        let objects = self.0.dataset().objects().iter();
+        objects.map(|object| (object.name.to_string(), object.kind.to_string(), extents(&object.kind))).collect()
+    }
+
+    fn views(&self) -> Vec<ViewRow> {
+        let views = self.0.views().iter();
+        views
+            .map(|view| {
+                let name = view.name.as_deref().map(str::to_owned);
+                (name, DreplFragment(view.fragment.clone()), view.default, view.readonly, view.clipped)
+            })
+            .collect()
+    }
+
+    fn replicas(&self) -> Vec<ReplicaRow> {
+        let name_of = |view: usize| self.0.views()[view].name.as_deref().map(str::to_owned);
+        let replicas = self.0.replicas().iter();
+        replicas
+            .map(|replica| {
+                let views = replica.views.iter().map(|stored| (name_of(stored.view), stored.offset_bytes)).collect();
+                let (name, file) = (replica.name.to_string(), replica.file.as_deref().map(str::to_owned));
+                let fragment = DreplFragment(replica.fragment.clone());
+                (name, file, fragment, replica.complete, replica.readonly, views)
+            })
+            .collect()
+    }
+
+    fn fragment(&self, py: Python<'_>, text: &str, bindings: HashMap<String, i64>) -> PyResult<DreplFragment> {
+        let bindings: Bindings = bindings.into_iter().collect();
+        let fragment = py.detach(|| self.0.fragment(text, &bindings));
+        fragment.map(DreplFragment).map_err(|diagnostics| raise(py, &diagnostics))
+    }
+}
+
+/// What lies where in one buffer.
+#[pyclass(frozen, eq, module = "stillframe._native")]
+#[derive(PartialEq)]
+pub struct DreplFragment(Arc<Fragment>);
+
+/// A source of a plan: fragment, version, cost, whether it can be read.
+type SourceRow = (Py<DreplFragment>, u64, u64, bool);
+
+fn source((fragment, version, cost, readable): &SourceRow) -> Source {
+    Source { fragment: fragment.get().0.clone(), version: *version, cost: *cost, readable: *readable }
+}
+
+#[pymethods]
+impl DreplFragment {
+    #[getter]
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    /// Name, type and offset of each variable.
+    fn variables<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>, u64)>> {
+        let variables = self.0.variables().iter();
+        variables
+            .map(|variable| {
+                let kind = type_to_python(py, &variable.layout, &variable.kind)?;
+                Ok((variable.name.to_string(), kind, variable.offset_bytes))
+            })
+            .collect()
+    }
+
+    fn plan(&self, py: Python<'_>, sources: Vec<SourceRow>, versions: (u64, u64)) -> PyResult<DreplPlan> {
+        let sources: Vec<Source> = sources.iter().map(source).collect();
+        let wanted = Wanted { fragment: &self.0, versions: versions.0..=versions.1 };
+        let plan = py.detach(|| drepl::plan(&wanted, &sources));
+        plan.map(DreplPlan).map_err(|error| refuse(py, error))
+    }
+}
+
+/// A type with its layout.
+fn type_to_python<'py>(py: Python<'py>, layout: &Layout, kind: &Type) -> PyResult<Bound<'py, PyAny>> {
+    let large = || refuse(py, "the layout has offsets beyond 2^63 - 1 bytes");
+    let bytes = |kind| layout.size_bytes(kind).ok_or_else(large);
+    match kind {
+        Type::Primitive(primitive) => Ok(numpy_name(*primitive, layout.byte_order).into_pyobject(py)?.into_any()),
+        Type::Array(array) => {
+            let strides = layout.strides_bytes(array).ok_or_else(large)?;
+            Ok((type_to_python(py, layout, &array.element)?, &array.extents, strides).into_pyobject(py)?.into_any())
+        }
+        Type::Record(record) => {
+            let offsets = layout.field_offsets_bytes(record).ok_or_else(large)?;
+            let fields = record
+                .fields
+                .iter()
+                .zip(offsets)
+                .map(|(field, offset)| Ok((&*field.name, type_to_python(py, layout, &field.kind)?, offset)))
+                .collect::<PyResult<Vec<_>>>()?;
+            Ok((fields, bytes(kind)?).into_pyobject(py)?.into_any())
+        }
+    }
+}
+
+/// What numpy calls a primitive.
+fn numpy_name(primitive: Primitive, order: ByteOrder) -> String {
+    let kind = match primitive {
+        Primitive::Bool => return "?".into(),
+        Primitive::Text(bytes) => return format!("S{bytes}"),
+        Primitive::Int8 | Primitive::Int16 | Primitive::Int32 | Primitive::Int64 => 'i',
+        Primitive::UInt8 | Primitive::UInt16 | Primitive::UInt32 | Primitive::UInt64 => 'u',
+        Primitive::Float16 | Primitive::Float32 | Primitive::Float64 => 'f',
+        Primitive::Complex64 | Primitive::Complex128 => 'c',
+    };
+    let order = match order {
+        ByteOrder::LittleEndian => '<',
+        ByteOrder::BigEndian => '>',
+    };
+    format!("{order}{kind}{}", primitive.size_bytes())
+}
+
+/// Sources that many plans are made against.
+#[pyclass(frozen, module = "stillframe._native")]
+pub struct DreplIndex(RwLock<drepl::Index>);
+
+impl DreplIndex {
+    /// Lets `work` change the index. The lock is neither waited for nor held together with the interpreter.
+    fn change<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut drepl::Index) -> R + Send) -> R {
+        py.detach(|| work(&mut self.0.write().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+#[pymethods]
+impl DreplIndex {
+    #[new]
+    fn new(py: Python<'_>, sources: Vec<SourceRow>) -> PyResult<Self> {
+        let sources: Vec<Source> = sources.iter().map(source).collect();
+        let index = py.detach(|| drepl::Index::new(sources));
+        index.map(|index| Self(RwLock::new(index))).map_err(|error| refuse(py, error))
+    }
+
+    fn insert(&self, py: Python<'_>, row: SourceRow) -> PyResult<usize> {
+        let source = source(&row);
+        self.change(py, |index| index.insert(source)).map_err(|error| refuse(py, error))
+    }
+
+    /// Whether there was a source.
+    fn remove(&self, py: Python<'_>, position: usize) -> bool {
+        self.change(py, |index| index.remove(position).is_some())
+    }
+
+    /// Whether there is a source.
+    fn update(&self, py: Python<'_>, position: usize, version: u64, cost: u64, readable: bool) -> bool {
+        self.change(py, |index| index.update(position, version, cost, readable))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.0.read().unwrap_or_else(PoisonError::into_inner).len())
+    }
+
+    fn plan(&self, py: Python<'_>, fragment: &Bound<'_, DreplFragment>, versions: (u64, u64)) -> PyResult<DreplPlan> {
+        let wanted = Wanted { fragment: &fragment.get().0, versions: versions.0..=versions.1 };
+        let plan = py.detach(|| self.0.read().unwrap_or_else(PoisonError::into_inner).plan(&wanted));
+        plan.map(DreplPlan).map_err(|error| refuse(py, error))
+    }
+}
+
+/// Start, end and step along each axis.
+type BoxRow = Vec<(u64, u64, u64)>;
+
+fn box_row(elements: &IndexBox) -> BoxRow {
+    elements.axes().iter().map(|axis| (axis.start(), axis.end(), axis.step())).collect()
+}
+
+/// Source, version, name of the leaf, elements.
+type PieceRow = (usize, u64, String, BoxRow);
+
+/// Which source gives which part of a wanted fragment.
+#[pyclass(frozen, eq, module = "stillframe._native")]
+#[derive(PartialEq)]
+pub struct DreplPlan(drepl::Plan);
+
+#[pymethods]
+impl DreplPlan {
+    #[staticmethod]
+    fn decode(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        py.detach(|| drepl::Plan::decode(bytes)).map(Self).map_err(|error| refuse(py, error))
+    }
+
+    fn encode<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &py.detach(|| self.0.encode()))
+    }
+
+    fn pieces(&self) -> Vec<PieceRow> {
+        let row = |piece: &drepl::Piece| {
+            (piece.source, piece.version, self.0.name(piece.leaf).to_owned(), box_row(&piece.elements))
+        };
+        self.0.pieces.iter().map(row).collect()
+    }
+
+    /// Name of the leaf, elements, and all of it as text.
+    fn missing(&self) -> Vec<(String, Vec<BoxRow>, String)> {
+        let row = |missing: &drepl::Missing| {
+            (missing.name.clone(), missing.elements.boxes().iter().map(box_row).collect(), missing.to_string())
+        };
+        self.0.missing.iter().map(row).collect()
+    }
+
+    #[getter]
+    fn moved_bytes(&self) -> u64 {
+        self.0.moved_bytes()
+    }
+
+    fn __str__(&self, py: Python<'_>) -> String {
+        py.detach(|| self.0.to_string())
+    }
+
+    /// The positions of the sources that give something.
+    fn sources(&self) -> Vec<usize> {
+        self.0.transfers.iter().map(|(source, _)| *source).collect()
+    }
+
+    /// Moves what the plan says. `buffers` are those of `sources`.
+    fn execute(
+        &self,
+        py: Python<'_>,
+        buffers: Vec<Bound<'_, PyAny>>,
+        destination: &Bound<'_, PyAny>,
+        threads: usize,
+    ) -> PyResult<()> {
+        let sources: Vec<usize> = self.0.transfers.iter().map(|(source, _)| *source).collect();
+        let transfers: Vec<&Transfer> = self.0.transfers.iter().map(|(_, transfer)| transfer).collect();
+        execute(py, &sources, &transfers, &buffers, destination, threads)
+    }
+
+    fn split(&self) -> Vec<DreplShare> {
+        self.0.clone().split().into_iter().map(DreplShare).collect()
+    }
+}
+
+/// What one source has to do for a plan.
+#[pyclass(frozen, eq, module = "stillframe._native")]
+#[derive(PartialEq)]
+pub struct DreplShare(drepl::Share);
+
+#[pymethods]
+impl DreplShare {
+    #[staticmethod]
+    fn decode(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        py.detach(|| drepl::Share::decode(bytes)).map(Self).map_err(|error| refuse(py, error))
+    }
+
+    fn encode<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &py.detach(|| self.0.encode()))
+    }
+
+    #[getter]
+    fn source(&self) -> usize {
+        self.0.source
+    }
+
+    #[getter]
+    fn version(&self) -> u64 {
+        self.0.version
+    }
+
+    #[getter]
+    fn moved_bytes(&self) -> u64 {
+        self.0.transfer.moved_bytes()
+    }
+
+    fn pack<'py>(
+        &self,
+        py: Python<'py>,
+        buffer: Bound<'py, PyAny>,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyByteArray>> {
+        let transfer = py.detach(|| self.0.transfer.pack());
+        let compact = PyByteArray::new_with(py, transfer.destination_bytes() as usize, |_| Ok(()))?;
+        execute(py, &[self.0.source], &[&transfer], &[buffer], compact.as_any(), threads)?;
+        Ok(compact)
+    }
+
+    fn unpack(
+        &self,
+        py: Python<'_>,
+        compact: Bound<'_, PyAny>,
+        destination: &Bound<'_, PyAny>,
+        threads: usize,
+    ) -> PyResult<()> {
+        let transfer = py.detach(|| self.0.transfer.unpack());
+        execute(py, &[self.0.source], &[&transfer], &[compact], destination, threads)
+    }
+}
+
+/// Moves bytes from buffers into another, without the interpreter. `sources` are what errors call the buffers.
+fn execute(
+    py: Python<'_>,
+    sources: &[usize],
+    transfers: &[&Transfer],
+    buffers: &[Bound<'_, PyAny>],
+    destination: &Bound<'_, PyAny>,
+    threads: usize,
+) -> PyResult<()> {
+    if buffers.len() != transfers.len() {
+        let (wanted, given) = (transfers.len(), buffers.len());
+        return Err(refuse(py, format!("{given} buffers for {wanted} sources that give something")));
+    }
+    let borrowed = buffers.iter().zip(sources).map(|(buffer, source)| {
+        Borrowed::new(buffer).map_err(|error| unsuitable(buffer, &format!("source {source}"), error))
+    });
+    let borrowed = borrowed.collect::<PyResult<Vec<_>>>()?;
+    let target = Borrowed::writable(destination).map_err(|error| unsuitable(destination, "the destination", error))?;
+    let work: Vec<(&Transfer, &Borrowed)> = transfers.iter().copied().zip(&borrowed).collect();
+    let executor = Executor::new(threads);
+    py.detach(|| move_bytes(&executor, &work, &target)).map_err(|error| match error {
+        MoveError::Overlap { position } => {
+            let source = sources[position];
+            refuse(py, format!("source {source} and the destination share memory: move into a copy of one of them"))
+        }
+        MoveError::Execute(ExecuteError::SourceLength { position, bytes, needed_bytes }) => {
+            let position = sources[position];
+            refuse(py, ExecuteError::SourceLength { position, bytes, needed_bytes })
+        }
+        MoveError::Execute(error) => refuse(py, error),
+    })
+}
+
+/// Why a buffer cannot be used.
+fn unsuitable(buffer: &Bound<'_, PyAny>, who: &str, error: PyErr) -> PyErr {
+    let py = buffer.py();
+    let kind = buffer.get_type();
+    if error.is_instance_of::<PyTypeError>(py) {
+        let why = format!("{who}: {kind} has no buffer; give a numpy array, bytearray, memoryview or mmap");
+        return refuse(py, why);
+    }
+    if Borrowed::new(buffer).is_ok() {
+        return refuse(py, format!("{who} cannot be written: it is a read-only {kind}"));
+    }
+    let layout = ["shape", "strides"].map(|name| buffer.getattr(name).map_or_else(|_| "?".into(), |it| it.to_string()));
+    let [shape, strides] = layout;
+    let why = format!(
+        "{who} is no single block of memory (shape {shape}, strides {strides}): describe the array it is a view of and \
+         pass that, or pass numpy.ascontiguousarray(...) of it ({error})"
+    );
+    refuse(py, why)
+}
