@@ -6,6 +6,7 @@
 
 mod palette;
 mod panel;
+mod raster;
 mod scale;
 mod svg;
 mod text;

@@ -23,17 +23,19 @@ pub enum Direction {
 }
 
 impl Scale {
-    /// Draws an axis of all planes on a length, cuts at least `least` apart if there is room for that.
-    pub fn new(axis: Option<&Axis>, planes: &[Plane], direction: Direction, length: f64, least: f64) -> Self {
+    /// Draws an axis of all planes on a length. Cuts are at least as far apart as the first of `leasts` that there is
+    /// room for.
+    pub fn new(axis: Option<&Axis>, planes: &[Plane], direction: Direction, length: f64, leasts: &[f64]) -> Self {
         let count = axis.map_or(1, |axis| axis.count);
         let patches = planes.iter().flat_map(|plane| &plane.patches).map(|patch| match direction {
             Direction::Down => patch.rows,
             Direction::Right => patch.columns,
         });
-        let exact = cuts(patches, count).filter(|cuts| (cuts.len() - 1) as f64 * least <= length * 1.0001);
-        let is_exact = exact.is_some();
-        let cuts = exact.unwrap_or_else(|| vec![0, count]);
-        let (marks, is_even) = marks(&cuts, length, least);
+        let cuts = cuts(patches, count).unwrap_or_default();
+        let fits = |least: &&f64| cuts.len() > 1 && (cuts.len() - 1) as f64 * **least <= length * 1.0001;
+        let least = leasts.iter().find(fits);
+        let (is_exact, cuts) = if least.is_some() { (true, cuts) } else { (false, vec![0, count]) };
+        let (marks, is_even) = marks(&cuts, length, least.copied().unwrap_or(0.0));
         Self { cuts, marks, is_even, is_exact }
     }
 
@@ -58,6 +60,13 @@ impl Scale {
             least = *mark + 1.0;
         }
         self
+    }
+
+    /// The same, evenly and in cells of a side.
+    pub fn in_cells(&self, side: f64) -> Self {
+        let ends = [self.cuts[0], self.cuts[self.cuts.len() - 1]];
+        let length = (self.length() / side).floor().max(1.0);
+        Self { cuts: ends.to_vec(), marks: vec![0.0, length], is_even: true, is_exact: false }
     }
 
     pub fn length(&self) -> f64 {

@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use super::{
     Picture, amount, palette,
-    panel::{Axis, Panel, Patch, Plane},
+    panel::{Axis, Panel, Plane},
+    raster::{Cell, cells},
     scale::{Direction, Scale},
 };
-use crate::progression::Progression;
 
 const COLUMNS: f64 = 72.0;
 const ROWS: f64 = 20.0;
@@ -60,8 +60,9 @@ fn draw_panel(picture: &Picture, panel: &Panel, text: &mut String) {
     let alone = panel.planes.len() == 1;
     let (rows, columns) = panel.map_axes();
     let (rows_max, columns_max) = if alone { (ROWS, COLUMNS) } else { (PLANE_ROWS, PLANE_COLUMNS) };
-    let down = Scale::new(rows, &panel.planes, Direction::Down, length(rows, rows_max, 6.0), 1.0).rounded();
-    let right = Scale::new(columns, &panel.planes, Direction::Right, length(columns, columns_max, 32.0), 1.0).rounded();
+    let down = Scale::new(rows, &panel.planes, Direction::Down, length(rows, rows_max, 6.0), &[1.0]).rounded();
+    let right =
+        Scale::new(columns, &panel.planes, Direction::Right, length(columns, columns_max, 32.0), &[1.0]).rounded();
     let blocks: Vec<Vec<String>> =
         panel.planes.iter().take(PLANES_MAX).map(|plane| block(plane, (rows, &down), (columns, &right))).collect();
     write_beside(&blocks, text);
@@ -86,12 +87,8 @@ fn length(axis: Option<&Axis>, most: f64, enough: f64) -> f64 {
 
 /// A plane with its indices, as lines of one length.
 fn block(plane: &Plane, down: (Option<&Axis>, &Scale), right: (Option<&Axis>, &Scale)) -> Vec<String> {
-    let (rows, columns) = (down.1.length() as usize, right.1.length() as usize);
-    let mut canvas = vec![vec![' '; columns]; rows];
-    for patch in &plane.patches {
-        paint(patch, down.1, right.1, &mut canvas);
-    }
-    let mut labels = vec![String::new(); rows];
+    let cells = cells(plane, down.1, right.1);
+    let mut labels = vec![String::new(); cells.len()];
     if let (Some(axis), scale) = down {
         let cuts = scale.cuts.iter().zip(&scale.marks);
         for (cut, mark) in cuts.take(scale.cuts.len() - 1) {
@@ -107,8 +104,8 @@ fn block(plane: &Plane, down: (Option<&Axis>, &Scale), right: (Option<&Axis>, &S
         let (numbers, marks) = ruler(axis, scale);
         lines.extend([numbers, marks].map(|line| format!("{:margin$}  {line}", "")));
     }
-    for (label, row) in labels.iter().zip(canvas) {
-        lines.push(format!("{label:>margin$}  {}", row.into_iter().collect::<String>()));
+    for (label, row) in labels.iter().zip(cells) {
+        lines.push(format!("{label:>margin$}  {}", row.into_iter().map(letter).collect::<String>()));
     }
     lines
 }
@@ -130,33 +127,12 @@ fn ruler(axis: &Axis, scale: &Scale) -> (String, String) {
     (numbers, marks)
 }
 
-fn paint(patch: &Patch, down: &Scale, right: &Scale, canvas: &mut [Vec<char>]) {
-    let letter = patch.source.map_or(MISSING, palette::letter);
-    let columns = spans(&patch.columns, right);
-    for (top, bottom) in spans(&patch.rows, down) {
-        for row in &mut canvas[top..bottom] {
-            for (left, end) in &columns {
-                for cell in &mut row[*left..*end] {
-                    *cell = if [' ', letter].contains(cell) { letter } else { SEVERAL };
-                }
-            }
-        }
+fn letter(cell: Cell) -> char {
+    match cell {
+        Cell::Nothing => ' ',
+        Cell::One(source) => source.map_or(MISSING, palette::letter),
+        Cell::Several => SEVERAL,
     }
-}
-
-/// Where places are drawn, from the first character up to and without the last.
-fn spans(places: &Progression, scale: &Scale) -> Vec<(usize, usize)> {
-    let length = scale.length() as usize;
-    let span = |start: u64, end: u64| {
-        let low = (scale.at(start).floor() as usize).min(length - 1);
-        (low, (scale.at(end).floor() as usize).clamp(low + 1, length))
-    };
-    if places.step() == 1 || places.count() > 4 * length as u64 {
-        return vec![span(places.start(), places.end())];
-    }
-    let mut spans: Vec<_> = places.iter().map(|place| span(place, place + 1)).collect();
-    spans.dedup();
-    spans
 }
 
 /// Blocks beside each other, as many as fit a line.

@@ -1,6 +1,6 @@
 //! `still drepl check`: what a text describes, or what is wrong with it.
 
-use super::described;
+use super::described::Described;
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
 use crate::table::{Align, Table, sanitize};
@@ -35,7 +35,7 @@ Exit codes: 0 without mistakes, 1 with some or when there is no such file, 2 whe
 no sense.")]
 pub struct Args {
     #[command(flatten)]
-    described: described::Args,
+    described: Described,
 }
 
 /// Checks a text.

@@ -1,6 +1,6 @@
 //! `still drepl convert`: raw files of some views into raw files of others.
 
-use super::described;
+use super::described::Described;
 use super::plan::plan;
 use super::selected::{Each, Selected, Selection, parse_each};
 use crate::context::{Context, Verdict};
@@ -41,7 +41,7 @@ With --json: {\"files\": [{\"path\", \"view\", \"bytes\", \"moved_bytes\", \"mis
 Exit codes: 0 converted, 1 not, or some elements are in no file, 2 when the command makes no sense.")]
 pub struct Args {
     #[command(flatten)]
-    described: described::Args,
+    described: Described,
     /// What there is: a view, a replica, or a fragment in braces, and its file; any number
     #[arg(long, value_name = "VIEW=FILE", required = true)]
     from: Vec<String>,

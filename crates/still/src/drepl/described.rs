@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// What all these commands are told.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct Described {
     /// The text that describes objects and views; `-` is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -23,7 +23,7 @@ pub struct Args {
 /// Texts longer than this are refused, as those in files are.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 
-impl Args {
+impl Described {
     /// What the text describes.
     pub fn read(&self) -> Result<Schema, Failure> {
         self.parse()?.and_then(|program| program.bind(&self.bindings())).map_err(mistakes)

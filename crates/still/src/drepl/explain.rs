@@ -1,6 +1,6 @@
 //! `still drepl explain`: a drawing of which part of a view comes from which source.
 
-use super::described;
+use super::described::Described;
 use super::plan::{Answer, Question};
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
@@ -26,7 +26,7 @@ Exit codes: 0 well, 1 when the text has mistakes or the picture cannot be writte
 command makes no sense.")]
 pub struct Args {
     #[command(flatten)]
-    described: described::Args,
+    described: Described,
     #[command(flatten)]
     question: Question,
     /// Write the drawing as a picture, too

@@ -1,6 +1,6 @@
 //! `still drepl plan`: which source gives which part of a wanted view.
 
-use super::described;
+use super::described::Described;
 use super::selected::{Each, Selected, Selection, parse_each};
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
@@ -33,7 +33,7 @@ Exit codes: 0 when there is a plan, be it of a part only, 1 when the text has mi
 command makes no sense.")]
 pub struct Args {
     #[command(flatten)]
-    described: described::Args,
+    described: Described,
     #[command(flatten)]
     question: Question,
     /// Write the plan, for the libraries to carry out
@@ -64,7 +64,7 @@ pub struct Answer {
 
 impl Question {
     /// Plans it.
-    pub fn answer(&self, schema: &Schema, described: &described::Args) -> Result<Answer, Failure> {
+    pub fn answer(&self, schema: &Schema, described: &Described) -> Result<Answer, Failure> {
         let bindings = described.bindings();
         let selection = Selection { schema, bindings: &bindings, each: &self.each };
         let wanted = selection.layout(&self.view)?;
