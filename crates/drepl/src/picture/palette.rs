@@ -3,7 +3,8 @@
 use super::panel::Panel;
 
 /// Light enough for dark text on them, and told apart by the colour-blind: Paul Tol's "light" scheme.
-pub const COLOURS: [&str; 8] = ["#77aadd", "#ee8866", "#eedd88", "#44bb99", "#ffaabb", "#bbcc33", "#99ddff", "#aaaa00"];
+pub const COLOURS: [&str; 9] =
+    ["#77aadd", "#ee8866", "#eedd88", "#44bb99", "#ffaabb", "#bbcc33", "#99ddff", "#aaaa00", "#ccaadd"];
 
 /// More pieces than these in a panel are coloured in turn: to compare all with all would take too long.
 const PIECES_MAX: usize = 3000;

@@ -231,6 +231,13 @@ impl Panel {
     }
 }
 
+impl Patch {
+    /// What lies in the first rows and columns.
+    pub fn within(&self, rows: u64, columns: u64) -> Option<Self> {
+        Some(Self { source: self.source, rows: self.rows.clip(0, rows)?, columns: self.columns.clip(0, columns)? })
+    }
+}
+
 impl Axis {
     fn new(number: usize, pieces: &[Piece]) -> Self {
         let along = || pieces.iter().map(|piece| &piece.elements.axes()[number]);

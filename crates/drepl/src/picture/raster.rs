@@ -35,6 +35,7 @@ pub fn cells(plane: &Plane, down: &Scale, right: &Scale) -> Vec<Vec<Cell>> {
 
 /// Where places are drawn, from the first cell up to and without the last.
 fn spans(places: &Progression, scale: &Scale) -> Vec<(usize, usize)> {
+    let Some(places) = places.clip(0, scale.shown()) else { return Vec::new() };
     let length = scale.length() as usize;
     let span = |start: u64, end: u64| {
         let low = (scale.at(start).floor() as usize).min(length - 1);

@@ -1,6 +1,7 @@
 //! From places along an axis to places on paper.
 
 use super::panel::{Axis, Plane, cuts};
+use crate::progression::Progression;
 
 /// Grows with the axis, but by some least length from each cut to the next, so that a row of ghost cells is seen.
 #[derive(Debug, Clone)]
@@ -31,12 +32,27 @@ impl Scale {
             Direction::Down => patch.rows,
             Direction::Right => patch.columns,
         });
-        let cuts = cuts(patches, count).unwrap_or_default();
-        let fits = |least: &&f64| cuts.len() > 1 && (cuts.len() - 1) as f64 * **least <= length * 1.0001;
-        let least = leasts.iter().find(fits);
-        let (is_exact, cuts) = if least.is_some() { (true, cuts) } else { (false, vec![0, count]) };
-        let (marks, is_even) = marks(&cuts, length, least.copied().unwrap_or(0.0));
+        let patches: Vec<Progression> = patches.collect();
+        let all = cuts(patches.iter().copied(), count).unwrap_or_default();
+        let fits = |least: &&f64| all.len() > 1 && (all.len() - 1) as f64 * **least <= length * 1.0001;
+        let coarse = leasts.last().copied().unwrap_or(1.0);
+        let (cuts, least, is_exact) = match leasts.iter().find(fits) {
+            Some(least) => (all, *least, true),
+            // What alternates is seen at its beginning, and nowhere from afar.
+            None if patches.iter().any(|places| places.step() > 1) => {
+                let room = (length / coarse) as u64;
+                let near = patches.iter().filter_map(|places| places.clip(0, room.min(count)));
+                (cuts(near, room.min(count)).unwrap_or_else(|| vec![0, room.min(count)]), coarse, true)
+            }
+            None => (vec![0, count], 0.0, false),
+        };
+        let (marks, is_even) = marks(&cuts, length, least);
         Self { cuts, marks, is_even, is_exact }
+    }
+
+    /// How many places are drawn: the first ones.
+    pub fn shown(&self) -> u64 {
+        self.cuts.last().copied().unwrap_or(0)
     }
 
     /// Where a place begins on paper.

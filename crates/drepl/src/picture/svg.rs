@@ -83,8 +83,8 @@ fn draw_panel(sheet: &mut Sheet, picture: &Picture, panel: &Panel) {
     sheet.y += 6.0;
     let (rows, columns) = panel.map_axes();
     let alone = panel.planes.len() == 1;
-    let (height, width) =
-        if alone { size(rows, columns, MAP_HEIGHT, MAP_WIDTH) } else { size(rows, columns, PLANE_SIDE, PLANE_SIDE) };
+    let most = if alone { (MAP_HEIGHT, MAP_WIDTH) } else { (PLANE_SIDE, PLANE_SIDE) };
+    let (height, width) = size(rows, columns, most, panel.pieces.len() == 1);
     let down = Scale::new(rows, &panel.planes, Direction::Down, height, &LEASTS);
     let right = Scale::new(columns, &panel.planes, Direction::Right, width, &LEASTS);
     let shown = &panel.planes[..panel.planes.len().min(PLANES_MAX)];
@@ -116,6 +116,8 @@ fn draw_panel(sheet: &mut Sheet, picture: &Picture, panel: &Panel) {
     if !(down.is_even && right.is_even) {
         notes.push("narrow parts are drawn wider than they are".into());
     }
+    notes.extend(text::cropped(rows, &down));
+    notes.extend(text::cropped(columns, &right));
     if !notes.is_empty() {
         sheet.line(MAP_LEFT, 11, MUTED, "normal", &notes.join("; "));
     }
@@ -127,8 +129,9 @@ fn plane_left(place: usize) -> f64 {
 }
 
 /// Height and width of a map: as its places have them, if neither side is too short to be seen.
-fn size(rows: Option<&Axis>, columns: Option<&Axis>, height: f64, width: f64) -> (f64, f64) {
+fn size(rows: Option<&Axis>, columns: Option<&Axis>, (height, width): (f64, f64), is_plain: bool) -> (f64, f64) {
     let least = height.min(120.0);
+    let height = if is_plain { height / 3.0 } else { height };
     match (rows, columns) {
         (_, None) => (BAR_HEIGHT, BAR_HEIGHT),
         (None, Some(columns)) => (BAR_HEIGHT, width.min(columns.count as f64 * PLACE_MAX).max(least)),
@@ -192,6 +195,7 @@ fn draw_patch(sheet: &mut Sheet, picture: &Picture, patch: &Patch, down: &Scale,
 
 /// Where places are drawn; those without a gap are one span.
 fn spans(places: &Progression, scale: &Scale) -> Vec<(f64, f64)> {
+    let Some(places) = places.clip(0, scale.shown()) else { return Vec::new() };
     if places.step() == 1 {
         return vec![(scale.at(places.start()), scale.at(places.end()))];
     }
@@ -203,8 +207,8 @@ fn draw_grid(sheet: &mut Sheet, down: (Option<&Axis>, &Scale), right: (Option<&A
     let mut path = String::new();
     let (height, width) = (down.1.length(), right.1.length());
     let mut lines = |axis: Option<&Axis>, scale: &Scale, line: &dyn Fn(f64) -> String| {
-        let Some(axis) = axis.filter(|axis| scale.length() / axis.count as f64 >= 8.0) else { return };
-        (1..axis.count).for_each(|place| path.push_str(&line(scale.at(place))));
+        let Some(_) = axis.filter(|axis| scale.length() / axis.count.min(scale.shown()) as f64 >= 8.0) else { return };
+        (1..scale.shown()).for_each(|place| path.push_str(&line(scale.at(place))));
     };
     lines(down.0, down.1, &|y| format!("M0 {y:.1}H{width:.1}"));
     lines(right.0, right.1, &|x| format!("M{x:.1} 0V{height:.1}"));
@@ -219,6 +223,7 @@ fn draw_name(sheet: &mut Sheet, picture: &Picture, patch: &Patch, down: &Scale, 
         return;
     }
     let name = patch.source.map_or("missing", |source| &picture.sources[source].name);
+    let Some(patch) = patch.within(down.shown(), right.shown()) else { return };
     let (top, bottom) = (down.at(patch.rows.start()), down.at(patch.rows.end()));
     let (left, end) = (right.at(patch.columns.start()), right.at(patch.columns.end()));
     let (width, height) = (end - left, bottom - top);
@@ -276,7 +281,7 @@ fn draw_ruler(sheet: &mut Sheet, axis: &Axis, scale: &Scale, direction: Directio
     let last = scale.cuts.len() - 1;
     for (number, (cut, at)) in scale.cuts.iter().zip(&scale.marks).enumerate() {
         // An index behind the last one is none where indices have steps.
-        if number == last && axis.step > 1 {
+        if number == last && axis.step > 1 && *cut == axis.count {
             continue;
         }
         let label = axis.index(*cut).to_string();

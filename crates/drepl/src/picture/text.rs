@@ -59,7 +59,12 @@ fn draw_panel(picture: &Picture, panel: &Panel, text: &mut String) {
     text.push('\n');
     let alone = panel.planes.len() == 1;
     let (rows, columns) = panel.map_axes();
-    let (rows_max, columns_max) = if alone { (ROWS, COLUMNS) } else { (PLANE_ROWS, PLANE_COLUMNS) };
+    let (rows_max, columns_max) = match (alone, panel.pieces.len()) {
+        // All of it is one letter.
+        (true, 1) => (4.0, COLUMNS),
+        (true, _) => (ROWS, COLUMNS),
+        _ => (PLANE_ROWS, PLANE_COLUMNS),
+    };
     let down = Scale::new(rows, &panel.planes, Direction::Down, length(rows, rows_max, 6.0), &[1.0]).rounded();
     let right =
         Scale::new(columns, &panel.planes, Direction::Right, length(columns, columns_max, 32.0), &[1.0]).rounded();
@@ -70,7 +75,24 @@ fn draw_panel(picture: &Picture, panel: &Panel, text: &mut String) {
     if left_out > 0 {
         let _ = writeln!(text, "… and {} more\n", amount(left_out as u128, "plane"));
     }
+    for note in text_notes(rows, &down, columns, &right) {
+        let _ = writeln!(text, "{note}");
+    }
     list(picture, panel, text);
+}
+
+fn text_notes(rows: Option<&Axis>, down: &Scale, columns: Option<&Axis>, right: &Scale) -> Vec<String> {
+    let mut notes: Vec<String> = cropped(rows, down).into_iter().chain(cropped(columns, right)).collect();
+    if !notes.is_empty() {
+        notes.push(String::new());
+    }
+    notes
+}
+
+/// What is said where the beginning of an axis is drawn alone.
+pub fn cropped(axis: Option<&Axis>, scale: &Scale) -> Option<String> {
+    let axis = axis.filter(|axis| scale.shown() < axis.count)?;
+    Some(format!("of index {}, the first {} of {} places are drawn", axis.number, scale.shown(), axis.count))
 }
 
 /// The characters an axis gets: several per place where there are few.

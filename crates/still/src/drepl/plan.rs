@@ -1,7 +1,7 @@
 //! `still drepl plan`: which source gives which part of a wanted view.
 
 use super::described::Described;
-use super::selected::{Each, Selected, Selection, parse_each};
+use super::selected::{Each, Selected, Selection, number, parse_each};
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
 use crate::table::{Align, Table, sanitize};
@@ -75,6 +75,7 @@ impl Question {
         if self.from.is_empty() {
             sources = selection.defaults()?;
         }
+        number(&mut sources);
         let plan = plan(&wanted, &sources)?;
         Ok(Answer { wanted, sources, plan })
     }

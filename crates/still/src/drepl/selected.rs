@@ -3,6 +3,7 @@
 use super::described::misuse;
 use crate::failure::Failure;
 use ::drepl::{Bindings, Fragment, Replica, Schema, View};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,11 +69,19 @@ impl Selection<'_> {
 
     /// What `text` names, and the files behind its `=`. Those of replicas may be left out.
     pub fn stored(&self, text: &str) -> Result<Vec<Selected>, Failure> {
-        // A fragment in braces has equals signs of its own.
-        let behind = text.rfind('}').map_or(0, |brace| brace + 1);
-        match text[behind..].split_once('=') {
+        // A fragment in braces has equals signs of its own, and its file may have braces.
+        let mut depth = 0_usize;
+        let equals = text.char_indices().find(|(_, letter)| {
+            match letter {
+                '{' => depth += 1,
+                '}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            depth == 0 && *letter == '='
+        });
+        match equals.map(|(place, _)| (&text[..place], &text[place + 1..])) {
             Some((_, "")) => Err(Failure::Misuse(format!("{text}: the name of the file is missing behind ="))),
-            Some((rest, file)) => self.expand(&text[..behind + rest.len()], Some(file)),
+            Some((layout, file)) => self.expand(layout, Some(file)),
             None => self.expand(text, None),
         }
     }
@@ -142,6 +151,18 @@ impl Selection<'_> {
             known => format!("there are {}; a fragment in braces does as well", known.join(", ")),
         };
         Failure::Misuse(format!("there is no view or replica `{text}`: {hint}"))
+    }
+}
+
+/// Tells layouts of one name apart.
+pub fn number(layouts: &mut [Selected]) {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for layout in layouts {
+        let times = seen.entry(layout.name.clone()).or_default();
+        *times += 1;
+        if *times > 1 {
+            layout.name = format!("{} ({times})", layout.name);
+        }
     }
 }
 
