@@ -1,105 +1,156 @@
 #!/usr/bin/env python3
-"""The executor of drepl beside numpy's assignment of the same slices, in turns.
+"""stillframe.drepl beside numpy's assignment of the same slices, on the same arrays, in turns.
 
-    beside_numpy.py PATH/TO/drepl-bench [--quick] [--sizes KIB,...] [--rounds N] [--json]
+    beside_numpy.py [--quick] [--kinds KIND,...] [--sizes KIB,...] [--rounds N] [--json]
 
-One process executes drepl's transfers and this one assigns; they take turns, and each turn lasts a millisecond or one
-execution.
+Each turn lasts a millisecond of processor time or one execution. Both leave the same bytes, or nothing is measured.
 """
 
 import argparse
+import itertools
 import json
 import statistics
-import subprocess
 import time
 
 import numpy as np
+from stillframe import drepl
 
-CELL = np.dtype([("rho", "f8"), ("e", "f8"), ("t", "f4"), ("id", "i4")])
-
-
-def numbers(shape, dtype="f8"):
-    count = int(np.prod(shape))
-    return np.arange(count).astype(dtype).reshape(shape)
-
-
-def records(n):
-    cells = np.zeros(n, CELL)
-    for name in CELL.names:
-        cells[name] = np.arange(n)
-    return cells
-
-
-def contiguous(n):
-    source, wanted = numbers(n // 8), np.zeros(n // 8)
-    return lambda: wanted.__setitem__(..., source)
-
-
-def every_fourth(n):
-    source, wanted = numbers(4 * n), np.zeros(n)
-    return lambda: wanted.__setitem__(..., source[::4])
+FIELDS = ("rho", "e", "t", "id")
+CELLS = """
+    var cells [n]struct { rho, e float64; t float32; id int32 }
+    view records { var cells = cells }
+    view arrays { var rho = cells.rho; var e = cells.e; var t = cells.t; var id = cells.id }
+"""
+VECTORS = """
+    var v [n,3]float64
+    view vectors { var v = v }
+    view arrays { var v [k,i] = v[i,k] }
+"""
+LINE = """
+    var line [n]float64
+    view whole { var line = line }
+    view fourth { var line [i] = line[4*i] }
+    view spread { var line [4*i] = line[i] }
+    view other bigendian { var line = line }
+"""
+CUBE = "var a [n,n,n]float64; view whole { var a = a }; view turned { var a [k,j,i] = a[i,j,k] }"
 
 
-def into_every_fourth(n):
-    source, wanted = numbers(n), np.zeros(4 * n)
-    return lambda: wanted.__setitem__(slice(None, None, 4), source)
+class Work:
+    """Sources and a wanted fragment, with memory for them, and how numpy fills it."""
+
+    def __init__(self, sources, wanted, assign):
+        self.sources = [fragment.allocate() for fragment in sources]
+        for number, arrays in enumerate(self.sources):
+            numbers = arrays.buffer.view("u4") if arrays.buffer.nbytes % 4 == 0 else arrays.buffer
+            # Neither zero nor infinite, as numbers of any kind.
+            numbers[...] = np.arange(len(numbers), dtype="u4") % 0x3F00_0000 + (number << 20) + 1
+        self.wanted = wanted.allocate()
+        self.plan = drepl.plan(wanted, [drepl.Source(fragment) for fragment in sources])
+        self.assign = lambda: assign(self.wanted, *self.sources)
+        self.execute = lambda: self.plan.execute(self.sources, self.wanted, threads=1)
+        self.check()
+
+    def check(self):
+        made = []
+        for move in (self.assign, self.execute):
+            self.wanted.buffer[...] = 0xAB
+            move()
+            made.append(self.wanted.buffer.tobytes())
+        if made[0] != made[1]:
+            raise SystemExit("drepl and numpy do not make the same bytes")
 
 
-def records_to_arrays(n):
-    cells, arrays = records(n), {name: np.zeros(n, CELL[name]) for name in CELL.names}
-
-    def move():
-        for name, array in arrays.items():
-            array[...] = cells[name]
-
-    return move
+def views(text, source, wanted, assign, **bindings):
+    schema = drepl.parse(text, **bindings)
+    return Work([schema[source]], schema[wanted], assign)
 
 
-def arrays_to_records(n):
-    cells, arrays = np.zeros(n, CELL), {name: numbers(n, CELL[name]) for name in CELL.names}
+def whole(name, turn=lambda array: array):
+    """The assignment of one array to another of this name."""
 
-    def move():
-        for name, array in arrays.items():
-            cells[name] = array
+    def assign(to, source):
+        to[name][...] = turn(source[name])
 
-    return move
-
-
-def vectors_to_arrays(n):
-    source, wanted = numbers((n, 3)), np.zeros((3, n))
-    return lambda: wanted.__setitem__(..., source.T)
+    return assign
 
 
-def arrays_to_vectors(n):
-    source, wanted = numbers((3, n)), np.zeros((n, 3))
-    return lambda: wanted.__setitem__(..., source.T)
+def contiguous(bytes):
+    return views(LINE, "whole", "whole", whole("line"), n=bytes // 8)
 
 
-def transpose(rank, dtype="f8"):
-    def make(n):
-        source, wanted = numbers((n,) * rank, dtype), np.zeros((n,) * rank, dtype)
-        return lambda: wanted.__setitem__(..., source.T)
-
-    return make
+def every_fourth(bytes):
+    return views(LINE, "whole", "fourth", whole("line", lambda line: line[::4]), n=bytes // 8)
 
 
-def halo(n):
-    source, wanted = numbers((n + 2,) * 3), np.zeros((n + 2,) * 3)
+def into_every_fourth(bytes):
+    def assign(to, source):
+        to["line"][::4] = source["line"]
 
-    def move():
-        inner = slice(1, n + 1)
-        for axis in range(3):
-            for ghost, rim in ((0, n), (n + 1, 1)):
-                there, here = [inner] * 3, [inner] * 3
-                there[axis], here[axis] = ghost, rim
-                wanted[tuple(there)] = source[tuple(here)]
-
-    return move
+    return views(LINE, "whole", "spread", assign, n=bytes // 32)
 
 
-def byte_order(n):
-    source, wanted = numbers(n), np.zeros(n, np.dtype("f8").newbyteorder())
-    return lambda: wanted.__setitem__(..., source)
+def records_to_arrays(bytes):
+    def assign(to, source):
+        for name in FIELDS:
+            to[name][...] = source["cells"][name]
+
+    return views(CELLS, "records", "arrays", assign, n=bytes // 24)
+
+
+def arrays_to_records(bytes):
+    def assign(to, source):
+        for name in FIELDS:
+            to["cells"][name] = source[name]
+
+    return views(CELLS, "arrays", "records", assign, n=bytes // 24)
+
+
+def vectors_to_arrays(bytes):
+    return views(VECTORS, "vectors", "arrays", whole("v", np.transpose), n=bytes // 24)
+
+
+def arrays_to_vectors(bytes):
+    return views(VECTORS, "arrays", "vectors", whole("v", np.transpose), n=bytes // 24)
+
+
+def transpose2d(bytes, number="float64", power=False):
+    n = round((bytes / np.dtype(number).itemsize) ** (1 / 2))
+    n = 1 << n.bit_length() - 1 if power else n
+    text = f"var a [n,n]{number}; view whole {{ var a = a }}; view turned {{ var a [j,i] = a[i,j] }}"
+    return views(text, "whole", "turned", whole("a", np.transpose), n=n)
+
+
+def transpose3d(bytes):
+    return views(CUBE, "whole", "turned", whole("a", np.transpose), n=round((bytes / 8) ** (1 / 3)))
+
+
+def halo(bytes):
+    """Ghost cells around a block, each face from a neighbour. The neighbours' memory is one: as if they were equal."""
+    n = round((bytes / 8) ** (1 / 3)) - 2
+    schema = drepl.parse("const e = 3*n; var grid [e,e,e]float64", n=n)
+    block = "{ var b [i:n,j:n,k:n] = grid[i+x,j+y,k+z] }"
+    wanted = schema.fragment("{ var b [i:n+2,j:n+2,k:n+2] = grid[i+n-1,j+n-1,k+n-1] }")
+    places = [[at if axis == own else 1 for own in range(3)] for axis in range(3) for at in (0, 2)]
+    fragments = [schema.fragment(block, x=x * n, y=y * n, z=z * n) for x, y, z in places]
+
+    def assign(to, source):
+        for axis, (ghost, rim) in itertools.product(range(3), ((0, n - 1), (n + 1, 0))):
+            there, here = [slice(1, n + 1)] * 3, [slice(None)] * 3
+            there[axis], here[axis] = ghost, rim
+            to["b"][tuple(there)] = source["b"][tuple(here)]
+
+    class Halo(Work):
+        def check(self):
+            self.plan = drepl.plan(wanted, [drepl.Source(fragment) for fragment in fragments])
+            self.execute = lambda: self.plan.execute(self.sources * 6, self.wanted, threads=1)
+            super().check()
+
+    return Halo(fragments[:1], wanted, assign)
+
+
+def byte_order(bytes):
+    return views(LINE, "whole", "other", whole("line"), n=bytes // 8)
 
 
 KINDS = {
@@ -110,36 +161,17 @@ KINDS = {
     "arrays-to-records": arrays_to_records,
     "vectors-to-arrays": vectors_to_arrays,
     "arrays-to-vectors": arrays_to_vectors,
-    "transpose2d": transpose(2),
-    "transpose2d-power": transpose(2),
-    "transpose2d-float": transpose(2, "f4"),
-    "transpose3d": transpose(3),
+    "transpose2d": transpose2d,
+    "transpose2d-power": lambda bytes: transpose2d(bytes, power=True),
+    "transpose2d-float": lambda bytes: transpose2d(bytes, "float32"),
+    "transpose3d": transpose3d,
     "halo": halo,
     "byte-order": byte_order,
 }
 
 
-class Program:
-    """Executes transfers in the benchmark's own process."""
-
-    def __init__(self, path):
-        self.process = subprocess.Popen([path, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def run(self, kind, kib):
-        self.process.stdin.write(f"{kind} {kib}\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"drepl-bench ended at {kind} {kib}: exit status {self.process.wait()}")
-        return json.loads(line)
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
-
-
 def batch(move):
-    """Seconds of one execution, after a first: of this thread's processor, as the other process measures."""
+    """Seconds of one execution, after a first: of this thread's processor, on which others make no difference."""
     move()
     begin, count = time.thread_time(), 0
     while True:
@@ -152,7 +184,6 @@ def batch(move):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("program", help="the drepl-bench to compare with")
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--sizes", help="KiB of the larger side [64,1024,16384,262144, or 64,1024 with --quick]")
     parser.add_argument("--rounds", type=int, help="turns [15, or 3 with --quick]")
@@ -161,13 +192,17 @@ def main():
     args = parser.parse_args()
     sizes = args.sizes or ("64,1024" if args.quick else "64,1024,16384,262144")
     rounds = args.rounds or (3 if args.quick else 15)
-    program = Program(args.program)
     if not args.json:
         print(f"{'':20} {'KiB':>9} {'ours us':>10} {'numpy us':>10}   ratio (of 80 % of the turns)")
     for kind in args.kinds.split(","):
         for kib in map(int, sizes.split(",")):
-            move = KINDS[kind](program.run(kind, kib)["extent"])
-            turns = [(program.run(kind, kib)["seconds"], batch(move)) for _ in range(rounds)]
+            work = KINDS[kind](kib << 10)
+            # Each begins as often as the other.
+            turns = []
+            for turn in range(rounds):
+                order = (work.execute, work.assign)[:: 1 if turn % 2 else -1]
+                times = {move: batch(move) for move in order}
+                turns.append((times[work.execute], times[work.assign]))
             ratios = sorted(ours / theirs for ours, theirs in turns)
             ours, theirs = (statistics.median(times) * 1e6 for times in zip(*turns))
             ratio = statistics.median(ratios)
@@ -178,7 +213,6 @@ def main():
                 print(json.dumps({**row, "baseline": theirs, "ratio": ratio, "detail": detail}), flush=True)
             else:
                 print(f"{kind:20} {kib:9} {ours:10.1f} {theirs:10.1f}   {ratio:.2f} ({low:.2f} to {high:.2f})", flush=True)
-    program.close()
 
 
 if __name__ == "__main__":

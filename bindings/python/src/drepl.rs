@@ -9,10 +9,11 @@ use drepl::executor::{ExecuteError, Executor};
 use drepl::transfer::Transfer;
 use drepl::types::{ByteOrder, Layout, Primitive, Type};
 use drepl::{Bindings, Diagnostics, Fragment, IndexBox, Program, Schema, Source, Wanted};
-use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes};
 use std::collections::HashMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -282,22 +283,23 @@ impl DreplPlan {
         py.detach(|| self.0.to_string())
     }
 
-    /// The positions of the sources that give something.
-    fn sources(&self) -> Vec<usize> {
-        self.0.transfers.iter().map(|(source, _)| *source).collect()
-    }
-
-    /// Moves what the plan says. `buffers` are those of `sources`.
+    /// Moves what the plan says. `buffers` has those of the sources by their positions.
     fn execute(
         &self,
         py: Python<'_>,
-        buffers: Vec<Bound<'_, PyAny>>,
+        buffers: &Bound<'_, PyAny>,
         destination: &Bound<'_, PyAny>,
         threads: usize,
     ) -> PyResult<()> {
-        let sources: Vec<usize> = self.0.transfers.iter().map(|(source, _)| *source).collect();
-        let transfers: Vec<&Transfer> = self.0.transfers.iter().map(|(_, transfer)| transfer).collect();
-        execute(py, &sources, &transfers, &buffers, destination, threads)
+        let mut work = Vec::with_capacity(self.0.transfers.len());
+        for (source, transfer) in &self.0.transfers {
+            let buffer = buffers.get_item(source).map_err(|_| {
+                let why = "give those of all sources, in the order in which they were planned with";
+                refuse(py, format!("the plan takes elements from source {source}, which has no buffer: {why}"))
+            })?;
+            work.push((transfer, hold(&buffer, Role::Source(*source))?));
+        }
+        execute(py, &work, destination, threads, |at| self.0.transfers[at].0)
     }
 
     fn split(&self) -> Vec<DreplShare> {
@@ -344,7 +346,8 @@ impl DreplShare {
     ) -> PyResult<Bound<'py, PyByteArray>> {
         let transfer = py.detach(|| self.0.transfer.pack());
         let compact = PyByteArray::new_with(py, transfer.destination_bytes() as usize, |_| Ok(()))?;
-        execute(py, &[self.0.source], &[&transfer], &[buffer], compact.as_any(), threads)?;
+        let work = [(&transfer, hold(&buffer, Role::Source(self.0.source))?)];
+        execute(py, &work, compact.as_any(), threads, |_| self.0.source)?;
         Ok(compact)
     }
 
@@ -356,59 +359,73 @@ impl DreplShare {
         threads: usize,
     ) -> PyResult<()> {
         let transfer = py.detach(|| self.0.transfer.unpack());
-        execute(py, &[self.0.source], &[&transfer], &[compact], destination, threads)
+        let work = [(&transfer, hold(&compact, Role::Packed)?)];
+        execute(py, &work, destination, threads, |_| self.0.source)
     }
 }
 
-/// Moves bytes from buffers into another, without the interpreter. `sources` are what errors call the buffers.
+/// Moves bytes from buffers into another, without the interpreter. `source_at` is what errors call the buffers.
 fn execute(
     py: Python<'_>,
-    sources: &[usize],
-    transfers: &[&Transfer],
-    buffers: &[Bound<'_, PyAny>],
+    work: &[(&Transfer, Borrowed)],
     destination: &Bound<'_, PyAny>,
     threads: usize,
+    source_at: impl Fn(usize) -> usize,
 ) -> PyResult<()> {
-    if buffers.len() != transfers.len() {
-        let (wanted, given) = (transfers.len(), buffers.len());
-        return Err(refuse(py, format!("{given} buffers for {wanted} sources that give something")));
-    }
-    let borrowed = buffers.iter().zip(sources).map(|(buffer, source)| {
-        Borrowed::new(buffer).map_err(|error| unsuitable(buffer, &format!("source {source}"), error))
-    });
-    let borrowed = borrowed.collect::<PyResult<Vec<_>>>()?;
-    let target = Borrowed::writable(destination).map_err(|error| unsuitable(destination, "the destination", error))?;
-    let work: Vec<(&Transfer, &Borrowed)> = transfers.iter().copied().zip(&borrowed).collect();
+    let target = hold(destination, Role::Destination)?;
     let executor = Executor::new(threads);
-    py.detach(|| move_bytes(&executor, &work, &target)).map_err(|error| match error {
+    py.detach(|| move_bytes(&executor, work, &target)).map_err(|error| match error {
         MoveError::Overlap { position } => {
-            let source = sources[position];
+            let source = source_at(position);
             refuse(py, format!("source {source} and the destination share memory: move into a copy of one of them"))
         }
         MoveError::Execute(ExecuteError::SourceLength { position, bytes, needed_bytes }) => {
-            let position = sources[position];
+            let position = source_at(position);
             refuse(py, ExecuteError::SourceLength { position, bytes, needed_bytes })
         }
         MoveError::Execute(error) => refuse(py, error),
     })
 }
 
-/// Why a buffer cannot be used.
-fn unsuitable(buffer: &Bound<'_, PyAny>, who: &str, error: PyErr) -> PyErr {
+/// What a buffer is for.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    Source(usize),
+    Packed,
+    Destination,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Source(position) => write!(f, "source {position}"),
+            Self::Packed => f.write_str("what was packed"),
+            Self::Destination => f.write_str("the destination"),
+        }
+    }
+}
+
+/// Borrows a buffer. What is no buffer in one block, and holds nothing but numbers, goes through `stillframe.drepl.block`,
+/// which makes one of it without a copy, or says why that cannot be.
+fn hold(buffer: &Bound<'_, PyAny>, role: Role) -> PyResult<Borrowed> {
+    let borrow = |buffer: &Bound<'_, PyAny>| match role {
+        Role::Destination => Borrowed::writable(buffer),
+        _ => Borrowed::new(buffer),
+    };
     let py = buffer.py();
-    let kind = buffer.get_type();
-    if error.is_instance_of::<PyTypeError>(py) {
-        let why = format!("{who}: {kind} has no buffer; give a numpy array, bytearray, memoryview or mmap");
-        return refuse(py, why);
+    if is_plain(buffer)
+        && let Ok(borrowed) = borrow(buffer)
+    {
+        return Ok(borrowed);
     }
-    if Borrowed::new(buffer).is_ok() {
-        return refuse(py, format!("{who} cannot be written: it is a read-only {kind}"));
-    }
-    let layout = ["shape", "strides"].map(|name| buffer.getattr(name).map_or_else(|_| "?".into(), |it| it.to_string()));
-    let [shape, strides] = layout;
-    let why = format!(
-        "{who} is no single block of memory (shape {shape}, strides {strides}): describe the array it is a view of and \
-         pass that, or pass numpy.ascontiguousarray(...) of it ({error})"
-    );
-    refuse(py, why)
+    let block = py.import("stillframe.drepl")?.getattr("block")?.call1((role.to_string(), buffer))?;
+    let what = if role == Role::Destination { "written" } else { "read" };
+    borrow(&block).map_err(|error| refuse(py, format!("{role} cannot be {what}: {}", error.value(py))))
+}
+
+/// Whether it is an array of numpy that holds no references to objects. For all else that takes a longer look.
+fn is_plain(buffer: &Bound<'_, PyAny>) -> bool {
+    let py = buffer.py();
+    let Ok(Some(dtype)) = buffer.getattr_opt(intern!(py, "dtype")) else { return false };
+    dtype.getattr(intern!(py, "hasobject")).is_ok_and(|has| has.extract().is_ok_and(|has: bool| !has))
 }

@@ -267,7 +267,7 @@ impl From<ExecuteError> for MoveError {
 /// Executes transfers, each from its own memory, into `destination`, which was borrowed to be written.
 pub fn move_bytes(
     executor: &Executor,
-    transfers: &[(&Transfer, &Borrowed)],
+    transfers: &[(&Transfer, Borrowed)],
     destination: &Borrowed,
 ) -> Result<(), MoveError> {
     let range = |memory: &Borrowed| (memory.start() as usize, memory.start() as usize + memory.bytes());

@@ -343,7 +343,7 @@ def test_snapshots_are_sources_and_region_variables_destinations() -> None:
         with sf.open("melt") as observer:
             snapshot = observer.newest()
             drepl.convert(sim, snapshot["mesh"], rho, out)
-            with pytest.raises(drepl.DreplError, match="the destination cannot be written.*read-only"):
+            with pytest.raises(drepl.DreplError, match="the destination cannot be written"):
                 drepl.convert(sim, mesh, rho, snapshot["rho"])
             region.publish(2)
             assert (observer.newest()["rho"] == mesh["rho"]).all() and not snapshot["rho"].any()
@@ -570,7 +570,7 @@ def test_readonly_destinations_are_refused(cells: drepl.Schema, line: NDArray[An
 def test_a_buffer_for_each_source_that_gives_something_is_needed(cells: drepl.Schema, line: NDArray[Any]) -> None:
     idle = drepl.Source(cells["grid"])
     plan = drepl.plan(cells["reversed"], [idle, idle, drepl.Source(cells["line"])])
-    with pytest.raises(drepl.DreplError, match="elements from source 2, and there are 2 buffers"):
+    with pytest.raises(drepl.DreplError, match="elements from source 2, which has no buffer"):
         plan.execute([line, line], np.zeros(576))
     with pytest.raises(drepl.DreplError, match="source 2"):
         plan.execute({0: line}, np.zeros(576))

@@ -150,20 +150,20 @@ class Fragment:
 
     def arrays(self, buffer: Any) -> Arrays:
         """The variables as arrays over a buffer, without a copy; read-only where the buffer is."""
-        block = self._block(buffer)
+        memory = self._block(buffer)
         return Arrays(
             buffer,
-            {v.name: numpy.ndarray(v.shape, v.dtype, block, v.offset, v.strides) for v in self.variables.values()},
+            {v.name: numpy.ndarray(v.shape, v.dtype, memory, v.offset, v.strides) for v in self.variables.values()},
         )
 
     def fields(self, buffer: Any) -> Arrays:
         """As :meth:`arrays`, with the fields of records as arrays of their own: ``"m.rho"``. Their axes are those of all
         arrays around them."""
-        block = self._block(buffer)
+        memory = self._block(buffer)
         found: dict[str, NDArray[Any]] = {}
         for name, laid_out, offset in self._native.variables():
             for path, shape, strides, dtype, place in _leaves(name, laid_out, offset):
-                found[path] = numpy.ndarray(shape, dtype, block, place, strides)
+                found[path] = numpy.ndarray(shape, dtype, memory, place, strides)
         return Arrays(buffer, found)
 
     def allocate(self) -> Arrays:
@@ -173,11 +173,11 @@ class Fragment:
 
     def _block(self, buffer: Any) -> Any:
         _need_numpy()
-        block = _block("the buffer", buffer)
-        nbytes = block.nbytes
+        found = block("the buffer", buffer)
+        nbytes = found.nbytes
         if nbytes < self.size_bytes:
             raise DreplError(f"the buffer has {nbytes} bytes, and the fragment {self.size_bytes}")
-        return block
+        return found
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Fragment) and self._native == other._native
@@ -318,12 +318,11 @@ class Share:
 
     def pack(self, buffer: Any, threads: int | None = None) -> bytearray:
         """Takes from the source what the wanted fragment needs of it."""
-        return self._native.pack(_block(f"source {self.source}", buffer), _threads(threads))
+        return self._native.pack(buffer, _threads(threads))
 
     def unpack(self, compact: Any, buffer: Any, threads: int | None = None) -> None:
         """Puts what :meth:`pack` took into the wanted fragment's buffer."""
-        destination = _block("the destination", buffer)
-        self._native.unpack(_block("what was packed", compact), destination, _threads(threads))
+        self._native.unpack(compact, buffer, _threads(threads))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Share) and self._native == other._native
@@ -372,16 +371,7 @@ class Plan:
         :param buffers: the buffers of the sources by their positions; those that give nothing are not looked at.
         :param threads: most threads; one for each processor if None. Small moves take one.
         """
-        chosen = []
-        for source in self._native.sources():
-            try:
-                chosen.append(_block(f"source {source}", buffers[source]))
-            except (IndexError, KeyError):
-                raise DreplError(
-                    f"the plan takes elements from source {source}, and there are {len(buffers)} buffers: give those of "
-                    "all sources, in the order in which they were planned with"
-                ) from None
-        self._native.execute(chosen, _block("the destination", buffer), _threads(threads))
+        self._native.execute(buffers, buffer, _threads(threads))
 
     def split(self) -> list[Share]:
         """What each source has to do, to be sent to where it is."""
@@ -521,8 +511,8 @@ def _need_numpy() -> None:
 _NAMES = re.compile(":[^:]*:")
 
 
-def _block(who: str, buffer: Any) -> Any:
-    """A buffer as something whose bytes lie in one block, in the order of its memory."""
+def block(who: str, buffer: Any) -> Any:
+    """A buffer as something whose bytes lie in one block, in the order of its memory, and mean something elsewhere."""
     if isinstance(buffer, Arrays):
         buffer = buffer.buffer
     if numpy is not None and isinstance(buffer, numpy.ndarray):
@@ -530,20 +520,22 @@ def _block(who: str, buffer: Any) -> Any:
             raise DreplError(f"{who} holds Python objects, whose bytes mean nothing elsewhere")
         # The longest stride first: then axes in any order are one block, if there are no gaps.
         axes = sorted(range(buffer.ndim), key=lambda axis: -buffer.strides[axis])
-        block = buffer.transpose(axes)
-        if not block.flags.c_contiguous:
-            raise DreplError(
-                f"{who} is no single block of memory: an array of shape {buffer.shape} with strides {buffer.strides}. "
-                "Give the array that it is a view of, and describe in the text which part it is; or a contiguous copy"
-            )
-        return block
-    try:
-        view = memoryview(buffer)
-    except (TypeError, BufferError, ValueError) as error:
-        raise DreplError(f"{who}: {error}. Give a numpy array, bytearray, memoryview or mmap") from None
-    if "O" in _NAMES.sub("", view.format):
-        raise DreplError(f"{who} holds Python objects, whose bytes mean nothing elsewhere")
-    return view
+        found = buffer.transpose(axes)
+        one_block = found.flags.c_contiguous
+    else:
+        try:
+            found = memoryview(buffer)
+        except (TypeError, BufferError, ValueError) as error:
+            raise DreplError(f"{who}: {error}. Give a numpy array, bytearray, memoryview or mmap") from None
+        if "O" in _NAMES.sub("", found.format):
+            raise DreplError(f"{who} holds Python objects, whose bytes mean nothing elsewhere")
+        one_block = found.contiguous
+    if not one_block:
+        raise DreplError(
+            f"{who} is no single block of memory: an array of shape {buffer.shape} with strides {buffer.strides}. "
+            "Give the array that it is a view of, and describe in the text which part it is; or a contiguous copy"
+        )
+    return found
 
 
 def _axes(laid_out: LaidOut) -> tuple[tuple[int, ...], tuple[int, ...], LaidOut]:
