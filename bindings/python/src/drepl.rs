@@ -11,7 +11,7 @@ use drepl::types::{ByteOrder, Layout, Primitive, Type};
 use drepl::{Bindings, Diagnostics, Fragment, IndexBox, Program, Schema, Source, Wanted};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes};
+use pyo3::types::{PyByteArray, PyBytes, PyDict};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -405,7 +405,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// Borrows a buffer. What is no buffer in one block, and holds nothing but numbers, goes through `stillframe.drepl.block`,
+/// Borrows a buffer, or that of `Arrays`, which are a dictionary. What is no buffer in one block, and holds nothing but numbers, goes through `stillframe.drepl.block`,
 /// which makes one of it without a copy, or says why that cannot be.
 fn hold(buffer: &Bound<'_, PyAny>, role: Role) -> PyResult<Borrowed> {
     let borrow = |buffer: &Bound<'_, PyAny>| match role {
@@ -413,6 +413,11 @@ fn hold(buffer: &Bound<'_, PyAny>, role: Role) -> PyResult<Borrowed> {
         _ => Borrowed::new(buffer),
     };
     let py = buffer.py();
+    let inner = match buffer.is_instance_of::<PyDict>() {
+        true => buffer.getattr_opt(intern!(py, "buffer"))?,
+        false => None,
+    };
+    let buffer = inner.as_ref().unwrap_or(buffer);
     if is_plain(buffer)
         && let Ok(borrowed) = borrow(buffer)
     {
