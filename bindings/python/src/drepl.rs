@@ -6,6 +6,7 @@
 use crate::errors;
 use crate::memory::{Borrowed, MoveError, move_bytes};
 use drepl::executor::{ExecuteError, Executor};
+use drepl::picture::Picture;
 use drepl::transfer::Transfer;
 use drepl::types::{ByteOrder, Layout, Primitive, Type};
 use drepl::{Bindings, Diagnostics, Fragment, IndexBox, Program, Schema, Source, Wanted};
@@ -281,6 +282,14 @@ impl DreplPlan {
 
     fn __str__(&self, py: Python<'_>) -> String {
         py.detach(|| self.0.to_string())
+    }
+
+    /// A drawing: as SVG, or in characters.
+    fn picture(&self, py: Python<'_>, title: String, names: Vec<String>, svg: bool) -> String {
+        py.detach(|| {
+            let picture = Picture::new(&self.0).title(title).names(names);
+            if svg { picture.svg() } else { picture.text() }
+        })
     }
 
     /// Moves what the plan says. `buffers` has those of the sources by their positions.

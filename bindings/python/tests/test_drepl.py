@@ -9,6 +9,7 @@ import sys
 import threading
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -418,8 +419,21 @@ def test_what_nobody_has_is_named_by_ranges() -> None:
         mask[box] = True
     assert mask[1::2].all() and not mask[::2].any()
     assert str(missing["x.b"]) == "x.b[0..10, 0..8]"
-    assert plan.explain().endswith("40 of 160 elements from 1 source, 80 bytes in 1 move")
+    assert str(plan).endswith("40 of 160 elements from 1 source, 80 bytes in 1 move")
     assert "missing: x.b[0..10, 0..8]" in str(plan)
+
+
+def test_a_plan_is_drawn_in_characters_and_as_svg() -> None:
+    schema = drepl.parse("var x [16,16]float32")
+    halves = [drepl.Source(schema.fragment("{ var h [i:8,j:8] = x[i+8*n,j] }", n=n)) for n in (0, 1)]
+    plan = drepl.plan(schema.fragment("{ var x = x }"), halves)
+    drawn = plan.explain(["upper", "lower"], title="all of x")
+    assert "upper" in drawn and "lower" in drawn and "all of x" in drawn and "source 0" in plan.explain()
+    rows = [line for line in drawn.splitlines() if "AAAA" in line or "BBBB" in line]
+    assert rows and "AAAA" in rows[0] and "BBBB" in rows[-1]
+    svg = plan.svg(["upper", "lower"])
+    assert ElementTree.fromstring(svg).tag.endswith("svg") and "upper" in svg
+    assert plan._repr_svg_() == plan.svg()
 
 
 def test_convert_refuses_to_leave_elements_out_unless_told(cells: drepl.Schema, line: NDArray[Any]) -> None:

@@ -377,11 +377,23 @@ class Plan:
         """What each source has to do, to be sent to where it is."""
         return [Share(native) for native in self._native.split()]
 
-    def explain(self) -> str:
-        """A line for each piece, for what is missing, and for all together."""
-        return str(self._native)
+    def explain(self, names: Iterable[str] = (), title: str = "") -> str:
+        """A drawing in characters: which part of the wanted fragment comes from which source, and what is missing.
 
-    __str__ = explain
+        :param names: what the sources are called, by their positions.
+        :param title: what the wanted fragment is called.
+        """
+        return self._native.picture(title, list(names), False)
+
+    def svg(self, names: Iterable[str] = (), title: str = "") -> str:
+        """The drawing that :meth:`explain` makes, as an SVG document. Notebooks show it by themselves."""
+        return self._native.picture(title, list(names), True)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def __str__(self) -> str:
+        return str(self._native)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Plan) and self._native == other._native
@@ -389,7 +401,7 @@ class Plan:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<drepl.Plan: {self.explain().rsplit(chr(10), 1)[-1]}>"
+        return f"<drepl.Plan: {str(self).rsplit(chr(10), 1)[-1]}>"
 
 
 class Index:
