@@ -156,7 +156,7 @@ drepl-bench: ## moving data from one layout to another, beside hand-written loop
 	scripts/setup.sh demo
 	cargo build --release -p drepl-bench
 	target/release/drepl-bench --json $(ARGS) > target/drepl.jsonl
-	$(PYTHON) benches/drepl/beside_numpy.py target/release/drepl-bench --json >> target/drepl.jsonl
+	$(PYTHON) benches/drepl/beside_numpy.py --json >> target/drepl.jsonl
 	$(PYTHON) benches/drepl/plot.py target/drepl.jsonl target/drepl.png
 
 tcasm-bench: ## what the TCASM paper measured, on this machine

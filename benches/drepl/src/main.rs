@@ -8,10 +8,7 @@ mod loops;
 mod repartition;
 mod system;
 
-use std::{
-    io::{BufRead, Write},
-    process::ExitCode,
-};
+use std::{io::Write, process::ExitCode};
 
 use clap::{Parser, ValueEnum};
 use drepl::executor::Executor;
@@ -45,15 +42,11 @@ struct Args {
     /// Print one JSON object per line instead of a table
     #[arg(long)]
     json: bool,
-    /// Execute `KIND KIB` from each line of the standard input once or for a millisecond, and answer with seconds and bytes
-    #[arg(long)]
-    serve: bool,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let result = if args.serve { serve(&args) } else { measure(&args) };
-    match result {
+    match measure(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("drepl-bench: {error}");
@@ -213,27 +206,4 @@ fn quantile(values: &[f64], part: f64) -> f64 {
 
 fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
-}
-
-/// The executor for another program that takes turns with it.
-fn serve(args: &Args) -> Result<()> {
-    let executor = Executor::new(args.threads);
-    let mut kept: Option<(String, Kind, usize, Arrays)> = None;
-    for line in std::io::stdin().lock().lines() {
-        let line = line?;
-        if kept.as_ref().is_none_or(|(asked, ..)| *asked != line) {
-            let (kind, kib) = line.split_once(' ').ok_or("expected KIND KIB")?;
-            let kind = Kind::from_str(kind, true)?;
-            let n = kind.extent(kib.parse::<usize>()? << 10);
-            kept = Some((line, kind, n, Arrays::new(kind, n)));
-        }
-        let Some((_, kind, n, arrays)) = &mut kept else { continue };
-        let transfer = kind.transfer(*n);
-        let (from, to) = (loops::bytes(&arrays.from), loops::bytes_mut(&mut arrays.to));
-        let seconds = batch(|| executor.run(&transfer, from, to).is_ok()).ok_or("the executor failed")?;
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", json!({ "seconds": seconds, "extent": n, "bytes": transfer.moved_bytes() }))?;
-        out.flush()?;
-    }
-    Ok(())
 }
