@@ -43,6 +43,7 @@ DOCUMENTS = [
     "docs/analysis.md",
     "docs/checkpoint.md",
     "docs/cxx.md",
+    "docs/drepl.md",
     "docs/formats.md",
     "docs/fortran.md",
     "docs/step.md",
@@ -276,7 +277,7 @@ class Check:
             text = f"fn main() -> Result<(), Box<dyn std::error::Error>> {{\n{text}Ok(())\n}}\n"
         source.write_text(text)
         built = self.shell.env["CARGO_TARGET_DIR"] + "/release"
-        crates = " ".join(f"--extern {name}={built}/lib{name}.rlib" for name in ("stillframe", "stillframe_checkpoint"))
+        crates = " ".join(f"--extern {name}={built}/lib{name}.rlib" for name in ("stillframe", "stillframe_checkpoint", "drepl"))
         compiled = source.with_suffix("")
         self.report(
             block, *self.shell.run(f"rustc --edition 2024 {crates} -L {built}/deps {source} -o {compiled}\n{compiled}\n")

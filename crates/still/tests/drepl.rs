@@ -70,11 +70,14 @@ fn check_says_where_variables_lie() {
 #[test]
 fn every_mistake_is_shown_where_it_is() {
     let scene = Scene::new();
-    fs::write(scene.file("wrong.drepl"), "var a [4]float64\nview v { var x = b }\nview w { var y [i:9] = a[i] }\n")
-        .unwrap();
+    fs::write(
+        scene.file("wrong.drepl"),
+        "var mesh [4]float64\nview v { var x = mash }\nview w { var y [i:9] = mesh[i] }\n",
+    )
+    .unwrap();
     let text = mistakes(&scene, 1, &["drepl", "check", "wrong.drepl"]);
-    assert!(text.contains("wrong.drepl:2:18") && text.contains("did you mean `a`?"), "{text}");
-    assert!(text.contains("error[range]") && text.contains("wrong.drepl:3:26"), "{text}");
+    assert!(text.contains("wrong.drepl:2:18") && text.contains("did you mean `mesh`?"), "{text}");
+    assert!(text.contains("error[range]") && text.contains("wrong.drepl:3:29"), "{text}");
 
     let told = scene.still(&["drepl", "check", "wrong.drepl", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&told.out).unwrap();

@@ -35,11 +35,13 @@ impl Scale {
         let patches: Vec<Progression> = patches.collect();
         let all = cuts(patches.iter().copied(), count).unwrap_or_default();
         let fits = |least: &&f64| all.len() > 1 && (all.len() - 1) as f64 * **least <= length * 1.0001;
+        // What alternates is seen at its beginning, and nowhere from afar.
+        let alternates = patches.iter().any(|places| places.step() > 1);
+        let leasts = if alternates { &leasts[..leasts.len().min(2)] } else { leasts };
         let coarse = leasts.last().copied().unwrap_or(1.0);
         let (cuts, least, is_exact) = match leasts.iter().find(fits) {
             Some(least) => (all, *least, true),
-            // What alternates is seen at its beginning, and nowhere from afar.
-            None if patches.iter().any(|places| places.step() > 1) => {
+            None if alternates => {
                 let room = (length / coarse) as u64;
                 let near = patches.iter().filter_map(|places| places.clip(0, room.min(count)));
                 (cuts(near, room.min(count)).unwrap_or_else(|| vec![0, room.min(count)]), coarse, true)

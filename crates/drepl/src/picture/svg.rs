@@ -35,7 +35,10 @@ const PATCHES_MAX: usize = 3000;
 
 const PANELS_MAX: usize = 24;
 const PLANES_MAX: usize = 24;
-const LEGEND_MAX: usize = 60;
+/// Sources that a legend beside the maps has room for, and one below them.
+const BESIDE_MAX: usize = 16;
+const LISTED_MAX: usize = 120;
+const LIST_COLUMNS: usize = 3;
 
 const INK: &str = "#1e1e22";
 const MUTED: &str = "#64646c";
@@ -58,10 +61,15 @@ pub fn draw(picture: &Picture) -> String {
         let left_out = amount((picture.panels.len() - PANELS_MAX) as u128, "more field");
         sheet.line(MARGIN, 13, MUTED, "normal", &format!("… and {left_out} or groups of fields"));
     }
-    let bottom = sheet.y;
-    sheet.y = top;
-    draw_legend(&mut sheet, picture);
-    let height = bottom.max(sheet.y) + MARGIN;
+    if picture.sources.len() > BESIDE_MAX {
+        draw_list(&mut sheet, picture);
+    } else {
+        let bottom = sheet.y;
+        sheet.y = top;
+        draw_legend(&mut sheet, picture);
+        sheet.y = sheet.y.max(bottom);
+    }
+    let height = sheet.y + MARGIN;
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height:.0}\" \
          viewBox=\"0 0 {WIDTH} {height:.0}\" font-family=\"Helvetica, Arial, 'Liberation Sans', sans-serif\">\n\
@@ -222,21 +230,16 @@ fn draw_name(sheet: &mut Sheet, picture: &Picture, patch: &Patch, down: &Scale, 
     if patch.rows.step() > 1 || patch.columns.step() > 1 {
         return;
     }
-    let name = patch.source.map_or("missing", |source| &picture.sources[source].name);
+    let name = patch.source.map_or("missing", |source| &picture.sources[source].name).to_owned();
+    let number = patch.source.and_then(|source| number(picture, source));
     let Some(patch) = patch.within(down.shown(), right.shown()) else { return };
     let (top, bottom) = (down.at(patch.rows.start()), down.at(patch.rows.end()));
     let (left, end) = (right.at(patch.columns.start()), right.at(patch.columns.end()));
-    let (width, height) = (end - left, bottom - top);
-    let letters = name.chars().count() as f64;
-    let fits = |size: f64, along: f64, across: f64| letters * size * 0.56 + 6.0 <= along && size + 2.0 <= across;
-    let sizes = [13.0, 11.0, 9.0];
-    let (size, turn) = match sizes.iter().find(|size| fits(**size, width, height)) {
-        Some(size) => (*size, ""),
-        None => match sizes.iter().find(|size| fits(**size, height, width)) {
-            Some(size) => (*size, "rotate(-90)"),
-            None => return,
-        },
-    };
+    let fitting = [Some(name), number].into_iter().flatten().find_map(|name| {
+        let (size, turn) = fitting(&name, end - left, bottom - top)?;
+        Some((name, size, turn))
+    });
+    let Some((name, size, turn)) = fitting else { return };
     let (x, y) = ((left + end) / 2.0, (top + bottom) / 2.0);
     // What is hatched would run through the letters.
     let halo = if patch.source.is_none() { " stroke=\"#fff\" stroke-width=\"4\" paint-order=\"stroke\"" } else { "" };
@@ -244,8 +247,17 @@ fn draw_name(sheet: &mut Sheet, picture: &Picture, patch: &Patch, down: &Scale, 
         sheet.text,
         "<text transform=\"translate({x:.1} {y:.1}) {turn}\" dy=\"0.35em\" font-size=\"{size}\" fill=\"{INK}\" \
          text-anchor=\"middle\"{halo}>{}</text>",
-        escape(name)
+        escape(&name)
     );
+}
+
+/// Size and direction in which a name fits into a width and a height.
+fn fitting(name: &str, width: f64, height: f64) -> Option<(f64, &'static str)> {
+    let letters = name.chars().count() as f64;
+    let fits = |size: f64, along: f64, across: f64| letters * size * 0.56 + 6.0 <= along && size + 2.0 <= across;
+    let largest = |along: f64, across: f64| [13.0, 11.0, 9.0].into_iter().find(|size| fits(*size, along, across));
+    let flat = largest(width, height).map(|size| (size, ""));
+    flat.or_else(|| largest(height, width).map(|size| (size, "rotate(-90)")))
 }
 
 /// A plane of more than can be told apart: cells of a few pixels, which say where several sources give something.
@@ -308,39 +320,60 @@ fn draw_ruler(sheet: &mut Sheet, axis: &Axis, scale: &Scale, direction: Directio
     }
 }
 
-/// Colours, names and amounts.
+/// Colours, names and amounts, beside the maps.
 fn draw_legend(sheet: &mut Sheet, picture: &Picture) {
-    let rows = picture.sources.iter().take(LEGEND_MAX).enumerate().map(|(position, source)| {
-        let amount = format!("{}, {}", amount(source.elements, "element"), amount(source.bytes.into(), "byte"));
-        (fill(picture, Some(position)), source.name.clone(), amount)
-    });
+    for (fill, name, amount) in entries(picture) {
+        draw_key(sheet, LEGEND_LEFT, sheet.y, 28.0, fill);
+        let left = LEGEND_LEFT + 26.0;
+        sheet.text_at(left, sheet.y + 11.0, 13, INK, "start", &shorten(&name, 32));
+        sheet.text_at(left, sheet.y + 26.0, 11, MUTED, "start", &amount);
+        sheet.y += 38.0;
+    }
+}
+
+/// The same below them, in columns.
+fn draw_list(sheet: &mut Sheet, picture: &Picture) {
+    let entries: Vec<_> = entries(picture).take(LISTED_MAX).collect();
+    let rows = entries.len().div_ceil(LIST_COLUMNS);
+    for (number, (fill, name, amount)) in entries.iter().enumerate() {
+        let left = MARGIN + (number / rows) as f64 * (WIDTH - 2.0 * MARGIN) / LIST_COLUMNS as f64;
+        let y = sheet.y + (number % rows) as f64 * 17.0;
+        draw_key(sheet, left, y, 13.0, fill);
+        sheet.text_at(left + 26.0, y + 11.0, 11, INK, "start", &shorten(&format!("{name}: {amount}"), 44));
+    }
+    sheet.y += rows as f64 * 17.0;
+    if picture.sources.len() > LISTED_MAX {
+        let left_out = amount((picture.sources.len() - LISTED_MAX) as u128, "more source");
+        sheet.line(MARGIN, 12, MUTED, "normal", &format!("… and {left_out}"));
+    }
+}
+
+fn draw_key(sheet: &mut Sheet, x: f64, y: f64, height: f64, fill: &str) {
+    let _ = writeln!(
+        sheet.text,
+        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"18\" height=\"{height}\" fill=\"{fill}\" stroke=\"#888\" \
+         stroke-width=\"0.5\"/>"
+    );
+}
+
+/// What the legend says: first what is missing, then the sources, with numbers where colours do not tell them apart.
+fn entries(picture: &Picture) -> impl Iterator<Item = (&'static str, String, String)> {
     let missing = (picture.missing_elements > 0)
         .then(|| (fill(picture, None), "missing".to_owned(), amount(picture.missing_elements, "element")));
-    // Two lines each while there are few.
-    let is_short = picture.sources.len() > 16;
-    for (fill, name, amount) in missing.into_iter().chain(rows) {
-        let height = if is_short { 13.0 } else { 28.0 };
-        let _ = writeln!(
-            sheet.text,
-            "<rect x=\"{LEGEND_LEFT}\" y=\"{:.1}\" width=\"18\" height=\"{height}\" fill=\"{fill}\" stroke=\"#888\" \
-             stroke-width=\"0.5\"/>",
-            sheet.y
-        );
-        let left = LEGEND_LEFT + 26.0;
-        if is_short {
-            let line = shorten(&format!("{name}: {amount}"), 40);
-            sheet.text_at(left, sheet.y + 11.0, 11, INK, "start", &line);
-            sheet.y += 17.0;
-        } else {
-            sheet.text_at(left, sheet.y + 11.0, 13, INK, "start", &shorten(&name, 32));
-            sheet.text_at(left, sheet.y + 26.0, 11, MUTED, "start", &amount);
-            sheet.y += 38.0;
-        }
-    }
-    if picture.sources.len() > LEGEND_MAX {
-        let left_out = amount((picture.sources.len() - LEGEND_MAX) as u128, "more source");
-        sheet.line(LEGEND_LEFT, 12, MUTED, "normal", &format!("… and {left_out}"));
-    }
+    let sources = picture.sources.iter().enumerate().map(|(position, source)| {
+        let amount = format!("{}, {}", amount(source.elements, "element"), amount(source.bytes.into(), "byte"));
+        let name = match number(picture, position) {
+            Some(number) => format!("{number}  {}", source.name),
+            None => source.name.clone(),
+        };
+        (fill(picture, Some(position)), name, amount)
+    });
+    missing.into_iter().chain(sources)
+}
+
+/// What stands for a name that does not fit.
+fn number(picture: &Picture, source: usize) -> Option<String> {
+    (picture.sources.len() > palette::COLOURS.len()).then(|| (source + 1).to_string())
 }
 
 impl Sheet {
