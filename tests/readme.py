@@ -277,7 +277,8 @@ class Check:
             text = f"fn main() -> Result<(), Box<dyn std::error::Error>> {{\n{text}Ok(())\n}}\n"
         source.write_text(text)
         built = self.shell.env["CARGO_TARGET_DIR"] + "/release"
-        crates = " ".join(f"--extern {name}={built}/lib{name}.rlib" for name in ("stillframe", "stillframe_checkpoint", "drepl"))
+        names = ("stillframe", "stillframe_checkpoint", "drepl")
+        crates = " ".join(f"--extern {name}={built}/lib{name}.rlib" for name in names)
         compiled = source.with_suffix("")
         self.report(
             block, *self.shell.run(f"rustc --edition 2024 {crates} -L {built}/deps {source} -o {compiled}\n{compiled}\n")

@@ -339,7 +339,7 @@ fn draw_list(sheet: &mut Sheet, picture: &Picture) {
         let left = MARGIN + (number / rows) as f64 * (WIDTH - 2.0 * MARGIN) / LIST_COLUMNS as f64;
         let y = sheet.y + (number % rows) as f64 * 17.0;
         draw_key(sheet, left, y, 13.0, fill);
-        sheet.text_at(left + 26.0, y + 11.0, 11, INK, "start", &shorten(&format!("{name}: {amount}"), 44));
+        sheet.text_at(left + 26.0, y + 11.0, 11, INK, "start", &shorten(&format!("{name}, {amount}"), 46));
     }
     sheet.y += rows as f64 * 17.0;
     if picture.sources.len() > LISTED_MAX {
@@ -363,7 +363,7 @@ fn entries(picture: &Picture) -> impl Iterator<Item = (&'static str, String, Str
     let sources = picture.sources.iter().enumerate().map(|(position, source)| {
         let amount = format!("{}, {}", amount(source.elements, "element"), amount(source.bytes.into(), "byte"));
         let name = match number(picture, position) {
-            Some(number) => format!("{number}  {}", source.name),
+            Some(number) => format!("{number}: {}", source.name),
             None => source.name.clone(),
         };
         (fill(picture, Some(position)), name, amount)
