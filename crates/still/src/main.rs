@@ -65,6 +65,7 @@ Examples:
   still stats heat u              follow its mean and extremes
   still checkpoint heat --to ck   save versions as they come
   still watch                     see them at work
+  still drepl --help              files of one layout into another
 
 `still COMMAND --help` has more, and says what --json prints.
 Exit codes: 0 well, 1 something is wrong, 2 the command makes no sense.")]
