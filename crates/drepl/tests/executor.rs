@@ -359,8 +359,40 @@ fn transposes() -> impl Strategy<Value = Case> {
     )
 }
 
+/// A transpose of many axes of which most have few indices.
+fn transposes_of_few() -> impl Strategy<Value = Case> {
+    let count = prop_oneof![4 => 2..4u64, 1 => 5..20u64];
+    let number = select(vec![(1u64, 1u8), (2, 1), (4, 1), (8, 1), (12, 1), (4, 4), (8, 8)]);
+    let order = || Just(vec![0usize, 1, 2, 3, 4, 5]).prop_shuffle();
+    (number, prop::collection::vec(count, 6), order(), order(), 0..3u64).prop_map(
+        |((run_bytes, swap_bytes), counts, from_order, to_order, gap)| {
+            let strides = |order: &[usize], gap: u64| {
+                let mut block = run_bytes * (1 + gap);
+                let mut strides = [0; 6];
+                for axis in order {
+                    strides[*axis] = block as i64;
+                    block *= counts[*axis];
+                }
+                strides
+            };
+            let (from, to) = (strides(&from_order, 0), strides(&to_order, gap));
+            let axes = (0..6).map(|at| Axis { count: counts[at], from_bytes: from[at], to_bytes: to[at] }).collect();
+            let runs = counts.iter().product::<u64>();
+            let source_bytes = (run_bytes * runs) as usize;
+            let destination_bytes = (run_bytes * (1 + gap) * (runs - 1) + run_bytes) as usize;
+            let moves = vec![Move { from: 0, to: 0, run_bytes, swap_bytes, axes }];
+            Case { moves, source_bytes, destination_bytes }
+        },
+    )
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn axes_of_few_indices_are_transposed(case in transposes_of_few(), seed: u64) {
+        check(&case, seed, 1);
+    }
 
     #[test]
     fn records_and_arrays_are_made_of_each_other(case in records(), seed: u64, threads in 1..=2usize) {

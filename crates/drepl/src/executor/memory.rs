@@ -239,20 +239,23 @@ unsafe fn run_group(group: &[Task<'_>], to: *mut u8, stream: bool) {
 ///
 /// As [`run_group`].
 unsafe fn run_single(each: &Move, from: *const u8, to: *mut u8, stream: bool) {
-    let Some(columns) = each.axes.len().checked_sub(1) else {
+    let Some(last) = each.axes.len().checked_sub(1) else {
         // SAFETY: the caller vouches for the only run.
         return unsafe { kernels::copy(from.add(each.from as usize), to.add(each.to as usize), each, stream) };
     };
     let fastest = transposed(each);
-    let rows = fastest.or(columns.checked_sub(1));
+    let (rows, columns) = match fastest {
+        Some(rows) => roomy(each, rows),
+        None => (last.checked_sub(1), last),
+    };
     let kernel = Kernel::of(each, fastest.is_some(), stream);
     let plane = Plane {
         rows: rows.map_or(ONE, |rows| each.axes[rows]),
         columns: each.axes[columns],
         run_bytes: each.run_bytes as usize,
     };
-    let outer: SmallVec<[Axis; 6]> =
-        each.axes[..columns].iter().enumerate().filter(|(at, _)| Some(*at) != rows).map(|(_, axis)| *axis).collect();
+    let is_outer = |at: &usize| *at != columns && Some(*at) != rows;
+    let outer: SmallVec<[Axis; 6]> = (0..=last).filter(is_outer).map(|at| each.axes[at]).collect();
     for_each(&outer, |from_at, to_at| {
         // SAFETY: indices below the counts of all axes name positions of the move.
         unsafe {
@@ -344,6 +347,22 @@ fn transposed(each: &Move) -> Option<usize> {
     let step = |at: &usize| each.axes[*at].from_bytes.unsigned_abs();
     let fastest = (0..columns).rev().min_by_key(step)?;
     (step(&fastest) < step(&columns) && each.run_bytes < LINE_BYTES).then_some(fastest)
+}
+
+/// Indices along an axis from which on a plane of a transpose has work enough for its loops.
+const ROOMY: u64 = 8;
+
+/// The rows and the columns of the planes of a transpose: the axes that are fastest in the source (`rows`) and in the
+/// destination (the last), and instead of one that has few indices the next one along which lines hold several runs.
+fn roomy(each: &Move, rows: usize) -> (Option<usize>, usize) {
+    let columns = each.axes.len() - 1;
+    let better = |own: usize, other: usize, side: Side| {
+        let step = |at: &usize| each.axes[*at].bytes(side).unsigned_abs();
+        let has_room = |at: &usize| *at != other && each.axes[*at].count >= ROOMY && step(at) < LINE_BYTES;
+        if each.axes[own].count >= ROOMY { own } else { (0..=columns).filter(has_room).min_by_key(step).unwrap_or(own) }
+    };
+    let rows = better(rows, columns, Side::Source);
+    (Some(rows), better(columns, rows, Side::Destination))
 }
 
 /// Passes the distances in the source and in the destination at each index of `axes` to `each`.

@@ -468,6 +468,9 @@ const FEW: u64 = 8;
 /// Bytes that such a pass advances in the side that is farther spread.
 const STRIP_BYTES: u64 = 4096;
 
+/// Runs of such a pass along the longer axis, at least.
+const STRIP_LEAST: u64 = 16;
+
 /// Blocks of some rows and columns, so that lines of both sides are used as a whole: two lines of the source, because
 /// processors read neighbours in pairs, and as many columns as keep the pages that are written few. The source is fastest
 /// along the rows, the destination along the columns.
@@ -573,8 +576,12 @@ unsafe fn strips<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
         true => (plane.rows, plane.columns),
         false => (plane.columns, plane.rows),
     };
+    if long.count <= STRIP_LEAST {
+        // SAFETY: it is the plane.
+        return unsafe { rows::<R>(from, to, &Plane { rows: few, columns: long, run_bytes: plane.run_bytes }) };
+    }
     let reach = long.from_bytes.unsigned_abs().max(long.to_bytes.unsigned_abs());
-    let strip = (STRIP_BYTES / reach).max(16);
+    let strip = (STRIP_BYTES / reach).max(STRIP_LEAST);
     for begin in (0..long.count).step_by(strip as usize) {
         let count = (long.count - begin).min(strip);
         let part = Plane { rows: few, columns: Axis { count, ..long }, run_bytes: plane.run_bytes };
