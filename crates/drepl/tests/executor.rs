@@ -431,6 +431,72 @@ fn what_does_not_fit_the_caches_is_moved_like_the_rest() {
     }
 }
 
+#[test]
+fn transposes_that_do_not_fit_the_caches_are_like_small_ones() {
+    // Numbers of all kinds, in rows that begin anywhere in a line and have gaps on both sides; 9 MiB and 1 MiB.
+    for (run_bytes, swap_bytes) in [(1u64, 1u8), (2, 1), (4, 1), (4, 4), (8, 1), (8, 8), (12, 1), (24, 8), (7, 1)] {
+        for (moved_bytes, backwards) in [(9u64 << 20, false), (1 << 20, true)] {
+            let (rows, columns) = (173u64, moved_bytes / run_bytes / 173 + 1);
+            let (row, column) = ((columns * run_bytes + 5) as i64, (rows * run_bytes + 3) as i64);
+            // The source may run against the destination along both axes.
+            let (from, sign) = if backwards { ((columns - 1) * column as u64 + rows * run_bytes, -1) } else { (0, 1) };
+            let axes = [
+                Axis { count: rows, from_bytes: sign * run_bytes as i64, to_bytes: row },
+                Axis { count: columns, from_bytes: sign * column, to_bytes: run_bytes as i64 },
+            ];
+            let one = Move { from, to: 0, run_bytes, swap_bytes, axes: axes.into_iter().collect() };
+            let transfer = Transfer::new(vec![one]).unwrap();
+            let source = pattern(transfer.source_bytes() as usize, run_bytes);
+            for begin in [0, 29] {
+                let mut expected = vec![UNTOUCHED; transfer.destination_bytes() as usize + 100];
+                let mut destination = expected.clone();
+                naive(transfer.moves(), &source, &mut expected[begin..]);
+                Executor::new(1).run(&transfer, &source, &mut destination[begin..]).unwrap();
+                assert!(destination == expected, "{run_bytes} {swap_bytes} {moved_bytes} {begin}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_without_gaps_are_joined_of_the_pieces_that_several_sources_have() {
+    let (planes, rows) = (3u64, 2311u64);
+    for lengths in [&[128u64, 1100, 132][..], &[1368], &[4, 700, 660], &[3000, 1096]] {
+        let row = lengths.iter().sum::<u64>();
+        let mut to = 0;
+        let mut parts = Vec::new();
+        for run_bytes in lengths {
+            let axes = [
+                Axis {
+                    count: planes,
+                    from_bytes: (rows * (run_bytes + 12)) as i64,
+                    to_bytes: (rows * row + 20) as i64,
+                },
+                Axis { count: rows, from_bytes: *run_bytes as i64 + 12, to_bytes: row as i64 },
+            ];
+            let one = Move { from: 5, to, run_bytes: *run_bytes, swap_bytes: 1, axes: axes.into_iter().collect() };
+            parts.push(Transfer::new(vec![one]).unwrap());
+            to += run_bytes;
+        }
+        let source = |part: &Transfer| pattern(part.source_bytes() as usize, part.moved_bytes());
+        let sources: Vec<Vec<u8>> = parts.iter().map(source).collect();
+        let bytes = parts.iter().map(|part| part.destination_bytes() as usize).max().unwrap() + 100;
+        for begin in [0, 7, 36] {
+            let mut expected = vec![UNTOUCHED; bytes];
+            for (part, source) in parts.iter().zip(&sources) {
+                naive(part.moves(), source, &mut expected[begin..]);
+            }
+            for threads in [1, 3] {
+                let mut destination = vec![UNTOUCHED; bytes];
+                let work: Vec<(&Transfer, &[u8])> =
+                    parts.iter().zip(&sources).map(|(part, source)| (part, &source[..])).collect();
+                Executor::new(threads).run_all(&work, &mut destination[begin..]).unwrap();
+                assert!(destination == expected, "{lengths:?} {begin} {threads}");
+            }
+        }
+    }
+}
+
 fn bytes_into(to: u64, run_bytes: u64) -> Move {
     Move { from: 0, to, run_bytes, swap_bytes: 1, axes: Default::default() }
 }

@@ -18,6 +18,8 @@ use std::marker::PhantomData;
 
 use smallvec::SmallVec;
 
+#[cfg(target_arch = "x86_64")]
+use self::kernels::Piece;
 use self::kernels::{Field, Kernel, Plane};
 use super::{
     ExecuteError, Executor,
@@ -226,9 +228,11 @@ unsafe fn run_group(group: &[Task<'_>], to: *mut u8, stream: bool) {
     unsafe {
         match group {
             [] => {}
+            #[cfg(target_arch = "x86_64")]
+            _ if stream && abut(group) && kernels::can_join(to) => run_joined(group, to),
             [single] => run_single(single.each, single.source, to, stream),
-            [shape, ..] if transposed(shape.each).is_none() => run_fields(group, to, stream),
-            _ => run_tiles(group, to, stream),
+            [shape, ..] if transposed(shape.each).is_some() => run_tiles(group, to),
+            _ => run_fields(group, to, stream),
         }
     }
 }
@@ -253,6 +257,7 @@ unsafe fn run_single(each: &Move, from: *const u8, to: *mut u8, stream: bool) {
         rows: rows.map_or(ONE, |rows| each.axes[rows]),
         columns: each.axes[columns],
         run_bytes: each.run_bytes as usize,
+        stream,
     };
     let is_outer = |at: &usize| *at != columns && Some(*at) != rows;
     let outer: SmallVec<[Axis; 6]> = (0..=last).filter(is_outer).map(|at| each.axes[at]).collect();
@@ -300,6 +305,55 @@ unsafe fn run_fields(group: &[Task<'_>], to: *mut u8, stream: bool) {
     }
 }
 
+/// Whether moves make up rows without gaps, of runs so long that most of their lines are whole and yet so short that
+/// those which are not matter.
+#[cfg(target_arch = "x86_64")]
+fn abut(group: &[Task<'_>]) -> bool {
+    let (first, last) = (group[0].each, group[group.len() - 1].each);
+    let Some(columns) = first.axes.last() else { return false };
+    let fits = |each: &Move| {
+        let alike = each.axes.iter().zip(&first.axes).all(|(a, b)| a.count == b.count && a.to_bytes == b.to_bytes);
+        let long = (2 * LINE_BYTES..RECORD_BYTES).contains(&each.run_bytes);
+        let words = (each.run_bytes | each.to).is_multiple_of(kernels::WORD_BYTES);
+        alike && long && words && each.swap_bytes == 1
+    };
+    columns.to_bytes as u64 == last.to.wrapping_sub(first.to).wrapping_add(last.run_bytes)
+        && group.iter().all(|task| fits(task.each))
+        && group.windows(2).all(|two| two[0].each.to + two[0].each.run_bytes == two[1].each.to)
+}
+
+/// Executes moves that make up rows without gaps: whole lines of the destination, also where two moves or two rows meet.
+///
+/// # Safety
+///
+/// As [`run_group`]; what [`abut`] and [`kernels::can_join`] say holds.
+#[cfg(target_arch = "x86_64")]
+unsafe fn run_joined(group: &[Task<'_>], to: *mut u8) {
+    let columns = group[0].each.axes.len() - 1;
+    let rows = group[0].each.axes[columns].count;
+    let counts: SmallVec<[u64; 6]> = group[0].each.axes[..columns].iter().map(|axis| axis.count).collect();
+    let mut index: SmallVec<[u64; 6]> = SmallVec::from_elem(0, columns);
+    let mut pieces: SmallVec<[Piece; 8]> = SmallVec::new();
+    loop {
+        let distance = |each: &Move, side: Side| -> i64 {
+            each.axes.iter().zip(&index).map(|(axis, at)| axis.bytes(side) * *at as i64).sum()
+        };
+        pieces.clear();
+        for Task { each, source } in group {
+            let from = (each.from as i64 + distance(each, Side::Source)) as usize;
+            let run_bytes = each.run_bytes as usize;
+            let from_bytes = each.axes[columns].from_bytes as isize;
+            pieces.push(Piece { from: source.wrapping_add(from), from_bytes, run_bytes });
+        }
+        let first = (group[0].each.to as i64 + distance(group[0].each, Side::Destination)) as usize;
+        // SAFETY: the pieces are the runs of the moves at an index of theirs.
+        unsafe { kernels::join(&pieces, rows, to.wrapping_add(first)) };
+        if !advance(&mut index, &counts) {
+            return;
+        }
+    }
+}
+
 /// Edge of the tiles in which transposes that interleave are executed, in runs. Both sides of a tile stay in the cache
 /// of the first or second level until all moves are done with it.
 const TILE: u64 = 64;
@@ -309,7 +363,7 @@ const TILE: u64 = 64;
 /// # Safety
 ///
 /// As [`run_group`].
-unsafe fn run_tiles(group: &[Task<'_>], to: *mut u8, stream: bool) {
+unsafe fn run_tiles(group: &[Task<'_>], to: *mut u8) {
     let columns = group[0].each.axes.len() - 1;
     let longest = |at: usize| group.iter().map(|task| task.each.axes[at].count).max().unwrap_or(0);
     let rows = transposed(group[0].each).unwrap_or(0);
@@ -328,8 +382,9 @@ unsafe fn run_tiles(group: &[Task<'_>], to: *mut u8, stream: bool) {
                 part.to = part.to.wrapping_add_signed(begin as i64 * axis.to_bytes);
                 part.axes.push(Axis { count: if inner { left.min(TILE) } else { 1 }, ..*axis });
             }
+            // Lines of the tile are written by several moves, and have to stay.
             // SAFETY: a part of a move has positions of the move.
-            unsafe { run_single(&part, *source, to, stream) };
+            unsafe { run_single(&part, *source, to, false) };
         }
         if !advance(&mut index, &tiles) {
             return;

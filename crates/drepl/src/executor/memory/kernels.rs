@@ -16,6 +16,8 @@ pub(super) struct Plane {
     pub(super) rows: Axis,
     pub(super) columns: Axis,
     pub(super) run_bytes: usize,
+    /// Long lines are written past the caches.
+    pub(super) stream: bool,
 }
 
 /// What executes the planes of a move.
@@ -76,6 +78,7 @@ fn choose(each: &Move, shape: Shape, stream: bool) -> (Planes, Some) {
         (1, 17..=31) => kernel::<Between<u128>>(shape),
         #[cfg(target_arch = "x86_64")]
         (1, STREAMED_BYTES..) if stream && has_avx2() => kernel::<Streamed>(shape),
+        (1, 33..=CHUNKED_BYTES) => kernel::<Chunks>(shape),
         (1, _) => kernel::<Bytes>(shape),
         (2, 2) => kernel::<Reversed<u16, 1>>(shape),
         (2, _) => kernel::<Numbers<u16>>(shape),
@@ -246,11 +249,9 @@ impl Run for Streamed {
 
     #[inline(always)]
     fn fetch(from: *const u8, run_bytes: usize) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // Longer ones are found by the processor itself.
         for line in (0..run_bytes.min(4096)).step_by(LINE_BYTES as usize) {
-            // SAFETY: what is asked for is not touched, and need not exist.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(line).cast()) };
+            self::fetch(from.wrapping_add(line));
         }
     }
 }
@@ -358,6 +359,31 @@ impl<T: Copy> Run for Between<T> {
             let tail = from.add(last).cast::<T>().read_unaligned();
             to.cast::<T>().write_unaligned(head);
             to.add(last).cast::<T>().write_unaligned(tail);
+        }
+    }
+}
+
+/// A run of more than 32 bytes: 32 at a time, and the last 32, which may overlap those before.
+struct Chunks;
+
+/// Runs that are so short that a call of memcpy costs more than it does better.
+const CHUNKED_BYTES: u64 = 512;
+
+impl Run for Chunks {
+    const BYTES: Option<usize> = None;
+
+    #[inline(always)]
+    unsafe fn carry(from: *const u8, to: *mut u8, run_bytes: usize) {
+        type Chunk = Plain<[u64; 4]>;
+        let last = run_bytes - size_of::<Chunk>();
+        let mut at = 0;
+        // SAFETY: all chunks lie inside the run.
+        unsafe {
+            while at < last {
+                Chunk::carry(from.add(at), to.add(at), size_of::<Chunk>());
+                at += size_of::<Chunk>();
+            }
+            Chunk::carry(from.add(last), to.add(last), size_of::<Chunk>());
         }
     }
 }
@@ -503,7 +529,13 @@ unsafe fn transpose<R: Run, const AVX2: bool>(from: *const u8, to: *mut u8, plan
                 _ => strips::<R>(from, to, plane),
             };
         }
-        let height = (2 * LINE_BYTES / run_bytes as u64).clamp(8, 32);
+        let height = block_rows(run_bytes);
+        let plane_bytes = rows.count.saturating_mul(columns.count).saturating_mul(run_bytes as u64);
+        let staged_bytes = if plane.stream { 0 } else { STAGED_BYTES };
+        #[cfg(target_arch = "x86_64")]
+        if AVX2 && columns.to_bytes as usize == run_bytes && columns.count >= WIDE && plane_bytes >= staged_bytes {
+            return avx2::staged::<R>(from, to, plane, tiled);
+        }
         let width = 16;
         for sweep in (0..columns.count).step_by(SWEEP as usize) {
             let sweep_end = (sweep + SWEEP).min(columns.count);
@@ -527,13 +559,153 @@ unsafe fn transpose<R: Run, const AVX2: bool>(from: *const u8, to: *mut u8, plan
                         let part = Plane {
                             rows: Axis { count: row_end - row, ..rows },
                             columns: Axis { count: column_end - column, ..columns },
-                            run_bytes: plane.run_bytes,
+                            ..*plane
                         };
                         self::rows::<R>(from, to, &part);
                     }
                 }
             }
         }
+    }
+}
+
+/// Rows of a block of a transpose: two lines of the source, because processors read neighbours in pairs.
+fn block_rows(run_bytes: usize) -> u64 {
+    (2 * LINE_BYTES / run_bytes as u64).clamp(8, 32)
+}
+
+/// Bytes from which on a plane is transposed through a stage: it and its lines do not stay in the caches next to the
+/// processor.
+const STAGED_BYTES: u64 = 2 << 20;
+
+/// Columns that are worth a stage.
+const WIDE: u64 = 32;
+
+/// Some rows of a transpose on their way: they stay in the first level of the cache.
+#[repr(align(64))]
+struct Stage([std::mem::MaybeUninit<u8>; STAGE_BYTES + 32 * 2 * LINE_BYTES as usize]);
+
+/// Bytes of a stage without the gaps between its lines.
+const STAGE_BYTES: usize = 16 << 10;
+
+/// A transpose whose blocks are made in a stage and written from there line by line: rows of the destination that begin
+/// anywhere in a cache line are written as whole lines, without reading them first, and few pages are written at a time.
+///
+/// # Safety
+///
+/// As [`Kernel::run`]; the destination is dense along the columns. `tiled`: the source is along the rows, and tiles of `R`
+/// can be transposed.
+#[inline(always)]
+unsafe fn staged<R: Run>(from: *const u8, to: *mut u8, plane: &Plane, tiled: bool) {
+    let (rows, columns) = (plane.rows, plane.columns);
+    let run_bytes = R::BYTES.unwrap_or(plane.run_bytes);
+    let edge = R::EDGE.max(1) as u64;
+    let height = block_rows(run_bytes);
+    let widest = STAGE_BYTES as u64 / height / run_bytes as u64;
+    // As wide as each other, and made up of tiles.
+    let width = columns.count.div_ceil(columns.count.div_ceil(widest)).next_multiple_of(edge).min(widest);
+    // The gap keeps the lines of a stage out of each other's place in the cache.
+    let line_bytes = (width * run_bytes as u64).next_multiple_of(LINE_BYTES) + LINE_BYTES;
+    let mut stage = Stage([std::mem::MaybeUninit::uninit(); _]);
+    let stage = stage.0.as_mut_ptr().cast::<u8>();
+    for column in (0..columns.count).step_by(width as usize) {
+        let across = Axis { count: width.min(columns.count - column), ..columns };
+        for row in (0..rows.count).step_by(height as usize) {
+            let down = Axis { count: height.min(rows.count - row), to_bytes: line_bytes as i64, ..rows };
+            let from_bytes = row as i64 * rows.from_bytes + column as i64 * columns.from_bytes;
+            let to_bytes = row as i64 * rows.to_bytes + column as i64 * columns.to_bytes;
+            // SAFETY: the block is one of the plane, and the stage has as many lines as it has rows, each as long as a
+            // row of it or longer.
+            unsafe {
+                let (from, to) = (from.offset(from_bytes as isize), to.offset(to_bytes as isize));
+                if tiled {
+                    block::<R>(from, stage, &Plane { rows: down, columns: across, ..*plane });
+                } else {
+                    self::rows::<R>(from, stage, &Plane { rows: down, columns: across, ..*plane });
+                }
+                for at in 0..down.count as isize {
+                    let line = stage.offset(at * line_bytes as isize);
+                    put(line, to.offset(at * rows.to_bytes as isize), across.count as usize * run_bytes, plane.stream);
+                }
+            }
+        }
+    }
+}
+
+/// Transposes a block in tiles, and what is left of it run by run.
+///
+/// # Safety
+///
+/// As [`Kernel::run`]; tiles of `R` can be transposed.
+#[inline(always)]
+unsafe fn block<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
+    let (rows, columns) = (plane.rows, plane.columns);
+    let steps = [columns.from_bytes as isize, rows.to_bytes as isize];
+    let edge = R::EDGE as u64;
+    let (tiled_rows, tiled_columns) = (rows.count / edge * edge, columns.count / edge * edge);
+    let place = |row: u64, column: u64| {
+        let from_bytes = row as i64 * rows.from_bytes + column as i64 * columns.from_bytes;
+        let to_bytes = row as i64 * rows.to_bytes + column as i64 * columns.to_bytes;
+        (from.wrapping_offset(from_bytes as isize), to.wrapping_offset(to_bytes as isize))
+    };
+    // SAFETY: all tiles and parts are of the plane.
+    unsafe {
+        for column in (0..tiled_columns).step_by(R::EDGE) {
+            if plane.stream {
+                // What the next but one block reads.
+                for at in column..column + edge {
+                    let next = place(2 * rows.count, at).0;
+                    fetch(next);
+                    fetch(next.wrapping_add(LINE_BYTES as usize));
+                }
+            }
+            for row in (0..tiled_rows).step_by(R::EDGE) {
+                let (from, to) = place(row, column);
+                R::tile(from, to, steps, [R::EDGE; 2]);
+            }
+        }
+        if tiled_columns < columns.count {
+            let right = Axis { count: columns.count - tiled_columns, ..columns };
+            let (from, to) = place(0, tiled_columns);
+            self::rows::<R>(from, to, &Plane { columns: right, ..*plane });
+        }
+        if tiled_rows < rows.count {
+            let below = Axis { count: rows.count - tiled_rows, ..rows };
+            let (from, to) = place(tiled_rows, 0);
+            let columns = Axis { count: tiled_columns, ..columns };
+            self::rows::<R>(from, to, &Plane { rows: below, columns, ..*plane });
+        }
+    }
+}
+
+/// Asks the memory for a line that is read later. It may lie anywhere.
+#[inline(always)]
+fn fetch(line: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: what is asked for is not touched, and need not exist.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(line.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
+
+/// Copies bytes of a stage.
+///
+/// # Safety
+///
+/// As [`Run::carry`]; `stream` only where AVX2 is.
+#[inline(always)]
+unsafe fn put(from: *const u8, to: *mut u8, bytes: usize, stream: bool) {
+    // SAFETY: passed on.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if stream && bytes as u64 >= STREAMED_BYTES {
+            return avx2::stream(from, to, bytes);
+        }
+        let _ = stream;
+        copy_nonoverlapping(from, to, bytes);
     }
 }
 
@@ -561,7 +733,7 @@ unsafe fn records<R: Run, const FIELDS: usize, const INTO: bool>(from: *const u8
             place.1 = place.1.offset(edge * long.to_bytes as isize);
         }
         let long = Axis { count: long.count - tiles * R::EDGE as u64, ..long };
-        self::rows::<R>(place.0, place.1, &Plane { rows: few, columns: long, run_bytes: plane.run_bytes });
+        self::rows::<R>(place.0, place.1, &Plane { rows: few, columns: long, ..*plane });
     }
 }
 
@@ -584,7 +756,7 @@ unsafe fn strips<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
     let strip = (STRIP_BYTES / reach).max(STRIP_LEAST);
     for begin in (0..long.count).step_by(strip as usize) {
         let count = (long.count - begin).min(strip);
-        let part = Plane { rows: few, columns: Axis { count, ..long }, run_bytes: plane.run_bytes };
+        let part = Plane { rows: few, columns: Axis { count, ..long }, ..*plane };
         // SAFETY: the part is one of the plane.
         unsafe {
             let from = from.offset((begin as i64 * long.from_bytes) as isize);
@@ -821,6 +993,37 @@ mod slots {
     }
 }
 
+/// A run of each row, at the first row.
+#[cfg(target_arch = "x86_64")]
+pub(super) struct Piece {
+    pub(super) from: *const u8,
+    /// From row to row.
+    pub(super) from_bytes: isize,
+    pub(super) run_bytes: usize,
+}
+
+/// Lines of several pieces are put together of words.
+#[cfg(target_arch = "x86_64")]
+pub(super) const WORD_BYTES: u64 = 4;
+
+/// Whether [`join`] can be called for runs of whole words, to places that are whole words from `to`.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn can_join(to: *mut u8) -> bool {
+    has_avx2() && (to as u64).is_multiple_of(WORD_BYTES)
+}
+
+/// Writes rows that are made up of pieces, one behind the other, past the caches.
+///
+/// # Safety
+///
+/// The pieces may be read in all rows, and as many bytes be written; [`can_join`] says yes, and each piece has two lines
+/// or more.
+#[cfg(target_arch = "x86_64")]
+pub(super) unsafe fn join(pieces: &[Piece], rows: u64, to: *mut u8) {
+    // SAFETY: passed on.
+    unsafe { avx2::join(pieces, rows, to) }
+}
+
 /// What was written past the caches is in memory before anything that this thread writes later.
 pub(super) fn end_stream(stream: bool) {
     #[cfg(target_arch = "x86_64")]
@@ -867,6 +1070,17 @@ mod avx2 {
 
     /// # Safety
     ///
+    /// As [`staged`](super::staged), where AVX2 is. Not inlined: pages of the stack that the stage needs would be touched for
+    /// every plane that needs none.
+    #[inline(never)]
+    #[target_feature(enable = "avx2,bmi2,movbe")]
+    pub(super) unsafe fn staged<R: Run>(from: *const u8, to: *mut u8, plane: &Plane, tiled: bool) {
+        // SAFETY: passed on.
+        unsafe { super::staged::<R>(from, to, plane, tiled) }
+    }
+
+    /// # Safety
+    ///
     /// As [`Kernel::run`](super::Kernel::run), where AVX2 is.
     #[target_feature(enable = "avx2,bmi2,movbe")]
     pub(super) unsafe fn carry<R: Run>(from: *const u8, to: *mut u8, run_bytes: usize) {
@@ -907,6 +1121,69 @@ mod avx2 {
             }
             std::ptr::copy_nonoverlapping(source, line, run_bytes - head - lines * 64);
         }
+    }
+
+    /// Words that are taken, and behind them as many that are not: a window of it is the mask of a line.
+    const TAKEN: [i32; 32] = {
+        let mut taken = [0; 32];
+        let mut at = 0;
+        while at < 16 {
+            taken[at] = -1;
+            at += 1;
+        }
+        taken
+    };
+
+    /// # Safety
+    ///
+    /// As [`join`](super::join).
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn join(pieces: &[super::Piece], rows: u64, to: *mut u8) {
+        let head = to.align_offset(64);
+        let mut line = to.wrapping_add(head);
+        // Bytes of the line that end the piece before, and where they are.
+        let mut begun = (0, std::ptr::null::<u8>());
+        for row in 0..rows as isize {
+            for (at, piece) in pieces.iter().enumerate() {
+                let mut from = piece.from.wrapping_offset(row * piece.from_bytes);
+                let mut left = piece.run_bytes;
+                for ahead in (0..left).step_by(64) {
+                    super::fetch(from.wrapping_offset(piece.from_bytes).wrapping_add(ahead));
+                }
+                // SAFETY: all bytes that are read are of this piece or of the end of the one before, and as many are
+                // written; a line that is put together is whole, because every piece has more bytes than a line.
+                unsafe {
+                    if row == 0 && at == 0 {
+                        std::ptr::copy_nonoverlapping(from, to, head);
+                        (from, left) = (from.add(head), left - head);
+                    } else if begun.0 > 0 {
+                        let next = from.wrapping_sub(begun.0);
+                        let window = TAKEN.as_ptr().add(16 - begun.0 / 4);
+                        for half in 0..2 {
+                            let words = |place: *const u8, mask| {
+                                _mm256_maskload_epi32(place.wrapping_add(half * 32).cast(), mask)
+                            };
+                            let taken = _mm256_loadu_si256(window.add(half * 8).cast());
+                            let others = _mm256_xor_si256(taken, _mm256_set1_epi32(-1));
+                            let both = _mm256_or_si256(words(begun.1, taken), words(next, others));
+                            _mm256_stream_si256(line.add(half * 32).cast(), both);
+                        }
+                        line = line.add(64);
+                        (from, left) = (from.add(64 - begun.0), left - (64 - begun.0));
+                    }
+                    for _ in 0..left / 64 {
+                        let low = _mm256_loadu_si256(from.cast());
+                        let high = _mm256_loadu_si256(from.add(32).cast());
+                        _mm256_stream_si256(line.cast(), low);
+                        _mm256_stream_si256(line.add(32).cast(), high);
+                        (from, line) = (from.add(64), line.add(64));
+                    }
+                }
+                begun = (left % 64, from);
+            }
+        }
+        // SAFETY: the last piece has these bytes, and the destination room for them.
+        unsafe { std::ptr::copy_nonoverlapping(begun.1, line, begun.0) };
     }
 
     /// Reverses the bytes of each number of `BYTES` bytes.
