@@ -212,7 +212,8 @@ def main():
                 row = {"bench": "numpy", "case": {"kind": kind, "kib": kib}, "value": ours, "unit": "us"}
                 print(json.dumps({**row, "baseline": theirs, "ratio": ratio, "detail": detail}), flush=True)
             else:
-                print(f"{kind:20} {kib:9} {ours:10.1f} {theirs:10.1f}   {ratio:.2f} ({low:.2f} to {high:.2f})", flush=True)
+                spread = f"{ratio:.2f} ({low:.2f} to {high:.2f})"
+                print(f"{kind:20} {kib:9} {ours:10.1f} {theirs:10.1f}   {spread}", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import stillframe as sf
 from numpy.typing import NDArray
+from conftest import Spawn
 from stillframe import drepl
 
 CELLS = """
@@ -115,8 +116,8 @@ def test_primitives_have_the_dtypes_of_numpy() -> None:
         "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
     )
     declared = "; ".join(f"f{number} {name}" for number, name in enumerate(names))
-    text = f"var x struct {{ {declared}; s string5 }}\nview little littleendian {{ var x = x }}\nview big bigendian {{ var x = x }}"
-    schema = drepl.parse(text)
+    views = "view little littleendian { var x = x }; view big bigendian { var x = x }"
+    schema = drepl.parse(f"var x struct {{ {declared}; s string5 }}; {views}")
     expected = np.dtype([(f"f{number}", name) for number, name in enumerate(names)] + [("s", "S5")])
     assert schema["little"].variables["x"].dtype == expected.newbyteorder("<")
     assert schema["big"].variables["x"].dtype == expected.newbyteorder(">")
@@ -490,6 +491,33 @@ def test_sources_of_an_index_come_go_and_change(cells: drepl.Schema) -> None:
     for gone in (lambda: index.remove(0), lambda: index.update(7, version=1)):
         with pytest.raises(drepl.DreplError, match="there is no source"):
             gone()
+
+
+# Without numpy
+
+
+def test_bytes_are_moved_without_numpy(spawn: Spawn) -> None:
+    child = spawn(
+        """
+        import array
+        from stillframe import drepl
+        schema = drepl.parse("var x [n]int32; view all { var x = x }; view odd { var x [i] = x[2*i+1] }", n=6)
+        out = array.array("i", bytes(12))
+        drepl.convert(schema["all"], memoryview(array.array("i", range(6))), schema["odd"], out)
+        assert out.tolist() == [1, 3, 5] and schema["odd"].variables["x"].strides == (4,)
+        for needs in (lambda: schema["odd"].dtype, schema["odd"].allocate, lambda: schema["odd"].arrays(out)):
+            try:
+                needs()
+            except drepl.DreplError as error:
+                assert "pip install numpy" in str(error)
+            else:
+                raise AssertionError
+        print("good")
+        """,
+        prelude="import sys; sys.modules['numpy'] = None",
+    )
+    assert child.hear() == "good"
+    child.end()
 
 
 # What is refused

@@ -10,7 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from stillframe import drepl
 
-NUMBERS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128 bool string5".split()
+NUMBERS = [f"{sign}{bits}" for sign in ("int", "uint") for bits in (8, 16, 32, 64)]
+NUMBERS += ["float16", "float32", "float64", "complex64", "complex128", "bool", "string5"]
 Random = np.random.Generator
 #: Cases in each test: tests are few because each is set up and torn down.
 CASES = 15

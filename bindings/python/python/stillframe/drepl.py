@@ -1,8 +1,8 @@
 """Describe a layout of data once, and get any other layout of it.
 
 A text in the layout language says which objects there are, and which views of them lie where in some buffer
-(:func:`parse`). Between any two fragments that share elements, :func:`convert` moves the bytes; :func:`plan` says which of
-several sources gives which part, and what nobody has. The language is specified in ``docs/drepl-language.md``.
+(:func:`parse`). Between any two fragments that share elements, :func:`convert` moves the bytes; :func:`plan` says which
+of several sources gives which part, and what nobody has. The language is specified in ``docs/drepl-language.md``.
 
 A buffer is a numpy array, or anything else with the buffer protocol, in one block: its bytes are taken as they lie,
 whatever its dtype and shape. Buffers may be longer than their fragments.
@@ -140,8 +140,8 @@ class Fragment:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """A structured dtype of the whole buffer, with a field for each variable. See :meth:`arrays` for layouts that no
-        dtype describes: column-major arrays."""
+        """A structured dtype of the whole buffer, with a field for each variable. See :meth:`arrays` for layouts that
+        no dtype describes: column-major arrays."""
         _need_numpy()
         rows = self._native.variables()
         formats = [_dtype(laid_out, name) for name, laid_out, _ in rows]
@@ -157,8 +157,8 @@ class Fragment:
         )
 
     def fields(self, buffer: Any) -> Arrays:
-        """As :meth:`arrays`, with the fields of records as arrays of their own: ``"m.rho"``. Their axes are those of all
-        arrays around them."""
+        """As :meth:`arrays`, with the fields of records as arrays of their own: ``"m.rho"``. Their axes are those of
+        all arrays around them."""
         memory = self._block(buffer)
         found: dict[str, NDArray[Any]] = {}
         for name, laid_out, offset in self._native.variables():
@@ -234,8 +234,8 @@ class Schema:
         return name in self.views
 
     def fragment(self, text: str, /, **bindings: int) -> Fragment:
-        """One more fragment, from a text of its own, ``"{ var g[x:16,y:32] = grid[x+xmin,y] }"``, which may use all that
-        the schema declares. A ``view`` with attributes may stand before the brace."""
+        """One more fragment, from a text of its own, ``"{ var g[x:16,y:32] = grid[x+xmin,y] }"``, which may use all
+        that the schema declares. A ``view`` with attributes may stand before the brace."""
         return Fragment(self._native.fragment(text, _bindings(bindings)))
 
     def __repr__(self) -> str:
@@ -286,8 +286,8 @@ class Missing(NamedTuple):
 
 
 class Share:
-    """What one source has to do for a plan: :meth:`pack` where the source is, :meth:`unpack` where the wanted fragment is.
-    What lies between them is compact, and as long as ``moved_bytes``."""
+    """What one source has to do for a plan: :meth:`pack` where the source is, :meth:`unpack` where the wanted fragment
+    is. What lies between them is compact, and as long as ``moved_bytes``."""
 
     def __init__(self, native: _native.DreplShare) -> None:
         self._native = native
@@ -365,8 +365,8 @@ class Plan:
         return self._native.moved_bytes
 
     def execute(self, buffers: Sequence[Any] | Mapping[int, Any], buffer: Any, threads: int | None = None) -> None:
-        """Moves the bytes, from the sources' buffers into the wanted fragment's. What is missing, and whatever else lies
-        between the elements, stays as it is.
+        """Moves the bytes, from the sources' buffers into the wanted fragment's. What is missing, and whatever else
+        lies between the elements, stays as it is.
 
         :param buffers: the buffers of the sources by their positions; those that give nothing are not looked at.
         :param threads: most threads; one for each processor if None. Small moves take one.
@@ -467,7 +467,7 @@ def convert(
     """Moves all that ``fragment`` holds from one buffer into another.
 
     :param threads: most threads; one for each processor if None. Small moves take one.
-    :param partial: whether elements that the source does not have are left as they are in the buffer, instead of refused.
+    :param partial: whether elements that the source does not have are left as they are in the buffer, not refused.
     """
     made = plan(fragment, [Source(source)])
     if made.missing and not partial:
