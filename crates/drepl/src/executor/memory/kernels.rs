@@ -750,7 +750,7 @@ unsafe fn strips<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
     };
     if long.count <= STRIP_LEAST {
         // SAFETY: it is the plane.
-        return unsafe { rows::<R>(from, to, &Plane { rows: few, columns: long, run_bytes: plane.run_bytes }) };
+        return unsafe { rows::<R>(from, to, &Plane { rows: few, columns: long, ..*plane }) };
     }
     let reach = long.from_bytes.unsigned_abs().max(long.to_bytes.unsigned_abs());
     let strip = (STRIP_BYTES / reach).max(STRIP_LEAST);
