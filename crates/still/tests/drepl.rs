@@ -151,6 +151,10 @@ fn convert_moves_every_byte_to_its_place() {
     scene.ok(&args("convert", &["--from", "soa=soa.raw", "--to", "aos=soa.raw", "--threads", "2"]));
     assert_eq!(fs::read(scene.file("soa.raw")).unwrap(), aos());
     assert_eq!(scene.still(&args("convert", &["--from", "aos=aos.raw", "--to", "soa=-"])).bytes, soa());
+    std::os::unix::fs::symlink("soa.raw", scene.file("link.raw")).unwrap();
+    scene.ok(&args("convert", &["--from", "aos=aos.raw", "--to", "soa=link.raw"]));
+    assert_eq!(fs::read(scene.file("soa.raw")).unwrap(), soa(), "a link stays one");
+    assert!(scene.file("link.raw").is_symlink());
     let part = "{ var r [i] = mesh[2*i,1].id }=r.raw";
     scene.ok(&args("convert", &["--from", "aos=aos.raw", "--to", part]));
     let ids: Vec<u8> = aos().chunks(12).skip(1).step_by(8).flat_map(|cell| cell[8..].to_vec()).collect();

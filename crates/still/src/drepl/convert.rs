@@ -59,6 +59,9 @@ pub struct Args {
     threads: Option<u16>,
 }
 
+/// Memory that files may take on their way. With much of it a transpose reads long runs.
+const STAGING_BYTES: usize = 128 << 20;
+
 /// A file to read from.
 struct Stored {
     path: PathBuf,
@@ -100,7 +103,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     }
     // Whatever is wrong with a file that is read is told before any is written.
     let files = open(&sources, &tasks, args)?;
-    let executor = Executor::new(args.threads.unwrap_or(0).into());
+    let executor = Executor::new(args.threads.unwrap_or(0).into()).staging_bytes(STAGING_BYTES);
     for task in &tasks {
         write(context, task, &files, &executor)?;
     }
@@ -169,15 +172,23 @@ fn write(context: &mut Context, task: &Task, files: &[Option<Stored>], executor:
         let bytes = collect(task, files, executor)?;
         return file.write_all(&bytes).map_err(|error| Failure::file(&task.path, error));
     }
-    let beside = beside(&task.path);
-    let written = write_beside(task, &beside, files, executor);
+    // A link stays one: the file that it leads to is written anew.
+    let place = task.path.canonicalize().unwrap_or_else(|_| task.path.clone());
+    let beside = beside(&place);
+    let written = write_beside(task, &beside, &place, files, executor);
     if written.is_err() {
         let _ = std::fs::remove_file(&beside);
     }
     written
 }
 
-fn write_beside(task: &Task, beside: &Path, files: &[Option<Stored>], executor: &Executor) -> Result<(), Failure> {
+fn write_beside(
+    task: &Task,
+    beside: &Path,
+    place: &Path,
+    files: &[Option<Stored>],
+    executor: &Executor,
+) -> Result<(), Failure> {
     let unwritable = |error: io::Error| Failure::file(&task.path, error);
     let file = File::options().read(true).write(true).create_new(true).open(beside).map_err(unwritable)?;
     let bytes = task.to.fragment.size_bytes();
@@ -191,7 +202,7 @@ fn write_beside(task: &Task, beside: &Path, files: &[Option<Stored>], executor: 
         })
         .map_err(|error| Failure::Problem(error.to_string()))?;
     file.sync_all().map_err(unwritable)?;
-    std::fs::rename(beside, &task.path).map_err(unwritable)
+    std::fs::rename(beside, place).map_err(unwritable)
 }
 
 /// The bytes of a layout that is no regular file.
