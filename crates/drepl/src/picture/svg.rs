@@ -124,6 +124,9 @@ fn draw_panel(sheet: &mut Sheet, picture: &Picture, panel: &Panel) {
     if !(down.is_even && right.is_even) {
         notes.push("narrow parts are drawn wider than they are".into());
     }
+    if !(down.is_exact && right.is_exact) {
+        notes.push("grey cells are of several sources".into());
+    }
     notes.extend(text::cropped(rows, &down));
     notes.extend(text::cropped(columns, &right));
     if !notes.is_empty() {

@@ -75,6 +75,9 @@ fn draw_panel(picture: &Picture, panel: &Panel, text: &mut String) {
     if left_out > 0 {
         let _ = writeln!(text, "… and {} more\n", amount(left_out as u128, "plane"));
     }
+    if blocks.iter().flatten().any(|line| line.contains(SEVERAL)) {
+        let _ = writeln!(text, "{SEVERAL}  several sources");
+    }
     for note in text_notes(rows, &down, columns, &right) {
         let _ = writeln!(text, "{note}");
     }
