@@ -537,6 +537,59 @@ fn a_file_that_is_not_open_for_writing_is_named() {
 }
 
 #[test]
+fn a_file_is_not_written_among_the_bytes_that_are_read_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("both.raw");
+    let before = pattern(300, 3);
+    std::fs::write(&path, &before).unwrap();
+    let [read, write] = [File::open(&path).unwrap(), File::options().write(true).open(&path).unwrap()];
+    let axes = [Axis { count: 100, from_bytes: 1, to_bytes: -1 }].into_iter().collect();
+    let reversed = Transfer::new(vec![Move { from: 0, to: 99, run_bytes: 1, swap_bytes: 1, axes }]).unwrap();
+    let run = |offset: u64| {
+        let source = Source::File(FileRange { file: &read, path: &path, offset: 50, bytes: 100 });
+        let destination = FileRange { file: &write, path: &path, offset, bytes: 100 };
+        Executor::new(1).run_stored(&[(&reversed, source)], Destination::File(destination))
+    };
+    for (offset, (begin, end)) in [(0, (50, 100)), (50, (50, 150)), (149, (149, 150))] {
+        let error = run(offset).unwrap_err();
+        let expected = format!("both.raw: bytes {begin} to {end} of it are to be read as well as written");
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    run(150).unwrap();
+    let mut expected = before;
+    expected.copy_within(50..150, 150);
+    expected[150..250].reverse();
+    assert_eq!(std::fs::read(&path).unwrap(), expected);
+}
+
+#[test]
+#[ignore = "is run by the test below, where no thread can be started"]
+fn without_threads() {
+    assert!(std::thread::Builder::new().spawn(|| ()).is_err());
+    let axes = [Axis { count: 1 << 19, from_bytes: 16, to_bytes: 8 }].into_iter().collect();
+    let moves = vec![Move { from: 0, to: 0, run_bytes: 8, swap_bytes: 1, axes }];
+    let transfer = Transfer::new(moves).unwrap();
+    let source = pattern(transfer.source_bytes() as usize, 1);
+    let [mut expected, mut destination] = [(); 2].map(|()| vec![UNTOUCHED; transfer.destination_bytes() as usize]);
+    naive(transfer.moves(), &source, &mut expected);
+    Executor::new(4).run(&transfer, &source, &mut destination).unwrap();
+    assert!(destination == expected);
+}
+
+#[test]
+fn a_system_that_has_no_thread_left_is_no_reason_to_stop() {
+    // Threads cannot be started with a stack that is larger than the address space.
+    let inner = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "without_threads", "--ignored", "--test-threads=1"])
+        .env("RUST_MIN_STACK", (1u64 << 47).to_string())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&inner.stdout);
+    assert!(inner.status.success() && told.contains("1 passed"), "{told}");
+}
+
+#[test]
 fn moves_that_are_no_transfer_are_named() {
     let axis = |count, from_bytes, to_bytes| Axis { count, from_bytes, to_bytes };
     let moves = |axes: &[Axis]| vec![Move { axes: axes.into(), ..bytes_into(0, 8) }];

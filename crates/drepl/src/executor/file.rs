@@ -1,7 +1,11 @@
 //! Files as source or destination: windows of them are staged in memory of bounded size. They are not mapped, because a
 //! file that another process shortens has to be an error and not a signal.
 
-use std::{io, ops::Range, os::unix::fs::FileExt};
+use std::{
+    io,
+    ops::Range,
+    os::unix::fs::{FileExt, MetadataExt},
+};
 
 use super::{
     ExecuteError, Executor, FileRange, Source,
@@ -60,6 +64,29 @@ pub(super) fn into_file(
         })?;
         begin = window.end;
         watch(begin);
+    }
+    Ok(())
+}
+
+/// Refuses a destination that is the file of a source and reaches into what is read of it.
+pub(super) fn check_apart(
+    transfers: &[(&Transfer, Source<'_>)],
+    destination: &FileRange<'_>,
+) -> Result<(), ExecuteError> {
+    let touched = |moves: &mut dyn Iterator<Item = &Move>, side: Side, range: &FileRange<'_>| {
+        let bytes = next_window(moves, side, 0, u64::MAX).unwrap_or(0..0);
+        range.offset + bytes.start..range.offset + bytes.end
+    };
+    let all = &mut transfers.iter().flat_map(|(transfer, _)| transfer.moves());
+    let written = touched(all, Side::Destination, destination);
+    let file = destination.identity()?;
+    for (transfer, source) in transfers {
+        let Source::File(source) = source else { continue };
+        let read = touched(&mut transfer.moves().iter(), Side::Source, source);
+        let (begin, end) = (read.start.max(written.start), read.end.min(written.end));
+        if begin < end && source.identity()? == file {
+            return Err(ExecuteError::SameFile { path: destination.path.to_path_buf(), begin, end });
+        }
     }
     Ok(())
 }
@@ -241,6 +268,12 @@ impl FileRange<'_> {
             return Err(ExecuteError::FileLength { path, side, file_bytes, offset: self.offset, end });
         }
         Ok(self.bytes)
+    }
+
+    /// Device and inode: what two files that are one have in common.
+    fn identity(&self) -> Result<(u64, u64), ExecuteError> {
+        let metadata = self.file.metadata().map_err(|source| self.failure("fstat", 0, 0, source))?;
+        Ok((metadata.dev(), metadata.ino()))
     }
 
     fn read(&self, offset: u64, mut into: &mut [u8]) -> Result<(), ExecuteError> {

@@ -14,7 +14,7 @@
 
 mod kernels;
 
-use std::marker::PhantomData;
+use std::{marker::PhantomData, thread};
 
 use smallvec::SmallVec;
 
@@ -117,19 +117,22 @@ pub(super) fn run_shared(
     if threads > 1
         && let Some(shares) = shares(threads, work.iter().map(|(moves, _)| *moves), destination.misalignment())
     {
-        return std::thread::scope(|scope| {
-            let execute = |share: Share| {
+        return thread::scope(|scope| {
+            let execute = |share: &Share| {
                 let parts: Vec<_> = share.iter().map(|(position, moves)| (&moves[..], work[*position].1)).collect();
                 // SAFETY: the shares write disjoint bytes.
                 unsafe { run(&parts, destination) }
             };
-            let mut shares = shares.into_iter();
-            let first = shares.next();
-            let others: Vec<_> = shares.map(|share| scope.spawn(move || execute(share))).collect();
-            let mut result = first.map_or(Ok(()), execute);
-            for other in others {
-                let ended = other.join().unwrap_or(Err(ExecuteError::Inconsistent));
-                result = result.and(ended);
+            let start = |share| (share, thread::Builder::new().spawn_scoped(scope, move || execute(share)));
+            let (first, others) = shares.split_at(1);
+            let others: Vec<_> = others.iter().map(start).collect();
+            let mut result = first.iter().try_for_each(execute);
+            for (share, other) in others {
+                result = result.and(match other {
+                    Ok(other) => other.join().unwrap_or(Err(ExecuteError::Inconsistent)),
+                    // Where the system has no thread left, this one does its work.
+                    Err(_) => execute(share),
+                });
             }
             result
         });

@@ -114,6 +114,20 @@ pub enum ExecuteError {
         /// What was still to be read.
         missing_bytes: u64,
     },
+    /// A destination that lies among bytes of the same file that are read: they could be written before they are read.
+    #[error(
+        "{}: bytes {begin} to {end} of it are to be read as well as written: \
+         use another file, another place of this one, or a buffer in memory between them",
+        path.display()
+    )]
+    SameFile {
+        /// What the caller calls the file.
+        path: PathBuf,
+        /// The first byte of the file that lies between those that are read, and those that are written.
+        begin: u64,
+        /// Where these end.
+        end: u64,
+    },
     /// A call on a file that failed; `source` has the `errno`.
     #[error("{}: {call} at byte {offset}, {bytes} bytes: {source}{}", path.display(), file_help(call, source))]
     File {
@@ -231,7 +245,10 @@ impl Executor {
         }
         match destination {
             Destination::Memory(bytes) => file::into_memory(self, transfers, bytes),
-            Destination::File(range) => file::into_file(self, transfers, range, watch),
+            Destination::File(range) => {
+                file::check_apart(transfers, &range)?;
+                file::into_file(self, transfers, range, watch)
+            }
         }
     }
 
