@@ -110,3 +110,66 @@ fn regions<'a>(moves: impl Iterator<Item = &'a Move>, threads: u64, misalignment
     }
     regions
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::{Axis, Transfer};
+
+    /// How often each byte is written.
+    fn written<'a>(moves: impl Iterator<Item = &'a Move>, bytes: u64) -> Vec<u8> {
+        let mut times = vec![0; bytes as usize];
+        for each in moves {
+            let mut begins = vec![each.to];
+            for axis in &each.axes {
+                let along =
+                    |begin: u64| (0..axis.count).map(move |at| begin.wrapping_add_signed(at as i64 * axis.to_bytes));
+                begins = begins.into_iter().flat_map(along).collect();
+            }
+            for begin in begins {
+                times[begin as usize..][..each.run_bytes as usize].iter_mut().for_each(|times| *times += 1);
+            }
+        }
+        times
+    }
+
+    #[test]
+    fn threads_write_each_byte_once_and_none_that_no_move_writes() {
+        let array = |to: u64, run_bytes: u64, counts: &[u64], gap: u64| {
+            let mut step = run_bytes;
+            let mut axes: Vec<Axis> = Vec::new();
+            for count in counts {
+                axes.push(Axis { count: *count, from_bytes: run_bytes as i64, to_bytes: (step + gap) as i64 });
+                step = (step + gap) * count;
+            }
+            // The source does not matter but for its order, against which some are written.
+            axes.iter_mut().step_by(2).for_each(|axis| axis.from_bytes = -axis.from_bytes);
+            let swap_bytes = if run_bytes.is_multiple_of(8) { 8 } else { 1 };
+            Move { from: 1 << 30, to, run_bytes, swap_bytes, axes: axes.into_iter().collect() }
+        };
+        let records = |offset: u64| (0..5).map(move |field| (offset + field * 8, 8u64));
+        let cases: [Vec<Move>; 5] = [
+            vec![array(3, 8, &[200_000], 5)],
+            vec![array(0, 3, &[700, 500], 1), array(2 << 20, 40, &[3, 9000], 0)],
+            records(7).map(|(to, bytes)| array(to, bytes, &[40_000], 32)).collect(),
+            (0..4000).map(|at| array(at * 500 + at % 7, 24, &[5, 3], at % 3)).collect(),
+            vec![
+                array(1, 2_000_000, &[], 0),
+                array(2_000_001, 1, &[31, 7, 11, 3], 2),
+                array(2_200_000, 8, &[300, 90], 0),
+            ],
+        ];
+        for (number, case) in cases.into_iter().enumerate() {
+            let transfer = Transfer::new(case).unwrap();
+            let bytes = transfer.destination_bytes();
+            let whole = written(transfer.moves().iter(), bytes);
+            assert!(whole.iter().all(|times| *times <= 1), "case {number} writes a byte twice by itself");
+            for (threads, misalignment) in [(2, 0), (2, 13), (3, 1), (4, 63)] {
+                let shares = shares(threads, std::iter::once(transfer.moves()), misalignment).unwrap();
+                let parts = || shares.iter().flatten().flat_map(|(_, moves)| moves);
+                assert!(written(parts(), bytes) == whole, "case {number}, {threads} threads");
+                assert!(shares.iter().all(|share| !share.is_empty()), "case {number}, {threads} threads");
+            }
+        }
+    }
+}
