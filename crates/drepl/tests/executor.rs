@@ -497,6 +497,27 @@ fn rows_without_gaps_are_joined_of_the_pieces_that_several_sources_have() {
     }
 }
 
+#[test]
+fn faces_of_which_each_line_holds_one_run_are_moved_together() {
+    for (run_bytes, swap_bytes) in [(8u64, 1u8), (8, 8), (12, 4), (40, 1), (5, 1)] {
+        for faces in 1..=3u64 {
+            let axes = [(3, 21_000, 21_300), (7, 3000, 3030), (19, 150, 151)]
+                .map(|(count, from_bytes, to_bytes)| Axis { count, from_bytes, to_bytes });
+            let face = |at: u64| {
+                let axes = axes.into_iter().collect();
+                Move { from: 3 + 50 * (faces - 1 - at), to: 50 * at, run_bytes, swap_bytes, axes }
+            };
+            let transfer = Transfer::new((0..faces).map(face).collect()).unwrap();
+            let source = pattern(transfer.source_bytes() as usize, faces);
+            let mut expected = vec![UNTOUCHED; transfer.destination_bytes() as usize + 64];
+            let mut destination = expected.clone();
+            naive(transfer.moves(), &source, &mut expected);
+            Executor::new(1).run(&transfer, &source, &mut destination).unwrap();
+            assert!(destination == expected, "{run_bytes} {swap_bytes} {faces}");
+        }
+    }
+}
+
 fn bytes_into(to: u64, run_bytes: u64) -> Move {
     Move { from: 0, to, run_bytes, swap_bytes: 1, axes: Default::default() }
 }

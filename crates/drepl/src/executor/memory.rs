@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 #[cfg(target_arch = "x86_64")]
 use self::kernels::Piece;
-use self::kernels::{Field, Kernel, Plane};
+use self::kernels::{Field, Kernel, Plane, Together};
 use super::{
     ExecuteError, Executor,
     share::{Share, shares},
@@ -235,6 +235,11 @@ unsafe fn run_group(group: &[Task<'_>], to: *mut u8, stream: bool) {
             _ if stream && abut(group) && kernels::can_join(to) => run_joined(group, to),
             [single] => run_single(single.each, single.source, to, stream),
             [shape, ..] if transposed(shape.each).is_some() => run_tiles(group, to),
+            [shape, others @ ..]
+                if has_own_lines(shape.each) && others.iter().all(|task| alike(shape.each, task.each)) =>
+            {
+                run_planes(group, to, stream);
+            }
             _ => run_fields(group, to, stream),
         }
     }
@@ -306,6 +311,46 @@ unsafe fn run_fields(group: &[Task<'_>], to: *mut u8, stream: bool) {
             return;
         }
     }
+}
+
+/// Whether no line holds two runs along the innermost axis.
+fn has_own_lines(each: &Move) -> bool {
+    let apart = |axis: &Axis| axis.from_bytes.unsigned_abs().min(axis.to_bytes.unsigned_abs()) >= LINE_BYTES;
+    each.run_bytes < LINE_BYTES && each.axes.last().is_some_and(apart)
+}
+
+/// Whether moves differ in where they begin, and in nothing else.
+fn alike(first: &Move, second: &Move) -> bool {
+    first.run_bytes == second.run_bytes && first.swap_bytes == second.swap_bytes && first.axes == second.axes
+}
+
+/// Executes moves that are [`alike`], and of which lines hold one run each: plane by plane, all of them together.
+///
+/// # Safety
+///
+/// As [`run_group`]; the moves have axes.
+unsafe fn run_planes(group: &[Task<'_>], to: *mut u8, stream: bool) {
+    let each = group[0].each;
+    let columns = each.axes.len() - 1;
+    let rows = columns.checked_sub(1);
+    let plane = Plane {
+        rows: rows.map_or(ONE, |rows| each.axes[rows]),
+        columns: each.axes[columns],
+        run_bytes: each.run_bytes as usize,
+        stream,
+    };
+    let kernel = Together::of(each);
+    let first =
+        |task: &Task<'_>| (task.source.wrapping_add(task.each.from as usize), to.wrapping_add(task.each.to as usize));
+    let begins: SmallVec<[_; 8]> = group.iter().map(first).collect();
+    let mut places = begins.clone();
+    for_each(&each.axes[..rows.unwrap_or(0)], |from_at, to_at| {
+        for (place, begin) in places.iter_mut().zip(&begins) {
+            *place = (begin.0.wrapping_offset(from_at as isize), begin.1.wrapping_offset(to_at as isize));
+        }
+        // SAFETY: indices below the counts of all axes name positions of each move.
+        unsafe { kernel.run(&places, &plane) };
+    });
 }
 
 /// Whether moves make up rows without gaps, of runs so long that most of their lines are whole and yet so short that

@@ -39,6 +39,25 @@ impl Kernel {
     }
 }
 
+/// What executes planes of one shape together.
+#[derive(Clone, Copy)]
+pub(super) struct Together(unsafe fn(&[(*const u8, *mut u8)], &Plane));
+
+impl Together {
+    /// For planes of moves like `each`.
+    pub(super) fn of(each: &Move) -> Together {
+        Together(choose(each, Shape::Rows, false).2)
+    }
+
+    /// # Safety
+    ///
+    /// All positions of the plane, from each of the places, are inside moves like the one this was chosen for.
+    pub(super) unsafe fn run(self, places: &[(*const u8, *mut u8)], plane: &Plane) {
+        // SAFETY: passed on.
+        unsafe { (self.0)(places, plane) }
+    }
+}
+
 /// What a kernel is to do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
@@ -53,16 +72,19 @@ type Planes = unsafe fn(*const u8, *mut u8, &Plane);
 /// Executes one field of some records.
 type Some = unsafe fn(&mut Field, usize);
 
-/// The loops for the runs of a move: over planes of a shape, and over some records. `stream`: long runs are written past
+/// Executes planes of one shape.
+type Several = unsafe fn(&[(*const u8, *mut u8)], &Plane);
+
+/// The loops for the runs of a move: over planes of a shape, over some records, and over several planes. `stream`: long runs are written past
 /// the caches.
-fn choose(each: &Move, shape: Shape, stream: bool) -> (Planes, Some) {
-    fn kernel<R: Run>(shape: Shape) -> (Planes, Some) {
+fn choose(each: &Move, shape: Shape, stream: bool) -> (Planes, Some, Several) {
+    fn kernel<R: Run>(shape: Shape) -> (Planes, Some, Several) {
         #[cfg(target_arch = "x86_64")]
         if has_avx2() {
             let planes: Planes = if shape == Shape::Transpose { avx2::transpose::<R> } else { avx2::rows::<R> };
-            return (planes, avx2::some::<R>);
+            return (planes, avx2::some::<R>, avx2::together::<R>);
         }
-        (if shape == Shape::Transpose { transpose::<R, false> } else { rows::<R> }, some::<R>)
+        (if shape == Shape::Transpose { transpose::<R, false> } else { rows::<R> }, some::<R>, together::<R>)
     }
     match (each.swap_bytes, each.run_bytes) {
         (1, 1) => kernel::<Plain<u8>>(shape),
@@ -78,7 +100,7 @@ fn choose(each: &Move, shape: Shape, stream: bool) -> (Planes, Some) {
         (1, 17..=31) => kernel::<Between<u128>>(shape),
         #[cfg(target_arch = "x86_64")]
         (1, STREAMED_BYTES..) if stream && has_avx2() => kernel::<Streamed>(shape),
-        (1, 33..=CHUNKED_BYTES) => kernel::<Chunks>(shape),
+        (1, 33..CHUNKED_BYTES) => kernel::<Chunks>(shape),
         (1, _) => kernel::<Bytes>(shape),
         (2, 2) => kernel::<Reversed<u16, 1>>(shape),
         (2, _) => kernel::<Numbers<u16>>(shape),
@@ -366,8 +388,8 @@ impl<T: Copy> Run for Between<T> {
 /// A run of more than 32 bytes: 32 at a time, and the last 32, which may overlap those before.
 struct Chunks;
 
-/// Runs that are so short that a call of memcpy costs more than it does better.
-const CHUNKED_BYTES: u64 = 512;
+/// Runs that have fewer bytes are so short that a call of memcpy costs more than it does better.
+const CHUNKED_BYTES: u64 = 256;
 
 impl Run for Chunks {
     const BYTES: Option<usize> = None;
@@ -464,6 +486,41 @@ unsafe fn rows<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
             Some(bytes) if to_step == bytes => stepped::<R>(from, to, plane, from_step, bytes),
             Some(bytes) if from_step == bytes => stepped::<R>(from, to, plane, bytes, to_step),
             _ => stepped::<R>(from, to, plane, from_step, to_step),
+        }
+    }
+}
+
+/// Row by row, some columns of each plane and then of the next.
+///
+/// # Safety
+///
+/// As [`Together::run`].
+#[inline(always)]
+unsafe fn together<R: Run>(places: &[(*const u8, *mut u8)], plane: &Plane) {
+    let run_bytes = R::BYTES.unwrap_or(plane.run_bytes);
+    let (from_step, to_step) = (plane.columns.from_bytes as isize, plane.columns.to_bytes as isize);
+    for row in 0..plane.rows.count as isize {
+        let mut at = (row * plane.rows.from_bytes as isize, row * plane.rows.to_bytes as isize);
+        let mut left = plane.columns.count as usize;
+        if let [first, second] = places {
+            // One by one: the second of a row and the first of the next are often of one line.
+            let starts = [first, second].map(|(from, to)| (from.wrapping_offset(at.0), to.wrapping_offset(at.1)));
+            for column in 0..left as isize {
+                for (from, to) in starts {
+                    // SAFETY: all positions are of the plane.
+                    unsafe { R::carry(from.offset(column * from_step), to.offset(column * to_step), run_bytes) };
+                }
+            }
+            continue;
+        }
+        while left > 0 {
+            let count = left.min(RECORDS);
+            for (from, to) in places {
+                // SAFETY: all positions are of the plane.
+                unsafe { line::<R>(from.offset(at.0), to.offset(at.1), from_step, to_step, count, run_bytes) };
+            }
+            at = (at.0 + count as isize * from_step, at.1 + count as isize * to_step);
+            left -= count;
         }
     }
 }
@@ -1066,6 +1123,15 @@ mod avx2 {
     pub(super) unsafe fn transpose<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
         // SAFETY: passed on.
         unsafe { super::transpose::<R, true>(from, to, plane) }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Together::run`](super::Together::run), where AVX2 is.
+    #[target_feature(enable = "avx2,bmi2,movbe")]
+    pub(super) unsafe fn together<R: Run>(places: &[(*const u8, *mut u8)], plane: &Plane) {
+        // SAFETY: passed on.
+        unsafe { super::together::<R>(places, plane) }
     }
 
     /// # Safety
