@@ -42,13 +42,13 @@ rows = [json.loads(line) for line in open(sys.argv[1])]
 for row in rows:
     assert {"bench", "case", "value", "unit", "baseline", "ratio", "detail"} <= row.keys(), row
 means = {row["case"]["means"] for row in rows}
-assert means == {"linked", "unlinked", "turns", "stillframe", "stillframe-large"}, means
+assert means == {"linked", "unlinked", "turns", "stillframe", "stillframe-one-thread", "stillframe-large"}, means
 assert pathlib.Path(sys.argv[2]).read_bytes()[:4] == b"\x89PNG"
 print(f"{len(rows)} rows of a time step per executable")
 PY
 
 timeout 300 target/release/drepl-bench --quick --json > "$out/drepl.jsonl"
-timeout 300 "$python" benches/drepl/beside_numpy.py target/release/drepl-bench --quick --json >> "$out/drepl.jsonl"
+timeout 300 "$python" benches/drepl/beside_numpy.py --quick --json >> "$out/drepl.jsonl"
 "$python" benches/drepl/plot.py "$out/drepl.jsonl" "$out/drepl.png"
 "$python" - "$out/drepl.jsonl" "$out/drepl.png" <<'PY'
 import json, pathlib, sys
