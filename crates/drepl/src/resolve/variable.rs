@@ -434,7 +434,8 @@ impl<'a> Lefts<'a> {
                         Some(extent) => format!("index {constant} of a variable of 0 to {}", extent - 1),
                         None => format!("index {constant} of a variable"),
                     };
-                    return names.fail(Problem::new(Code::Range, index.span, message));
+                    let help = "this is the one place along the axis that is filled; places are counted from 0";
+                    return names.fail(Problem::new(Code::Range, index.span, message).help(help));
                 };
                 LeftIndex::Constant(place)
             }

@@ -391,6 +391,11 @@ impl<'a> Parser<'a> {
                 let names = self.names("the name of an object")?;
                 let kind = self.type_expression()?;
                 self.syntax.objects.push(ObjectDeclaration { names, kind });
+                if self.peek() == Kind::Open(Bracket::Square) {
+                    let problem = self.unexpected("the next declaration");
+                    self.problems.push(problem.help("extents stand before the type of the elements: `[10]float64`"));
+                    return Err(Noted);
+                }
                 if self.peek() == Kind::Equals {
                     let problem = self.unexpected("the next declaration");
                     let help =

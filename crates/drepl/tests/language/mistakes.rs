@@ -221,6 +221,7 @@ fn extents_are_at_least_one() {
 
 #[test]
 fn slices_that_leave_their_object_are_told_with_the_range() {
+    let place = "(this is the one place along the axis that is filled; places are counted from 0)";
     let help = "(shift or shorten it; in a view that says `clipped`, what lies outside is a hole)";
     says_of_views(
         "\
@@ -242,9 +243,18 @@ view i { var m [5:5] = line[3] }
             &format!("5:23 range: index -1 of an axis of 0 to 999 {help}"),
             &format!("6:31 range: indices 2 to 1000 of an axis of 0 to 999 {help}"),
             &format!("7:33 range: indices 7 to 10 of an axis of 0 to 9 {help}"),
-            "8:17 range: index -1 of a variable",
-            "9:17 range: index 5 of a variable of 0 to 4",
+            &format!("8:17 range: index -1 of a variable {place}"),
+            &format!("9:17 range: index 5 of a variable of 0 to 4 {place}"),
         ],
+    );
+}
+
+#[test]
+fn extents_behind_a_type_are_told_where_they_belong() {
+    says(
+        "var g float64[10]\nvar h [2]int8",
+        &["1:14 syntax: expected the next declaration, found `[` \
+           (extents stand before the type of the elements: `[10]float64`)"],
     );
 }
 
