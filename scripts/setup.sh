@@ -77,6 +77,9 @@ install_wheel() {
 }
 
 # Whether still-export can be linked: the libraries' own programs or the variables that their crates look at say so.
+# The compilers' names alone say little: one package has them, another what they compile against.
+has_mpi() { mpicc -E -x c - <<<'#include <mpi.h>' >/dev/null 2>&1 && command -v mpifort >/dev/null; }
+
 has_formats() {
     { [ -n "${NETCDF_DIR:-}" ] || command -v nc-config >/dev/null; } &&
         { [ -n "${HDF5_DIR:-}" ] || [ -e /usr/include/hdf5/serial/hdf5.h ] || [ -e /usr/include/hdf5.h ] ||
@@ -96,7 +99,8 @@ for what in "$@"; do
         # MPICH, unless there is another MPI. Its Python package is built against it, not optimised, which takes half a
         # minute instead of three: what is tested of it is not its speed.
         mpi)
-            debian g++:g++ gfortran:gfortran mpicc:libmpich-dev mpifort:libmpich-dev mpiexec:mpich
+            debian g++:g++ gfortran:gfortran mpiexec:mpich
+            has_mpi || debian no-mpi-yet:libmpich-dev
             [ -e "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] || debian no-header-yet:python3-dev
             CFLAGS='-O0 -g0' packages mpi --no-binary=mpi4py 'mpi4py>=4,<5' 'numpy>=2,<3'
             ;;
