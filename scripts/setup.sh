@@ -76,10 +76,10 @@ install_wheel() {
     touch "$stamp"
 }
 
-# Whether still-export can be linked: the libraries' own programs or the variables that their crates look at say so.
-# The compilers' names alone say little: one package has them, another what they compile against.
+# Whether programs can be compiled against MPI: its commands are in another package than its headers.
 has_mpi() { mpicc -E -x c - <<<'#include <mpi.h>' >/dev/null 2>&1 && command -v mpifort >/dev/null; }
 
+# Whether still-export can be linked: the libraries' own programs or the variables that their crates look at say so.
 has_formats() {
     { [ -n "${NETCDF_DIR:-}" ] || command -v nc-config >/dev/null; } &&
         { [ -n "${HDF5_DIR:-}" ] || [ -e /usr/include/hdf5/serial/hdf5.h ] || [ -e /usr/include/hdf5.h ] ||
