@@ -140,8 +140,13 @@ def test_a_checkpoint_is_exported_as_the_region_is(checkpoint: Path, shown: Show
     from_region, from_store = scratch / f"region.{ending}", scratch / f"store.{ending}"
     still("export", "museum", "-o", from_region)
     still("export", checkpoint.parent, "-o", from_store)
-    # Deterministic but for what is no content: the library's times of creation are not kept.
-    assert from_region.read_bytes() == from_store.read_bytes()
+    if ending == "h5":
+        # Deterministic: the library's times of creation are not kept.
+        assert from_region.read_bytes() == from_store.read_bytes()
+    else:
+        # Netcdf's library keeps the second in which it made what has dimensions. The first line has the file's name.
+        region_text, store_text = (run("ncdump", path).stdout.split("\n", 1)[1] for path in (from_region, from_store))
+        assert region_text == store_text
     still("export", checkpoint, "float64", "--version", 12, "-o", from_store)
     with netCDF4.Dataset(from_store) if ending == "nc" else h5py.File(from_store) as file:
         assert np.array_equal(file["float64"][:], shown["float64"].values)
