@@ -57,18 +57,23 @@ pub(crate) fn make(dir: &Path, mode: u32) -> Result<()> {
             make(parent, mode)?;
         }
         match std::fs::DirBuilder::new().mode(mode).create(dir) {
-            Ok(()) => {
-                // The process's umask took bits away that were asked for; a group's bit that the directory inherited stays.
-                let fail = |error| Error::io("chmod", dir, error);
-                let inherited = std::fs::metadata(dir).map_err(fail)?.permissions().mode() & 0o7000;
-                return std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode | inherited)).map_err(fail);
-            }
+            // What removes regions may take it again before it has its mode.
+            Ok(()) => match permit(dir, mode) {
+                Err(error) if error.kind() == ErrorKind::NotFound => failure = error,
+                permitted => return permitted.map_err(|error| Error::io("chmod", dir, error)),
+            },
             // Another process made it, or removed the one above it together with its last region.
             Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => failure = error,
             Err(error) => return Err(Error::io("open", dir, error)),
         }
     }
     Err(Error::io("open", dir, failure))
+}
+
+/// Gives a new directory the bits that the process's umask took away; a group's bit that it inherited stays.
+fn permit(dir: &Path, mode: u32) -> std::io::Result<()> {
+    let inherited = std::fs::metadata(dir)?.permissions().mode() & 0o7000;
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode | inherited))
 }
 
 /// Longest time between the lock of whoever removes a region and the end of its head, and until all of it is gone: giving
