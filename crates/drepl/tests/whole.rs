@@ -308,7 +308,7 @@ impl Writer<'_> {
             Chosen::Record(fields) => fields.iter().any(|(_, field)| has_variables(field)) || self.dice.one_in(2),
             _ => false,
         };
-        shuffle(self.dice, &mut open);
+        self.dice.shuffle(&mut open);
         if braces {
             open.truncate(self.dice.roll(0, open.len() as u64) as usize);
         }
@@ -449,16 +449,10 @@ fn wrapped(groups: Vec<Vec<usize>>, local: Local) -> Local {
     groups.into_iter().rev().fold(local, |local, group| Local::Axes(group, Box::new(local)))
 }
 
-fn shuffle<T>(dice: &mut Dice, list: &mut [T]) {
-    for at in (1..list.len()).rev() {
-        list.swap(at, dice.roll(0, at as u64) as usize);
-    }
-}
-
 /// At least one of them, in any order.
 fn some<'l, T>(dice: &mut Dice, list: &'l [T]) -> Vec<&'l T> {
     let mut some: Vec<&T> = list.iter().collect();
-    shuffle(dice, &mut some);
+    dice.shuffle(&mut some);
     some.truncate(dice.roll(1, some.len() as u64) as usize);
     some
 }
@@ -711,7 +705,7 @@ fn view(dice: &mut Dice, objects: &[(String, Kind)], name: &str) -> View {
         ];
         words.extend(attributes.clipped.then_some("clipped"));
         words.extend(attributes.readonly.then_some("readonly"));
-        shuffle(dice, &mut words);
+        dice.shuffle(&mut words);
         let text = format!("view {name} {} {{ {text} }}", words.join(" "));
         return View { text, bindings, attributes, content: (!refused).then_some(content) };
     }

@@ -3,32 +3,7 @@
 
 use std::{sync::mpsc, thread, time::Duration};
 
-use crate::texts::read;
-
-/// A deterministic source of random numbers: splitmix64.
-pub struct Numbers(pub u64);
-
-impl Numbers {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    pub fn shuffled(&mut self, count: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..count).collect();
-        for last in (1..count).rev() {
-            order.swap(last, self.below(last + 1));
-        }
-        order
-    }
-}
+use crate::{dice::Dice, texts::read};
 
 /// Words and signs, valid names among them.
 const WORDS: [&str; 72] = [
@@ -149,8 +124,8 @@ fn rounds() -> u64 {
 fn random_bytes_have_an_answer() {
     watched("random bytes", || {
         for seed in 0..rounds() {
-            let mut numbers = Numbers(seed);
-            let bytes: Vec<u8> = (0..numbers.below(200)).map(|_| numbers.next() as u8).collect();
+            let mut dice = Dice(seed);
+            let bytes: Vec<u8> = (0..dice.below(200)).map(|_| dice.next() as u8).collect();
             read(&bytes);
         }
     });
@@ -160,11 +135,11 @@ fn random_bytes_have_an_answer() {
 fn random_words_have_an_answer() {
     watched("random words", || {
         for seed in 0..rounds() {
-            let mut numbers = Numbers(seed);
+            let mut dice = Dice(seed);
             let mut text = String::new();
-            for _ in 0..numbers.below(120) {
-                text += WORDS[numbers.below(WORDS.len())];
-                text += if numbers.below(3) == 0 { "" } else { " " };
+            for _ in 0..dice.below(120) {
+                text += WORDS[dice.below(WORDS.len())];
+                text += if dice.below(3) == 0 { "" } else { " " };
             }
             read(text.as_bytes());
         }
@@ -178,19 +153,19 @@ fn programs_with_damages_have_an_answer() {
     }
     watched("damaged programs", || {
         for seed in 0..rounds() {
-            let mut numbers = Numbers(seed);
-            let mut bytes = PROGRAMS[numbers.below(PROGRAMS.len())].as_bytes().to_vec();
-            for _ in 0..=numbers.below(4) {
-                let at = numbers.below(bytes.len().max(1)).min(bytes.len());
-                let end = (at + numbers.below(12)).min(bytes.len());
-                let word = WORDS[numbers.below(WORDS.len())];
-                match numbers.below(5) {
-                    0 if at < bytes.len() => bytes[at] = numbers.next() as u8,
+            let mut dice = Dice(seed);
+            let mut bytes = PROGRAMS[dice.below(PROGRAMS.len())].as_bytes().to_vec();
+            for _ in 0..=dice.below(4) {
+                let at = dice.below(bytes.len().max(1)).min(bytes.len());
+                let end = (at + dice.below(12)).min(bytes.len());
+                let word = WORDS[dice.below(WORDS.len())];
+                match dice.below(5) {
+                    0 if at < bytes.len() => bytes[at] = dice.next() as u8,
                     1 => drop(bytes.drain(at..end)),
                     2 => drop(bytes.splice(at..end, word.bytes())),
                     3 => {
                         let piece = bytes[at..end].to_vec();
-                        let to = numbers.below(bytes.len() + 1);
+                        let to = dice.below(bytes.len() + 1);
                         drop(bytes.splice(to..to, piece));
                     }
                     _ => drop(bytes.splice(at..at, word.bytes())),

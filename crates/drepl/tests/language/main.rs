@@ -1,6 +1,8 @@
 //! The language: what each construct means, and what is said about each mistake.
 
 mod constructs;
+#[path = "../dice/mod.rs"]
+mod dice;
 mod garbage;
 mod mistakes;
 mod model;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use drepl::{Bindings, Program, fragment::Fragment, text::diagnostic::Code, types::Type};
 
-use crate::garbage::Numbers;
+use crate::dice::Dice;
 
 /// Values of index variables that are tried. No expression of this file needs others.
 const VALUES: std::ops::RangeInclusive<i64> = -400..=400;
@@ -63,24 +63,23 @@ enum Local {
 }
 
 impl Expression {
-    fn random(numbers: &mut Numbers, depth: usize) -> Self {
+    fn random(dice: &mut Dice, depth: usize) -> Self {
         use Expression::{Add, Divide, Multiply, Number, Subtract, Variable};
-        let small = |numbers: &mut Numbers, low: i64, high: i64| {
-            Box::new(Number(low + numbers.below((high - low + 1) as usize) as i64))
-        };
-        if depth == 0 || numbers.below(4) == 0 {
+        let small =
+            |dice: &mut Dice, low: i64, high: i64| Box::new(Number(low + dice.below((high - low + 1) as usize) as i64));
+        if depth == 0 || dice.below(4) == 0 {
             return Variable;
         }
-        let inner = Box::new(Self::random(numbers, depth - 1));
-        match numbers.below(8) {
-            0 | 1 => Add(inner, small(numbers, 0, 5)),
-            2 => Subtract(inner, small(numbers, 0, 4)),
-            3 => Subtract(small(numbers, 0, 6), inner),
-            4 => Multiply(small(numbers, 1, 3), inner),
-            5 => Divide(inner, small(numbers, 1, 3)),
-            6 => Add(inner, Box::new(Multiply(small(numbers, 1, 2), Box::new(Variable)))),
+        let inner = Box::new(Self::random(dice, depth - 1));
+        match dice.below(8) {
+            0 | 1 => Add(inner, small(dice, 0, 5)),
+            2 => Subtract(inner, small(dice, 0, 4)),
+            3 => Subtract(small(dice, 0, 6), inner),
+            4 => Multiply(small(dice, 1, 3), inner),
+            5 => Divide(inner, small(dice, 1, 3)),
+            6 => Add(inner, Box::new(Multiply(small(dice, 1, 2), Box::new(Variable)))),
             // Numbers alone are divided to the lower side.
-            _ => Add(inner, Box::new(Divide(small(numbers, -5, 5), small(numbers, 1, 4)))),
+            _ => Add(inner, Box::new(Divide(small(dice, -5, 5), small(dice, 1, 4)))),
         }
     }
 
@@ -134,10 +133,10 @@ impl Expression {
 }
 
 impl Index {
-    fn random_expression(numbers: &mut Numbers) -> Expression {
+    fn random_expression(dice: &mut Dice) -> Expression {
         loop {
-            let depth = numbers.below(4);
-            let expression = Expression::random(numbers, depth);
+            let depth = dice.below(4);
+            let expression = Expression::random(dice, depth);
             if !expression.cancels() {
                 return expression;
             }
@@ -154,7 +153,7 @@ impl Index {
 }
 
 impl Kind {
-    fn random(numbers: &mut Numbers, depth: usize) -> Self {
+    fn random(dice: &mut Dice, depth: usize) -> Self {
         let primitives = [
             ("bool", 1, 1),
             ("int16", 2, 2),
@@ -165,18 +164,17 @@ impl Kind {
             ("string3", 3, 1),
             ("uint64", 8, 8),
         ];
-        match if depth == 0 { 0 } else { numbers.below(5) } {
+        match if depth == 0 { 0 } else { dice.below(5) } {
             0 => {
-                let (name, size, alignment) = primitives[numbers.below(primitives.len())];
+                let (name, size, alignment) = primitives[dice.below(primitives.len())];
                 Self::Primitive(name, size, alignment)
             }
             1 | 2 => {
-                let extents = (0..=numbers.below(2)).map(|_| 1 + numbers.below(5) as u64).collect();
-                Self::Array(extents, Box::new(Self::random(numbers, depth - 1)))
+                let extents = (0..=dice.below(2)).map(|_| 1 + dice.below(5) as u64).collect();
+                Self::Array(extents, Box::new(Self::random(dice, depth - 1)))
             }
             _ => {
-                let fields =
-                    (0..=numbers.below(3)).map(|field| (format!("f{field}"), Self::random(numbers, depth - 1)));
+                let fields = (0..=dice.below(3)).map(|field| (format!("f{field}"), Self::random(dice, depth - 1)));
                 Self::Record(fields.collect())
             }
         }
@@ -208,7 +206,7 @@ impl Kind {
 
 /// Makes a variable of a view: its text, and what it means.
 struct Writer<'n> {
-    numbers: &'n mut Numbers,
+    dice: &'n mut Dice,
     variables: usize,
     brackets: usize,
     axes: Vec<LeftAxis>,
@@ -244,19 +242,19 @@ impl Writer<'_> {
     }
 
     fn right(&mut self, kind: &Kind, leaf: u32) -> Chosen {
-        if self.numbers.below(6) == 0 {
+        if self.dice.below(6) == 0 {
             return self.whole(kind, leaf);
         }
         match kind {
             Kind::Primitive(..) => self.whole(kind, leaf),
             Kind::Array(extents, element) => {
-                let axes = self.bracket(extents, |writer, extent| match writer.numbers.below(5) {
+                let axes = self.bracket(extents, |writer, extent| match writer.dice.below(5) {
                     0 => Index::Wild,
-                    1 => Index::Constant(writer.numbers.below(extent as usize) as i64),
+                    1 => Index::Constant(writer.dice.below(extent as usize) as i64),
                     _ => {
                         writer.variables += 1;
                         let name = format!("x{}", writer.variables);
-                        Index::Variable(name, Index::random_expression(writer.numbers))
+                        Index::Variable(name, Index::random_expression(writer.dice))
                     }
                 });
                 let written: Vec<String> = axes.iter().map(|axis| axis.index.write()).collect();
@@ -271,14 +269,15 @@ impl Writer<'_> {
                         Some(*next - kind.leaves())
                     })
                     .collect();
-                if self.numbers.below(2) == 0 {
-                    let field = self.numbers.below(fields.len());
+                if self.dice.below(2) == 0 {
+                    let field = self.dice.below(fields.len());
                     self.text += &format!(".{}", fields[field].0);
                     return self.right(&fields[field].1, starts[field]);
                 }
                 self.text += " {";
-                let mut order = self.numbers.shuffled(fields.len());
-                order.truncate(1 + self.numbers.below(fields.len()));
+                let mut order: Vec<usize> = (0..fields.len()).collect();
+                self.dice.shuffle(&mut order);
+                order.truncate(1 + self.dice.below(fields.len()));
                 let mut chosen = Vec::new();
                 for field in order {
                     self.text += &format!(" {}", fields[field].0);
@@ -300,38 +299,39 @@ impl Writer<'_> {
         let open = self.open(&right, &left);
         let written = left.iter().any(|axis| self.axes[*axis].written);
         // A variable that is not written where others are would be a mistake.
-        let last = matches!(chosen, Chosen::Leaf(..)) || self.numbers.below(3) == 0;
+        let last = matches!(chosen, Chosen::Leaf(..)) || self.dice.below(3) == 0;
         let mut groups = Vec::new();
-        if (!open.is_empty() && written && last) || self.numbers.below(2) == 0 {
+        if (!open.is_empty() && written && last) || self.dice.below(2) == 0 {
             let mut indices = Vec::new();
             for axis in &open {
                 if let Index::Variable(name, _) = &axis.index {
-                    let simple = self.numbers.below(3) > 0;
-                    let expression = if simple { Expression::Variable } else { Index::random_expression(self.numbers) };
+                    let simple = self.dice.below(3) > 0;
+                    let expression = if simple { Expression::Variable } else { Index::random_expression(self.dice) };
                     indices.push(Index::Variable(name.clone(), expression));
                 }
             }
-            if self.numbers.below(6) == 0 {
-                indices.push(Index::Constant(self.numbers.below(3) as i64));
+            if self.dice.below(6) == 0 {
+                indices.push(Index::Constant(self.dice.below(3) as i64));
             }
-            let order = self.numbers.shuffled(indices.len());
+            let mut order: Vec<usize> = (0..indices.len()).collect();
+            self.dice.shuffle(&mut order);
             let mut indices: Vec<Index> = order.into_iter().map(|index| indices[index].clone()).collect();
             let wild = open.iter().filter(|axis| matches!(axis.index, Index::Wild)).count();
-            let placed = self.numbers.below(wild + 1);
+            let placed = self.dice.below(wild + 1);
             for _ in 0..placed {
-                indices.insert(self.numbers.below(indices.len() + 1), Index::Wild);
+                indices.insert(self.dice.below(indices.len() + 1), Index::Wild);
             }
             while !indices.is_empty() {
-                let rest = indices.split_off(1 + self.numbers.below(indices.len()));
+                let rest = indices.split_off(1 + self.dice.below(indices.len()));
                 let mut group = Vec::new();
                 let mut texts = Vec::new();
                 for index in indices {
                     let mut text = index.write();
                     let mut explicit = None;
-                    if self.numbers.below(3) == 0 {
+                    if self.dice.below(3) == 0 {
                         let extent = match index {
-                            Index::Constant(constant) => constant as u64 + 1 + self.numbers.below(2) as u64,
-                            _ => 1 + self.numbers.below(5) as u64,
+                            Index::Constant(constant) => constant as u64 + 1 + self.dice.below(2) as u64,
+                            _ => 1 + self.dice.below(5) as u64,
                         };
                         text += &format!(":{extent}");
                         explicit = Some(extent);
@@ -349,8 +349,9 @@ impl Writer<'_> {
         let local = match chosen {
             Chosen::Record(fields) if !last => {
                 self.text += " {";
-                let mut order = self.numbers.shuffled(fields.len());
-                order.truncate(1 + self.numbers.below(fields.len()));
+                let mut order: Vec<usize> = (0..fields.len()).collect();
+                self.dice.shuffle(&mut order);
+                order.truncate(1 + self.dice.below(fields.len()));
                 let mut local = Vec::new();
                 for field in order {
                     self.text += &format!(" {}", fields[field].0);
@@ -636,11 +637,11 @@ fn every_element_lies_where_a_model_puts_it() {
     let rounds = std::env::var("DREPL_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(4000);
     let (mut right, mut holes, mut refused) = (0, 0, 0);
     for seed in 0..rounds {
-        let mut numbers = Numbers(seed);
-        let kind = Kind::random(&mut numbers, 4);
-        let (clipped, columns, aligned) = (numbers.below(4) == 0, numbers.below(2) == 0, numbers.below(2) == 0);
+        let mut dice = Dice(seed);
+        let kind = Kind::random(&mut dice, 4);
+        let (clipped, columns, aligned) = (dice.below(4) == 0, dice.below(2) == 0, dice.below(2) == 0);
         let mut writer = Writer {
-            numbers: &mut numbers,
+            dice: &mut dice,
             variables: 0,
             brackets: 0,
             axes: Vec::new(),
@@ -697,15 +698,15 @@ fn every_element_lies_where_a_model_puts_it() {
 #[test]
 fn the_rest_of_a_complete_replica_is_what_no_view_holds() {
     for seed in 0..400 {
-        let mut numbers = Numbers(seed);
-        let rank = 1 + numbers.below(3);
-        let extents: Vec<String> = (0..rank).map(|_| (1 + numbers.below(9)).to_string()).collect();
+        let mut dice = Dice(seed);
+        let rank = 1 + dice.below(3);
+        let extents: Vec<String> = (0..rank).map(|_| (1 + dice.below(9)).to_string()).collect();
         let mut text = format!("var o [{}]int16\nvar other int8\n", extents.join(","));
         let mut stored = String::new();
-        for view in 0..numbers.below(4) {
-            let indices = (0..rank).map(|axis| match numbers.below(4) {
+        for view in 0..dice.below(4) {
+            let indices = (0..rank).map(|axis| match dice.below(4) {
                 0 => "0".into(),
-                1 => format!("{}*x{axis}", 1 + numbers.below(4)),
+                1 => format!("{}*x{axis}", 1 + dice.below(4)),
                 _ => format!("x{axis}"),
             });
             let indices: Vec<String> = indices.collect();
