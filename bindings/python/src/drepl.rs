@@ -298,7 +298,7 @@ impl DreplPlan {
         py: Python<'_>,
         buffers: &Bound<'_, PyAny>,
         destination: &Bound<'_, PyAny>,
-        threads: usize,
+        threads: Threads,
     ) -> PyResult<()> {
         let mut work = Vec::with_capacity(self.0.transfers.len());
         for (source, transfer) in &self.0.transfers {
@@ -351,7 +351,7 @@ impl DreplShare {
         &self,
         py: Python<'py>,
         buffer: Bound<'py, PyAny>,
-        threads: usize,
+        threads: Threads,
     ) -> PyResult<Bound<'py, PyByteArray>> {
         let transfer = py.detach(|| self.0.transfer.pack());
         let compact = PyByteArray::new_with(py, transfer.destination_bytes() as usize, |_| Ok(()))?;
@@ -365,7 +365,7 @@ impl DreplShare {
         py: Python<'_>,
         compact: Bound<'_, PyAny>,
         destination: &Bound<'_, PyAny>,
-        threads: usize,
+        threads: Threads,
     ) -> PyResult<()> {
         let transfer = py.detach(|| self.0.transfer.unpack());
         let work = [(&transfer, hold(&compact, Role::Packed)?)];
@@ -373,17 +373,47 @@ impl DreplShare {
     }
 }
 
-/// Moves bytes from buffers into another, without the interpreter. `source_at` is what errors call the buffers.
+/// Bytes for which the interpreter is given away while they move. Fewer take some microseconds, and giving it away a part
+/// of one.
+const DETACHED_BYTES: u64 = 128 << 10;
+
+/// Most threads of a move; 0 is one for each processor, which `None` asks for.
+struct Threads(usize);
+
+impl<'py> FromPyObject<'_, 'py> for Threads {
+    type Error = PyErr;
+
+    fn extract(threads: pyo3::Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if threads.is_none() {
+            return Ok(Self(0));
+        }
+        let py = threads.py();
+        match threads.extract() {
+            Ok(number @ 1..=65536) => Ok(Self(number)),
+            Err(_) if !threads.hasattr(intern!(py, "__index__"))? => {
+                Err(refuse(py, format!("threads: {} is no integer", threads.repr()?)))
+            }
+            _ => Err(refuse(py, format!("threads: {} is not between 1 and 65536", threads.repr()?))),
+        }
+    }
+}
+
+/// Moves bytes from buffers into another. `source_at` is what errors call the buffers.
 fn execute(
     py: Python<'_>,
     work: &[(&Transfer, Borrowed)],
     destination: &Bound<'_, PyAny>,
-    threads: usize,
+    threads: Threads,
     source_at: impl Fn(usize) -> usize,
 ) -> PyResult<()> {
     let target = hold(destination, Role::Destination)?;
-    let executor = Executor::new(threads);
-    py.detach(|| move_bytes(&executor, work, &target)).map_err(|error| match error {
+    let executor = Executor::new(threads.0);
+    let moved_bytes: u64 = work.iter().map(|(transfer, _)| transfer.moved_bytes()).sum();
+    let outcome = match moved_bytes < DETACHED_BYTES {
+        true => move_bytes(&executor, work, &target),
+        false => py.detach(|| move_bytes(&executor, work, &target)),
+    };
+    outcome.map_err(|error| match error {
         MoveError::Overlap { position } => {
             let source = source_at(position);
             refuse(py, format!("source {source} and the destination share memory: move into a copy of one of them"))

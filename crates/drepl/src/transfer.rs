@@ -11,10 +11,59 @@ use smallvec::SmallVec;
 /// way in, for bytes too): lengths are known, nothing lies outside them, and no move writes a byte twice.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Transfer {
+    schedule: Schedule,
+}
+
+/// Moves in normal form in the order in which they are executed, and what is asked of them at each execution.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Schedule {
     moves: Vec<Move>,
+    /// Where each group of moves ends that are executed together.
+    ends: Vec<usize>,
     source_bytes: u64,
     destination_bytes: u64,
     moved_bytes: u64,
+}
+
+impl Schedule {
+    pub(crate) fn new(mut moves: Vec<Move>) -> Schedule {
+        moves.shrink_to_fit();
+        let mut ends = Vec::new();
+        let mut rest = &moves[..];
+        while let Some((first, after)) = rest.split_first() {
+            let others = after.iter().take_while(|each| interleave(first, each)).count();
+            rest = &after[others..];
+            ends.push(moves.len() - rest.len());
+        }
+        let end = |side: Side| moves.iter().map(|each| each.extent(side).1).max().unwrap_or(0);
+        let (source_bytes, destination_bytes) = (end(Side::Source), end(Side::Destination));
+        let moved_bytes = moves.iter().fold(0u64, |sum, each| sum.saturating_add(each.moved_bytes()));
+        Schedule { ends, source_bytes, destination_bytes, moved_bytes, moves }
+    }
+
+    pub(crate) fn moves(&self) -> &[Move] {
+        &self.moves
+    }
+
+    /// Moves that interleave, one group after the other.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &[Move]> {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        begins.zip(&self.ends).map(|(begin, end)| &self.moves[begin..*end])
+    }
+
+    /// Bytes of the source from its begin to the last that is read.
+    pub(crate) fn source_bytes(&self) -> u64 {
+        self.source_bytes
+    }
+
+    /// Bytes of the destination from its begin to the last that is written.
+    pub(crate) fn destination_bytes(&self) -> u64 {
+        self.destination_bytes
+    }
+
+    pub(crate) fn moved_bytes(&self) -> u64 {
+        self.moved_bytes
+    }
 }
 
 /// One strided block: runs of `run_bytes` bytes, at the positions that `axes` span.
@@ -108,6 +157,9 @@ impl std::fmt::Display for Side {
     }
 }
 
+/// Bytes of a cache line, on all machines that matter here.
+pub(crate) const LINE_BYTES: u64 = 64;
+
 /// First byte of an encoded transfer. Another value is another format.
 const FORMAT: u8 = 1;
 
@@ -126,42 +178,44 @@ impl Transfer {
                 normal.push(each);
             }
         }
-        let mut moves = order_groups(merge(normal));
-        moves.shrink_to_fit();
-        let source_bytes = moves.iter().map(|each| each.extent(Side::Source).1).max().unwrap_or(0);
-        let destination_bytes = moves.iter().map(|each| each.extent(Side::Destination).1).max().unwrap_or(0);
+        let schedule = Schedule::new(order_groups(merge(normal)));
+        let Schedule { moves, destination_bytes, moved_bytes, .. } = &schedule;
         let first = moves.iter().map(|each| each.to).min().unwrap_or(0);
         // A hostile transfer could otherwise write one small place for years.
-        let moved_bytes = moves.iter().fold(0u64, |sum, each| sum.saturating_add(each.moved_bytes()));
-        if moved_bytes > destination_bytes - first {
-            return Err(TransferError::Overlaps { moved_bytes, destination_bytes: destination_bytes - first });
+        if *moved_bytes > destination_bytes - first {
+            let (moved_bytes, destination_bytes) = (*moved_bytes, destination_bytes - first);
+            return Err(TransferError::Overlaps { moved_bytes, destination_bytes });
         }
-        Ok(Transfer { moves, source_bytes, destination_bytes, moved_bytes })
+        Ok(Transfer { schedule })
+    }
+
+    pub(crate) fn schedule(&self) -> &Schedule {
+        &self.schedule
     }
 
     /// The moves, in normal form.
     pub fn moves(&self) -> &[Move] {
-        &self.moves
+        &self.schedule.moves
     }
 
     /// The least length a source has to have.
     pub fn source_bytes(&self) -> u64 {
-        self.source_bytes
+        self.schedule.source_bytes
     }
 
     /// The least length a destination has to have.
     pub fn destination_bytes(&self) -> u64 {
-        self.destination_bytes
+        self.schedule.destination_bytes
     }
 
     /// Bytes that are moved.
     pub fn moved_bytes(&self) -> u64 {
-        self.moved_bytes
+        self.schedule.moved_bytes
     }
 
     /// Whether nothing is moved.
     pub fn is_empty(&self) -> bool {
-        self.moves.is_empty()
+        self.moves().is_empty()
     }
 
     /// The first half of this transfer: from the source into a compact form of [`moved_bytes`](Self::moved_bytes) bytes
@@ -190,7 +244,7 @@ impl Transfer {
     /// One move per move; `half` gets where it begins in the compact form and its axes with their distances there.
     fn halves(&self, half: impl Fn(&Move, u64, &[(Axis, i64)]) -> Move) -> Transfer {
         let mut begin = 0;
-        let moves = self.moves.iter().map(|each| {
+        let moves = self.moves().iter().map(|each| {
             let mut compact: SmallVec<[(Axis, i64); 4]> = each.axes.iter().map(|axis| (*axis, 0)).collect();
             compact.sort_by_key(|(axis, _)| std::cmp::Reverse(axis.from_bytes.unsigned_abs()));
             let mut block = each.run_bytes;
@@ -239,7 +293,7 @@ impl Transfer {
 
 impl Serialize for Transfer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.moves.serialize(serializer)
+        self.moves().serialize(serializer)
     }
 }
 
@@ -440,4 +494,26 @@ fn order_groups(moves: Vec<Move>) -> Vec<Move> {
         moves.into_iter().enumerate().map(|(at, each)| (group[at], at, each)).collect();
     ordered.sort_by_key(|(leader, at, _)| (*leader, *at));
     ordered.into_iter().map(|(_, _, each)| each).collect()
+}
+
+/// How far fields of one record may lie apart for moves of them to be executed together.
+pub(crate) const RECORD_BYTES: u64 = 4096;
+
+/// Whether two moves touch the same cache lines of one side at the same indices. Counts of the outermost axis may differ:
+/// threads cut moves at lines, which are not at the same index in each.
+pub(crate) fn interleave(first: &Move, second: &Move) -> bool {
+    let alike = |side: Side| {
+        let apart = first.offset(side).abs_diff(second.offset(side));
+        let nearest = first.axes.iter().map(|axis| axis.bytes(side).unsigned_abs()).min().unwrap_or(0);
+        // In records of many lines, those share lines that are near in one record, or in one and the next.
+        let near = LINE_BYTES + first.run_bytes.max(second.run_bytes);
+        let shared = nearest < 4 * LINE_BYTES || apart % nearest < near || nearest - apart % nearest < near;
+        apart < RECORD_BYTES
+            && shared
+            && first.axes.iter().zip(&second.axes).all(|(a, b)| a.bytes(side) == b.bytes(side))
+    };
+    !first.axes.is_empty()
+        && first.axes.len() == second.axes.len()
+        && first.axes[1..].iter().zip(&second.axes[1..]).all(|(a, b)| a.count == b.count)
+        && (alike(Side::Source) || alike(Side::Destination))
 }

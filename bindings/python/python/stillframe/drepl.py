@@ -318,11 +318,11 @@ class Share:
 
     def pack(self, buffer: Any, threads: int | None = None) -> bytearray:
         """Takes from the source what the wanted fragment needs of it."""
-        return self._native.pack(buffer, _threads(threads))
+        return self._native.pack(buffer, threads)
 
     def unpack(self, compact: Any, buffer: Any, threads: int | None = None) -> None:
         """Puts what :meth:`pack` took into the wanted fragment's buffer."""
-        self._native.unpack(compact, buffer, _threads(threads))
+        self._native.unpack(compact, buffer, threads)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Share) and self._native == other._native
@@ -371,7 +371,7 @@ class Plan:
         :param buffers: the buffers of the sources by their positions; those that give nothing are not looked at.
         :param threads: most threads; one for each processor if None. Small moves take one.
         """
-        self._native.execute(buffers, buffer, _threads(threads))
+        self._native.execute(buffers, buffer, threads)
 
     def split(self) -> list[Share]:
         """What each source has to do, to be sent to where it is."""
@@ -509,10 +509,6 @@ def _versions(versions: tuple[int, int] | None) -> tuple[int, int]:
     if oldest > newest:
         raise DreplError(f"versions: the oldest that will do, {oldest}, is newer than the newest, {newest}")
     return oldest, newest
-
-
-def _threads(threads: int | None) -> int:
-    return 0 if threads is None else _whole("threads", threads, 1, 1 << 16)
 
 
 def _need_numpy() -> None:

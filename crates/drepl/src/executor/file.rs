@@ -12,7 +12,7 @@ use super::{
     clip::clip,
     memory::{Readable, Writable, run_shared},
 };
-use crate::transfer::{Move, Side, Transfer, span};
+use crate::transfer::{Move, Schedule, Side, Transfer, span};
 
 /// Bytes that are rather read than skipped: about what a call costs.
 const GAP_BYTES: u64 = 16 << 10;
@@ -49,13 +49,13 @@ pub(super) fn into_file(
     while let Some(window) = next_window(all(), Side::Destination, begin, half_bytes as u64) {
         for (transfer, source) in transfers {
             let parts = parts(transfer.moves(), Side::Destination, &window);
-            parts.iter().for_each(|part| written.add(part));
+            parts.moves().iter().for_each(|part| written.add(part));
             match source {
                 Source::Memory(bytes) => {
-                    let work = [(&parts[..], Readable::new(bytes))];
+                    let work = [(&parts, Readable::new(bytes))];
                     run_shared(executor.threads(), &work, Writable::new(&mut block))?;
                 }
-                Source::File(range) => staging.read(&parts, range, executor.threads(), &mut block)?,
+                Source::File(range) => staging.read(parts.moves(), range, executor.threads(), &mut block)?,
             }
         }
         written.take(|range| {
@@ -100,7 +100,7 @@ fn next_window<'a>(moves: impl Iterator<Item = &'a Move>, side: Side, begin: u64
 }
 
 /// The parts of moves in a window of one side, with offsets from where the window begins.
-fn parts(moves: &[Move], side: Side, window: &Range<u64>) -> Vec<Move> {
+fn parts(moves: &[Move], side: Side, window: &Range<u64>) -> Schedule {
     let mut parts = Vec::new();
     for each in moves {
         clip(each, side, window.clone(), &mut |mut part| {
@@ -111,7 +111,7 @@ fn parts(moves: &[Move], side: Side, window: &Range<u64>) -> Vec<Move> {
             parts.push(part);
         });
     }
-    parts
+    Schedule::new(parts)
 }
 
 /// Memory for windows of sources.
@@ -141,7 +141,7 @@ impl Staging {
         while let Some(window) = next_window(moves.iter(), Side::Source, begin, self.bytes as u64) {
             let parts = parts(moves, Side::Source, &window);
             needed.clear();
-            parts.iter().for_each(|part| collect_spans(part, &mut needed));
+            parts.moves().iter().for_each(|part| collect_spans(part, &mut needed));
             needed.sort_unstable();
             let mut spans = needed.iter().copied().peekable();
             while let Some((first, mut end)) = spans.next() {
@@ -150,7 +150,7 @@ impl Staging {
                 }
                 source.read(window.start + first, &mut self.block[first as usize..end as usize])?;
             }
-            let work = [(&parts[..], Readable::new(&self.block))];
+            let work = [(&parts, Readable::new(&self.block))];
             run_shared(threads, &work, Writable::new(destination))?;
             begin = window.end;
         }

@@ -6,8 +6,8 @@
 //!
 //! * No reference is made to either side: another process may write the source, and read or write the destination. Bytes
 //!   are read and written through pointers, by value.
-//! * A [`Readable`] and a [`Writable`] were vouched for when they were made; they do not overlap. [`run`] compares the
-//!   extents of each move with their lengths before it touches a byte of it. Below it nothing is compared.
+//! * A [`Readable`] and a [`Writable`] were vouched for when they were made; they do not overlap. [`run`] compares
+//!   how far each schedule reaches with their lengths before it touches a byte. Below it nothing is compared.
 //! * The threads of one execution write disjoint bytes, because what they move was clipped to disjoint windows
 //!   ([`share`](super::share)).
 #![allow(unsafe_code)]
@@ -25,7 +25,7 @@ use super::{
     ExecuteError, Executor,
     share::{Share, shares},
 };
-use crate::transfer::{Axis, Move, Side, Transfer};
+use crate::transfer::{Axis, LINE_BYTES, Move, RECORD_BYTES, Schedule, Side, Transfer, interleave};
 
 /// Memory that may be read, by this thread or another, as long as `'a`. Other processes may write it at any time.
 #[derive(Clone, Copy)]
@@ -77,9 +77,6 @@ impl<'a> Writable<'a> {
     }
 }
 
-/// Bytes of a cache line, on all machines that matter here.
-pub(super) const LINE_BYTES: u64 = 64;
-
 impl Executor {
     /// As [`run_all`](Executor::run_all), on memory to which no reference may exist because other processes write it:
     /// shared mappings. What they write meanwhile arrives in part, or not.
@@ -101,7 +98,7 @@ impl Executor {
         }
         let mut work: SmallVec<[_; 4]> = SmallVec::new();
         for (transfer, address, bytes) in transfers {
-            work.push((transfer.moves(), Readable { address: *address, bytes: *bytes, of: PhantomData }));
+            work.push((transfer.schedule(), Readable { address: *address, bytes: *bytes, of: PhantomData }));
         }
         let destination = Writable { address: destination, bytes: destination_bytes, of: PhantomData };
         run_shared(self.threads(), &work, destination)
@@ -111,15 +108,15 @@ impl Executor {
 /// Executes all moves, on up to `threads` threads.
 pub(super) fn run_shared(
     threads: usize,
-    work: &[(&[Move], Readable<'_>)],
+    work: &[(&Schedule, Readable<'_>)],
     destination: Writable<'_>,
 ) -> Result<(), ExecuteError> {
     if threads > 1
-        && let Some(shares) = shares(threads, work.iter().map(|(moves, _)| *moves), destination.misalignment())
+        && let Some(shares) = shares(threads, work.iter().map(|(schedule, _)| *schedule), destination.misalignment())
     {
         return thread::scope(|scope| {
             let execute = |share: &Share| {
-                let parts: Vec<_> = share.iter().map(|(position, moves)| (&moves[..], work[*position].1)).collect();
+                let parts: Vec<_> = share.iter().map(|(position, parts)| (parts, work[*position].1)).collect();
                 // SAFETY: the shares write disjoint bytes.
                 unsafe { run(&parts, destination) }
             };
@@ -157,67 +154,42 @@ struct Task<'a> {
 /// # Safety
 ///
 /// No other thread touches the bytes that the moves write.
-unsafe fn run(work: &[(&[Move], Readable<'_>)], destination: Writable<'_>) -> Result<(), ExecuteError> {
-    let mut groups: SmallVec<[&[Move]; 8]> = SmallVec::new();
-    let mut ordered: SmallVec<[(u64, usize, usize); 8]> = SmallVec::new();
-    for (position, (moves, source)) in work.iter().enumerate() {
-        let mut rest = *moves;
-        while let Some(first) = rest.first() {
-            let (group, after) = rest.split_at(1 + rest[1..].iter().take_while(|each| interleave(first, each)).count());
-            for each in group {
-                let inside = each.extent(Side::Source).1 <= source.bytes()
-                    && each.extent(Side::Destination).1 <= destination.bytes();
-                if !inside {
-                    return Err(ExecuteError::Inconsistent);
-                }
-            }
-            ordered.push((first.to, position, groups.len()));
-            groups.push(group);
-            rest = after;
+unsafe fn run<'a>(work: &[(&'a Schedule, Readable<'_>)], destination: Writable<'_>) -> Result<(), ExecuteError> {
+    for (schedule, source) in work {
+        if schedule.source_bytes() > source.bytes() || schedule.destination_bytes() > destination.bytes() {
+            return Err(ExecuteError::Inconsistent);
         }
     }
-    if work.len() > 1 {
-        ordered.sort_unstable();
-    }
-    let moved_bytes: u64 = work.iter().flat_map(|(moves, _)| *moves).map(Move::moved_bytes).sum();
+    let moved_bytes = work.iter().fold(0u64, |sum, (schedule, _)| sum.saturating_add(schedule.moved_bytes()));
     let stream = moved_bytes >= STREAM_BYTES;
     let mut tasks: SmallVec<[Task<'_>; 16]> = SmallVec::new();
-    for (_, position, at) in ordered {
-        let source = work[position].1.address;
-        let next = groups[at];
-        if tasks.first().is_some_and(|first| next.len() > 1 || !interleave(first.each, &next[0])) {
+    if let [(schedule, source)] = work {
+        for group in schedule.groups() {
+            tasks.clear();
+            tasks.extend(group.iter().map(|each| Task { each, source: source.address }));
             // SAFETY: all moves lie inside both sides.
             unsafe { run_group(&tasks, destination.address, stream) };
-            tasks.clear();
         }
-        tasks.extend(next.iter().map(|each| Task { each, source }));
+    } else {
+        let group = |(schedule, source): &(&'a Schedule, Readable<'_>)| {
+            let address = source.address;
+            schedule.groups().map(move |group| (address, group))
+        };
+        let mut groups: SmallVec<[(*const u8, &[Move]); 8]> = work.iter().flat_map(group).collect();
+        groups.sort_by_key(|(_, group)| group[0].to);
+        for (source, group) in groups {
+            if tasks.first().is_some_and(|first| group.len() > 1 || !interleave(first.each, &group[0])) {
+                // SAFETY: as above.
+                unsafe { run_group(&tasks, destination.address, stream) };
+                tasks.clear();
+            }
+            tasks.extend(group.iter().map(|each| Task { each, source }));
+        }
+        // SAFETY: as above.
+        unsafe { run_group(&tasks, destination.address, stream) };
     }
-    // SAFETY: as above.
-    unsafe { run_group(&tasks, destination.address, stream) };
     kernels::end_stream(stream);
     Ok(())
-}
-
-/// How far fields of one record may lie apart for moves of them to be executed together.
-const RECORD_BYTES: u64 = 4096;
-
-/// Whether two moves touch the same cache lines of one side at the same indices. Counts of the outermost axis may differ:
-/// threads cut moves at lines, which are not at the same index in each.
-fn interleave(first: &Move, second: &Move) -> bool {
-    let alike = |side: Side| {
-        let apart = first.offset(side).abs_diff(second.offset(side));
-        let nearest = first.axes.iter().map(|axis| axis.bytes(side).unsigned_abs()).min().unwrap_or(0);
-        // In records of many lines, those share lines that are near in one record, or in one and the next.
-        let near = LINE_BYTES + first.run_bytes.max(second.run_bytes);
-        let shared = nearest < 4 * LINE_BYTES || apart % nearest < near || nearest - apart % nearest < near;
-        apart < RECORD_BYTES
-            && shared
-            && first.axes.iter().zip(&second.axes).all(|(a, b)| a.bytes(side) == b.bytes(side))
-    };
-    !first.axes.is_empty()
-        && first.axes.len() == second.axes.len()
-        && first.axes[1..].iter().zip(&second.axes[1..]).all(|(a, b)| a.count == b.count)
-        && (alike(Side::Source) || alike(Side::Destination))
 }
 
 /// Executes a single move, or several that interleave.

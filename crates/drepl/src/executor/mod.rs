@@ -211,7 +211,7 @@ impl Executor {
             check_destination(transfer, destination.len() as u64)?;
         }
         let work: SmallVec<[_; 4]> =
-            transfers.iter().map(|(transfer, source)| (transfer.moves(), Readable::new(source))).collect();
+            transfers.iter().map(|(transfer, source)| (transfer.schedule(), Readable::new(source))).collect();
         run_shared(self.threads, &work, Writable::new(destination))
     }
 

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::{clip::clip, memory::LINE_BYTES};
-use crate::transfer::{Move, Side};
+use super::clip::clip;
+use crate::transfer::{LINE_BYTES, Move, Schedule, Side};
 
 /// Moves of one thread: position of the transfer, and parts of its moves.
-pub(super) type Share = Vec<(usize, Vec<Move>)>;
+pub(super) type Share = Vec<(usize, Schedule)>;
 
 /// Bytes for which a thread is worth its start.
 const SHARE_BYTES: u64 = 512 << 10;
@@ -18,20 +18,19 @@ const SHARE_BYTES: u64 = 512 << 10;
 /// are read by one thread only. Small ones are dealt out as they are.
 pub(super) fn shares<'a>(
     threads: usize,
-    work: impl Iterator<Item = &'a [Move]> + Clone,
+    work: impl Iterator<Item = &'a Schedule> + Clone,
     misalignment: u64,
 ) -> Option<Vec<Share>> {
-    let moved_bytes = |moves: &[Move]| moves.iter().map(Move::moved_bytes).sum::<u64>();
-    let total_bytes: u64 = work.clone().map(moved_bytes).sum();
+    let total_bytes: u64 = work.clone().map(Schedule::moved_bytes).sum();
     let threads = (threads as u64).min(total_bytes / SHARE_BYTES);
     if threads < 2 {
         return None;
     }
-    let regions = regions(work.clone().flatten(), threads, misalignment);
+    let regions = regions(work.clone().flat_map(Schedule::moves), threads, misalignment);
     let mut shares: Vec<Share> = vec![Vec::new(); threads as usize];
-    for (position, moves) in work.enumerate() {
+    for (position, schedule) in work.enumerate() {
         let mut parts: Vec<(Vec<Move>, Vec<Move>)> = vec![Default::default(); threads as usize];
-        for each in moves {
+        for each in schedule.moves() {
             let region = &regions[regions.partition_point(|region| region.window.end <= each.to)];
             let owners = match region.owner {
                 Some(owner) => owner..owner + 1,
@@ -49,7 +48,7 @@ pub(super) fn shares<'a>(
         for (share, (mut whole, rest)) in shares.iter_mut().zip(parts) {
             whole.extend(rest);
             if !whole.is_empty() {
-                share.push((position, whole));
+                share.push((position, Schedule::new(whole)));
             }
         }
     }
@@ -165,8 +164,8 @@ mod tests {
             let whole = written(transfer.moves().iter(), bytes);
             assert!(whole.iter().all(|times| *times <= 1), "case {number} writes a byte twice by itself");
             for (threads, misalignment) in [(2, 0), (2, 13), (3, 1), (4, 63)] {
-                let shares = shares(threads, std::iter::once(transfer.moves()), misalignment).unwrap();
-                let parts = || shares.iter().flatten().flat_map(|(_, moves)| moves);
+                let shares = shares(threads, std::iter::once(transfer.schedule()), misalignment).unwrap();
+                let parts = || shares.iter().flatten().flat_map(|(_, parts)| parts.moves());
                 assert!(written(parts(), bytes) == whole, "case {number}, {threads} threads");
                 assert!(shares.iter().all(|share| !share.is_empty()), "case {number}, {threads} threads");
             }

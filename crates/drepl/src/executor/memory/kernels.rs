@@ -6,10 +6,14 @@
 //! leaves the positions its plane names. A kernel reads a run of `run_bytes` bytes at each position and writes as many.
 #![allow(unsafe_code)]
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod slots;
+
 use std::ptr::copy_nonoverlapping;
 
-use super::LINE_BYTES;
-use crate::transfer::{Axis, Move};
+use crate::transfer::{Axis, LINE_BYTES, Move};
 
 /// Two loops around a run.
 pub(super) struct Plane {
@@ -202,19 +206,18 @@ unsafe fn some<R: Run>(field: &mut Field, records: usize) {
 /// There are as many positions on both sides.
 #[inline(always)]
 unsafe fn line<R: Run>(from: *const u8, to: *mut u8, from_step: isize, to_step: isize, count: usize, run_bytes: usize) {
-    const UNROLLED: usize = 8;
     let mut place = (from, to);
     // SAFETY: passed on. Beyond the last run the pointers are not used.
     unsafe {
-        for _ in 0..count / UNROLLED {
-            for at in 0..UNROLLED as isize {
+        for _ in 0..count / R::UNROLLED {
+            for at in 0..R::UNROLLED as isize {
                 R::fetch(place.0.wrapping_offset((at + 1) * from_step), run_bytes);
                 R::carry(place.0.offset(at * from_step), place.1.offset(at * to_step), run_bytes);
             }
-            let next = UNROLLED as isize;
+            let next = R::UNROLLED as isize;
             place = (place.0.wrapping_offset(next * from_step), place.1.wrapping_offset(next * to_step));
         }
-        for _ in 0..count % UNROLLED {
+        for _ in 0..count % R::UNROLLED {
             R::carry(place.0, place.1, run_bytes);
             place = (place.0.wrapping_offset(from_step), place.1.wrapping_offset(to_step));
         }
@@ -292,6 +295,9 @@ trait Run {
     /// Bytes of the run, where all runs of this kind have as many.
     const BYTES: Option<usize>;
 
+    /// Runs in the body of a loop over many: one where a run is a loop by itself.
+    const UNROLLED: usize = if Self::BYTES.is_some() { 8 } else { 1 };
+
     /// # Safety
     ///
     /// `from` may be read and `to` written for `run_bytes` bytes.
@@ -342,24 +348,40 @@ impl<T: Copy> Run for Plain<T> {
         unsafe { to.cast::<T>().write_unaligned(from.cast::<T>().read_unaligned()) }
     }
 
-    #[cfg(target_arch = "x86_64")]
-    const EDGE: usize = match size_of::<T>() {
-        8 => 4,
-        4 => 8,
-        _ => 0,
-    };
+    const EDGE: usize = edge(size_of::<T>());
 
-    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     unsafe fn tile(from: *const u8, to: *mut u8, steps: [isize; 2], lines: [usize; 2]) {
         // SAFETY: passed on.
-        unsafe {
-            match size_of::<T>() {
-                8 => avx2::tile_of_8::<0>(from, to, steps, lines),
-                _ => avx2::tile_of_4::<0>(from, to, steps, lines),
-            }
+        unsafe { tile::<false>(size_of::<T>(), from, to, steps, lines) }
+    }
+}
+
+/// Edge of the tiles in which numbers of `bytes` bytes are transposed: as many as a register holds; 0 where there are none.
+const fn edge(bytes: usize) -> usize {
+    match bytes {
+        4 | 8 if cfg!(target_arch = "x86_64") => 32 / bytes,
+        _ => 0,
+    }
+}
+
+/// Transposes a tile of numbers of `bytes` bytes, and reverses them.
+///
+/// # Safety
+///
+/// As [`Run::tile`], and [`edge`] is not 0.
+#[inline(always)]
+unsafe fn tile<const REVERSED: bool>(bytes: usize, from: *const u8, to: *mut u8, steps: [isize; 2], lines: [usize; 2]) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: passed on.
+    unsafe {
+        match bytes {
+            8 => avx2::tile_of_8::<REVERSED>(from, to, steps, lines),
+            _ => avx2::tile_of_4::<REVERSED>(from, to, steps, lines),
         }
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (bytes, from, to, steps, lines);
 }
 
 /// A run of at least one and at most two `T`: the first and the last, which may overlap.
@@ -367,6 +389,7 @@ struct Between<T>(T);
 
 impl<T: Copy> Run for Between<T> {
     const BYTES: Option<usize> = None;
+    const UNROLLED: usize = 8;
 
     #[inline(always)]
     unsafe fn carry(from: *const u8, to: *mut u8, run_bytes: usize) {
@@ -436,23 +459,13 @@ impl<T: Number, const COUNT: usize> Run for Reversed<T, COUNT> {
             unsafe { to.cast::<T>().add(at).write_unaligned(from.cast::<T>().add(at).read_unaligned().reversed()) };
         }
     }
-    #[cfg(target_arch = "x86_64")]
-    const EDGE: usize = match (COUNT, size_of::<T>()) {
-        (1, 8) => 4,
-        (1, 4) => 8,
-        _ => 0,
-    };
 
-    #[cfg(target_arch = "x86_64")]
+    const EDGE: usize = if COUNT == 1 { edge(size_of::<T>()) } else { 0 };
+
     #[inline(always)]
     unsafe fn tile(from: *const u8, to: *mut u8, steps: [isize; 2], lines: [usize; 2]) {
         // SAFETY: passed on.
-        unsafe {
-            match size_of::<T>() {
-                8 => avx2::tile_of_8::<8>(from, to, steps, lines),
-                _ => avx2::tile_of_4::<4>(from, to, steps, lines),
-            }
-        }
+        unsafe { tile::<true>(size_of::<T>(), from, to, steps, lines) }
     }
 }
 
@@ -588,12 +601,14 @@ unsafe fn transpose<R: Run, const AVX2: bool>(from: *const u8, to: *mut u8, plan
         }
         let height = block_rows(run_bytes);
         let plane_bytes = rows.count.saturating_mul(columns.count).saturating_mul(run_bytes as u64);
-        let staged_bytes = if plane.stream { 0 } else { STAGED_BYTES };
+        // Lines that lie so far apart take each other's place in the first level of the cache.
+        let crowded = columns.from_bytes % CROWDED_BYTES == 0 || rows.to_bytes % CROWDED_BYTES == 0;
+        let staged_bytes = if plane.stream || crowded { 0 } else { STAGED_BYTES };
         #[cfg(target_arch = "x86_64")]
         if AVX2 && columns.to_bytes as usize == run_bytes && columns.count >= WIDE && plane_bytes >= staged_bytes {
             return avx2::staged::<R>(from, to, plane, tiled);
         }
-        let width = 16;
+        let (width, height) = if plane_bytes <= SMALL_BYTES { (columns.count, rows.count) } else { (16, height) };
         for sweep in (0..columns.count).step_by(SWEEP as usize) {
             let sweep_end = (sweep + SWEEP).min(columns.count);
             for row in (0..rows.count).step_by(height as usize) {
@@ -603,28 +618,23 @@ unsafe fn transpose<R: Run, const AVX2: bool>(from: *const u8, to: *mut u8, plan
                     let from_bytes = row as i64 * rows.from_bytes + column as i64 * columns.from_bytes;
                     let to_bytes = row as i64 * rows.to_bytes + column as i64 * columns.to_bytes;
                     let (from, to) = (from.offset(from_bytes as isize), to.offset(to_bytes as isize));
-                    if tiled && column_end - column == width && row_end - row == height {
-                        let steps = (columns.from_bytes as isize, rows.to_bytes as isize);
-                        for low in (0..height as isize).step_by(R::EDGE) {
-                            for high in (0..width as isize).step_by(R::EDGE) {
-                                let from = from.offset(low * rows.from_bytes as isize + high * steps.0);
-                                let to = to.offset(low * steps.1 + high * columns.to_bytes as isize);
-                                R::tile(from, to, [steps.0, steps.1], [R::EDGE; 2]);
-                            }
-                        }
-                    } else {
-                        let part = Plane {
-                            rows: Axis { count: row_end - row, ..rows },
-                            columns: Axis { count: column_end - column, ..columns },
-                            ..*plane
-                        };
-                        self::rows::<R>(from, to, &part);
-                    }
+                    let part = Plane {
+                        rows: Axis { count: row_end - row, ..rows },
+                        columns: Axis { count: column_end - column, ..columns },
+                        ..*plane
+                    };
+                    block::<R>(from, to, &part, tiled, false);
                 }
             }
         }
     }
 }
+
+/// Distance of lines of which a processor's first cache holds few: half of the bytes that one way of it has.
+const CROWDED_BYTES: i64 = 2048;
+
+/// Bytes of a plane up to which its transpose is one block: all lines of it stay in the cache.
+const SMALL_BYTES: u64 = 8 << 10;
 
 /// Rows of a block of a transpose: two lines of the source, because processors read neighbours in pairs.
 fn block_rows(run_bytes: usize) -> u64 {
@@ -675,11 +685,7 @@ unsafe fn staged<R: Run>(from: *const u8, to: *mut u8, plane: &Plane, tiled: boo
             // row of it or longer.
             unsafe {
                 let (from, to) = (from.offset(from_bytes as isize), to.offset(to_bytes as isize));
-                if tiled {
-                    block::<R>(from, stage, &Plane { rows: down, columns: across, ..*plane });
-                } else {
-                    self::rows::<R>(from, stage, &Plane { rows: down, columns: across, ..*plane });
-                }
+                block::<R>(from, stage, &Plane { rows: down, columns: across, ..*plane }, tiled, true);
                 for at in 0..down.count as isize {
                     let line = stage.offset(at * line_bytes as isize);
                     put(line, to.offset(at * rows.to_bytes as isize), across.count as usize * run_bytes, plane.stream);
@@ -689,25 +695,41 @@ unsafe fn staged<R: Run>(from: *const u8, to: *mut u8, plane: &Plane, tiled: boo
     }
 }
 
-/// Transposes a block in tiles, and what is left of it run by run.
+/// Transposes a block: in tiles of `R` where `tiled` says that there are some, and else run by run. The last tiles of a row
+/// and of a column begin as far before the end as they are long, and write some runs a second time. Where the block is
+/// `staged`, the source is read line by line, because what is written stays in the cache; elsewhere the destination is
+/// written line by line.
 ///
 /// # Safety
 ///
-/// As [`Kernel::run`]; tiles of `R` can be transposed.
+/// As [`Kernel::run`].
 #[inline(always)]
-unsafe fn block<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
+unsafe fn block<R: Run>(from: *const u8, to: *mut u8, plane: &Plane, tiled: bool, staged: bool) {
     let (rows, columns) = (plane.rows, plane.columns);
-    let steps = [columns.from_bytes as isize, rows.to_bytes as isize];
     let edge = R::EDGE as u64;
-    let (tiled_rows, tiled_columns) = (rows.count / edge * edge, columns.count / edge * edge);
+    if !tiled || rows.count < edge || columns.count < edge {
+        // SAFETY: passed on.
+        return unsafe { self::rows::<R>(from, to, plane) };
+    }
+    let steps = [columns.from_bytes as isize, rows.to_bytes as isize];
     let place = |row: u64, column: u64| {
         let from_bytes = row as i64 * rows.from_bytes + column as i64 * columns.from_bytes;
         let to_bytes = row as i64 * rows.to_bytes + column as i64 * columns.to_bytes;
         (from.wrapping_offset(from_bytes as isize), to.wrapping_offset(to_bytes as isize))
     };
-    // SAFETY: all tiles and parts are of the plane.
+    // SAFETY: all tiles are of the plane.
     unsafe {
-        for column in (0..tiled_columns).step_by(R::EDGE) {
+        if !staged {
+            for row in (0..rows.count).step_by(R::EDGE.max(1)) {
+                for column in (0..columns.count).step_by(R::EDGE.max(1)) {
+                    let (from, to) = place(row.min(rows.count - edge), column.min(columns.count - edge));
+                    R::tile(from, to, steps, [R::EDGE; 2]);
+                }
+            }
+            return;
+        }
+        for column in (0..columns.count).step_by(R::EDGE.max(1)) {
+            let column = column.min(columns.count - edge);
             if plane.stream {
                 // What the next but one block reads.
                 for at in column..column + edge {
@@ -716,21 +738,10 @@ unsafe fn block<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
                     fetch(next.wrapping_add(LINE_BYTES as usize));
                 }
             }
-            for row in (0..tiled_rows).step_by(R::EDGE) {
-                let (from, to) = place(row, column);
+            for row in (0..rows.count).step_by(R::EDGE.max(1)) {
+                let (from, to) = place(row.min(rows.count - edge), column);
                 R::tile(from, to, steps, [R::EDGE; 2]);
             }
-        }
-        if tiled_columns < columns.count {
-            let right = Axis { count: columns.count - tiled_columns, ..columns };
-            let (from, to) = place(0, tiled_columns);
-            self::rows::<R>(from, to, &Plane { columns: right, ..*plane });
-        }
-        if tiled_rows < rows.count {
-            let below = Axis { count: rows.count - tiled_rows, ..rows };
-            let (from, to) = place(tiled_rows, 0);
-            let columns = Axis { count: tiled_columns, ..columns };
-            self::rows::<R>(from, to, &Plane { rows: below, columns, ..*plane });
         }
     }
 }
@@ -823,233 +834,6 @@ unsafe fn strips<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
     }
 }
 
-/// Records whose fields of 4 and 8 bytes lie in slots of 8, and as many arrays: four records and four slots at a time,
-/// transposed in registers.
-#[cfg(target_arch = "x86_64")]
-mod slots {
-    use std::{arch::x86_64::*, ptr::null_mut};
-
-    use smallvec::SmallVec;
-
-    use super::Field;
-
-    /// Bytes of a slot.
-    const SLOT_BYTES: isize = 8;
-
-    /// Slots and records that are transposed together.
-    const EDGE: usize = 4;
-
-    /// Slots of the largest records.
-    const SLOTS: usize = 64;
-
-    /// What lies in a slot: one field of 8 bytes or up to two of 4; where their arrays are, null where there is none.
-    #[derive(Clone, Copy)]
-    struct Slot {
-        whole: *mut u8,
-        halves: [*mut u8; 2],
-        /// Which byte goes where, the same in both slots of half a register.
-        order: [u8; 16],
-    }
-
-    impl Slot {
-        fn new() -> Slot {
-            Slot { whole: null_mut(), halves: [null_mut(); 2], order: std::array::from_fn(|byte| byte as u8) }
-        }
-
-        /// Puts a field at a byte of the slot; false where that is taken or none for a field.
-        fn put(&mut self, array: *mut u8, within: usize, bytes: usize, swaps: bool) -> bool {
-            let free = self.whole.is_null() && (bytes == 4 || self.halves == [null_mut(); 2]);
-            match (bytes, within) {
-                (8, 0) if free => self.whole = array,
-                (4, 0) if free && self.halves[0].is_null() => self.halves[0] = array,
-                (4, 4) if free && self.halves[1].is_null() => self.halves[1] = array,
-                _ => return false,
-            }
-            for first in [within, within + 8] {
-                if swaps {
-                    self.order[first..first + bytes].reverse();
-                }
-            }
-            true
-        }
-    }
-
-    /// Moves all fields of as many of `count` records as it can, which may be none, and says how many.
-    ///
-    /// # Safety
-    ///
-    /// As [`fields`](super::fields), where AVX2 is.
-    pub(super) unsafe fn run(fields: &mut [Field], count: u64) -> u64 {
-        if count < 4 * EDGE as u64 {
-            return 0;
-        }
-        let array = |bytes: i64, field: &Field| bytes == field.run_bytes as i64;
-        let step = (fields[0].columns.from_bytes, fields[0].columns.to_bytes);
-        let into = if fields
-            .iter()
-            .all(|field| field.columns.from_bytes == step.0 && array(field.columns.to_bytes, field))
-        {
-            false
-        } else if fields.iter().all(|field| field.columns.to_bytes == step.1 && array(field.columns.from_bytes, field))
-        {
-            true
-        } else {
-            return 0;
-        };
-        let record_bytes = if into { step.1 } else { step.0 } as isize;
-        let place = |field: &Field| if into { field.to as isize } else { field.from as isize };
-        let first = (0..fields.len()).min_by_key(|at| place(&fields[*at])).unwrap_or(0);
-        let base = place(&fields[first]);
-        let mut slots: SmallVec<[Slot; 16]> = SmallVec::new();
-        let mut filled_bytes = 0;
-        let mut any_swaps = false;
-        for field in fields.iter() {
-            let offset = place(field) - base;
-            let (slot, within) = ((offset / SLOT_BYTES) as usize, (offset % SLOT_BYTES) as usize);
-            let swaps = field.swap_bytes > 1;
-            if record_bytes < SLOT_BYTES || slot >= SLOTS || swaps && usize::from(field.swap_bytes) != field.run_bytes {
-                return 0;
-            }
-            if slots.len() <= slot {
-                slots.resize(slot + 1, Slot::new());
-            }
-            let array = if into { field.from.cast_mut() } else { field.to };
-            if !slots[slot].put(array, within, field.run_bytes, swaps) {
-                return 0;
-            }
-            any_swaps |= swaps;
-            filled_bytes += field.run_bytes as isize;
-        }
-        let span_bytes = slots.len() as isize * SLOT_BYTES;
-        // A tile that is stored reaches into all bytes up to its end: they have to be of the records.
-        if span_bytes > record_bytes + 4 || into && filled_bytes != record_bytes {
-            return 0;
-        }
-        // Of the last records, a tile would reach beyond the end.
-        let tiles = (count / EDGE as u64).saturating_sub(1 + (32 / record_bytes as u64) / EDGE as u64);
-        // SAFETY: each slot of the tiles is inside of the fields, or of what follows them.
-        unsafe {
-            match (into, any_swaps) {
-                (true, true) => arrays_to_records::<true>(&slots, fields[first].to, record_bytes, tiles),
-                (true, false) => arrays_to_records::<false>(&slots, fields[first].to, record_bytes, tiles),
-                (false, true) => records_to_arrays::<true>(&slots, fields[first].from, record_bytes, tiles),
-                (false, false) => records_to_arrays::<false>(&slots, fields[first].from, record_bytes, tiles),
-            }
-        }
-        let done = tiles * EDGE as u64;
-        for field in fields {
-            field.from = field.from.wrapping_offset(done as isize * field.columns.from_bytes as isize);
-            field.to = field.to.wrapping_offset(done as isize * field.columns.to_bytes as isize);
-        }
-        done
-    }
-
-    /// # Safety
-    ///
-    /// As [`run`]; `EDGE` records and 32 bytes beyond the first byte of the last group of slots may be read for each tile.
-    #[target_feature(enable = "avx2,bmi2,movbe")]
-    unsafe fn records_to_arrays<const SWAP: bool>(slots: &[Slot], base: *const u8, record_bytes: isize, tiles: u64) {
-        let mut place = base;
-        let split = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
-        // SAFETY: passed on.
-        unsafe {
-            for tile in 0..tiles as usize {
-                let mut from = place;
-                for group in slots.chunks(EDGE) {
-                    let columns = transpose(std::array::from_fn(|at| {
-                        _mm256_loadu_si256(from.offset(at as isize * record_bytes).cast())
-                    }));
-                    from = from.add(EDGE * SLOT_BYTES as usize);
-                    for (slot, mut column) in group.iter().zip(columns) {
-                        if SWAP {
-                            column = _mm256_shuffle_epi8(column, order(slot));
-                        }
-                        if !slot.whole.is_null() {
-                            _mm256_storeu_si256(slot.whole.add(tile * 32).cast(), column);
-                            continue;
-                        }
-                        let halves = _mm256_permutevar8x32_epi32(column, split);
-                        if !slot.halves[0].is_null() {
-                            let low = _mm256_castsi256_si128(halves);
-                            _mm_storeu_si128(slot.halves[0].add(tile * 16).cast(), low);
-                        }
-                        if !slot.halves[1].is_null() {
-                            let high = _mm256_extracti128_si256::<1>(halves);
-                            _mm_storeu_si128(slot.halves[1].add(tile * 16).cast(), high);
-                        }
-                    }
-                }
-                place = place.offset(EDGE as isize * record_bytes);
-            }
-        }
-    }
-
-    /// # Safety
-    ///
-    /// As [`run`]; `EDGE` records and 32 bytes beyond the first byte of the last group of slots may be written for each
-    /// tile, and what follows a record is written later.
-    #[target_feature(enable = "avx2,bmi2,movbe")]
-    unsafe fn arrays_to_records<const SWAP: bool>(slots: &[Slot], base: *mut u8, record_bytes: isize, tiles: u64) {
-        let mut place = base;
-        let join = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-        // SAFETY: passed on.
-        unsafe {
-            for tile in 0..tiles as usize {
-                // The last group comes first: what it spoils of the next records is written by the others, and by the
-                // next tile.
-                for (at, group) in slots.chunks(EDGE).enumerate().rev() {
-                    let half = |array: *mut u8| match array.is_null() {
-                        true => _mm_setzero_si128(),
-                        false => _mm_loadu_si128(array.add(tile * 16).cast()),
-                    };
-                    let column = |slot: &Slot| {
-                        let read = if slot.whole.is_null() {
-                            let low = _mm256_castsi128_si256(half(slot.halves[0]));
-                            _mm256_permutevar8x32_epi32(_mm256_inserti128_si256::<1>(low, half(slot.halves[1])), join)
-                        } else {
-                            _mm256_loadu_si256(slot.whole.add(tile * 32).cast())
-                        };
-                        if SWAP { _mm256_shuffle_epi8(read, order(slot)) } else { read }
-                    };
-                    let zero = _mm256_setzero_si256();
-                    let columns = [
-                        group.first().map_or(zero, column),
-                        group.get(1).map_or(zero, column),
-                        group.get(2).map_or(zero, column),
-                        group.get(3).map_or(zero, column),
-                    ];
-                    let to = place.add(at * EDGE * SLOT_BYTES as usize);
-                    for (at, record) in transpose(columns).into_iter().enumerate() {
-                        _mm256_storeu_si256(to.offset(at as isize * record_bytes).cast(), record);
-                    }
-                }
-                place = place.offset(EDGE as isize * record_bytes);
-            }
-        }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn order(slot: &Slot) -> __m256i {
-        // SAFETY: the slot has 16 bytes there.
-        _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(slot.order.as_ptr().cast()) })
-    }
-
-    /// Transposes 4 by 4 numbers of 8 bytes.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn transpose(rows: [__m256i; EDGE]) -> [__m256i; EDGE] {
-        let even = [_mm256_unpacklo_epi64(rows[0], rows[1]), _mm256_unpacklo_epi64(rows[2], rows[3])];
-        let odd = [_mm256_unpackhi_epi64(rows[0], rows[1]), _mm256_unpackhi_epi64(rows[2], rows[3])];
-        [
-            _mm256_permute2x128_si256::<0x20>(even[0], even[1]),
-            _mm256_permute2x128_si256::<0x20>(odd[0], odd[1]),
-            _mm256_permute2x128_si256::<0x31>(even[0], even[1]),
-            _mm256_permute2x128_si256::<0x31>(odd[0], odd[1]),
-        ]
-    }
-}
-
 /// A run of each row, at the first row.
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Piece {
@@ -1098,256 +882,4 @@ fn has_avx2() -> bool {
     std::is_x86_feature_detected!("avx2")
         && std::is_x86_feature_detected!("bmi2")
         && std::is_x86_feature_detected!("movbe")
-}
-
-/// The same loops, compiled for AVX2.
-#[cfg(target_arch = "x86_64")]
-mod avx2 {
-    use std::arch::x86_64::*;
-
-    use super::{Plane, Run};
-
-    /// # Safety
-    ///
-    /// As [`Kernel::run`](super::Kernel::run), where AVX2 is.
-    #[target_feature(enable = "avx2,bmi2,movbe")]
-    pub(super) unsafe fn rows<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
-        // SAFETY: passed on.
-        unsafe { super::rows::<R>(from, to, plane) }
-    }
-
-    /// # Safety
-    ///
-    /// As [`Kernel::run`](super::Kernel::run), where AVX2 is.
-    #[target_feature(enable = "avx2,bmi2,movbe")]
-    pub(super) unsafe fn transpose<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
-        // SAFETY: passed on.
-        unsafe { super::transpose::<R, true>(from, to, plane) }
-    }
-
-    /// # Safety
-    ///
-    /// As [`Together::run`](super::Together::run), where AVX2 is.
-    #[target_feature(enable = "avx2,bmi2,movbe")]
-    pub(super) unsafe fn together<R: Run>(places: &[(*const u8, *mut u8)], plane: &Plane) {
-        // SAFETY: passed on.
-        unsafe { super::together::<R>(places, plane) }
-    }
-
-    /// # Safety
-    ///
-    /// As [`staged`](super::staged), where AVX2 is. Not inlined: pages of the stack that the stage needs would be touched for
-    /// every plane that needs none.
-    #[inline(never)]
-    #[target_feature(enable = "avx2,bmi2,movbe")]
-    pub(super) unsafe fn staged<R: Run>(from: *const u8, to: *mut u8, plane: &Plane, tiled: bool) {
-        // SAFETY: passed on.
-        unsafe { super::staged::<R>(from, to, plane, tiled) }
-    }
-
-    /// # Safety
-    ///
-    /// As [`Kernel::run`](super::Kernel::run), where AVX2 is.
-    #[target_feature(enable = "avx2,bmi2,movbe")]
-    pub(super) unsafe fn carry<R: Run>(from: *const u8, to: *mut u8, run_bytes: usize) {
-        // SAFETY: passed on.
-        unsafe { R::carry(from, to, run_bytes) }
-    }
-
-    /// # Safety
-    ///
-    /// As [`fields`](super::fields), where AVX2 is.
-    #[target_feature(enable = "avx2,bmi2,movbe")]
-    pub(super) unsafe fn some<R: Run>(field: &mut super::Field, records: usize) {
-        // SAFETY: passed on.
-        unsafe { super::some::<R>(field, records) }
-    }
-
-    /// Copies a run and writes its whole lines past the caches.
-    ///
-    /// # Safety
-    ///
-    /// As [`Run::carry`], where AVX2 is; the run has at least 64 bytes.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn stream(from: *const u8, to: *mut u8, run_bytes: usize) {
-        let head = to.align_offset(64);
-        let lines = (run_bytes - head) / 64;
-        // SAFETY: head, lines and tail make up the run; the lines are aligned.
-        unsafe {
-            std::ptr::copy_nonoverlapping(from, to, head);
-            let (mut source, mut line) = (from.add(head), to.add(head));
-            for _ in 0..lines {
-                let low = _mm256_loadu_si256(source.cast());
-                let high = _mm256_loadu_si256(source.add(32).cast());
-                _mm256_stream_si256(line.cast(), low);
-                _mm256_stream_si256(line.add(32).cast(), high);
-                source = source.add(64);
-                line = line.add(64);
-            }
-            std::ptr::copy_nonoverlapping(source, line, run_bytes - head - lines * 64);
-        }
-    }
-
-    /// Words that are taken, and behind them as many that are not: a window of it is the mask of a line.
-    const TAKEN: [i32; 32] = {
-        let mut taken = [0; 32];
-        let mut at = 0;
-        while at < 16 {
-            taken[at] = -1;
-            at += 1;
-        }
-        taken
-    };
-
-    /// # Safety
-    ///
-    /// As [`join`](super::join).
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn join(pieces: &[super::Piece], rows: u64, to: *mut u8) {
-        let head = to.align_offset(64);
-        let mut line = to.wrapping_add(head);
-        // Bytes of the line that end the piece before, and where they are.
-        let mut begun = (0, std::ptr::null::<u8>());
-        for row in 0..rows as isize {
-            for (at, piece) in pieces.iter().enumerate() {
-                let mut from = piece.from.wrapping_offset(row * piece.from_bytes);
-                let mut left = piece.run_bytes;
-                for ahead in (0..left).step_by(64) {
-                    super::fetch(from.wrapping_offset(piece.from_bytes).wrapping_add(ahead));
-                }
-                // SAFETY: all bytes that are read are of this piece or of the end of the one before, and as many are
-                // written; a line that is put together is whole, because every piece has more bytes than a line.
-                unsafe {
-                    if row == 0 && at == 0 {
-                        std::ptr::copy_nonoverlapping(from, to, head);
-                        (from, left) = (from.add(head), left - head);
-                    } else if begun.0 > 0 {
-                        let next = from.wrapping_sub(begun.0);
-                        let window = TAKEN.as_ptr().add(16 - begun.0 / 4);
-                        for half in 0..2 {
-                            let words = |place: *const u8, mask| {
-                                _mm256_maskload_epi32(place.wrapping_add(half * 32).cast(), mask)
-                            };
-                            let taken = _mm256_loadu_si256(window.add(half * 8).cast());
-                            let others = _mm256_xor_si256(taken, _mm256_set1_epi32(-1));
-                            let both = _mm256_or_si256(words(begun.1, taken), words(next, others));
-                            _mm256_stream_si256(line.add(half * 32).cast(), both);
-                        }
-                        line = line.add(64);
-                        (from, left) = (from.add(64 - begun.0), left - (64 - begun.0));
-                    }
-                    for _ in 0..left / 64 {
-                        let low = _mm256_loadu_si256(from.cast());
-                        let high = _mm256_loadu_si256(from.add(32).cast());
-                        _mm256_stream_si256(line.cast(), low);
-                        _mm256_stream_si256(line.add(32).cast(), high);
-                        (from, line) = (from.add(64), line.add(64));
-                    }
-                }
-                begun = (left % 64, from);
-            }
-        }
-        // SAFETY: the last piece has these bytes, and the destination room for them.
-        unsafe { std::ptr::copy_nonoverlapping(begun.1, line, begun.0) };
-    }
-
-    /// Reverses the bytes of each number of `BYTES` bytes.
-    #[inline(always)]
-    unsafe fn reversed<const BYTES: usize>(all: __m256i) -> __m256i {
-        // SAFETY: only called where AVX2 is.
-        unsafe {
-            match BYTES {
-                8 => {
-                    let order = _mm256_setr_epi8(
-                        7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12,
-                        11, 10, 9, 8,
-                    );
-                    _mm256_shuffle_epi8(all, order)
-                }
-                4 => {
-                    let order = _mm256_setr_epi8(
-                        3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12, 3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15,
-                        14, 13, 12,
-                    );
-                    _mm256_shuffle_epi8(all, order)
-                }
-                _ => all,
-            }
-        }
-    }
-
-    /// Transposes 4 by 4 numbers of 8 bytes; `SWAP` is 8 where their bytes are reversed.
-    ///
-    /// # Safety
-    ///
-    /// As [`Run::tile`].
-    #[inline(always)]
-    pub(super) unsafe fn tile_of_8<const SWAP: usize>(
-        from: *const u8,
-        to: *mut u8,
-        steps: [isize; 2],
-        lines: [usize; 2],
-    ) {
-        // SAFETY: passed on; the lines have 32 bytes each.
-        unsafe {
-            let line = |at: usize| match at < lines[0] {
-                true => reversed::<SWAP>(_mm256_loadu_si256(from.offset(at as isize * steps[0]).cast())),
-                false => _mm256_setzero_si256(),
-            };
-            let store = |at: usize, all: __m256i| {
-                if at < lines[1] {
-                    _mm256_storeu_si256(to.offset(at as isize * steps[1]).cast(), all);
-                }
-            };
-            let read = [line(0), line(1), line(2), line(3)];
-            let even = [_mm256_unpacklo_epi64(read[0], read[1]), _mm256_unpacklo_epi64(read[2], read[3])];
-            let odd = [_mm256_unpackhi_epi64(read[0], read[1]), _mm256_unpackhi_epi64(read[2], read[3])];
-            store(0, _mm256_permute2x128_si256::<0x20>(even[0], even[1]));
-            store(1, _mm256_permute2x128_si256::<0x20>(odd[0], odd[1]));
-            store(2, _mm256_permute2x128_si256::<0x31>(even[0], even[1]));
-            store(3, _mm256_permute2x128_si256::<0x31>(odd[0], odd[1]));
-        }
-    }
-
-    /// Transposes 8 by 8 numbers of 4 bytes; `SWAP` is 4 where their bytes are reversed.
-    ///
-    /// # Safety
-    ///
-    /// As [`Run::tile`].
-    #[inline(always)]
-    pub(super) unsafe fn tile_of_4<const SWAP: usize>(
-        from: *const u8,
-        to: *mut u8,
-        steps: [isize; 2],
-        lines: [usize; 2],
-    ) {
-        // SAFETY: passed on; the lines have 32 bytes each.
-        unsafe {
-            let quarter = |at: usize, right: usize| match at < lines[0] {
-                true => _mm_loadu_si128(from.offset(at as isize * steps[0]).add(right * 16).cast()),
-                false => _mm_setzero_si128(),
-            };
-            // Lines 0 and 4, 1 and 5, ... share a register, so that what remains stays inside its halves.
-            let half = |at: usize, right: usize| {
-                let low = _mm256_castsi128_si256(quarter(at, right));
-                reversed::<SWAP>(_mm256_inserti128_si256::<1>(low, quarter(at + 4, right)))
-            };
-            for right in 0..2 {
-                let read = [half(0, right), half(1, right), half(2, right), half(3, right)];
-                let even = [_mm256_unpacklo_epi32(read[0], read[1]), _mm256_unpacklo_epi32(read[2], read[3])];
-                let odd = [_mm256_unpackhi_epi32(read[0], read[1]), _mm256_unpackhi_epi32(read[2], read[3])];
-                let store = |at: usize, all: __m256i| {
-                    let at = right * 4 + at;
-                    if at < lines[1] {
-                        _mm256_storeu_si256(to.offset(at as isize * steps[1]).cast(), all);
-                    }
-                };
-                store(0, _mm256_unpacklo_epi64(even[0], even[1]));
-                store(1, _mm256_unpackhi_epi64(even[0], even[1]));
-                store(2, _mm256_unpacklo_epi64(odd[0], odd[1]));
-                store(3, _mm256_unpackhi_epi64(odd[0], odd[1]));
-            }
-        }
-    }
 }
