@@ -50,6 +50,9 @@ __all__ = [
     "plan",
 ]
 
+#: Bytes of a cache line: arrays that begin with one are moved faster.
+_LINE_BYTES = 64
+
 
 class Object(NamedTuple):
     """A variable of the dataset, which has no layout."""
@@ -167,9 +170,11 @@ class Fragment:
         return Arrays(buffer, found)
 
     def allocate(self) -> Arrays:
-        """The variables as arrays over a new buffer of zeros."""
+        """The variables as arrays over a new buffer of zeros, which begins where a cache line does."""
         _need_numpy()
-        return self.arrays(numpy.zeros(self.size_bytes, "u1"))
+        room = numpy.zeros(self.size_bytes + _LINE_BYTES, "u1")
+        begin = -room.__array_interface__["data"][0] % _LINE_BYTES
+        return self.arrays(room[begin : begin + self.size_bytes])
 
     def _block(self, buffer: Any) -> Any:
         _need_numpy()

@@ -230,18 +230,6 @@ unsafe fn line<R: Run>(from: *const u8, to: *mut u8, from_step: isize, to_step: 
 ///
 /// `from` may be read and `to` written for the run.
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, each: &Move, stream: bool) {
-    /// # Safety
-    ///
-    /// As [`Run::carry`].
-    unsafe fn carry<R: Run>(from: *const u8, to: *mut u8, run_bytes: usize) {
-        #[cfg(target_arch = "x86_64")]
-        if has_avx2() {
-            // SAFETY: passed on.
-            return unsafe { avx2::carry::<R>(from, to, run_bytes) };
-        }
-        // SAFETY: passed on.
-        unsafe { R::carry(from, to, run_bytes) }
-    }
     let run_bytes = each.run_bytes as usize;
     // SAFETY: passed on.
     unsafe {
@@ -249,12 +237,37 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, each: &Move, stream: boo
             #[cfg(target_arch = "x86_64")]
             1 if stream && STREAMED.contains(&each.run_bytes) && has_avx2() => avx2::stream(from, to, run_bytes),
             1 => copy_nonoverlapping(from, to, run_bytes),
-            2 => carry::<Numbers<u16>>(from, to, run_bytes),
-            4 => carry::<Numbers<u32>>(from, to, run_bytes),
-            _ => carry::<Numbers<u64>>(from, to, run_bytes),
+            2 => reverse::<u16>(from, to, run_bytes),
+            4 => reverse::<u32>(from, to, run_bytes),
+            _ => reverse::<u64>(from, to, run_bytes),
         }
     }
 }
+
+/// Moves a long run of numbers whose bytes are reversed.
+///
+/// # Safety
+///
+/// As [`Run::carry`].
+unsafe fn reverse<T: Number>(from: *const u8, to: *mut u8, run_bytes: usize) {
+    // Beyond the head registers are written as a whole, and none of them into two lines.
+    let head = to.align_offset(REGISTER_BYTES).min(run_bytes) / size_of::<T>() * size_of::<T>();
+    for (at, bytes) in [(0, head), (head, run_bytes - head)] {
+        let (from, to) = (from.wrapping_add(at), to.wrapping_add(at));
+        // SAFETY: passed on; head and rest make up the run.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if has_avx2() {
+                avx2::carry::<Numbers<T>>(from, to, bytes);
+                continue;
+            }
+            Numbers::<T>::carry(from, to, bytes);
+        }
+    }
+}
+
+/// Bytes of the processor's registers for several numbers.
+const REGISTER_BYTES: usize = 32;
 
 /// A run of at least [`STREAMED_BYTES`] that is written past the caches.
 #[cfg(target_arch = "x86_64")]
@@ -360,7 +373,7 @@ impl<T: Copy> Run for Plain<T> {
 /// Edge of the tiles in which numbers of `bytes` bytes are transposed: as many as a register holds; 0 where there are none.
 const fn edge(bytes: usize) -> usize {
     match bytes {
-        4 | 8 if cfg!(target_arch = "x86_64") => 32 / bytes,
+        4 | 8 if cfg!(target_arch = "x86_64") => REGISTER_BYTES / bytes,
         _ => 0,
     }
 }
@@ -558,6 +571,10 @@ unsafe fn stepped<R: Run>(from: *const u8, to: *mut u8, plane: &Plane, from_step
 /// level of the translation buffer, and lines of theirs that blocks share in the second level of the cache.
 const SWEEP: u64 = 1024;
 
+/// Columns of a block of a transpose: two lines of each stay in the first level of the cache, and rows of the destination
+/// are long enough to be seen coming.
+const BLOCK_COLUMNS: u64 = 128;
+
 /// Columns or rows so few that they are passed over one by one along the others.
 const FEW: u64 = 8;
 
@@ -603,12 +620,12 @@ unsafe fn transpose<R: Run, const AVX2: bool>(from: *const u8, to: *mut u8, plan
         let plane_bytes = rows.count.saturating_mul(columns.count).saturating_mul(run_bytes as u64);
         // Lines that lie so far apart take each other's place in the first level of the cache.
         let crowded = columns.from_bytes % CROWDED_BYTES == 0 || rows.to_bytes % CROWDED_BYTES == 0;
-        let staged_bytes = if plane.stream || crowded { 0 } else { STAGED_BYTES };
         #[cfg(target_arch = "x86_64")]
-        if AVX2 && columns.to_bytes as usize == run_bytes && columns.count >= WIDE && plane_bytes >= staged_bytes {
+        if AVX2 && columns.to_bytes as usize == run_bytes && columns.count >= WIDE && (plane.stream || crowded) {
             return avx2::staged::<R>(from, to, plane, tiled);
         }
-        let (width, height) = if plane_bytes <= SMALL_BYTES { (columns.count, rows.count) } else { (16, height) };
+        let (width, height) =
+            if plane_bytes <= SMALL_BYTES { (columns.count, rows.count) } else { (BLOCK_COLUMNS, height) };
         for sweep in (0..columns.count).step_by(SWEEP as usize) {
             let sweep_end = (sweep + SWEEP).min(columns.count);
             for row in (0..rows.count).step_by(height as usize) {
@@ -640,10 +657,6 @@ const SMALL_BYTES: u64 = 8 << 10;
 fn block_rows(run_bytes: usize) -> u64 {
     (2 * LINE_BYTES / run_bytes as u64).clamp(8, 32)
 }
-
-/// Bytes from which on a plane is transposed through a stage: it and its lines do not stay in the caches next to the
-/// processor.
-const STAGED_BYTES: u64 = 2 << 20;
 
 /// Columns that are worth a stage.
 const WIDE: u64 = 32;
