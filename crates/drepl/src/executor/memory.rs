@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 #[cfg(target_arch = "x86_64")]
 use self::kernels::Piece;
-use self::kernels::{Field, Kernel, Plane, Together};
+use self::kernels::{CHUNKED_BYTES, Field, Kernel, Plane, Together};
 use super::{
     ExecuteError, Executor,
     share::{Share, shares},
@@ -285,10 +285,10 @@ unsafe fn run_fields(group: &[Task<'_>], to: *mut u8, stream: bool) {
     }
 }
 
-/// Whether no line holds two runs along the innermost axis.
+/// Whether no line holds two runs along the innermost axis, which are short.
 fn has_own_lines(each: &Move) -> bool {
     let apart = |axis: &Axis| axis.from_bytes.unsigned_abs().min(axis.to_bytes.unsigned_abs()) >= LINE_BYTES;
-    each.run_bytes < LINE_BYTES && each.axes.last().is_some_and(apart)
+    each.run_bytes < CHUNKED_BYTES && each.axes.last().is_some_and(apart)
 }
 
 /// Whether moves differ in where they begin, and in nothing else.

@@ -425,7 +425,7 @@ impl<T: Copy> Run for Between<T> {
 struct Chunks;
 
 /// Runs that have fewer bytes are so short that a call of memcpy costs more than it does better.
-const CHUNKED_BYTES: u64 = 256;
+pub(super) const CHUNKED_BYTES: u64 = 256;
 
 impl Run for Chunks {
     const BYTES: Option<usize> = None;
