@@ -102,6 +102,25 @@ fn svg_is_a_document_whatever_sources_are_called() {
     assert_eq!(svg.matches("fill=\"url(#missing)\"").count(), 2, "one map and the legend: {svg}");
 }
 
+/// As many columns as there are colours, or a multiple, would make stripes of blocks that are coloured in turn.
+#[test]
+fn blocks_beside_each_other_have_different_colours() {
+    let schema = schema("var g [640,630] int8");
+    let blocks: Vec<String> = (0..64 * 63)
+        .map(|number| format!("{{ var b [x:10,y:10] = g[x+{},y+{}] }}", number / 63 * 10, number % 63 * 10))
+        .collect();
+    let blocks: Vec<&str> = blocks.iter().map(String::as_str).collect();
+    let svg = picture(&schema, "{ var w = g }", &blocks).svg();
+    let keys = svg.lines().filter(|line| line.contains("width=\"18\""));
+    let colours: Vec<&str> = keys.map(|key| key.split("fill=\"").nth(1).unwrap().split('"').next().unwrap()).collect();
+    assert_eq!(colours.len(), 120, "the legend has the first blocks: {svg}");
+    for (number, colour) in colours.iter().enumerate() {
+        for neighbour in [number + 1, number + 63] {
+            assert_ne!(Some(colour), colours.get(neighbour), "{number} and {neighbour}");
+        }
+    }
+}
+
 #[test]
 fn ten_thousand_pieces_are_still_a_drawing() {
     let schema = schema("var g [1000,1000] int8");

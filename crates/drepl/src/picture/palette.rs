@@ -6,9 +6,6 @@ use super::panel::Panel;
 pub const COLOURS: [&str; 9] =
     ["#77aadd", "#ee8866", "#eedd88", "#44bb99", "#ffaabb", "#bbcc33", "#99ddff", "#aaaa00", "#ccaadd"];
 
-/// More pieces than these in a panel are coloured in turn: to compare all with all would take too long.
-const PIECES_MAX: usize = 3000;
-
 const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 /// The letter of a source; there are 62.
@@ -19,15 +16,8 @@ pub fn letter(source: usize) -> char {
 /// One colour per source: of those that no touching source has, the one that is used least.
 pub fn colours(sources: usize, panels: &[Panel]) -> Vec<usize> {
     let mut touching: Vec<Vec<usize>> = vec![Vec::new(); sources];
-    for panel in panels.iter().filter(|panel| panel.pieces.len() <= PIECES_MAX) {
-        for (position, one) in panel.pieces.iter().enumerate() {
-            for other in &panel.pieces[..position] {
-                let (Some(a), Some(b)) = (one.source, other.source) else { continue };
-                if a != b && panel.touch(one, other) {
-                    touching[a.max(b)].push(a.min(b));
-                }
-            }
-        }
+    for (a, b) in panels.iter().flat_map(Panel::touching) {
+        touching[a.max(b)].push(a.min(b));
     }
     let mut colours: Vec<usize> = Vec::new();
     let mut used = [0_usize; COLOURS.len()];

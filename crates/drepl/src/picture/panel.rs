@@ -11,6 +11,9 @@ const PLANES_MAX: usize = 256;
 /// Places along an axis at which anything changes, beyond which nobody could tell them apart.
 const CUTS_MAX: usize = 512;
 
+/// Pieces that are compared with each other, for colours that tell them apart; more would take too long.
+const COMPARISONS_MAX: usize = 10_000_000;
+
 /// Leaves that get the same elements from the same sources.
 #[derive(Debug, Clone)]
 pub struct Panel {
@@ -146,8 +149,41 @@ impl Panel {
         }
     }
 
+    /// Pairs of sources between whose pieces no element lies.
+    pub fn touching(&self) -> Vec<(usize, usize)> {
+        // Along the axis that tells most pieces apart, only those are compared that begin before the other one ends.
+        let starts = |axis: &Axis| {
+            let starts = self.pieces.iter().map(|piece| piece.elements.axes()[axis.number].start());
+            starts.collect::<BTreeSet<_>>().len()
+        };
+        let along = self.axes.iter().max_by_key(|axis| starts(axis));
+        let span = |piece: &Piece| {
+            along.map_or((0, 0), |axis| {
+                let places = axis.places(&piece.elements.axes()[axis.number]);
+                (places.start(), places.end())
+            })
+        };
+        let mut pieces: Vec<_> = self.pieces.iter().map(|piece| (span(piece), piece)).collect();
+        pieces.sort_by_key(|piece| piece.0.0);
+        let mut pairs = Vec::new();
+        let mut left = COMPARISONS_MAX;
+        for (position, ((_, end), one)) in pieces.iter().enumerate() {
+            for (_, other) in pieces[position + 1..].iter().take_while(|piece| piece.0.0 <= *end) {
+                let Some(less) = left.checked_sub(1) else { return pairs };
+                left = less;
+                if let (Some(a), Some(b)) = (one.source, other.source)
+                    && a != b
+                    && self.touch(one, other)
+                {
+                    pairs.push((a, b));
+                }
+            }
+        }
+        pairs
+    }
+
     /// Whether no element lies between two pieces.
-    pub fn touch(&self, one: &Piece, other: &Piece) -> bool {
+    fn touch(&self, one: &Piece, other: &Piece) -> bool {
         let axes = one.elements.axes().iter().zip(other.elements.axes());
         axes.zip(&self.axes).all(|((a, b), axis)| {
             let (a, b) = (axis.places(a), axis.places(b));
