@@ -40,7 +40,6 @@ pub fn schema(syntax: &Syntax, bindings: &Bindings) -> Result<Schema, Diagnostic
         views: Vec::new(),
         replicas: Vec::new(),
     };
-    // Where objects are missing, their views are no mistake.
     if whole {
         let views = views(&mut names, &schema.dataset);
         replica::replicas(&mut names, &schema.dataset, &views, &mut schema.replicas);
@@ -69,12 +68,11 @@ pub fn view(schema: &Schema, text: &str, bindings: &Bindings) -> Result<View, Di
     }
 }
 
-/// The objects, and whether these are all that are declared.
+/// The objects, and whether they are few and small enough to be looked at. Those with mistakes are left out.
 fn dataset(names: &mut Names<'_>) -> (Dataset, bool) {
     let syntax = names.syntax;
     let mut objects = Vec::new();
     let mut spans: HashMap<&str, Span> = HashMap::new();
-    let mut whole = true;
     for declaration in &syntax.objects {
         let kind = names.type_written(&declaration.kind);
         for span in &declaration.names {
@@ -86,12 +84,14 @@ fn dataset(names: &mut Names<'_>) -> (Dataset, bool) {
             }
             match &kind {
                 Ok(kind) => objects.push(Object { name: name.into(), kind: kind.clone() }),
-                Err(Noted) => whole = false,
+                Err(Noted) => {
+                    names.lost.insert(name);
+                }
             }
         }
     }
     match Dataset::new(objects) {
-        Ok(dataset) => (dataset, whole),
+        Ok(dataset) => (dataset, true),
         Err(error) => {
             let (DatasetError::TwoNames { name }
             | DatasetError::TwoFields { object: name, .. }

@@ -1,6 +1,9 @@
 //! Constants, bindings and types: whatever a name can stand for.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use smallvec::SmallVec;
 
@@ -76,6 +79,8 @@ pub struct Names<'a> {
     pub syntax: &'a Syntax,
     pub sources: &'a Sources,
     pub problems: Vec<Problem>,
+    /// Objects whose types have mistakes. Views of them cannot be looked at, and are no mistake.
+    pub lost: BTreeSet<&'a str>,
     /// What the text is an addition to.
     outer: Option<&'a Schema>,
     bindings: &'a Bindings,
@@ -101,6 +106,7 @@ impl<'a> Names<'a> {
             syntax,
             sources: &syntax.sources,
             problems: Vec::new(),
+            lost: BTreeSet::new(),
             outer,
             bindings,
             constants: HashMap::new(),

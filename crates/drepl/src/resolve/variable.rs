@@ -44,8 +44,12 @@ pub fn lay<'a>(
 ) -> Resolved<Laid> {
     let name = names.text(declaration.object);
     let Some((position, object)) = dataset.object(name) else {
+        if names.lost.contains(name) {
+            return Err(Noted);
+        }
         let problem = Problem::new(Code::Unknown, declaration.object, format!("no object is named `{}`", clip(name)));
-        let problem = problem.suggest(name, dataset.objects().iter().map(|object| &*object.name));
+        let known = dataset.objects().iter().map(|object| &*object.name).chain(names.lost.iter().copied());
+        let problem = problem.suggest(name, known);
         return names.fail(problem);
     };
     let first = dataset.leaves_of(position).next().map_or(0, |(leaf, _)| leaf.0);

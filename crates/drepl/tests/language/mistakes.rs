@@ -47,6 +47,14 @@ fn says_of_views(views: &str, expected: &[&str]) {
 }
 
 #[test]
+fn views_are_looked_at_beside_objects_with_mistakes() {
+    let text = "var bad [0]int8\nvar good [4]int8\nview a { var b = bad }\nview c { var d [i:5] = good[i] }";
+    let help = "shift or shorten it; in a view that says `clipped`, what lies outside is a hole";
+    let second = format!("4:29 range: indices 0 to 4 of an axis of 0 to 3 ({help})");
+    says(text, &["1:10 extent: an extent of 0 (an extent is at least 1)", &second]);
+}
+
+#[test]
 fn a_mistake_is_shown_with_its_line_a_marker_and_a_suggestion() {
     let found = bind("var mesh [10]float64\nview v { var m = mehs }").unwrap_err();
     let expected = "\
