@@ -41,6 +41,8 @@ impl Loader for Nothing {
 #[derive(Debug, Clone)]
 pub struct Folder {
     root: PathBuf,
+    /// The same as the caller names it: texts are called by names that the caller knows.
+    shown: PathBuf,
 }
 
 impl Folder {
@@ -50,7 +52,13 @@ impl Folder {
             let file = path.canonicalize().map_err(|error| error.to_string())?;
             let text = read(&file)?;
             let root = file.parent().unwrap_or(Path::new("/")).to_path_buf();
-            Ok((Self { root }, file.to_string_lossy().into_owned(), text))
+            let named = path.parent().unwrap_or(Path::new("/"));
+            // A link leads elsewhere.
+            let is_there = Path::new(".").join(named).canonicalize().is_ok_and(|named| named == root);
+            let shown = if is_there { named.to_path_buf() } else { root.clone() };
+            let folder = Self { root, shown };
+            let name = folder.name(&file);
+            Ok((folder, name, text))
         };
         read().map_err(|error: String| {
             let mut sources = Sources::default();
@@ -58,6 +66,14 @@ impl Folder {
             let message = format!("cannot read {}: {error}", path.display());
             Diagnostics::new(&sources, vec![Problem::new(Code::Include, Span::default(), message)])
         })
+    }
+}
+
+impl Folder {
+    /// What a file in the folder is called.
+    fn name(&self, file: &Path) -> String {
+        let inner = file.strip_prefix(&self.root).unwrap_or(file);
+        self.shown.join(inner).to_string_lossy().into_owned()
     }
 }
 
@@ -69,7 +85,7 @@ impl Loader for Folder {
             return Err(format!("it lies outside of {}, the folder of the first file", self.root.display()));
         }
         let text = read(&path)?;
-        Ok(Loaded { name: path.to_string_lossy().into_owned(), text })
+        Ok(Loaded { name: self.name(&path), text })
     }
 }
 

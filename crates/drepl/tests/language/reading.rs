@@ -36,8 +36,9 @@ fn mistakes_in_included_texts_are_told_there() {
     let mut shelf = Shelf(HashMap::from([("mesh", "const N = 6\nvar mesh [M]float64")]));
     let program = Program::parse_with("main", "\n\ndataset \"mesh\"\nview v { var a = mehs }", &mut shelf).unwrap();
     let mistakes = program.bind(&Bindings::new()).unwrap_err();
-    let one = mistakes.iter().next().unwrap();
-    assert_eq!((&*one.place.file, one.place.line, one.place.column), ("mesh", 2, 11));
+    let places: Vec<_> = mistakes.iter().map(|one| (&*one.place.file, one.place.line, one.place.column)).collect();
+    assert_eq!(places, [("main", 4, 18), ("mesh", 2, 11)]);
+    assert!(mistakes.to_string().contains("did you mean `mesh`?"), "{mistakes}");
     assert!(mistakes.to_string().contains(" --> mesh:2:11\n"), "{mistakes}");
     let found = Program::parse_with("main", "dataset \"mash\"", &mut shelf).unwrap_err();
     let expected = "\
@@ -114,4 +115,20 @@ fn a_file_includes_files_of_its_own_folder_and_no_others() {
     assert!(found.contains("cannot read"), "{found}");
     fs::write(folder.0.join("bytes"), [0xff, 0xfe, 0]).unwrap();
     assert!(Program::parse_file(folder.0.join("bytes")).is_err());
+}
+
+#[test]
+fn files_are_called_as_the_caller_calls_them() {
+    let folder = Folder::new("called");
+    folder.write("inner/deep/mesh.drepl", "var mesh [0]float64");
+    folder.write("inner/main.drepl", "dataset \"deep/mesh.drepl\" view v { var a = nothing }");
+    let roundabout = folder.0.join("inner/deep/..");
+    let found = Program::parse_file(roundabout.join("main.drepl")).unwrap().bind(&Bindings::new()).unwrap_err();
+    let files: Vec<_> = found.iter().map(|one| one.place.file.to_string()).collect();
+    let expected = ["main.drepl", "deep/mesh.drepl"].map(|name| roundabout.join(name).display().to_string());
+    assert_eq!(files, expected, "{found}");
+    std::os::unix::fs::symlink("inner/main.drepl", folder.0.join("link.drepl")).unwrap();
+    let found = Program::parse_file(folder.0.join("link.drepl")).unwrap().bind(&Bindings::new()).unwrap_err();
+    let main = folder.0.canonicalize().unwrap().join("inner/main.drepl");
+    assert!(found.to_string().contains(&*main.to_string_lossy()), "{found}");
 }
