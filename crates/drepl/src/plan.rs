@@ -67,7 +67,7 @@ pub struct Share {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Written by something else, or by another version of this crate.
-    #[error("the bytes are no {what} of this version of drepl: they begin with {found:?}, not with {expected}")]
+    #[error("the bytes are no {what} of this version of drepl: {}", begin(*found, *expected))]
     Format {
         /// What was expected.
         what: &'static str,
@@ -84,6 +84,10 @@ pub enum DecodeError {
         /// What was found to be wrong.
         why: String,
     },
+}
+
+fn begin(found: Option<u8>, expected: u8) -> String {
+    found.map_or("there are none".into(), |found| format!("they begin with {found}, not with {expected}"))
 }
 
 /// First bytes of what is stored: kind and version of the format in one number.
