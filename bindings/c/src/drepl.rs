@@ -236,6 +236,12 @@ pub extern "C" fn stillframe_drepl_make_plan(
 ) -> stillframe_status {
     run("stillframe_drepl_make_plan", |call| {
         let out = call.out_pointer("plan", plan)?;
+        if version_min > version_max {
+            return Err(Failure::argument(
+                "version_max",
+                format!("{version_max} is less than version_min, {version_min}"),
+            ));
+        }
         let wanted = get::<Fragment>(wanted)?;
         let sources = call.slice("sources", sources, count)?.iter().map(|source| {
             if source.reserved != 0 {

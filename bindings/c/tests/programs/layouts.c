@@ -136,6 +136,7 @@ static void mistakes_are_named(void) {
     FAILS(STILLFRAME_DREPL_DATASETS, "fragment 0",
           stillframe_drepl_make_plan(soa, &elsewhere, 1, 0, UINT64_MAX, &plan));
     CHECK(plan == NULL);
+    FAILS(STILLFRAME_BAD_ARGUMENT, "version_max", stillframe_drepl_make_plan(soa, &source, 1, 2, 1, &plan));
     OK(stillframe_drepl_make_plan(soa, &source, 1, 0, UINT64_MAX, &plan));
     char bytes[24 * 10], to[20 * 10] = {0};
     stillframe_drepl_buffer buffer = {bytes, sizeof bytes};
