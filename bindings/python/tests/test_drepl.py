@@ -454,6 +454,8 @@ def test_plans_survive_being_sent(cells: drepl.Schema, mesh: NDArray[Any]) -> No
     out = cells["soa"].allocate()
     sent.execute([mesh], out)
     assert (out["e"] == mesh["e"]).all()
+    assert pickle.loads(pickle.dumps(plan)) == plan
+    assert pickle.loads(pickle.dumps(plan.split())) == plan.split()
     for damaged in (b"", b"\x00", plan.to_bytes()[:-3], plan.to_bytes() + b"x", b"\x11\xff\xff\xff"):
         with pytest.raises(drepl.DreplError):
             drepl.Plan.from_bytes(damaged)
@@ -629,6 +631,8 @@ def test_numbers_that_make_no_sense_are_refused(cells: drepl.Schema, line: NDArr
     for wrong in (drepl.Source(fragment, version=-1), drepl.Source(fragment, cost=1 << 64)):
         with pytest.raises(drepl.DreplError, match="is not between"):
             drepl.plan(fragment, [wrong])
+    with pytest.raises(drepl.DreplError, match=r"source 0: .* give drepl.Source"):
+        drepl.plan(fragment, [fragment])  # type: ignore[list-item]
     for threads in (0, -1, 1.5):
         with pytest.raises(drepl.DreplError, match="threads"):
             drepl.convert(fragment, line, fragment, np.zeros(576), threads)  # type: ignore[arg-type]

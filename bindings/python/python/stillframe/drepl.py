@@ -321,6 +321,9 @@ class Share:
         """Bytes that are moved."""
         return self._native.moved_bytes
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Share.from_bytes, (self.to_bytes(),)
+
     def pack(self, buffer: Any, threads: int | None = None) -> bytearray:
         """Takes from the source what the wanted fragment needs of it."""
         return self._native.pack(buffer, threads)
@@ -353,6 +356,9 @@ class Plan:
     def to_bytes(self) -> bytes:
         """The plan to store or send."""
         return self._native.encode()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Plan.from_bytes, (self.to_bytes(),)
 
     @cached_property
     def pieces(self) -> list[Piece]:
@@ -413,11 +419,11 @@ class Index:
     """Sources that many plans are made against: each looks only at those that it takes something from."""
 
     def __init__(self, sources: Iterable[Source] = ()) -> None:
-        self._native = _native.DreplIndex([source._row() for source in sources])
+        self._native = _native.DreplIndex(_rows(sources))
 
     def insert(self, source: Source) -> int:
         """Adds a source, and says at which position: the number that plans call it by."""
-        return self._native.insert(source._row())
+        return self._native.insert(_rows([source])[0])
 
     def remove(self, position: int) -> None:
         """Takes a source away. Its position is given to another later."""
@@ -457,7 +463,7 @@ def plan(fragment: Fragment, sources: Iterable[Source], versions: tuple[int, int
 
     :param versions: the oldest and the newest version that will do; all if None.
     """
-    return Plan(fragment._native.plan([source._row() for source in sources], _versions(versions)))
+    return Plan(fragment._native.plan(_rows(sources), _versions(versions)))
 
 
 def convert(
@@ -479,6 +485,15 @@ def convert(
         lost = "; ".join(map(str, made.missing))
         raise DreplError(f"the source does not have {lost}: give partial=True to leave them as they are")
     made.execute([source_buffer], buffer, threads)
+
+
+def _rows(sources: Iterable[Source]) -> list[tuple[_native.DreplFragment, int, int, bool]]:
+    rows = []
+    for position, source in enumerate(sources):
+        if not isinstance(source, Source):
+            raise DreplError(f"source {position}: {source!r} is none: give drepl.Source(fragment)")
+        rows.append(source._row())
+    return rows
 
 
 def _slices(rows: list[tuple[int, int, int]]) -> tuple[slice, ...]:
