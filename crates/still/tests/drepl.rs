@@ -139,6 +139,8 @@ fn explain_draws_sources_and_what_is_missing() {
     let svg = fs::read_to_string(scene.file("w.svg")).unwrap();
     assert!(svg.starts_with("<svg ") && svg.contains("url(#missing)") && svg.contains(">b i=0<"), "{svg}");
     assert!(svg.trim_end().ends_with("</svg>"), "{svg}");
+    let told = scene.json(&args("explain", &[&wanted[..], &blocks, &["--json"]].concat()));
+    assert_eq!(told, scene.json(&args("plan", &[&wanted[..2], &blocks, &["--json"]].concat())));
 }
 
 #[test]
@@ -176,7 +178,12 @@ fn blocks_of_files_become_other_blocks() {
         assert_eq!(fs::read(scene.file(&format!("new-{j}.raw"))).unwrap(), block, "block {j}");
     }
     let to = ["--to", "{ var b [x:16] = line[x+16*j] }=new.raw", "--each", "j=0..6"];
-    assert!(scene.complaint(2, &args("convert", &[&from[..], &to].concat())).contains("new.raw is to be two files"));
+    assert!(scene.complaint(2, &args("convert", &[&from[..], &to].concat())).contains("new.raw is to be 6 files"));
+    let from = ["--from", "{ var b [x:12] = line[x+12*i] }=old-0.raw", "--each", "i=0..8"];
+    let line = scene.complaint(2, &args("convert", &[&from[..], &["--to", "{ var l = line }=line.raw"]].concat()));
+    assert!(line.contains("old-0.raw is to be 8 files: say with {i} which is which"), "{line}");
+    let same = ["--from", "aos=aos.raw", "--to", "soa=same.raw", "--to", "ids=./same.raw"];
+    assert!(scene.complaint(2, &args("convert", &same)).contains("./same.raw is to be two files"));
 }
 
 #[test]
@@ -227,6 +234,9 @@ fn a_view_that_is_unknown_is_told_with_those_there_are() {
     assert!(line.contains("`soaa`") && line.contains("aos, soa, ids"), "{line}");
     for each in ["i", "i=3", "i=3..1", "i=0..1e9"] {
         scene.complaint(2, &args("plan", &["--view", "soa", "--each", each]));
+    }
+    for more in [&["--each", "k=0..2"][..], &["-D", "k=1"]] {
+        scene.complaint(2, &args("plan", &[&["--view", "soa", "--each", "k=0..3"][..], more].concat()));
     }
     let many = ["--view", "soa", "--each", "i=0..1000000000", "--from", "{ var b [x:12] = line[x+i] }"];
     assert!(scene.complaint(2, &args("plan", &many)).contains("makes more than"));

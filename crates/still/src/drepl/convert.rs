@@ -1,7 +1,7 @@
 //! `still drepl convert`: raw files of some views into raw files of others.
 
 use super::described::Described;
-use super::plan::plan;
+use super::plan::{missing_rows, plan};
 use super::selected::{Each, Selected, Selection, parse_each};
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
@@ -26,8 +26,9 @@ use std::time::Instant;
 Examples:
   still drepl convert mesh.drepl --from aos=aos.raw --to soa=soa.raw
   still drepl convert mesh.drepl --from aos=aos.raw --to '{ var m [i,j]{e} = mesh[i*4,j*4] }=e.raw'
-  still drepl convert line.drepl --from '{ var b [x:12] = line[x+12*i] }=old-{i}.raw' --each i=0..8 \\
-      --to '{ var b [x:16] = line[x+16*j] }=new-{j}.raw' --each j=0..6
+  still drepl convert line.drepl --each i=0..8 --each j=0..6 \\
+      --from '{ var b [x:12] = line[x+12*i] }=old-{i}.raw' \\
+      --to '{ var b [x:16] = line[x+16*j] }=new-{j}.raw'
   still drepl convert mesh.drepl --from main --to soa=soa.raw       # main: a replica with a file
 
 Of elements that several files have, the first one named gives them. If no file has some, nothing is
@@ -36,7 +37,7 @@ written beside its place and then put there: it is the old one, or whole. The fi
 itself gives its replicas lie in the text's folder.
 
 With --json: {\"files\": [{\"path\", \"view\", \"bytes\", \"moved_bytes\", \"missing\": [{\"leaf\",
-\"elements\"}]}], \"seconds\"}; elements of several boxes are separated by commas.
+\"elements\", \"count\"}]}], \"seconds\"}, where elements are [start, end, step] per axis.
 
 Exit codes: 0 converted, 1 not, or some elements are in no file, 2 when the command makes no sense.")]
 pub struct Args {
@@ -81,7 +82,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let begin = Instant::now();
     let schema = args.described.read()?;
     let bindings = args.described.bindings();
-    let selection = Selection { schema: &schema, bindings: &bindings, each: &args.each };
+    let selection = Selection::new(&schema, &bindings, &args.each)?;
     let mut sources = Vec::new();
     for text in &args.from {
         sources.extend(selection.stored(text)?);
@@ -94,9 +95,9 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         }
     }
     let mut paths = HashSet::new();
-    if let Some(twice) = tasks.iter().find(|task| !paths.insert(&task.path)) {
+    if let Some(twice) = tasks.iter().find(|task| !paths.insert(place(&task.path))) {
         let path = twice.path.display();
-        return Err(Failure::Misuse(format!("{path} is to be two files: give each its own, with {{i}} for --each i")));
+        return Err(Failure::Misuse(format!("{path} is to be two files: give each its own")));
     }
     if let Some(task) = tasks.iter().find(|task| !task.plan.is_complete() && !args.partial) {
         return Err(Failure::Problem(lacking(task)));
@@ -129,10 +130,17 @@ fn path(selected: &Selected, args: &Args) -> Result<PathBuf, Failure> {
 fn open(sources: &[Selected], tasks: &[Task], args: &Args) -> Result<Vec<Option<Stored>>, Failure> {
     let used: HashSet<usize> = tasks.iter().flat_map(|task| &task.plan.transfers).map(|transfer| transfer.0).collect();
     let mut files = Vec::new();
+    let mut idle = Vec::new();
     for (position, source) in sources.iter().enumerate() {
         let path = path(source, args)?;
+        if path == Path::new("-") {
+            let name = &source.name;
+            return Err(Failure::Misuse(format!(
+                "{name} cannot be read from standard input: write it to a file first"
+            )));
+        }
         if !used.contains(&position) {
-            crate::complain(&format!("nothing is needed of {}", path.display()));
+            idle.push(path.display().to_string());
             files.push(None);
             continue;
         }
@@ -158,7 +166,17 @@ fn open(sources: &[Selected], tasks: &[Task], args: &Args) -> Result<Vec<Option<
         }
         files.push(Some(Stored { path, file, bytes }));
     }
+    if let Some(first) = idle.first() {
+        let others =
+            if idle.len() > 1 { format!(" and {}", count(idle.len() - 1, "other file")) } else { String::new() };
+        crate::complain(&format!("note: nothing is needed of {first}{others}"));
+    }
     Ok(files)
+}
+
+/// One name for one file, however it is written.
+fn place(path: &Path) -> PathBuf {
+    path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_path_buf())
 }
 
 /// Writes a file, or what is none.
@@ -173,7 +191,7 @@ fn write(context: &mut Context, task: &Task, files: &[Option<Stored>], executor:
         return file.write_all(&bytes).map_err(|error| Failure::file(&task.path, error));
     }
     // A link stays one: the file that it leads to is written anew.
-    let place = task.path.canonicalize().unwrap_or_else(|_| task.path.clone());
+    let place = place(&task.path);
     let beside = beside(&place);
     let written = write_beside(task, &beside, &place, files, executor);
     if written.is_err() {
@@ -253,14 +271,9 @@ fn finish(context: &mut Context, args: &Args, tasks: &[Task], begin: Instant) ->
     }
     if args.described.json {
         let files = tasks.iter().map(|task| {
-            let missing = task
-                .plan
-                .missing
-                .iter()
-                .map(|missing| json!({ "leaf": missing.name, "elements": missing.elements.to_string() }));
             json!({
                 "path": task.path, "view": task.to.name, "bytes": task.to.fragment.size_bytes(),
-                "moved_bytes": task.plan.moved_bytes(), "missing": missing.collect::<Vec<_>>(),
+                "moved_bytes": task.plan.moved_bytes(), "missing": missing_rows(&task.plan),
             })
         });
         context.write_json(&json!({ "files": files.collect::<Vec<_>>(), "seconds": seconds }))?;

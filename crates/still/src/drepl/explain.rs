@@ -20,7 +20,7 @@ Examples:
       --from '{ var b[x:16,y:32] = grid[x+16*i,y+32*j] }' --each i=0..4 --each j=0..4 --svg halo.svg
 
 Indices at the rims are those of the object. Where parts would be too narrow to see they are drawn
-wider. `still drepl plan` has everything as a table, or as JSON.
+wider. `still drepl plan` has everything as a table; with --json, both print the same.
 
 Exit codes: 0 well, 1 when the text has mistakes or the picture cannot be written, 2 when the
 command makes no sense.")]
@@ -37,12 +37,19 @@ pub struct Args {
 /// Draws a view.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let schema = args.described.read()?;
-    let Answer { wanted, sources, plan } = args.question.answer(&schema, &args.described)?;
+    let answer = args.question.answer(&schema, &args.described)?;
+    let Answer { wanted, sources, plan } = &answer;
     let names = sources.iter().map(|source| sanitize(&source.name));
-    let picture = Picture::new(&plan).title(sanitize(&wanted.name)).names(names);
-    write!(context.out, "{}", picture.text())?;
+    let picture = Picture::new(plan).title(sanitize(&wanted.name)).names(names);
+    if !args.described.json {
+        write!(context.out, "{}", picture.text())?;
+    }
     if let Some(path) = &args.svg {
         std::fs::write(path, picture.svg()).map_err(|error| Failure::file(path, error))?;
+    }
+    if args.described.json {
+        context.write_json(&answer.to_json())?;
+    } else if let Some(path) = &args.svg {
         writeln!(context.out, "wrote {}", sanitize(&path.display().to_string()))?;
     }
     Ok(FINE)

@@ -21,13 +21,13 @@ Examples:
       --from '{ var b[x:16,y:32] = grid[x+16*i,y+32*j] }' --each i=0..4 --each j=0..4
   still drepl plan grid.drepl --view halo --from left --from right --out halo.plan
 
-A plan written by --out is carried out by the libraries, there or elsewhere: bytes move from each
+A plan written by --out is carried out in Python or Rust, there or elsewhere: bytes move from each
 source's buffer into the wanted one, and no text is needed any more.
 
 With --json: {\"bytes\", \"moved_bytes\", \"sources\": [{\"name\", \"bytes\", \"moved_bytes\", \"moves\"}],
 \"pieces\": [{\"source\", \"leaf\", \"elements\", \"count\"}], \"missing\": [{\"leaf\", \"elements\",
-\"count\"}]}, where elements are [start, end, step] per axis and a piece's source is its place among the
-sources.
+\"count\"}]}, where elements are [start, end, step] per axis, and a piece's source is its place among
+the sources.
 
 Exit codes: 0 when there is a plan, be it of a part only, 1 when the text has mistakes, 2 when the
 command makes no sense.")]
@@ -36,7 +36,7 @@ pub struct Args {
     described: Described,
     #[command(flatten)]
     question: Question,
-    /// Write the plan, for the libraries to carry out
+    /// Write the plan, for Python or Rust to carry out
     #[arg(long, value_name = "PLAN")]
     out: Option<PathBuf>,
 }
@@ -66,7 +66,7 @@ impl Question {
     /// Plans it.
     pub fn answer(&self, schema: &Schema, described: &Described) -> Result<Answer, Failure> {
         let bindings = described.bindings();
-        let selection = Selection { schema, bindings: &bindings, each: &self.each };
+        let selection = Selection::new(schema, &bindings, &self.each)?;
         let wanted = selection.layout(&self.view)?;
         let mut sources = Vec::new();
         for text in &self.from {
@@ -86,6 +86,15 @@ pub fn plan(wanted: &Selected, sources: &[Selected]) -> Result<Plan, Failure> {
     let of = |source: &Selected| Source { fragment: source.fragment.clone(), version: 0, cost: 0, readable: true };
     let sources: Vec<Source> = sources.iter().map(of).collect();
     ::drepl::plan(&Wanted::newest(&wanted.fragment), &sources).map_err(|error| Failure::Problem(error.to_string()))
+}
+
+/// What no source has: a row for each box.
+pub fn missing_rows(plan: &Plan) -> Vec<Value> {
+    let rows = plan.missing.iter().flat_map(|missing| {
+        let boxes = missing.elements.boxes().iter();
+        boxes.map(|elements| json!({ "leaf": missing.name, "elements": slices(elements), "count": elements.count() }))
+    });
+    rows.collect()
 }
 
 /// Elements per axis, as `[start, end, step]`.
@@ -148,7 +157,8 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
 }
 
 impl Answer {
-    fn to_json(&self) -> Value {
+    /// Sources, pieces, and what is missing.
+    pub fn to_json(&self) -> Value {
         let moved = |position: usize| {
             let found = self.plan.transfers.binary_search_by_key(&position, |transfer| transfer.0);
             found.map_or((0, 0), |place| {
@@ -167,15 +177,10 @@ impl Answer {
                 "count": piece.elements.count(),
             })
         });
-        let missing = self.plan.missing.iter().flat_map(|missing| {
-            missing.elements.boxes().iter().map(
-                |elements| json!({ "leaf": missing.name, "elements": slices(elements), "count": elements.count() }),
-            )
-        });
         json!({
             "bytes": self.wanted.fragment.size_bytes(), "moved_bytes": self.plan.moved_bytes(),
             "sources": sources.collect::<Vec<_>>(), "pieces": pieces.collect::<Vec<_>>(),
-            "missing": missing.collect::<Vec<_>>(),
+            "missing": missing_rows(&self.plan),
         })
     }
 }

@@ -33,13 +33,28 @@ pub struct Selected {
 
 /// How commands are told about layouts and files.
 pub struct Selection<'a> {
-    pub schema: &'a Schema,
+    schema: &'a Schema,
     /// Numbers that texts on the command line may use too.
-    pub bindings: &'a Bindings,
-    pub each: &'a [Each],
+    bindings: &'a Bindings,
+    each: &'a [Each],
 }
 
-impl Selection<'_> {
+impl<'a> Selection<'a> {
+    /// What the command line can name. No name has two numbers.
+    pub fn new(schema: &'a Schema, bindings: &'a Bindings, each: &'a [Each]) -> Result<Self, Failure> {
+        for (position, Each { name, .. }) in each.iter().enumerate() {
+            if each[..position].iter().any(|other| other.name == *name) {
+                return Err(Failure::Misuse(format!("--each {name} is given twice: run another name")));
+            }
+            if bindings.get(name).is_some() {
+                return Err(Failure::Misuse(format!(
+                    "{name} has a number, -D {name}, and runs, --each {name}: give one"
+                )));
+            }
+        }
+        Ok(Self { schema, bindings, each })
+    }
+
     /// What `text` names: a view, a replica or a fragment in braces, several where `--each` has them run.
     pub fn layouts(&self, text: &str) -> Result<Vec<Selected>, Failure> {
         self.expand(text, None)
@@ -108,6 +123,14 @@ impl Selection<'_> {
             let numbers: Vec<(&str, i64)> = running.iter().map(|each| &*each.name).zip(values).collect();
             self.fragment(text, file, &numbers)
         });
+        // Files of one name would be read as if they were several.
+        let mut several = running.iter().zip(&lengths).filter(|(_, length)| **length > 1);
+        if let Some(file) = file
+            && let Some((each, _)) = several.find(|(each, _)| !file.contains(&format!("{{{}}}", each.name)))
+        {
+            let name = &each.name;
+            return Err(Failure::Misuse(format!("{file} is to be {count} files: say with {{{name}}} which is which")));
+        }
         made.collect()
     }
 
