@@ -156,9 +156,9 @@ drepl-bench: ## moving data from one layout to another, beside hand-written loop
 	scripts/setup.sh demo
 	cargo build --release -p drepl-bench
 	target/release/drepl-bench --json $(ARGS) > target/drepl.jsonl
-	$(PYTHON) benches/drepl/beside_numpy.py --json >> target/drepl.jsonl
+	$(PYTHON) benches/drepl/beside_numpy.py --json $(ARGS) >> target/drepl.jsonl
 	$(PYTHON) benches/drepl/plot.py target/drepl.jsonl target/drepl.png
-	target/release/drepl-planning --json > target/drepl-planning.jsonl
+	target/release/drepl-planning --json $(filter --quick,$(ARGS)) > target/drepl-planning.jsonl
 
 tcasm-bench: ## what the TCASM paper measured, on this machine
 	scripts/setup.sh
