@@ -178,10 +178,17 @@ fn blocks_of_files_become_other_blocks() {
         assert_eq!(fs::read(scene.file(&format!("new-{j}.raw"))).unwrap(), block, "block {j}");
     }
     let to = ["--to", "{ var b [x:16] = line[x+16*j] }=new.raw", "--each", "j=0..6"];
-    assert!(scene.complaint(2, &args("convert", &[&from[..], &to].concat())).contains("new.raw is to be 6 files"));
+    assert!(
+        scene
+            .complaint(2, &args("convert", &[&from[..], &to].concat()))
+            .contains("new.raw is one file: put {j} into its name")
+    );
     let from = ["--from", "{ var b [x:12] = line[x+12*i] }=old-0.raw", "--each", "i=0..8"];
     let line = scene.complaint(2, &args("convert", &[&from[..], &["--to", "{ var l = line }=line.raw"]].concat()));
-    assert!(line.contains("old-0.raw is to be 8 files: say with {i} which is which"), "{line}");
+    assert!(
+        line.contains("--each i makes 8 fragments of { var b [x:12] = line[x+12*i] }, and old-0.raw is one file"),
+        "{line}"
+    );
     let same = ["--from", "aos=aos.raw", "--to", "soa=same.raw", "--to", "ids=./same.raw"];
     assert!(scene.complaint(2, &args("convert", &same)).contains("./same.raw is to be two files"));
 }

@@ -129,7 +129,8 @@ impl<'a> Selection<'a> {
             && let Some((each, _)) = several.find(|(each, _)| !file.contains(&format!("{{{}}}", each.name)))
         {
             let name = &each.name;
-            return Err(Failure::Misuse(format!("{file} is to be {count} files: say with {{{name}}} which is which")));
+            let text = format!("--each {name} makes {count} fragments of {text}, and {file} is one file");
+            return Err(Failure::Misuse(format!("{text}: put {{{name}}} into its name")));
         }
         made.collect()
     }
