@@ -62,6 +62,15 @@ assert pathlib.Path(sys.argv[2]).read_bytes()[:4] == b"\x89PNG"
 print(f"{len(rows)} rows of layouts, which all hold what the loops make")
 PY
 
+timeout 300 target/release/drepl-planning --quick --json > "$out/drepl-planning.jsonl"
+"$python" - "$out/drepl-planning.jsonl" <<'PY'
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+plans = {row["case"]["plan"] for row in rows if row["bench"] == "planning" and row["value"] > 0}
+assert {"ghost by scan", "ghost parsed, by scan", "ghost by index", "make an index"} <= plans, plans
+print(f"{len(rows)} rows of planning")
+PY
+
 timeout 300 benches/languages/run.py --quick --json > "$out/languages.jsonl"
 "$python" - "$out/languages.jsonl" <<'PY'
 import json, sys
