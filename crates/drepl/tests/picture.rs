@@ -133,5 +133,6 @@ fn ten_thousand_pieces_are_still_a_drawing() {
     let picture = picture(&schema, "{ var w = g }", &blocks);
     assert!(picture.text().lines().count() < 200 && picture.svg().len() < 1_000_000);
     assert!(picture.text().contains("+  several sources\n"), "{}", picture.text());
+    assert!(picture.text().contains("after 62 sources, letters are used again\n"), "{}", picture.text());
     assert!(picture.text().contains("… and 9900 pieces more"), "{}", picture.text());
 }

@@ -6,9 +6,9 @@ use super::panel::Panel;
 pub const COLOURS: [&str; 9] =
     ["#77aadd", "#ee8866", "#eedd88", "#44bb99", "#ffaabb", "#bbcc33", "#99ddff", "#aaaa00", "#ccaadd"];
 
-const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+pub const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-/// The letter of a source; there are 62.
+/// The letter of a source. Where there are more sources, letters are used again.
 pub fn letter(source: usize) -> char {
     LETTERS[source % LETTERS.len()].into()
 }

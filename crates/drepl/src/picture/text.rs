@@ -29,6 +29,9 @@ const SEVERAL: char = '+';
 pub fn draw(picture: &Picture) -> String {
     let mut text = heading(picture);
     text.push('\n');
+    if picture.sources.len() > palette::LETTERS.len() {
+        let _ = writeln!(text, "after {} sources, letters are used again", palette::LETTERS.len());
+    }
     for panel in picture.panels.iter().take(PANELS_MAX) {
         text.push('\n');
         draw_panel(picture, panel, &mut text);
