@@ -295,9 +295,13 @@ impl Writer<'_> {
         }
     }
 
-    /// The left side: all of it implied, or all variables written.
+    /// The left side: all variables are written, and without variables it may be implied.
     fn place(&mut self, chosen: &Chosen, text: &mut String) -> Local {
-        if self.dice.one_in(4) { self.implied(chosen, &[], &[]) } else { self.written(chosen, &[], &[], text) }
+        if !has_variables(chosen) && self.dice.one_in(4) {
+            self.implied(chosen, &[], &[])
+        } else {
+            self.written(chosen, &[], &[], text)
+        }
     }
 
     fn written(&mut self, chosen: &Chosen, right: &[RightAxis], left: &[usize], text: &mut String) -> Local {
@@ -375,18 +379,17 @@ impl Writer<'_> {
         let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let mut placed = self.placed(&left);
         for axis in right {
-            let index = match axis.index {
+            match axis.index {
                 Index::Wild if placed > 0 => {
                     placed -= 1;
                     continue;
                 }
-                Index::Wild => Index::Wild,
-                Index::Variable(number, _) if !self.holds(&left, number) => Index::Variable(number, Function::SAME),
+                Index::Wild => {}
                 _ => continue,
-            };
+            }
             groups.entry(axis.bracket).or_default().push(self.axes.len());
             left.push(self.axes.len());
-            self.axes.push(LeftAxis { index, explicit: None, extent: 0 });
+            self.axes.push(LeftAxis { index: Index::Wild, explicit: None, extent: 0 });
         }
         let local = match chosen {
             Chosen::Leaf { name, bytes, word } => {

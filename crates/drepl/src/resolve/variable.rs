@@ -361,8 +361,6 @@ fn each_field<'a>(
 #[derive(Debug, Clone)]
 struct LeftAxis<'a> {
     index: LeftIndex<'a>,
-    /// Whether the text has it, or it follows from the right side.
-    written: bool,
     explicit: Option<u64>,
     span: Span,
     /// What it has to be, from what lies along it.
@@ -444,7 +442,7 @@ impl<'a> Lefts<'a> {
                 LeftIndex::Constant(place)
             }
         };
-        let axis = LeftAxis { index: place, written: true, explicit, span: index.span, extent: 0, stride: 0 };
+        let axis = LeftAxis { index: place, explicit, span: index.span, extent: 0, stride: 0 };
         self.axes.push(axis);
         Ok(())
     }
@@ -597,10 +595,6 @@ impl<'a, 'c> Builder<'_, 'a, 'c> {
         let mut groups: SmallVec<[SmallVec<[usize; 4]>; 2]> = SmallVec::new();
         let mut last = None;
         for axis in unplaced {
-            let index = match axis.index {
-                RightIndex::Affine(_, variable) => LeftIndex::Affine(Affine::VARIABLE, variable),
-                _ => LeftIndex::Wild,
-            };
             if last != Some(axis.group) {
                 groups.push(SmallVec::new());
                 last = Some(axis.group);
@@ -610,7 +604,7 @@ impl<'a, 'c> Builder<'_, 'a, 'c> {
             }
             self.left.push(self.axes.len());
             let span = axis.span;
-            self.axes.push(LeftAxis { index, written: false, explicit: None, span, extent: 0, stride: 0 });
+            self.axes.push(LeftAxis { index: LeftIndex::Wild, explicit: None, span, extent: 0, stride: 0 });
         }
         let element = self.content(expected, chosen, behind);
         self.left.truncate(start);
@@ -653,18 +647,15 @@ impl<'a, 'c> Builder<'_, 'a, 'c> {
         }
     }
 
-    /// Axes of the right side that the left side has not named on the way to here, but implies.
+    /// Whole axes of the right side that the left side has not named on the way to here, but implies. A variable it has to
+    /// name: one that is forgotten among the numbers would else stand for a whole axis.
     fn unplaced(&self) -> SmallVec<[&'c RightAxis<'a>; 4]> {
-        let written = self.left.iter().any(|axis| self.axes[*axis].written);
         let mut placed = self.left.iter().filter(|axis| matches!(self.axes[**axis].index, LeftIndex::Wild)).count();
         let mut unplaced = SmallVec::new();
         for axis in &self.right {
             match axis.index {
                 RightIndex::Wild if placed > 0 => placed -= 1,
                 RightIndex::Wild => unplaced.push(*axis),
-                RightIndex::Affine(_, variable) if !written && self.left_of(variable.name).is_none() => {
-                    unplaced.push(*axis);
-                }
                 _ => {}
             }
         }
@@ -679,7 +670,7 @@ impl<'a, 'c> Builder<'_, 'a, 'c> {
             let Type::Array(array) = inner else { break };
             for extent in &array.extents {
                 match extents.next() {
-                    Some(axis) if !matches!(axis.index, RightIndex::Wild) || axis.extent == *extent => {}
+                    Some(axis) if axis.extent == *extent => {}
                     _ => return self.other_shape(kind, axes, span),
                 }
             }

@@ -321,7 +321,7 @@ fn a_constant_index_takes_a_plane() {
 
 #[test]
 fn indices_are_linked_across_brackets() {
-    let vectors = "var b [4,5][3]float32 view soa { var a [k][i,j] = b[i,j][k] } view same { var a = b[i,j][k] } \
+    let vectors = "var b [4,5][3]float32 view soa { var a [k][i,j] = b[i,j][k] } view same { var a = b[,][] } \
                    view wild { var a [,][] = b[,][] } view one { var a [k,j,i] = b[i,j][k] }";
     let schema = bind(vectors);
     let view = |name: &str| &*schema.view(name).unwrap().fragment;
@@ -347,7 +347,7 @@ view right { var m = mesh{flux {y}; id} }
 view numbers { var m [i,j] = mesh[i,j].flux[1].y }
 view whole { var m = mesh.rho }
 view apart { var m {rho [j,i]
-    id} = mesh[i,j] }
+    id [i,j]} = mesh[i,j] }
 view inner { var m [i]{ flux [k]{x} } = mesh[i,2]{ flux[k] } }
 view primitive { var m [i,j]float64 = mesh[i,j].rho }
 ";

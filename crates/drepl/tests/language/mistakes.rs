@@ -150,6 +150,10 @@ fn unbound_names_are_told_where_they_are_used() {
     assert_eq!(told(&found), [expected]);
     let found = schema.fragment("{ var g[x:16] = grid[ymi] }", &bindings).unwrap_err();
     assert_eq!(told(&found), ["1:22 index: `ymi` stands on the right side only (did you mean `ymin`?)"]);
+    // Alone on the right it would else stand for all of the axis.
+    let found = schema.fragment("{ var g = grid[k] }", &bindings).unwrap_err();
+    let help = "write `k` on the left, too; or pass a number for `k` to choose one index";
+    assert_eq!(told(&found), [format!("1:16 index: `k` stands on the right side only ({help})")]);
 }
 
 #[test]

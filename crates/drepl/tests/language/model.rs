@@ -50,7 +50,6 @@ enum Chosen {
 #[derive(Debug)]
 struct LeftAxis {
     index: Index,
-    written: bool,
     explicit: Option<u64>,
     extent: u64,
 }
@@ -211,7 +210,7 @@ struct Writer<'n> {
     brackets: usize,
     axes: Vec<LeftAxis>,
     text: String,
-    /// A variable of the right side has no place, although the left side has written others.
+    /// A variable of the right side has no place on the left.
     forgotten: bool,
 }
 
@@ -297,11 +296,11 @@ impl Writer<'_> {
             chosen = element;
         }
         let open = self.open(&right, &left);
-        let written = left.iter().any(|axis| self.axes[*axis].written);
-        // A variable that is not written where others are would be a mistake.
+        // A variable that is not written would be a mistake, and is one now and then.
+        let wanted = open.iter().any(|axis| matches!(axis.index, Index::Variable(..))) && self.dice.below(12) > 0;
         let last = matches!(chosen, Chosen::Leaf(..)) || self.dice.below(3) == 0;
         let mut groups = Vec::new();
-        if (!open.is_empty() && written && last) || self.dice.below(2) == 0 {
+        if (wanted && last) || self.dice.below(2) == 0 {
             let mut indices = Vec::new();
             for axis in &open {
                 if let Index::Variable(name, _) = &axis.index {
@@ -338,7 +337,7 @@ impl Writer<'_> {
                     }
                     texts.push(text);
                     group.push(self.axes.len());
-                    self.axes.push(LeftAxis { index, written: true, explicit, extent: 0 });
+                    self.axes.push(LeftAxis { index, explicit, extent: 0 });
                 }
                 self.text += &format!("[{}]", texts.join(","));
                 left.extend(&group);
@@ -397,16 +396,15 @@ impl Writer<'_> {
             chosen = element;
         }
         let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        let written = left.iter().any(|axis| self.axes[*axis].written);
         for axis in self.open(&right, &left) {
+            self.forgotten |= matches!(axis.index, Index::Variable(..));
             let index = match axis.index {
                 Index::Variable(name, _) => Index::Variable(name, Expression::Variable),
                 _ => Index::Wild,
             };
-            self.forgotten |= written && matches!(index, Index::Variable(..));
             groups.entry(axis.bracket).or_default().push(self.axes.len());
             left.push(self.axes.len());
-            self.axes.push(LeftAxis { index, written: false, explicit: None, extent: 0 });
+            self.axes.push(LeftAxis { index, explicit: None, extent: 0 });
         }
         let local = match chosen {
             Chosen::Leaf(leaf, size, alignment) => {
@@ -710,7 +708,10 @@ fn the_rest_of_a_complete_replica_is_what_no_view_holds() {
                 _ => format!("x{axis}"),
             });
             let indices: Vec<String> = indices.collect();
-            text += &format!("view v{view} readonly {{ var a = o[{}] }}\n", indices.join(","));
+            let variables = (0..rank).filter(|axis| indices[*axis] != "0").map(|axis| format!("x{axis}"));
+            let variables: Vec<String> = variables.collect();
+            let left = if variables.is_empty() { String::new() } else { format!("[{}]", variables.join(",")) };
+            text += &format!("view v{view} readonly {{ var a {left} = o[{}] }}\n", indices.join(","));
             stored += &format!("view v{view} ");
         }
         text += &format!("replica complete all {{ {stored} }}");
