@@ -10,7 +10,7 @@ mod system;
 
 use std::{io::Write, process::ExitCode};
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, ValueEnum, builder::RangedU64ValueParser};
 use drepl::executor::Executor;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 #[derive(Parser, Debug)]
 struct Args {
     /// Sizes of the larger side in KiB [default: 64,1024,16384,262144, or 64,1024 with --quick]
-    #[arg(long, value_delimiter = ',', value_name = "KIB")]
+    #[arg(long, value_delimiter = ',', value_name = "KIB", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 24))]
     sizes: Vec<usize>,
     /// Kinds to measure [default: all]
     #[arg(long, value_delimiter = ',')]
