@@ -461,7 +461,9 @@ fn transposes_that_do_not_fit_the_caches_are_like_small_ones() {
 #[test]
 fn rows_without_gaps_are_joined_of_the_pieces_that_several_sources_have() {
     let (planes, rows) = (3u64, 2311u64);
-    for lengths in [&[128u64, 1100, 132][..], &[1368], &[4, 700, 660], &[3000, 1096]] {
+    let all = [&[128u64, 1100, 132][..], &[1368], &[4, 700, 660], &[3000, 1096]];
+    // Planes may begin anywhere in a word.
+    for (lengths, gap) in all.into_iter().flat_map(|lengths| [(lengths, 20), (lengths, 21)]) {
         let row = lengths.iter().sum::<u64>();
         let mut to = 0;
         let mut parts = Vec::new();
@@ -470,7 +472,7 @@ fn rows_without_gaps_are_joined_of_the_pieces_that_several_sources_have() {
                 Axis {
                     count: planes,
                     from_bytes: (rows * (run_bytes + 12)) as i64,
-                    to_bytes: (rows * row + 20) as i64,
+                    to_bytes: (rows * row + gap) as i64,
                 },
                 Axis { count: rows, from_bytes: *run_bytes as i64 + 12, to_bytes: row as i64 },
             ];
@@ -491,10 +493,21 @@ fn rows_without_gaps_are_joined_of_the_pieces_that_several_sources_have() {
                 let work: Vec<(&Transfer, &[u8])> =
                     parts.iter().zip(&sources).map(|(part, source)| (part, &source[..])).collect();
                 Executor::new(threads).run_all(&work, &mut destination[begin..]).unwrap();
-                assert!(destination == expected, "{lengths:?} {begin} {threads}");
+                assert!(destination == expected, "{lengths:?} {gap} {begin} {threads}");
             }
         }
     }
+}
+
+#[test]
+fn bytes_between_fields_stay_also_where_fields_of_two_records_meet() {
+    // Fields of one record at 0, 4 and 12, of the next at 12, 16 and 24: none has the bytes 8 to 12.
+    let field = |to: u64| {
+        let axes = [Axis { count: 50, from_bytes: 4, to_bytes: 12 }].into_iter().collect();
+        Move { from: to * 100, to, run_bytes: 4, swap_bytes: 1, axes }
+    };
+    let transfer = Transfer::new([0, 4, 12].map(field).into()).unwrap();
+    execute_hostile(&transfer, 1);
 }
 
 #[test]

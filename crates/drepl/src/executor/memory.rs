@@ -334,7 +334,8 @@ fn abut(group: &[Task<'_>]) -> bool {
     let fits = |each: &Move| {
         let alike = each.axes.iter().zip(&first.axes).all(|(a, b)| a.count == b.count && a.to_bytes == b.to_bytes);
         let long = (2 * LINE_BYTES..RECORD_BYTES).contains(&each.run_bytes);
-        let words = (each.run_bytes | each.to).is_multiple_of(kernels::WORD_BYTES);
+        let places = each.axes.iter().fold(each.to, |bits, axis| bits | axis.to_bytes as u64);
+        let words = (each.run_bytes | places).is_multiple_of(kernels::WORD_BYTES);
         alike && long && words && each.swap_bytes == 1
     };
     columns.to_bytes as u64 == last.to.wrapping_sub(first.to).wrapping_add(last.run_bytes)

@@ -97,8 +97,9 @@ pub(super) unsafe fn run(fields: &mut [Field], count: u64) -> u64 {
         filled_bytes += field.run_bytes as isize;
     }
     let span_bytes = slots.len() as isize * SLOT_BYTES;
-    // A tile that is stored reaches into all bytes up to its end: they have to be of the records.
-    if span_bytes > record_bytes + 4 || into && filled_bytes != record_bytes {
+    // A tile that is stored reaches into all bytes up to its end: they have to be of the records, each of one field.
+    let reach_bytes = fields.iter().map(|field| place(field) - base + field.run_bytes as isize).max().unwrap_or(0);
+    if span_bytes > record_bytes + 4 || into && (filled_bytes != record_bytes || reach_bytes != record_bytes) {
         return 0;
     }
     // Of the last records, a tile would reach beyond the end.
