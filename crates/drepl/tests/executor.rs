@@ -213,6 +213,30 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn moves_of_several_sources_are_executed_like_those_of_one(case in case(), seed: u64, of in prop::collection::vec(0..3usize, 12)) {
+        let case = repeated(&case, 3);
+        let mut expected = vec![UNTOUCHED; case.destination_bytes + 9];
+        let mut destination = expected.clone();
+        let mut parts: [Vec<Move>; 3] = Default::default();
+        for (one, of) in case.moves.into_iter().zip(of) {
+            parts[of].push(one);
+        }
+        let parts = parts.map(|moves| Transfer::new(moves).unwrap());
+        let sources: Vec<Vec<u8>> =
+            (0..).zip(&parts).map(|(at, part)| pattern(part.source_bytes() as usize, seed ^ at << 40)).collect();
+        for (part, source) in parts.iter().zip(&sources) {
+            naive(part.moves(), source, &mut expected);
+        }
+        let work: Vec<(&Transfer, &[u8])> = parts.iter().zip(&sources).map(|(part, source)| (part, &source[..])).collect();
+        Executor::new(1).run_all(&work, &mut destination).unwrap();
+        prop_assert!(destination == expected);
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
@@ -453,6 +477,64 @@ fn transposes_that_do_not_fit_the_caches_are_like_small_ones() {
                 naive(transfer.moves(), &source, &mut expected[begin..]);
                 Executor::new(1).run(&transfer, &source, &mut destination[begin..]).unwrap();
                 assert!(destination == expected, "{run_bytes} {swap_bytes} {moved_bytes} {begin}");
+            }
+        }
+    }
+}
+
+#[test]
+fn transposes_whose_lines_crowd_the_cache_are_like_others() {
+    // Lines that lie a multiple of 2048 bytes apart on one side, in planes of few rows and of more, with gaps in them.
+    for (run_bytes, swap_bytes) in [(1u64, 1u8), (4, 1), (4, 4), (8, 1), (8, 8), (12, 1), (7, 1)] {
+        for (rows, columns) in [(8u64, 32u64), (9, 33), (31, 70), (33, 129)] {
+            for (from_gap, to_gap) in [(0, 0), (run_bytes, 0), (0, 3)] {
+                for crowds in [Side::Source, Side::Destination] {
+                    let (row, column) = (run_bytes + from_gap, run_bytes + to_gap);
+                    let line = |side, bytes: u64| if side == crowds { bytes.next_multiple_of(2048) } else { bytes + 5 };
+                    let (from, to) = (line(Side::Source, rows * row), line(Side::Destination, columns * column));
+                    let axes = [
+                        Axis { count: rows, from_bytes: row as i64, to_bytes: to as i64 },
+                        Axis { count: columns, from_bytes: from as i64, to_bytes: column as i64 },
+                    ];
+                    let one = Move { from: 0, to: 3, run_bytes, swap_bytes, axes: axes.into_iter().collect() };
+                    let transfer = Transfer::new(vec![one]).unwrap();
+                    let source = pattern(transfer.source_bytes() as usize, rows);
+                    let mut expected = vec![UNTOUCHED; transfer.destination_bytes() as usize + 64];
+                    let mut destination = expected.clone();
+                    naive(transfer.moves(), &source, &mut expected);
+                    Executor::new(1).run(&transfer, &source, &mut destination).unwrap();
+                    let gaps = (from_gap, to_gap);
+                    assert!(destination == expected, "{run_bytes} {swap_bytes} {rows} {columns} {gaps:?} {crowds}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn transposes_of_few_rows_are_moved_to_the_last_of_many_columns() {
+    for few in 1..8u64 {
+        for many in [16u64, 17, 255, 1000, 4099] {
+            for run_bytes in [1u64, 4, 8, 12] {
+                // Gaps, so that they are no records.
+                let (line, gap) = (few * run_bytes + 1, many * run_bytes + 2);
+                let across = Axis { count: few, from_bytes: run_bytes as i64, to_bytes: gap as i64 };
+                let along = Axis { count: many, from_bytes: line as i64, to_bytes: run_bytes as i64 };
+                for turned in [false, true] {
+                    let turn = |axis: Axis| match turned {
+                        true => Axis { from_bytes: axis.to_bytes, to_bytes: axis.from_bytes, ..axis },
+                        false => axis,
+                    };
+                    let axes = [turn(across), turn(along)].into_iter().collect();
+                    let one = Move { from: 0, to: 0, run_bytes, swap_bytes: 1, axes };
+                    let transfer = Transfer::new(vec![one]).unwrap();
+                    let source = pattern(transfer.source_bytes() as usize, many);
+                    let mut expected = vec![UNTOUCHED; transfer.destination_bytes() as usize + 64];
+                    let mut destination = expected.clone();
+                    naive(transfer.moves(), &source, &mut expected);
+                    Executor::new(1).run(&transfer, &source, &mut destination).unwrap();
+                    assert!(destination == expected, "{few} {many} {run_bytes} {turned}");
+                }
             }
         }
     }
