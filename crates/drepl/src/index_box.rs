@@ -295,12 +295,38 @@ impl<'de> serde::Deserialize<'de> for IndexSet {
             boxes: Vec<IndexBox>,
         }
         let raw = RawSet::deserialize(deserializer)?;
-        let given: u128 = raw.boxes.iter().map(|one| u128::from(one.count())).sum();
-        let set = Self::of(&raw.boxes).map_err(D::Error::custom)?;
-        if set.count() == given {
-            Ok(Self { boxes: raw.boxes })
-        } else {
-            Err(D::Error::custom("boxes of a set overlap"))
+        match are_disjoint(&raw.boxes).map_err(D::Error::custom)? {
+            true => Ok(Self { boxes: raw.boxes }),
+            false => Err(D::Error::custom("boxes of a set overlap")),
+        }
+    }
+}
+
+/// So many boxes can be told apart pair by pair, whatever they are.
+pub(crate) const PAIRED_MAX: usize = 1 << 14;
+
+/// Whether boxes share no element. An answer is certain for [`PAIRED_MAX`] boxes.
+pub(crate) fn are_disjoint(boxes: &[IndexBox]) -> Result<bool, TooScattered> {
+    if boxes.windows(2).any(|two| two[0].rank() != two[1].rank()) {
+        return Ok(false);
+    }
+    let given: u128 = boxes.iter().map(|one| u128::from(one.count())).sum();
+    match IndexSet::of(boxes) {
+        Ok(set) => Ok(set.count() == given),
+        // Dividing them makes ever more of some boxes whose pairs are soon looked through.
+        Err(TooScattered) => {
+            let tree = Tree::new(boxes.iter().enumerate());
+            let (mut looks, mut shared) = (0, false);
+            for (own, one) in boxes.iter().enumerate() {
+                tree.search(one, |other| {
+                    looks += 1;
+                    shared |= *other < own && one.intersection(&boxes[*other]).is_some();
+                });
+                if shared || looks > PAIRED_MAX * PAIRED_MAX {
+                    break;
+                }
+            }
+            if looks > PAIRED_MAX * PAIRED_MAX { Err(TooScattered) } else { Ok(!shared) }
         }
     }
 }

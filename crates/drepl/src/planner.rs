@@ -30,7 +30,7 @@ use crate::{
     cover::cover,
     dataset::{Dataset, LeafId},
     fragment::{Fragment, Part},
-    index_box::{IndexBox, IndexSet, TooScattered},
+    index_box::{IndexBox, IndexSet, PAIRED_MAX, TooScattered, are_disjoint},
     plan::{Missing, Piece, Plan},
     transfer::{Axis, Move, Transfer, TransferError},
     tree::Tree,
@@ -193,6 +193,10 @@ pub(crate) fn plan_with<'a>(
         if !nowhere.is_empty() {
             // Parts of a fragment that nobody writes to may hold an element twice.
             let elements = IndexSet::of(nowhere)?;
+            // Whoever reads an encoded plan has to be able to tell.
+            if elements.boxes().len() > PAIRED_MAX && !are_disjoint(elements.boxes())? {
+                return Err(TooScattered.into());
+            }
             missing.push(Missing { leaf, name: name.clone(), elements });
         }
         names.push((leaf, name));

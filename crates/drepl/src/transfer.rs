@@ -384,15 +384,21 @@ fn normalise(position: usize, mut each: Move) -> Result<Option<Move>, TransferEr
         }
     }
     each.axes.sort_by_key(|axis| std::cmp::Reverse(axis.to_bytes));
-    let mut block = each.run_bytes as i64;
-    for axis in each.axes.iter().rev() {
-        if axis.to_bytes < block {
-            return Err(TransferError::Overlap { position });
-        }
-        block += (axis.count as i64 - 1) * axis.to_bytes;
+    if writes_twice(&each) {
+        return Err(TransferError::Overlap { position });
     }
     merge_axes(&mut each);
     Ok(Some(each))
+}
+
+/// Whether a move may write a byte twice; its axes go upwards, the innermost last.
+fn writes_twice(each: &Move) -> bool {
+    let mut block = each.run_bytes as i64;
+    each.axes.iter().rev().any(|axis| {
+        let overlaps = axis.to_bytes < block;
+        block += (axis.count as i64 - 1) * axis.to_bytes;
+        overlaps
+    })
 }
 
 /// Makes one axis of two that continue each other, and a longer run of runs that do.
@@ -441,7 +447,7 @@ fn join(first: &Move, second: &Move) -> Option<Move> {
     if apart == (run_bytes, run_bytes) && first.axes == second.axes {
         let mut joined = Move { run_bytes: first.run_bytes + second.run_bytes, ..first.clone() };
         // Moves that overlap are kept apart, to be refused together.
-        if joined.axes.last().is_some_and(|axis| axis.to_bytes < joined.run_bytes as i64) {
+        if writes_twice(&joined) {
             return None;
         }
         merge_axes(&mut joined);

@@ -1007,3 +1007,33 @@ fn a_write_to_one_view_of_a_text_reaches_all_the_others() {
     }
     assert!(refreshed > rounds(), "{refreshed}");
 }
+
+#[test]
+fn a_plan_that_lacks_scattered_elements_can_be_read_again() {
+    // Strides of six views cut what is missing into thousands of boxes, which divide each other ever further.
+    let text = "
+        type Cell struct { rho, e int8; f [3]float32 }
+        dataset { var m [1000003,1000003,65537]Cell }
+        view wanted readonly { var a0 [i,j,k*2+4] = m[(i+1)*4-2,(j+1)*3-2,k*7].rho; var a1 [,j/14,k] = m[,j,65536-k].rho }
+        view v0 readonly columnmajor {
+            var a0 [k/24,j:204444,i] = m[i,j+158252,k].rho
+            var a1 [k,j:659705,i:7299] = m[i+292151,j+85994,65536-k].rho
+        }
+        view v2 readonly packed { var a0 [,j,k:12454] = m[,j*3,k+48850].rho }
+        view v4 readonly clipped packed {
+            var a0 [j*6+0,k] = m[12161,j*4,65536-k].rho
+            var a1 [k,j/14] = m[821386,j,k].rho
+        }
+        view v5 readonly { var a0 [k,j,i*2+2] = m[i*5,(j+3)*1-2,k*39699+3848].rho }
+        view v6 readonly { var a0 [k*6+7,j:46903,i:965450] = m[i+1207,j+752892,k*5].rho }
+    ";
+    let schema = Program::parse(text).and_then(|program| program.bind(&Bindings::new())).unwrap();
+    let mut fragments = schema.views().iter().map(|view| view.fragment.clone());
+    let wanted = fragments.next().unwrap();
+    let sources: Vec<Source> =
+        fragments.map(|fragment| Source { fragment, version: 0, cost: 0, readable: true }).collect();
+    let plan = drepl::plan(&Wanted::newest(&wanted), &sources).unwrap();
+    let missing = &plan.missing[0].elements;
+    assert!(drepl::IndexSet::of(missing.boxes()).is_err(), "{} boxes are simply divided", missing.boxes().len());
+    assert_eq!(Plan::decode(&plan.encode()).unwrap(), plan);
+}
