@@ -6,7 +6,8 @@
 //     mpiexec -n 4 heat SIZE STEPS EVERY inline DIR
 //
 // The state is one array of SIZE + 2 rows and columns, whose frame is always 0. What belongs to a rank is contiguous, in
-// memory and in the file: nothing is easier for MPI-IO. Prints one line of JSON.
+// memory and in the file: nothing is easier for MPI-IO. Begins with the first character of the standard input, and prints
+// one line of JSON.
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -78,6 +79,8 @@ int main(int argc, char **argv) {
     if (publishes && !region)
         fail("stillframe_begin", stillframe_error_text());
     double saving = 0, saving_all;
+    if (rank == 0)
+        getchar();
     MPI_Barrier(MPI_COMM_WORLD);
     double begin = MPI_Wtime();
     for (int step = 1; step <= steps; step++) {

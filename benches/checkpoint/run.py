@@ -86,6 +86,11 @@ class Checkpointer:
                 self.saved.append(told)
             yield told
 
+    def wait_attached(self):
+        """Reads on until it holds what is published."""
+        if not any(told["event"] == "attached" for told in self.events()):
+            sys.exit(f"the checkpointer ended with {self.process.wait(TIMEOUT)} before it found the region")
+
     def wait_saved(self, version):
         """Reads on until that version is safe; returns what was said about it."""
         for told in self.events():
@@ -127,10 +132,18 @@ def simulate(args, kind, every, steps, work, to):
         numbers = [str(number) for number in (args.size, steps, every)]
         command = ["mpiexec", "-n", str(args.ranks), str(HEAT), *numbers, *target]
         simulation = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+            start_new_session=True,
         )
         os.sched_setaffinity(simulation.pid, processors)
-        said, _ = simulation.communicate(timeout=TIMEOUT)
+        if checkpointer:
+            # A short run would else be over before it is seen.
+            checkpointer.wait_attached()
+        said, _ = simulation.communicate("begin\n", timeout=TIMEOUT)
         if simulation.returncode:
             sys.exit(f"{' '.join(command)} ended with {simulation.returncode}")
         told = json.loads(said)
@@ -443,7 +456,8 @@ def main():
     parser.add_argument("--json", action="store_true", help="print JSON lines")
     args = parser.parse_args()
     if args.quick:
-        args.size, args.every, args.checkpoints, args.bytes, args.clusters, args.rounds = 256, [20], 2, 1 << 25, [4], 1
+        # So much time between two versions that the checkpointer sees each before it goes.
+        args.size, args.every, args.checkpoints, args.bytes, args.clusters, args.rounds = 2048, [40], 2, 1 << 25, [4], 1
     measures = {"run": measure_run, "speed": measure_speed, "share": measure_share}
     chosen = args.only.split(",")
     if unknown := set(chosen) - measures.keys():
