@@ -25,7 +25,7 @@ LOOKS = {
 def main():
     source, target = sys.argv[1:3]
     rows = [json.loads(line) for line in open(source)]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 5.6), layout="constrained")
     for means, (label, colour, line) in LOOKS.items():
         mine = sorted((row["case"]["mib"] / 1024, row) for row in rows if row["case"]["means"] == means)
         sizes = [size for size, _ in mine]
@@ -45,7 +45,7 @@ def main():
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=8)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), fontsize="small", frameon=False)
     figure.savefig(target, dpi=130)
 
 
