@@ -69,6 +69,10 @@ impl Staging {
                 _ => {}
             }
             match try_lock(&place)? {
+                // The sweep passes over what somebody looks at just then, who has it locked for an instant.
+                Claim::Locked(_lock) if !is_empty(&place) => {
+                    std::fs::remove_dir_all(&place).map_err(|error| Error::io("unlink", &place, error))?;
+                }
                 Claim::Locked(lock) => {
                     points::hit("staging.begun");
                     return Ok(Staging { options: options.clone(), name: name.into(), dir, place, _lock: lock });
@@ -258,6 +262,10 @@ fn try_lock(place: &Path) -> Result<Claim> {
     let ours = file.metadata().map_err(|error| Error::io("fstat", place, error))?;
     let is_there = std::fs::symlink_metadata(place).is_ok_and(|there| there.ino() == ours.ino());
     Ok(if is_there { Claim::Locked(file) } else { Claim::Gone })
+}
+
+fn is_empty(place: &Path) -> bool {
+    std::fs::read_dir(place).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Whether a path is that of a hidden directory.

@@ -191,6 +191,27 @@ fn left_overs_of_the_dead_are_removed_by_whoever_stages_next_or_cleans_up() {
 }
 
 #[test]
+fn left_overs_that_somebody_looks_at_are_not_taken_for_the_next_ones() {
+    watchdog(60);
+    let dir = Dir::new("looked");
+    // What a killed process made, and nobody has locked any more.
+    let elsewhere = Dir::new("elsewhere");
+    stage(&elsewhere, "heat", 9, 9.0).commit(false).unwrap();
+    std::fs::create_dir_all(dir.path().join(".heat.staged")).unwrap();
+    std::fs::rename(elsewhere.path().join("heat"), dir.path().join(".heat.staged/heat")).unwrap();
+    let looking = std::fs::File::open(dir.path().join(".heat.staged")).unwrap();
+    looking.lock().unwrap();
+    let looker = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        drop(looking);
+    });
+    stage(&dir, "heat", 9, 1.0).commit(false).unwrap();
+    looker.join().unwrap();
+    check(&dir, "heat", 9, 1.0);
+    assert_eq!(hidden(dir.path()), 0);
+}
+
+#[test]
 fn producers_that_begin_meanwhile_get_the_one_or_the_other() {
     watchdog(120);
     let dir = Dir::new("race");
