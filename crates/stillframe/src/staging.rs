@@ -274,17 +274,21 @@ pub(crate) fn is_staged(path: &Path) -> bool {
     name.starts_with('.') && name.ends_with(SUFFIX)
 }
 
-/// The hidden directories whose makers are dead.
-pub(crate) fn left_over(root: &Path) -> Vec<PathBuf> {
+/// The hidden directories, whoever made them.
+fn staged(root: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
     let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
-    let is_dead = |path: &PathBuf| matches!(try_lock(path), Ok(Claim::Locked(_)));
-    dirs.filter(|path| is_staged(path)).filter(is_dead).collect()
+    dirs.filter(|path| is_staged(path))
+}
+
+/// The hidden directories whose makers are dead.
+pub(crate) fn left_over(root: &Path) -> Vec<PathBuf> {
+    staged(root).filter(|path| matches!(try_lock(path), Ok(Claim::Locked(_)))).collect()
 }
 
 /// Removes what dead processes left staged. Others' are their own business.
 fn sweep(root: &Path) -> Result<()> {
-    left_over(root).iter().try_for_each(|place| remove(place).map(drop))
+    staged(root).try_for_each(|place| remove(&place).map(drop))
 }
 
 /// Removes a hidden directory if its maker is dead, and says how many bytes that frees.
