@@ -6,9 +6,10 @@
 //! generation, odd while the handle lives; 27 of index.
 
 use crate::call::Failure;
+use once_cell::race::OnceBox;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, MutexGuard};
 
 const MARK: u64 = 1 << 63;
 const KIND_SHIFT: u32 = 59;
@@ -96,7 +97,7 @@ const CHUNKS: usize = 21;
 /// All handles of a kind.
 pub struct Table<T> {
     /// Chunks stay for ever, so that a look-up needs no protection.
-    chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
+    chunks: [OnceBox<Box<[Slot<T>]>>; CHUNKS],
     /// Slots that were ever in use.
     used: AtomicU32,
     /// Index of the first free slot plus 1, below a count of changes that keeps a late exchange from succeeding.
@@ -105,7 +106,7 @@ pub struct Table<T> {
 
 impl<T> Table<T> {
     pub const fn new() -> Table<T> {
-        Table { chunks: [const { OnceLock::new() }; CHUNKS], used: AtomicU32::new(0), free: AtomicU64::new(0) }
+        Table { chunks: [const { OnceBox::new() }; CHUNKS], used: AtomicU32::new(0), free: AtomicU64::new(0) }
     }
 
     fn place(index: usize) -> (usize, usize) {
@@ -144,7 +145,7 @@ impl<T> Table<T> {
     fn take_fresh(&self) -> usize {
         let index = self.used.fetch_add(1, Ordering::Relaxed) as usize;
         let (chunk, _) = Self::place(index);
-        self.chunks[chunk].get_or_init(|| (0..FIRST << chunk).map(|_| Slot::new()).collect());
+        self.chunks[chunk].get_or_init(|| Box::new((0..FIRST << chunk).map(|_| Slot::new()).collect()));
         index
     }
 }

@@ -4,8 +4,8 @@
 //! return of main, runs the last words registered here.
 
 use crate::fork;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, Once, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 struct Words {
     number: u64,
@@ -13,25 +13,36 @@ struct Words {
     say: Box<dyn Fn() + Send>,
 }
 
-static WORDS: Mutex<Vec<Words>> = Mutex::new(Vec::new());
+type Place = Mutex<Option<Words>>;
+
+/// Places for last words, each with a lock of its own: one that another thread has at a fork is passed over in the child.
+static PLACES: [Place; 1024] = [const { Mutex::new(None) }; 1024];
 static COUNT: AtomicU64 = AtomicU64::new(0);
-static INSTALL: Once = Once::new();
-/// How often the handler looks for the list to be free: a thread that exit finds holding it may never go on.
+static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
+/// How often the handler looks for a place to be free: a thread that exit finds holding it may never go on.
 const LOOKS: usize = 1000;
 
+fn try_lock(place: &Place) -> Option<MutexGuard<'_, Option<Words>>> {
+    match place.try_lock() {
+        Ok(words) => Some(words),
+        Err(TryLockError::Poisoned(poison)) => Some(poison.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
 extern "C" fn at_exit() {
-    for _ in 0..LOOKS {
-        let words = match WORDS.try_lock() {
-            Ok(words) => words,
-            Err(TryLockError::Poisoned(poison)) => poison.into_inner(),
-            Err(TryLockError::WouldBlock) => {
+    for place in &PLACES {
+        let look = |_| {
+            try_lock(place).or_else(|| {
                 std::thread::yield_now();
-                continue;
-            }
+                None
+            })
         };
-        // A forked child has its parent's list, and is not to speak for it.
-        words.iter().filter(|words| words.generation == fork::generation()).for_each(|words| (words.say)());
-        return;
+        let Some(mut words) = (0..LOOKS).find_map(look) else { continue };
+        // A forked child has its parent's words, and is not to speak for it.
+        if let Some(words) = words.take_if(|words| words.generation == fork::generation()) {
+            (words.say)();
+        }
     }
 }
 
@@ -39,28 +50,48 @@ extern "C" fn at_exit() {
 #[derive(Debug)]
 pub struct LastWords {
     number: u64,
+    generation: u32,
+    place: Option<usize>,
 }
 
 impl LastWords {
-    /// Registers what to say. It is said at most once, must not panic, and must not register or drop last words.
+    /// Registers what to say. It is said at most once, must not panic, and must not register or drop last words. When all
+    /// places are taken, by as many values that are still there, it is never said.
     pub fn new(say: impl Fn() + Send + 'static) -> LastWords {
-        INSTALL.call_once(|| {
+        // Threads that come here together may install it twice; the second run finds everything said.
+        if !IS_INSTALLED.load(Ordering::Acquire) {
             // SAFETY: the handler is a plain function that lives as long as the program or library it is in, and the C
             // library forgets it when a library is unloaded.
             unsafe { libc::atexit(at_exit) };
-        });
+            IS_INSTALLED.store(true, Ordering::Release);
+        }
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let words = Words { number, generation: fork::generation(), say: Box::new(say) };
-        WORDS.lock().unwrap_or_else(PoisonError::into_inner).push(words);
-        LastWords { number }
+        let generation = fork::generation();
+        let mut words = Some(Words { number, generation, say: Box::new(say) });
+        let place = PLACES.iter().position(|place| {
+            let Some(mut place) = try_lock(place) else { return false };
+            // What a forked child has of its parent's is never said, and not the child's to drop.
+            let is_free = place.as_ref().is_none_or(|words| words.generation != generation);
+            if is_free {
+                std::mem::forget(std::mem::replace(&mut *place, words.take()));
+            }
+            is_free
+        });
+        LastWords { number, generation, place }
     }
 }
 
 impl Drop for LastWords {
     fn drop(&mut self) {
-        let mut words = WORDS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(index) = words.iter().position(|words| words.number == self.number) {
-            words.swap_remove(index);
+        let Some(place) = self.place.map(|index| &PLACES[index]) else { return };
+        let words = match try_lock(place) {
+            Some(words) => Some(words),
+            // Somebody is looking for a free one, or the words are being said.
+            None if self.generation == fork::generation() => Some(place.lock().unwrap_or_else(PoisonError::into_inner)),
+            None => None,
+        };
+        if let Some(mut words) = words {
+            words.take_if(|words| words.number == self.number);
         }
     }
 }

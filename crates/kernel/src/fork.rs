@@ -3,14 +3,17 @@
 //! A child inherits open files, and with them their record locks: a producer that died would look alive for as long as
 //! some child of it lives. A handler that runs in every child of fork(3) therefore closes the registered files, and a
 //! generation number tells handles that they were made by another process.
+//!
+//! It inherits locks too, as they are, and of the threads that hold them none. What belongs to a handle is of no more use
+//! in the child; what belongs to the process must therefore not be a lock that anyone waits for. Values that are made once
+//! are `once_cell::race`'s: whoever comes meanwhile makes one as well.
 
-use std::sync::Once;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 const CLOSE_MAX: usize = 1024;
 static CLOSE: [AtomicI32; CLOSE_MAX] = [const { AtomicI32::new(-1) }; CLOSE_MAX];
 static GENERATION: AtomicU32 = AtomicU32::new(0);
-static INSTALL: Once = Once::new();
+static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::SeqCst);
@@ -26,10 +29,12 @@ extern "C" fn in_child() {
 
 /// A number that differs between a process and its forked children.
 pub fn generation() -> u32 {
-    INSTALL.call_once(|| {
+    // Threads that come here together may install it twice, which only counts a fork twice.
+    if !IS_INSTALLED.load(Ordering::Acquire) {
         // SAFETY: the handler is async-signal-safe: it touches atomics and calls close.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-    });
+        IS_INSTALLED.store(true, Ordering::Release);
+    }
     GENERATION.load(Ordering::Relaxed)
 }
 

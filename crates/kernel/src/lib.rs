@@ -28,7 +28,9 @@ pub mod space;
 pub mod uffd;
 pub mod workers;
 
+use once_cell::race::OnceNonZeroUsize;
 use std::io;
+use std::num::NonZeroUsize;
 
 /// Bytes of a page. Stillframe's format is defined for pages of 4 KiB only.
 pub const PAGE_BYTES: usize = 4096;
@@ -95,11 +97,13 @@ pub fn user_id() -> u32 {
 
 /// Mappings a process may have (`vm.max_map_count`).
 pub fn mappings_max() -> usize {
-    static LIMIT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *LIMIT.get_or_init(|| {
+    const DEFAULT: NonZeroUsize = NonZeroUsize::new(65_530).unwrap();
+    static LIMIT: OnceNonZeroUsize = OnceNonZeroUsize::new();
+    let limit = LIMIT.get_or_init(|| {
         let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
-        text.and_then(|text| text.trim().parse().ok()).unwrap_or(65_530)
-    })
+        text.and_then(|text| text.trim().parse().ok()).unwrap_or(DEFAULT)
+    });
+    limit.get()
 }
 
 /// Bytes of a page of this system; all but [`PAGE_BYTES`] is foreign to Stillframe.

@@ -5,8 +5,7 @@ use crate::sticky::Sticky;
 use crate::{Error, Result};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use stillframe_kernel::Failure;
 use stillframe_kernel::map::Mapping;
 use stillframe_kernel::pagemap::{self, Pagemap, Scan};
@@ -100,12 +99,26 @@ fn probe_wp_async() -> Result<bool, Failure> {
 }
 
 fn probe_soft_dirty() -> Result<bool, Failure> {
-    // Tried once: clearing the bits later would lose what a region of this process has yet to see.
-    static WORKS: Mutex<Option<bool>> = Mutex::new(None);
-    let mut works = WORKS.lock().unwrap_or_else(|poison| poison.into_inner());
-    if let Some(works) = *works {
-        return Ok(works);
+    const UNTRIED: u8 = 0;
+    const FAILED: u8 = 1;
+    const WORKED: u8 = 2;
+    // Tried once: clearing the bits later would lose what a region of this process has yet to see. Whoever comes while it
+    // is tried does without, because only one region of a process can have the bits anyway.
+    static STATE: AtomicU8 = AtomicU8::new(UNTRIED);
+    if let Err(state) = STATE.compare_exchange(UNTRIED, FAILED, Ordering::AcqRel, Ordering::Acquire) {
+        return Ok(state == WORKED);
     }
+    let works = try_soft_dirty();
+    let state = match works {
+        Ok(true) => WORKED,
+        Ok(false) => FAILED,
+        Err(_) => UNTRIED,
+    };
+    STATE.store(state, Ordering::Release);
+    works
+}
+
+fn try_soft_dirty() -> Result<bool, Failure> {
     let memory = Mapping::private(2 * PAGE_BYTES, false)?;
     let mut pagemap = Pagemap::open()?;
     memory.write(0, &[1; 2 * PAGE_BYTES]);
@@ -113,7 +126,7 @@ fn probe_soft_dirty() -> Result<bool, Failure> {
     memory.write(PAGE_BYTES, &[2]);
     let mut dirty = [false; 2];
     pagemap.entries(memory.address(), 2, |page, entry| dirty[page] = entry & pagemap::ENTRY_SOFT_DIRTY != 0)?;
-    Ok(*works.insert(dirty == [false, true]))
+    Ok(dirty == [false, true])
 }
 
 static SOFT_DIRTY_TAKEN: AtomicBool = AtomicBool::new(false);

@@ -10,7 +10,8 @@ use helper::{Helper, Play, check_play, command, run, say, start, until, wait_for
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use stillframe::{Error, Family, Observer, Region, Snapshot, inspect};
+use std::sync::atomic::{AtomicBool, Ordering};
+use stillframe::{Error, Family, Observer, Region, RegionOptions, Snapshot, inspect};
 
 const NOBODY: u32 = 65534;
 
@@ -213,8 +214,7 @@ fn any_user_can_produce_in_a_directory_of_its_own() {
 
 /// Forks. The child does `act` and ends; returns its number to the parent.
 fn fork(act: impl FnOnce()) -> i32 {
-    // SAFETY: helper processes play their roles alone in this process but for copying threads, none of which hold a lock
-    // between publishes.
+    // SAFETY: the child uses of what other threads had only this library and the C library's memory, both made for it.
     match unsafe { libc::fork() } {
         -1 => panic!("{}", std::io::Error::last_os_error()),
         0 => {
@@ -314,6 +314,47 @@ fn forking(arguments: &[String]) {
         play.region.unlink().unwrap();
         inspect::collect(dir).unwrap();
     }
+}
+
+/// Makes a region, publishes, looks at it, and lets go of it.
+fn live_once(dir: &Path, options: RegionOptions, name: &str) {
+    let mut play = Play::open(options.dir(dir), name);
+    play.step();
+    check_play(&Observer::options().dir(dir).open(name).unwrap().newest().unwrap());
+    play.region.unlink().unwrap();
+}
+
+/// Forks while other threads are anywhere inside the library. What they have locked stays locked in the children, which
+/// never see them again.
+fn forking_crowd(arguments: &[String]) {
+    let (dir, forks) = (Path::new(&arguments[0]), arguments[1].parse().unwrap());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    live_once(dir, Region::options(), &format!("thread-{thread}"));
+                }
+            });
+        }
+        for _ in 0..forks {
+            // A thread that std starts may wait for a lock of std's own that another one had at the fork.
+            reap(fork(|| live_once(dir, Region::options().threads(1), "child")));
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_child_needs_nothing_of_the_threads_that_its_parent_had() {
+    watchdog(300);
+    let dir = Dir::new("crowd");
+    // What a process does only once is done when it is young.
+    for _ in 0..20 {
+        run("forking_crowd", &[dir.path().to_str().unwrap(), "1"]);
+    }
+    run("forking_crowd", &[dir.path().to_str().unwrap(), "100"]);
 }
 
 #[test]
@@ -478,6 +519,7 @@ fn helper_process() {
         ("own_producer", own_producer),
         ("masked", masked),
         ("forking", forking),
+        ("forking_crowd", forking_crowd),
         ("parent", parent),
     ]);
 }

@@ -8,7 +8,8 @@ use crate::observer::Attached;
 use crate::producer::Publishing;
 use crate::state::{self, State, lock};
 use std::cell::RefCell;
-use std::sync::{MutexGuard, Once};
+use std::sync::MutexGuard;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 struct Held {
     producers: Vec<MutexGuard<'static, Option<Publishing>>>,
@@ -23,11 +24,13 @@ thread_local! {
 
 /// Makes sure that `fork` calls the functions below.
 pub fn prepare_for_forks() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+    static IS_DONE: AtomicBool = AtomicBool::new(false);
+    // Threads that come here together may say it twice; the second run of `before` finds itself inside.
+    if !IS_DONE.load(Ordering::Acquire) {
         // SAFETY: the three functions live as long as the process, because a preloaded library is never unloaded.
         unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
-    });
+        IS_DONE.store(true, Ordering::Release);
+    }
 }
 
 extern "C" fn before() {

@@ -1,23 +1,23 @@
 //! From files below `/dev/shm` to the names of their regions.
 
 use crate::kernel::{Stat, fstat};
+use once_cell::race::OnceBox;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 /// The group of the regions that stand for files.
 const GROUP: &str = "tcasm";
 
 /// Where POSIX shared memory lies, and the device it is on.
 fn shared_memory() -> Option<&'static (PathBuf, u64)> {
-    static FOUND: OnceLock<Option<(PathBuf, u64)>> = OnceLock::new();
-    let found = FOUND.get_or_init(|| {
+    static FOUND: OnceBox<Option<(PathBuf, u64)>> = OnceBox::new();
+    let find = || {
         let path = std::fs::canonicalize("/dev/shm").ok()?;
         let device = fstat(std::fs::File::open(&path).ok()?.as_raw_fd())?.key.0;
         Some((path, device))
-    });
-    found.as_ref()
+    };
+    FOUND.get_or_init(|| Box::new(find())).as_ref()
 }
 
 /// Whether a file may lie below `/dev/shm`. The answer `false` is cheap.

@@ -7,11 +7,12 @@
 use crate::kernel::{self, PAGE_BYTES, whole_pages};
 use crate::report::Problem;
 use crate::state::{SharedFile, lock};
+use once_cell::race::OnceBox;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use stillframe::{Attributes, Error, Observer, Scalar, Snapshot};
 
 /// Versions of one file that a process holds through its mappings. Further ones are copied, because a region has room for
@@ -37,8 +38,8 @@ pub struct Attached {
 
 /// The directory of regions: the same for as long as the process lives.
 pub fn root() -> &'static PathBuf {
-    static ROOT: OnceLock<PathBuf> = OnceLock::new();
-    ROOT.get_or_init(stillframe::inspect::root)
+    static ROOT: OnceBox<PathBuf> = OnceBox::new();
+    ROOT.get_or_init(|| Box::new(stillframe::inspect::root()))
 }
 
 fn head_of(file: &SharedFile) -> Option<(u64, u64)> {

@@ -74,6 +74,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 pub fn state() -> MutexGuard<'static, State> {
+    crate::fork::prepare_for_forks();
     lock(&STATE)
 }
 
@@ -136,7 +137,6 @@ pub fn file_of(descriptor: i32) -> Option<(&'static SharedFile, Stat)> {
             // It has an earlier name again, under which it may be published still.
             Some(index) => known[index..].rotate_left(1),
             None => {
-                crate::fork::prepare_for_forks();
                 // Kept for good: there are no more of them than names of files that the program mapped.
                 known.push(Box::leak(Box::new(SharedFile::new(stat.key, path, name))));
             }
