@@ -414,6 +414,7 @@ impl Region {
     /// # Errors
     /// As [`resize`](Region::resize), and misuse if the shape does not fit the part. Nothing is changed then.
     pub fn repart(&mut self, id: VariableId, shape: &[usize], part: &Part) -> Result<()> {
+        self.check_process()?;
         let state = self.state(id.0)?;
         let (name, old, is_tracked) = (state.meta.name.clone(), state.part.clone(), state.kind.is_tracked());
         part.check(shape).map_err(|why| Error::WrongShape { name, why })?;
@@ -584,9 +585,9 @@ impl Producer {
             bytes.div_ceil(WINDOW_BYTES).max(1) <= source.place.windows as usize
                 && matches!(source.working, Working::Managed(_))
         });
-        state.shape = shape.to_vec();
         if fits && let Some(source) = state.current.and_then(|index| state.sources.get_mut(index)) {
             resize_in_place(source, bytes);
+            state.shape = shape.to_vec();
             return Ok(());
         }
         let old: Vec<Source> = std::mem::take(&mut state.sources);
@@ -596,6 +597,7 @@ impl Producer {
             state.current = current;
             return Err(error);
         }
+        state.shape = shape.to_vec();
         for source in old {
             if let (Working::Managed(from), Some(Working::Managed(to))) =
                 (&source.working, state.sources.last().map(|source| &source.working))

@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use stillframe::{Error, Family, Observer, Region, RegionOptions, Snapshot, inspect};
+use stillframe::{Error, Family, Observer, Part, Region, RegionOptions, Snapshot, inspect};
 
 const NOBODY: u32 = 65534;
 
@@ -247,6 +247,7 @@ fn try_everything(play: &mut Play, observer: &Observer, snapshot: &Snapshot) {
     assert!(is_forked(region.publish(1000).commit()));
     assert!(is_forked(region.array::<u64>("new", &[1])));
     assert!(is_forked(region.remove("managed")));
+    assert!(is_forked(region.repart(play.tracked.id(), &[1], &Part { offset: vec![0], global_shape: vec![1] })));
     assert!(is_forked(observer.newest()));
     assert!(is_forked(observer.version(snapshot.version())));
     assert!(is_forked(observer.newest_after(None, None)));

@@ -12,7 +12,9 @@ use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use stillframe::{Error, Family, Observer, Outcome, Region, RegionOptions, Rule, TrackerKind};
+use stillframe::{
+    Declaration, Element, Error, Family, Kind, Observer, Outcome, Part, Region, RegionOptions, Rule, TrackerKind,
+};
 
 const FULL: u64 = 64 << 20;
 
@@ -489,6 +491,36 @@ fn running_out_of_file_descriptors_is_an_error_wherever_it_happens() {
     helper::run("few_files", &[dir.path().to_str().unwrap()]);
 }
 
+/// Asks for more memory than this process may have, and goes on with what there was.
+fn little_memory(arguments: &[String]) {
+    let limit = libc::rlimit { rlim_cur: 1 << 40, rlim_max: 1 << 40 };
+    // SAFETY: the pointer is to a live value.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+    let dir = Path::new(&arguments[0]);
+    let mut region = Region::options().dir(dir).create("r").unwrap();
+    let part = |extent| Part { offset: vec![0], global_shape: vec![extent] };
+    let declaration = Declaration::new("u", f64::dtype(), Kind::Managed { shape: vec![4] }).part(part(1 << 39));
+    let id = region.declare(declaration).unwrap();
+    region.bytes_mut(id).unwrap().fill(7);
+    let too_many = 1 << 38;
+    assert_eq!(region.resize(id, &[too_many]).unwrap_err().family(), Family::Environment);
+    assert_eq!(region.repart(id, &[too_many], &part(too_many)).unwrap_err().family(), Family::Environment);
+    region.publish(1).commit().unwrap();
+    let snapshot = Observer::options().dir(dir).open("r").unwrap().newest().unwrap();
+    let u = snapshot.variable("u").unwrap();
+    assert_eq!((u.part().unwrap(), &u.shape[..]), (Some(part(1 << 39)), &[4][..]));
+    assert_eq!(snapshot.view("u").unwrap()[..], [7; 32]);
+    assert_eq!(region.declared(id).unwrap().kind, Kind::Managed { shape: vec![4] });
+    region.unlink().unwrap();
+}
+
+#[test]
+fn a_shape_for_which_there_is_no_memory_changes_nothing() {
+    watchdog(60);
+    let dir = Dir::new("memory");
+    helper::run("little_memory", &[dir.path().to_str().unwrap()]);
+}
+
 /// Address ranges that use up all mappings of this process but some.
 struct Crowd {
     address: usize,
@@ -683,6 +715,7 @@ fn helper_process() {
         ("full_tables", full_tables),
         ("full_loans", full_loans),
         ("few_files", few_files),
+        ("little_memory", little_memory),
         ("few_mappings", few_mappings),
         ("mappings_in_collection", mappings_in_collection),
         ("mappings_for_loans", mappings_for_loans),

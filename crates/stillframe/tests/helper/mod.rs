@@ -273,7 +273,7 @@ fn has_extra(version: u64) -> bool {
 pub struct Play {
     pub region: Region,
     managed: Array<u64>,
-    tracked: Tracked<u64>,
+    pub tracked: Tracked<u64>,
     loaned: Loaned<u64>,
     extra: Option<Array<u64>>,
     buffer: Vec<u64>,
