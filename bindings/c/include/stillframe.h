@@ -956,6 +956,24 @@ stillframe_status stillframe_resize(stillframe_region *region,
                                     const size_t *shape,
                                     void **data);
 
+// Says that a variable is another part of its global array from the next version on, as after balancing the load, and gives
+// it the shape of that part as stillframe_resize does: pointers to the memory of a managed one dangle, and to move its
+// elements is the program's. Of a tracked one say with stillframe_track where the array of that shape is: a publish refuses
+// one that does not fit the part.
+//
+// offset, global_shape: rank numbers, as those of a declaration. data: as in stillframe_resize, and NULL for a tracked
+// variable.
+//
+// Errors, after which nothing has changed: UNKNOWN_VARIABLE; WRONG_SHAPE if the shape does not fit the part; BAD_ARGUMENT;
+// those of the environment.
+stillframe_status stillframe_repart(stillframe_region *region,
+                                    uint32_t variable,
+                                    uint32_t rank,
+                                    const size_t *shape,
+                                    const size_t *offset,
+                                    const size_t *global_shape,
+                                    void **data);
+
 // Removes a variable from the versions to come; those that exist keep it. Pointers to the memory of a managed one dangle.
 //
 // Errors: UNKNOWN_VARIABLE.

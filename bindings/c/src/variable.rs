@@ -166,6 +166,16 @@ impl Variables {
         Ok(id.number())
     }
 
+    /// Says that a variable is another part.
+    fn repart(&mut self, region: &mut Region, number: u32, shape: &[usize], part: Part) -> Result<VariableId, Failure> {
+        let id = self.id(region, number)?;
+        region.repart(id, shape, &part)?;
+        if let Some(known) = self.known.get_mut(&number) {
+            known.part = Some(part);
+        }
+        Ok(id)
+    }
+
     /// Says where a tracked variable's array is.
     fn place(
         &mut self,
@@ -467,6 +477,41 @@ pub extern "C" fn stillframe_resize(
         with(region, |region, variables| {
             let id = variables.id(region, variable)?;
             region.resize(id, shape)?;
+            out.put(region.managed_bytes(id).map_or(std::ptr::null_mut(), |(address, _)| address.cast()));
+            Ok(())
+        })
+    })
+}
+
+/// Says that a variable is another part of its global array from the next version on, as after balancing the load, and gives
+/// it the shape of that part as stillframe_resize does: pointers to the memory of a managed one dangle, and to move its
+/// elements is the program's. Of a tracked one say with stillframe_track where the array of that shape is: a publish refuses
+/// one that does not fit the part.
+///
+/// offset, global_shape: rank numbers, as those of a declaration. data: as in stillframe_resize, and NULL for a tracked
+/// variable.
+///
+/// Errors, after which nothing has changed: UNKNOWN_VARIABLE; WRONG_SHAPE if the shape does not fit the part; BAD_ARGUMENT;
+/// those of the environment.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_repart(
+    region: *mut stillframe_region,
+    variable: u32,
+    rank: u32,
+    shape: *const usize,
+    offset: *const usize,
+    global_shape: *const usize,
+    data: *mut *mut c_void,
+) -> stillframe_status {
+    run("stillframe_repart", |call| {
+        let out = call.out_or_null("data", data)?;
+        let shape = call.shape(rank, shape)?;
+        let part = Part {
+            offset: call.slice("offset", offset, shape.len())?.to_vec(),
+            global_shape: call.slice("global_shape", global_shape, shape.len())?.to_vec(),
+        };
+        with(region, |region, variables| {
+            let id = variables.repart(region, variable, shape, part)?;
             out.put(region.managed_bytes(id).map_or(std::ptr::null_mut(), |(address, _)| address.cast()));
             Ok(())
         })

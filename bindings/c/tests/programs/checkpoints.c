@@ -193,10 +193,17 @@ enum { ROWS = 13, COLUMNS = 6 };
 // A rank's rows of the global array.
 static size_t first_row(uint32_t rank, uint32_t ranks) { return rank * ROWS / ranks; }
 
-// A run of so many ranks that checks what it begins with, goes one version on, and ends; in memory or in a checkpoint.
+// The same after the load was balanced: the first rank has one more, the last one less.
+static size_t balanced_row(uint32_t rank, uint32_t ranks) {
+    return first_row(rank, ranks) + (rank > 0 && rank < ranks);
+}
+
+// A run of so many ranks that checks what it begins with, goes one version on, and ends; in memory or in a checkpoint. Those
+// of odd versions balance their load before they begin.
 static void run(uint32_t ranks, uint64_t version, uint32_t wanted_kind) {
     stillframe_region *regions[8];
     int32_t *managed[8], *tracked[8];
+    size_t (*row)(uint32_t, uint32_t) = version % 2 ? balanced_row : first_row;
     // As they would all at once: no rank publishes before all have what they begin with.
     for (uint32_t rank = 0; rank < ranks; rank++) {
         stillframe_origin origin;
@@ -216,10 +223,16 @@ static void run(uint32_t ranks, uint64_t version, uint32_t wanted_kind) {
         OK(stillframe_declare(regions[rank], &declaration, &variable));
         OK(stillframe_data(regions[rank], variable, (void **)&managed[rank], NULL));
         OK(stillframe_fill(regions[rank], variable));
+        top = row(rank, ranks);
+        rows = row(rank + 1, ranks) - top;
+        OK(stillframe_repart(regions[rank], variable, 2, SHAPE(rows, COLUMNS), SHAPE(top, 0), SHAPE(ROWS, COLUMNS),
+                             (void **)&managed[rank]));
+        OK(stillframe_fill(regions[rank], variable));
         declaration.name = "t";
         declaration.kind = STILLFRAME_TRACKED;
         OK(stillframe_declare(regions[rank], &declaration, &variable));
         FAILS(STILLFRAME_WRONG_KIND, "tracked", stillframe_fill(regions[rank], variable));
+        OK(stillframe_repart(regions[rank], variable, 2, SHAPE(rows, COLUMNS), SHAPE(top, 0), SHAPE(ROWS, COLUMNS), NULL));
         tracked[rank] = calloc(rows * COLUMNS, sizeof **tracked);
         if (version > 1)
             OK(stillframe_read_recovered(regions[rank], "t", "int32", 2, NULL, SHAPE(rows, COLUMNS), STILLFRAME_C,
@@ -227,7 +240,7 @@ static void run(uint32_t ranks, uint64_t version, uint32_t wanted_kind) {
         OK(stillframe_track(regions[rank], "t", "int32", 2, SHAPE(rows, COLUMNS), tracked[rank]));
     }
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        size_t top = first_row(rank, ranks), cells = (first_row(rank + 1, ranks) - top) * COLUMNS;
+        size_t top = row(rank, ranks), cells = (row(rank + 1, ranks) - top) * COLUMNS;
         for (size_t cell = 0; cell < cells; cell++) {
             int32_t was = version > 1 ? (int32_t)(top * COLUMNS + cell + 1000 * (version - 1)) : 0;
             CHECK(managed[rank][cell] == was && tracked[rank][cell] == was);

@@ -253,6 +253,89 @@ static void a_variable_says_which_part_of_a_global_array_it_is(void) {
     OK(stillframe_unlink(region));
 }
 
+// Whether a variable begins there in the region's newest version, and has as many rows.
+static int is_part(const char *region, const char *name, size_t offset, size_t rows) {
+    stillframe_observer *observer = look(region);
+    stillframe_snapshot *snapshot = newest(observer);
+    stillframe_variable variable;
+    OK(stillframe_variable_named(snapshot, name, &variable));
+    int is = variable.offset && variable.offset[0] == offset && variable.global_shape[0] == 1000 && variable.shape[0] == rows;
+    OK(stillframe_release(snapshot));
+    OK(stillframe_observer_close(observer));
+    return is;
+}
+
+static void a_variable_becomes_another_part(void) {
+    stillframe_region *region = make("repart");
+    stillframe_declaration declaration = {.name = "u",
+                                          .dtype = "int32",
+                                          .rank = 2,
+                                          .shape = SHAPE(400, 8),
+                                          .offset = SHAPE(300, 0),
+                                          .global_shape = SHAPE(1000, 8)};
+    uint32_t u, t, w;
+    OK(stillframe_declare(region, &declaration, &u));
+    declaration.name = "w";
+    declaration.kind = STILLFRAME_LOANED;
+    OK(stillframe_declare(region, &declaration, &w));
+    declaration.name = "t";
+    declaration.kind = STILLFRAME_TRACKED;
+    OK(stillframe_declare(region, &declaration, &t));
+    int32_t *data, *own = calloc(1000 * 8, sizeof *own);
+    OK(stillframe_data(region, u, (void **)&data, NULL));
+    for (int32_t i = 0; i < 400 * 8; i++)
+        data[i] = own[i] = i + 1;
+    OK(stillframe_track(region, "t", "int32", 2, SHAPE(400, 8), own));
+    OK(stillframe_publish(region, 1, NULL));
+    stillframe_observer *observer = look("repart");
+    stillframe_snapshot *old = newest(observer);
+
+    const size_t all[] = {1000, 8};
+    void *after = data;
+    FAILS(STILLFRAME_WRONG_SHAPE, "'u'", stillframe_repart(region, u, 2, SHAPE(701, 8), SHAPE(300, 0), all, &after));
+    FAILS(STILLFRAME_WRONG_SHAPE, "'t'", stillframe_repart(region, t, 2, SHAPE(1, 9), SHAPE(0, 0), all, NULL));
+    FAILS(STILLFRAME_BAD_ARGUMENT, "argument offset: it is NULL",
+          stillframe_repart(region, u, 2, SHAPE(1, 8), NULL, all, &after));
+    FAILS(STILLFRAME_BAD_ARGUMENT, "argument global_shape: it is NULL",
+          stillframe_repart(region, u, 2, SHAPE(1, 8), SHAPE(0, 0), NULL, &after));
+    FAILS(STILLFRAME_UNKNOWN_VARIABLE, "'number 99'",
+          stillframe_repart(region, 99, 2, SHAPE(1, 8), SHAPE(0, 0), all, &after));
+    CHECK(after == data && data[399 * 8 + 7] == 3200);
+    OK(stillframe_publish(region, 2, NULL));
+    CHECK(is_part("repart", "u", 300, 400) && is_part("repart", "t", 300, 400) && is_part("repart", "w", 300, 400));
+
+    OK(stillframe_repart(region, u, 2, SHAPE(700, 8), SHAPE(200, 0), all, (void **)&data));
+    CHECK(data[0] == 1 && data[399 * 8 + 7] == 3200 && data[400 * 8] == 0 && data[699 * 8 + 7] == 0);
+    OK(stillframe_repart(region, w, 2, SHAPE(10, 8), SHAPE(990, 0), all, &after));
+    CHECK(after == NULL);
+    OK(stillframe_repart(region, t, 2, SHAPE(100, 8), SHAPE(900, 0), all, &after));
+    CHECK(after == NULL);
+    FAILS(STILLFRAME_WRONG_SHAPE, "'t'", stillframe_publish(region, 3, NULL));
+    OK(stillframe_track(region, "t", "int32", 2, SHAPE(100, 8), own + 8));
+    stillframe_loan *loan;
+    void *lent;
+    size_t bytes;
+    OK(stillframe_loan_begin(region, w, &loan, &lent, &bytes));
+    CHECK(bytes == 10 * 8 * sizeof(int32_t));
+    memcpy(lent, own, bytes);
+    OK(stillframe_loan_submit(loan));
+    OK(stillframe_publish(region, 3, NULL));
+    CHECK(is_part("repart", "u", 200, 700) && is_part("repart", "t", 900, 100) && is_part("repart", "w", 990, 10));
+    CHECK(shows("repart", "u", data, 700 * 8 * sizeof *data) && shows("repart", "t", own + 8, 100 * 8 * sizeof *own));
+
+    OK(stillframe_repart(region, u, 2, SHAPE(0, 8), SHAPE(1000, 0), all, (void **)&data));
+    OK(stillframe_publish(region, 4, NULL));
+    CHECK(is_part("repart", "u", 1000, 0));
+    // A version that is held is as it was.
+    stillframe_variable variable;
+    OK(stillframe_variable_named(old, "u", &variable));
+    CHECK(variable.offset[0] == 300 && variable.shape[0] == 400);
+    OK(stillframe_release(old));
+    OK(stillframe_observer_close(observer));
+    OK(stillframe_unlink(region));
+    free(own);
+}
+
 static void every_dtype_and_rank_arrives(void) {
     const struct {
         const char *name;
@@ -427,6 +510,7 @@ int main(int argc, char **argv) {
         TEST(a_loan_is_shown_by_the_publish_after_its_submit),
         TEST(a_declaration_says_everything_of_a_variable),
         TEST(a_variable_says_which_part_of_a_global_array_it_is),
+        TEST(a_variable_becomes_another_part),
         TEST(every_dtype_and_rank_arrives),
         TEST(attributes_are_those_of_one_version),
         TEST(the_next_producer_goes_on_from_the_last_version),
