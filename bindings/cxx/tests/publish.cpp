@@ -262,6 +262,67 @@ TEST(variables_say_which_part_of_a_global_array_they_are) {
     CHECK(!sf::observer("parts").newest().variable("v").part);
 }
 
+TEST(variables_become_other_parts) {
+    sf::region region("repart");
+    const sf::observer observer("repart");
+    auto u = region.array<double>("u", {4, 6}, sf::declaration().part({3, 0}, {9, 6}));
+    u(3, 5) = 1;
+    std::vector<std::array<double, 3>> positions(5);
+    region.track("positions", positions, sf::declaration().part(10, 100));
+    std::vector<int> x(8);
+    region.track("x", x, {4, 2}, sf::declaration().part({0, 0}, {9, 2}));
+    auto w = region.loaned<std::array<float, 2>>("w", 7, sf::declaration().part(0, 20));
+    region.publish(1);
+    const auto old = observer.newest();
+
+    FAILS(wrong_shape, "'u'", region.try_repart<double>("u", {5, 6}, {{5, 0}, {9, 6}}));
+    FAILS(wrong_shape, "other numbers of dimensions", region.try_repart<double>("u", {5, 6}, {5, 9}));
+    FAILS(wrong_shape, "'w'", region.try_repart(w, 8, {13, 20}));
+    FAILS(wrong_shape, "'positions'", region.try_repart("positions", {101, 100}));
+    FAILS(wrong_shape, "other numbers of dimensions", region.try_repart("positions", {1, {100, 3}}));
+    FAILS(wrong_dtype, "holds float64, not int32", region.try_repart<int>("u", 3, {0, 3}));
+    FAILS(wrong_kind, "tracked", region.try_repart<int>("x", {4, 2}, {{0, 0}, {9, 2}}));
+    FAILS(wrong_kind, "loaned", (region.try_repart<std::array<float, 2>>("w", 7, {0, 20})));
+    FAILS(wrong_kind, "loaned", (region.try_resize<std::array<float, 2>>("w", 3)));
+    FAILS(wrong_kind, "not tracked", region.try_repart("u", {{0, 0}, {9, 6}}));
+    FAILS(unknown_variable, "'v'", region.try_repart("v", {0, 3}));
+    region.publish(2);
+    {
+        const auto snapshot = observer.newest();
+        CHECK(snapshot.variable("u").part->offset == sf::shape(3, 0) && snapshot.view<double>("u")(3, 5) == 1);
+        CHECK(snapshot.variable("positions").part->offset == sf::shape(10, 0) && w.shape() == sf::shape(7));
+    }
+
+    u = region.repart<double>("u", {7, 6}, {{2, 0}, {9, 6}});
+    CHECK(u.shape() == sf::shape(7, 6) && u(3, 5) == 1 && u(6, 5) == 0);
+    u(6, 5) = 2;
+    positions.resize(9);
+    region.repart("positions", {91, 100});
+    region.repart("x", {{8, 0}, {9, 2}});
+    THROWS(wrong_shape, "'x'", region.publish(3));
+    x.resize(2);
+    region.track("x", x, {1, 2});
+    region.repart(w, 9, {11, 20});
+    auto loan = region.loan(w);
+    CHECK(loan.size() == 9);
+    for (auto& item : loan) item = {1, 2};
+    loan.submit();
+    region.publish(3);
+    const auto snapshot = observer.newest();
+    const auto is = [&](const char* name, const sf::shape& shape, const sf::part& part) {
+        const auto variable = snapshot.variable(name);
+        return variable.shape == shape && variable.part && variable.part->offset == part.offset &&
+               variable.part->global_shape == part.global_shape;
+    };
+    CHECK(is("u", {7, 6}, {{2, 0}, {9, 6}}) && snapshot.view<double>("u")(6, 5) == 2);
+    CHECK(is("positions", {9, 3}, {{91, 0}, {100, 3}}) && is("x", {1, 2}, {{8, 0}, {9, 2}}));
+    CHECK(is("w", {9, 2}, {{11, 0}, {20, 2}}));
+    u = region.repart<double>("u", {1, 6}, {{8, 0}, {9, 6}});
+    region.publish(4);
+    CHECK(observer.newest().variable("u").shape == sf::shape(1, 6));
+    CHECK(old.variable("u").part->offset == sf::shape(3, 0) && old.view<double>("u")(3, 5) == 1);
+}
+
 TEST(loans_are_written_in_place) {
     sf::region region("loans");
     const auto w = region.loaned<float>("w", {2, 3});

@@ -51,6 +51,27 @@ struct part {
     shape offset, global_shape;
 };
 
+namespace detail {
+
+/// The part in scalars of an array whose part in items is given: what an item has in itself is there whole.
+inline part with_items(part part, const shape& item) {
+    for (const std::size_t extent : item) {
+        part.offset.append(0);
+        part.global_shape.append(extent);
+    }
+    return part;
+}
+
+/// Whether a part has as many dimensions as its variable.
+inline result<void> check_rank(const std::string& name, const part& part, const shape& shape) {
+    if (part.offset.rank() == shape.rank() && part.global_shape.rank() == shape.rank()) return {};
+    return error(status::wrong_shape, "variable '" + name + "' of shape " + shape.text() + ": offset " +
+                                          part.offset.text() + " and global shape " + part.global_shape.text() +
+                                          " have other numbers of dimensions");
+}
+
+}  // namespace detail
+
 /// Order, unit and attributes of a variable: `stillframe::declaration().units("K").attribute("level", 3)`.
 class declaration {
 public:
@@ -107,18 +128,14 @@ public:
         given.attributes = attributes.data();
         auto part = part_.value_or(stillframe::part());
         if (part_) {
-            // What the elements have in themselves is there whole.
+            stillframe::shape item;
             const std::size_t outer = kind == STILLFRAME_TRACKED ? 0 : part.offset.rank();
-            for (std::size_t dimension = outer; dimension < shape.rank(); ++dimension) {
-                part.offset.append(0);
-                part.global_shape.append(shape[dimension]);
-            }
-            const auto rank = kind == STILLFRAME_TRACKED ? part.offset.rank() : shape.rank();
-            if (part.offset.rank() != rank || part.global_shape.rank() != rank)
-                return error(status::wrong_shape, "variable '" + name + "' of shape " + shape.text() + ": offset " +
-                                                      part.offset.text() + " and global shape " +
-                                                      part.global_shape.text() + " have other numbers of dimensions");
-            given.rank = static_cast<std::uint32_t>(rank);
+            for (std::size_t dimension = outer; dimension < shape.rank(); ++dimension) item.append(shape[dimension]);
+            part = detail::with_items(part, item);
+            // The shape of a tracked one comes with its array.
+            const auto& whole = kind == STILLFRAME_TRACKED ? part.offset : shape;
+            if (auto fits = detail::check_rank(name, part, whole); !fits) return fits.error();
+            given.rank = static_cast<std::uint32_t>(whole.rank());
             given.offset = part.offset.data();
             given.global_shape = part.global_shape.data();
         }

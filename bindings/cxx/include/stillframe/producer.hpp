@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,7 +56,8 @@ public:
     /// The number and dtype of a variable that was declared here.
     result<std::pair<std::uint32_t, std::string>> find(const std::string& name) {
         const std::lock_guard lock(mutex_);
-        if (const auto found = variables_.find(name); found != variables_.end()) return found->second;
+        if (const auto found = variables_.find(name); found != variables_.end())
+            return std::pair(found->second.number, found->second.dtype);
         std::uint32_t variable = 0;
         if (const auto status = stillframe_find(handle_, name.c_str(), &variable)) return failure(status);
         return std::pair(variable, std::string());
@@ -79,6 +81,24 @@ public:
         if (variables_.count(name)) return forget(name);
         std::uint32_t variable = 0;
         return check(stillframe_find(handle_, name.c_str(), &variable));
+    }
+
+    /// Makes a tracked variable another part of its global array. Its shape comes with its array.
+    result<void> repart(const std::string& name, const part& given) {
+        const std::lock_guard lock(mutex_);
+        const auto found = variables_.find(name);
+        std::uint32_t variable = 0;
+        if (const auto status = stillframe_find(handle_, name.c_str(), &variable)) return failure(status);
+        if (found == variables_.end() || !found->second.item)
+            return error(status::wrong_kind, "variable '" + name +
+                                                 "' is not tracked: repart takes the shape of a managed one, and a "
+                                                 "loaned one itself");
+        const part part = with_items(given, *found->second.item);
+        shape none;
+        for (std::size_t dimension = 0; dimension < part.offset.rank(); ++dimension) none.append(0);
+        if (auto fits = check_rank(name, part, none); !fits) return fits;
+        return check(stillframe_repart(handle_, variable, static_cast<std::uint32_t>(none.rank()), none.data(),
+                                       part.offset.data(), part.global_shape.data(), nullptr));
     }
 
     result<void> remove(const std::string& name) {
@@ -151,6 +171,13 @@ private:
         none,
     };
 
+    struct variable {
+        std::uint32_t number;
+        std::string dtype;
+        /// Of a tracked one, the extents of an item that is an array itself.
+        std::optional<shape> item;
+    };
+
     struct block {
         std::string name;
         std::string dtype;
@@ -168,7 +195,9 @@ private:
             return error(status::wrong_shape, "variable '" + name + "': shape " + shape.text() +
                                                   " has a negative extent or more than 8 dimensions");
         auto declared = about.declare(handle_, name, dtype, kind, shape);
-        if (declared) variables_.insert_or_assign(name, std::pair(*declared, dtype));
+        const bool is_tracked = kind == STILLFRAME_TRACKED;
+        if (declared)
+            variables_.insert_or_assign(name, variable{*declared, dtype, is_tracked ? std::optional(shape) : std::nullopt});
         return declared;
     }
 
@@ -176,10 +205,10 @@ private:
         const auto found = variables_.find(source.name());
         if (found == variables_.end())
             return declare_locked(source.name(), source.dtype(), STILLFRAME_TRACKED, source.inner(), source.about());
-        if (found->second.second != source.dtype())
+        if (found->second.dtype != source.dtype())
             return error(status::wrong_dtype, "variable '" + source.name() + "' was declared with elements of " +
-                                                  found->second.second + ", and the array given has " + source.dtype());
-        return found->second.first;
+                                                  found->second.dtype + ", and the array given has " + source.dtype());
+        return found->second.number;
     }
 
     result<void> place_all(const std::vector<const source*>& arrays) {
@@ -239,7 +268,7 @@ private:
         const auto found = variables_.find(name);
         if (found == variables_.end() || owner_of(name) != blocks_.end()) return {};
         const shape none;
-        return check(stillframe_track_at(handle_, found->second.first, 0, none.data(), STILLFRAME_C, nullptr));
+        return check(stillframe_track_at(handle_, found->second.number, 0, none.data(), STILLFRAME_C, nullptr));
     }
 
     /// The memory that is the variable of this name by itself, if the array lies there.
@@ -292,8 +321,8 @@ private:
 
     mutable std::mutex mutex_;
     stillframe_region* handle_;
-    /// Number and dtype of what was declared here.
-    std::map<std::string, std::pair<std::uint32_t, std::string>> variables_;
+    /// What was declared here.
+    std::map<std::string, variable> variables_;
     std::map<std::string, source> followed_;
     std::map<void*, block> blocks_;
 };

@@ -314,7 +314,7 @@ public:
     /// Errors: `unknown_variable`; `wrong_dtype`; `wrong_kind`; `wrong_shape`; those of the environment.
     template <class T>
     result<array_view<T>> try_resize(const std::string& name, const shape& shape, order order = order::c) {
-        auto variable = find<T>(name);
+        auto variable = find_managed<T>(name);
         if (!variable) return variable.error();
         const auto full = detail::with_items<T>(shape);
         void* data = nullptr;
@@ -323,6 +323,36 @@ public:
             return detail::failure(status);
         return array_view<T>(static_cast<T*>(data), shape, order);
     }
+
+    /// Says that a managed variable is another part of its global array from the next version on, as after balancing the
+    /// load, with the shape of that part: `heat.repart<double>("u", {rows, n}, {{top, 0}, {n, n}})`. Else as `try_resize`;
+    /// to move the elements is the program's.
+    ///
+    /// Errors, after which nothing has changed: as `try_resize`, and `wrong_shape` if the shape does not fit the part.
+    template <class T>
+    result<array_view<T>> try_repart(const std::string& name, const shape& shape, const part& part,
+                                     order order = order::c) {
+        auto variable = find_managed<T>(name);
+        if (!variable) return variable.error();
+        auto data = make_part<T>(name, *variable, shape, part);
+        if (!data) return data.error();
+        return array_view<T>(static_cast<T*>(*data), shape, order);
+    }
+
+    /// The same of a loaned variable, whose loans have the shape from then on.
+    template <class T>
+    result<void> try_repart(stillframe::loaned<T>& loaned, const shape& shape, const part& part) {
+        auto data = make_part<T>(loaned.name_, loaned.variable_, shape, part);
+        if (!data) return data.error();
+        loaned.shape_ = shape;
+        return {};
+    }
+
+    /// The same of a tracked variable. What is tracked has to fit the part whenever a version is published: track it again
+    /// if it has moved, or was tracked with a shape.
+    ///
+    /// Errors: `unknown_variable`; `wrong_kind`; `wrong_shape` if the part is none.
+    result<void> try_repart(const std::string& name, const part& part) { return producer().repart(name, part); }
 
     /// Reads what `recover` found into an array, before the first publish: of the global array the box at `offset`, if those
     /// who published it said which parts they had, however many they were; else of the variable as it was. Without an offset
@@ -494,6 +524,15 @@ public:
         return try_resize<T>(name, shape, order).value();
     }
     template <class T>
+    array_view<T> repart(const std::string& name, const shape& shape, const part& part, order order = order::c) {
+        return try_repart<T>(name, shape, part, order).value();
+    }
+    template <class T>
+    void repart(stillframe::loaned<T>& loaned, const shape& shape, const part& part) {
+        try_repart(loaned, shape, part).value();
+    }
+    void repart(const std::string& name, const part& part) { try_repart(name, part).value(); }
+    template <class T>
     stillframe::loaned<T> loaned(const std::string& name, const shape& shape, const declaration& about = {}) {
         return try_loaned<T>(name, shape, about).value();
     }
@@ -588,6 +627,29 @@ private:
         if (!found->second.empty() && found->second != dtype)
             return error(status::wrong_dtype, "variable '" + name + "' holds " + found->second + ", not " + dtype);
         return found->first;
+    }
+
+    template <class T>
+    result<std::uint32_t> find_managed(const std::string& name) {
+        auto variable = find<T>(name);
+        if (!variable) return variable;
+        // The library says of which kind another one is.
+        void* data = nullptr;
+        if (const auto status = stillframe_data(handle(), *variable, &data, nullptr)) return detail::failure(status);
+        return variable;
+    }
+
+    /// Makes a variable another part; where its memory then is.
+    template <class T>
+    result<void*> make_part(const std::string& name, std::uint32_t variable, const shape& shape, const part& given) {
+        const auto full = detail::with_items<T>(shape);
+        const auto part = detail::with_items(given, detail::with_items<T>(stillframe::shape()));
+        if (auto fits = detail::check_rank(name, part, full); !fits) return fits.error();
+        void* data = nullptr;
+        if (const auto status = stillframe_repart(handle(), variable, static_cast<std::uint32_t>(full.rank()), full.data(),
+                                                  part.offset.data(), part.global_shape.data(), &data))
+            return detail::failure(status);
+        return data;
     }
 
     result<void> set(const attribute& attribute) {
