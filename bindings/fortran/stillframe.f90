@@ -15,7 +15,7 @@
 !   publish from then on, where it was at the time of track: it needs the attribute target, and track (or untrack) again
 !   after it was allocated, deallocated or moved.
 ! * Array sections with gaps are refused. In parentheses, (u(2:n, :)), they are published as a copy.
-! * Pointers from array are valid until resize, remove or close; those from view until the snapshot is released. What
+! * Pointers from array are valid until resize, repart, remove or close; those from view until the snapshot is released. What
 !   view points to cannot be written: the processor ends a program that tries.
 ! * Regions, observers, snapshots, groups and loans are handles. Assignment copies the handle, not the thing. They are
 !   released by their procedures, not when the variable goes out of scope.
@@ -177,6 +177,8 @@ module stillframe
     procedure :: untrack => region_untrack
     procedure :: remove => region_remove
     procedure :: mark_dirty => region_mark_dirty
+    procedure, private :: repart_part
+    generic :: repart => repart_part
     procedure, private :: publish_int32
     generic :: publish => publish_int32
     procedure, private :: publish_int8_int32
@@ -209,66 +211,88 @@ module stillframe
     generic :: loan => loan_address_int32
     procedure, private :: resize_address_int32
     generic :: resize => resize_address_int32
+    procedure, private :: repart_address_int32
+    generic :: repart => repart_address_int32
     procedure, private :: array_int8_int32
     generic :: array => array_int8_int32
     procedure, private :: loan_int8_int32
     generic :: loan => loan_int8_int32
     procedure, private :: resize_int8_int32
     generic :: resize => resize_int8_int32
+    procedure, private :: repart_int8_int32
+    generic :: repart => repart_int8_int32
     procedure, private :: array_int16_int32
     generic :: array => array_int16_int32
     procedure, private :: loan_int16_int32
     generic :: loan => loan_int16_int32
     procedure, private :: resize_int16_int32
     generic :: resize => resize_int16_int32
+    procedure, private :: repart_int16_int32
+    generic :: repart => repart_int16_int32
     procedure, private :: array_int32_int32
     generic :: array => array_int32_int32
     procedure, private :: loan_int32_int32
     generic :: loan => loan_int32_int32
     procedure, private :: resize_int32_int32
     generic :: resize => resize_int32_int32
+    procedure, private :: repart_int32_int32
+    generic :: repart => repart_int32_int32
     procedure, private :: array_int64_int32
     generic :: array => array_int64_int32
     procedure, private :: loan_int64_int32
     generic :: loan => loan_int64_int32
     procedure, private :: resize_int64_int32
     generic :: resize => resize_int64_int32
+    procedure, private :: repart_int64_int32
+    generic :: repart => repart_int64_int32
     procedure, private :: array_real32_int32
     generic :: array => array_real32_int32
     procedure, private :: loan_real32_int32
     generic :: loan => loan_real32_int32
     procedure, private :: resize_real32_int32
     generic :: resize => resize_real32_int32
+    procedure, private :: repart_real32_int32
+    generic :: repart => repart_real32_int32
     procedure, private :: array_real64_int32
     generic :: array => array_real64_int32
     procedure, private :: loan_real64_int32
     generic :: loan => loan_real64_int32
     procedure, private :: resize_real64_int32
     generic :: resize => resize_real64_int32
+    procedure, private :: repart_real64_int32
+    generic :: repart => repart_real64_int32
     procedure, private :: array_complex32_int32
     generic :: array => array_complex32_int32
     procedure, private :: loan_complex32_int32
     generic :: loan => loan_complex32_int32
     procedure, private :: resize_complex32_int32
     generic :: resize => resize_complex32_int32
+    procedure, private :: repart_complex32_int32
+    generic :: repart => repart_complex32_int32
     procedure, private :: array_complex64_int32
     generic :: array => array_complex64_int32
     procedure, private :: loan_complex64_int32
     generic :: loan => loan_complex64_int32
     procedure, private :: resize_complex64_int32
     generic :: resize => resize_complex64_int32
+    procedure, private :: repart_complex64_int32
+    generic :: repart => repart_complex64_int32
     procedure, private :: array_bool_int32
     generic :: array => array_bool_int32
     procedure, private :: loan_bool_int32
     generic :: loan => loan_bool_int32
     procedure, private :: resize_bool_int32
     generic :: resize => resize_bool_int32
+    procedure, private :: repart_bool_int32
+    generic :: repart => repart_bool_int32
     procedure, private :: array_logical_int32
     generic :: array => array_logical_int32
     procedure, private :: loan_logical_int32
     generic :: loan => loan_logical_int32
     procedure, private :: resize_logical_int32
     generic :: resize => resize_logical_int32
+    procedure, private :: repart_logical_int32
+    generic :: repart => repart_logical_int32
     procedure, private :: publish_int64
     generic :: publish => publish_int64
     procedure, private :: publish_int8_int64
@@ -301,66 +325,88 @@ module stillframe
     generic :: loan => loan_address_int64
     procedure, private :: resize_address_int64
     generic :: resize => resize_address_int64
+    procedure, private :: repart_address_int64
+    generic :: repart => repart_address_int64
     procedure, private :: array_int8_int64
     generic :: array => array_int8_int64
     procedure, private :: loan_int8_int64
     generic :: loan => loan_int8_int64
     procedure, private :: resize_int8_int64
     generic :: resize => resize_int8_int64
+    procedure, private :: repart_int8_int64
+    generic :: repart => repart_int8_int64
     procedure, private :: array_int16_int64
     generic :: array => array_int16_int64
     procedure, private :: loan_int16_int64
     generic :: loan => loan_int16_int64
     procedure, private :: resize_int16_int64
     generic :: resize => resize_int16_int64
+    procedure, private :: repart_int16_int64
+    generic :: repart => repart_int16_int64
     procedure, private :: array_int32_int64
     generic :: array => array_int32_int64
     procedure, private :: loan_int32_int64
     generic :: loan => loan_int32_int64
     procedure, private :: resize_int32_int64
     generic :: resize => resize_int32_int64
+    procedure, private :: repart_int32_int64
+    generic :: repart => repart_int32_int64
     procedure, private :: array_int64_int64
     generic :: array => array_int64_int64
     procedure, private :: loan_int64_int64
     generic :: loan => loan_int64_int64
     procedure, private :: resize_int64_int64
     generic :: resize => resize_int64_int64
+    procedure, private :: repart_int64_int64
+    generic :: repart => repart_int64_int64
     procedure, private :: array_real32_int64
     generic :: array => array_real32_int64
     procedure, private :: loan_real32_int64
     generic :: loan => loan_real32_int64
     procedure, private :: resize_real32_int64
     generic :: resize => resize_real32_int64
+    procedure, private :: repart_real32_int64
+    generic :: repart => repart_real32_int64
     procedure, private :: array_real64_int64
     generic :: array => array_real64_int64
     procedure, private :: loan_real64_int64
     generic :: loan => loan_real64_int64
     procedure, private :: resize_real64_int64
     generic :: resize => resize_real64_int64
+    procedure, private :: repart_real64_int64
+    generic :: repart => repart_real64_int64
     procedure, private :: array_complex32_int64
     generic :: array => array_complex32_int64
     procedure, private :: loan_complex32_int64
     generic :: loan => loan_complex32_int64
     procedure, private :: resize_complex32_int64
     generic :: resize => resize_complex32_int64
+    procedure, private :: repart_complex32_int64
+    generic :: repart => repart_complex32_int64
     procedure, private :: array_complex64_int64
     generic :: array => array_complex64_int64
     procedure, private :: loan_complex64_int64
     generic :: loan => loan_complex64_int64
     procedure, private :: resize_complex64_int64
     generic :: resize => resize_complex64_int64
+    procedure, private :: repart_complex64_int64
+    generic :: repart => repart_complex64_int64
     procedure, private :: array_bool_int64
     generic :: array => array_bool_int64
     procedure, private :: loan_bool_int64
     generic :: loan => loan_bool_int64
     procedure, private :: resize_bool_int64
     generic :: resize => resize_bool_int64
+    procedure, private :: repart_bool_int64
+    generic :: repart => repart_bool_int64
     procedure, private :: array_logical_int64
     generic :: array => array_logical_int64
     procedure, private :: loan_logical_int64
     generic :: loan => loan_logical_int64
     procedure, private :: resize_logical_int64
     generic :: resize => resize_logical_int64
+    procedure, private :: repart_logical_int64
+    generic :: repart => repart_logical_int64
     procedure, private :: track_int8
     generic :: track => track_int8
     procedure, private :: recovered_int8
@@ -925,6 +971,17 @@ module stillframe
       integer(c_int32_t), value :: variable
       integer(c_int32_t), value :: rank
       integer(c_size_t), intent(in) :: shape(*)
+      type(c_ptr), intent(out) :: address
+      integer(c_int32_t) :: status
+    end function
+    function c_repart(region, variable, rank, shape, offset, global_shape, address) result(status) bind(c, name='stillframe_repart')
+      import
+      type(c_ptr), value :: region
+      integer(c_int32_t), value :: variable
+      integer(c_int32_t), value :: rank
+      integer(c_size_t), intent(in) :: shape(*)
+      integer(c_size_t), intent(in) :: offset(*)
+      integer(c_size_t), intent(in) :: global_shape(*)
       type(c_ptr), intent(out) :: address
       integer(c_int32_t) :: status
     end function
@@ -2926,8 +2983,7 @@ contains
     if (present(offset) .or. present(global_shape)) then
       call take_part(name, offset, global_shape, c_offset, c_global_shape, o)
       if (o%status /= stillframe_ok) return
-      if (kind /= tracked .and. size(c_offset) /= size(shape)) call refuse(o, stillframe_wrong_shape, "variable '" // &
-        trim(name) // "': offset " // shape_text(c_offset) // ' does not have the dimensions of shape ' // shape_text(shape))
+      if (kind /= tracked) call check_dimensions(name, c_offset, shape, o)
       if (o%status /= stillframe_ok) return
       declaration%rank = size(c_offset)
       declaration%offset = c_loc(c_offset)
@@ -2962,6 +3018,15 @@ contains
       .or. any(global_shape < 0)) call refuse(o, stillframe_wrong_shape, "variable '" // trim(name) // "': offset " // &
       shape_text(c_offset) // ' and global shape ' // shape_text(c_global_shape) // &
       ' have other numbers of dimensions, too many, or one that is negative')
+  end subroutine
+
+  subroutine check_dimensions(name, offset, shape, o)
+    character(*), intent(in) :: name
+    integer(c_size_t), intent(in) :: offset(:), shape(:)
+    type(outcome), intent(inout) :: o
+
+    if (size(offset) /= size(shape)) call refuse(o, stillframe_wrong_shape, "variable '" // trim(name) // "': offset " // &
+      shape_text(offset) // ' does not have the dimensions of shape ' // shape_text(shape))
   end subroutine
 
   ! Tells the region where a tracked variable is, declaring it if it is new.
@@ -4193,13 +4258,14 @@ contains
     call settle(address, extents, o)
   end subroutine
 
-  ! Memory of a managed variable of another shape.
-  subroutine reshape_managed(self, name, dtype, extents, address, o)
+  ! Memory of a managed variable of another shape, which may be another part of its global array.
+  subroutine reshape_managed(self, name, dtype, extents, address, o, offset, global_shape)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
     integer(c_size_t), intent(in) :: extents(:)
     type(c_ptr), intent(out) :: address
     type(outcome), intent(inout) :: o
+    integer, intent(in), optional :: offset(:), global_shape(:)
     integer :: at
 
     address = c_null_ptr
@@ -4208,10 +4274,32 @@ contains
     if (self%entries(at)%dtype /= dtype .and. dtype /= '') call refuse(o, stillframe_wrong_dtype, &
       "variable '" // trim(name) // "' is of " // self%entries(at)%dtype // ', and this pointer of ' // trim(dtype))
     if (self%entries(at)%kind /= managed) call refuse(o, stillframe_wrong_kind, &
-      "variable '" // trim(name) // "' is not managed, and resize is for managed variables")
-    if (o%status == stillframe_ok) call check(o, c_resize(self%handle, self%entries(at)%variable, &
-      size(extents, kind=c_int32_t), extents, address))
+      "variable '" // trim(name) // "' is not managed, and this call with a pointer is for managed variables")
+    if (o%status == stillframe_ok) then
+      if (present(offset)) then
+        call change_part(self, at, extents, offset, global_shape, address, o)
+      else
+        call check(o, c_resize(self%handle, self%entries(at)%variable, size(extents, kind=c_int32_t), extents, address))
+      end if
+    end if
     call settle(address, extents, o)
+  end subroutine
+
+  subroutine change_part(self, at, extents, offset, global_shape, address, o)
+    class(stillframe_region), intent(inout) :: self
+    integer, intent(in) :: at
+    integer(c_size_t), intent(in) :: extents(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
+    type(c_ptr), intent(out) :: address
+    type(outcome), intent(inout) :: o
+    integer(c_size_t), allocatable :: c_offset(:), c_global_shape(:)
+
+    address = c_null_ptr
+    call take_part(self%entries(at)%name, offset, global_shape, c_offset, c_global_shape, o)
+    if (o%status == stillframe_ok) call check_dimensions(self%entries(at)%name, c_offset, extents, o)
+    if (o%status == stillframe_ok) call check(o, c_repart(self%handle, self%entries(at)%variable, &
+      size(extents, kind=c_int32_t), extents, c_offset, c_global_shape, address))
+    if (o%status == stillframe_ok) self%entries(at)%shape = extents
   end subroutine
 
   ! An address to aim at: none after an error, some even for arrays without elements.
@@ -4225,6 +4313,30 @@ contains
     else if (any(extents == 0)) then
       address = c_loc(nothing)
     end if
+  end subroutine
+
+  ! Says that a tracked or loaned variable is another part of its global array from the next version on, as after balancing the
+  ! load, beginning at `offset` (counted from 0). Its shape comes with the next array or loan, and has to fit; a loaned one
+  ! has no elements until then.
+  subroutine repart_part(self, name, offset, global_shape, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+    integer :: at
+
+    call find_known(self, name, at, o)
+    if (o%status == stillframe_ok) then
+      if (self%entries(at)%kind == managed) call refuse(o, stillframe_wrong_kind, "variable '" // trim(name) // &
+        "' is managed: give repart its pointer and the shape of the part")
+    end if
+    extents = 0 * int(offset, c_size_t)
+    if (o%status == stillframe_ok) call change_part(self, at, extents, offset, global_shape, address, o)
+    call conclude(o, stat, errmsg)
   end subroutine
 
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
@@ -4287,6 +4399,27 @@ contains
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
     call reshape_managed(self, name, 'int8', extents, address, o)
+    call aim_int8(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_int8_int32(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int8), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'int8', extents, address, o, offset, global_shape)
     call aim_int8(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4356,6 +4489,27 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_int16_int32(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int16), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'int16', extents, address, o, offset, global_shape)
+    call aim_int16(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
   subroutine array_int32_int32(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
@@ -4417,6 +4571,27 @@ contains
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
     call reshape_managed(self, name, 'int32', extents, address, o)
+    call aim_int32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_int32_int32(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'int32', extents, address, o, offset, global_shape)
     call aim_int32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4486,6 +4661,27 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_int64_int32(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'int64', extents, address, o, offset, global_shape)
+    call aim_int64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
   subroutine array_real32_int32(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
@@ -4551,6 +4747,27 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_real32_int32(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'float32', extents, address, o, offset, global_shape)
+    call aim_real32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
   subroutine array_real64_int32(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
@@ -4612,6 +4829,27 @@ contains
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
     call reshape_managed(self, name, 'float64', extents, address, o)
+    call aim_real64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_real64_int32(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'float64', extents, address, o, offset, global_shape)
     call aim_real64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4682,6 +4920,27 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_complex32_int32(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'complex64', extents, address, o, offset, global_shape)
+    call aim_complex32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
   subroutine array_complex64_int32(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
@@ -4748,6 +5007,27 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_complex64_int32(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'complex128', extents, address, o, offset, global_shape)
+    call aim_complex64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
   subroutine array_bool_int32(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
@@ -4808,6 +5088,27 @@ contains
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
     call reshape_managed(self, name, 'bool', extents, address, o)
+    call aim_bool(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_bool_int32(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical(c_bool), pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'bool', extents, address, o, offset, global_shape)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4878,8 +5179,30 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! For types that have no procedure of their own: track, array, loan and resize with an address and a dtype. The dtype is
-  ! "uint8" to "uint64", "bytesN", or a record as JSON: {"fields":[{"name":"rho","dtype":"float64","offset":0}],"bytes":8}.
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_logical_int32(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical, pointer, intent(out) :: array(..)
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, dtype_of_logical, extents, address, o, offset, global_shape)
+    call aim_logical(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! For types that have no procedure of their own: track, array, loan, resize and repart with an address and a dtype,
+  ! which is "uint8" to "uint64", "bytesN", or a record as JSON:
+  ! {"fields":[{"name":"rho","dtype":"float64","offset":0}],"bytes":8}.
   subroutine track_address_int32(self, name, address, dtype, shape, row_major, units, attributes, &
       offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
@@ -4963,6 +5286,22 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
+  subroutine repart_address_int32(self, name, address, shape, offset, global_shape, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    type(c_ptr), intent(out) :: address
+    integer(int32), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
+    call reshape_managed(self, name, '', extents, address, o, offset, global_shape)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
   subroutine array_int8_int64(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
@@ -5023,6 +5362,27 @@ contains
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
     call reshape_managed(self, name, 'int8', extents, address, o)
+    call aim_int8(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_int8_int64(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int8), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'int8', extents, address, o, offset, global_shape)
     call aim_int8(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -5092,6 +5452,27 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_int16_int64(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int16), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'int16', extents, address, o, offset, global_shape)
+    call aim_int16(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
   subroutine array_int32_int64(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
@@ -5153,6 +5534,27 @@ contains
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
     call reshape_managed(self, name, 'int32', extents, address, o)
+    call aim_int32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_int32_int64(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'int32', extents, address, o, offset, global_shape)
     call aim_int32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -5222,6 +5624,27 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_int64_int64(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'int64', extents, address, o, offset, global_shape)
+    call aim_int64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
   subroutine array_real32_int64(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
@@ -5287,6 +5710,27 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_real32_int64(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'float32', extents, address, o, offset, global_shape)
+    call aim_real32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
   subroutine array_real64_int64(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
@@ -5348,6 +5792,27 @@ contains
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
     call reshape_managed(self, name, 'float64', extents, address, o)
+    call aim_real64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_real64_int64(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'float64', extents, address, o, offset, global_shape)
     call aim_real64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -5418,6 +5883,27 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_complex32_int64(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'complex64', extents, address, o, offset, global_shape)
+    call aim_complex32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
   subroutine array_complex64_int64(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
@@ -5484,6 +5970,27 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_complex64_int64(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'complex128', extents, address, o, offset, global_shape)
+    call aim_complex64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
   ! A managed variable: memory of the region, zeroed or as recovered, to point to as an array of this shape.
   subroutine array_bool_int64(self, name, array, shape, lower, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
@@ -5544,6 +6051,27 @@ contains
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
     call reshape_managed(self, name, 'bool', extents, address, o)
+    call aim_bool(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_bool_int64(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical(c_bool), pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, 'bool', extents, address, o, offset, global_shape)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -5614,8 +6142,30 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! For types that have no procedure of their own: track, array, loan and resize with an address and a dtype. The dtype is
-  ! "uint8" to "uint64", "bytesN", or a record as JSON: {"fields":[{"name":"rho","dtype":"float64","offset":0}],"bytes":8}.
+  ! Another part of its global array for a managed variable from the next version on, as after balancing the load, with the
+  ! shape of that part; else as resize.
+  subroutine repart_logical_int64(self, name, array, shape, offset, global_shape, lower, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical, pointer, intent(out) :: array(..)
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
+    call reshape_managed(self, name, dtype_of_logical, extents, address, o, offset, global_shape)
+    call aim_logical(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! For types that have no procedure of their own: track, array, loan, resize and repart with an address and a dtype,
+  ! which is "uint8" to "uint64", "bytesN", or a record as JSON:
+  ! {"fields":[{"name":"rho","dtype":"float64","offset":0}],"bytes":8}.
   subroutine track_address_int64(self, name, address, dtype, shape, row_major, units, attributes, &
       offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
@@ -5696,6 +6246,22 @@ contains
 
     call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
     call reshape_managed(self, name, '', extents, address, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  subroutine repart_address_int64(self, name, address, shape, offset, global_shape, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    type(c_ptr), intent(out) :: address
+    integer(int64), intent(in) :: shape(:)
+    integer, intent(in) :: offset(:), global_shape(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(outcome) :: o
+
+    call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
+    call reshape_managed(self, name, '', extents, address, o, offset, global_shape)
     call conclude(o, stat, errmsg)
   end subroutine
 

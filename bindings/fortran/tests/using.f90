@@ -9,6 +9,7 @@ program using
   call check_sizes_around_page_edges()
   call check_managed()
   call check_parts()
+  call check_repart()
   call check_loans()
   call check_records()
   call check_waiting()
@@ -221,6 +222,99 @@ contains
     call observer%close()
     call region%unlink()
   end subroutine
+
+  subroutine check_repart()
+    type(stillframe_region) :: region
+    type(stillframe_loan) :: loan
+    type(stillframe_observer) :: observer
+    type(stillframe_snapshot) :: snapshot, older
+    type(stillframe_variable) :: variable
+    real(real64), allocatable :: t(:, :)
+    real(real64), pointer :: u(:, :) => null(), v(:, :) => null()
+    integer(int32), pointer :: w(:) => null(), n(:) => null()
+    type(c_ptr) :: address
+    integer :: stat
+    character(200) :: message
+
+    allocate (t(6, 4), source=1.0_real64)
+    call region%create('repart')
+    call region%array('u', u, [6, 4], offset=[0, 3], global_shape=[6, 9])
+    u(6, 4) = 5
+    call region%array('n', n, [3], offset=[0], global_shape=[9])
+    call region%declare('t', 'float64', offset=[0, 3], global_shape=[6, 9])
+    call region%loan('w', w, [7], loan, offset=[0], global_shape=[20])
+    w = 1
+    call loan%submit()
+    call region%publish(1, 't', t)
+    call observer%open('repart')
+    call observer%newest(older)
+
+    v => u
+    call region%repart('u', v, [6, 5], offset=[0, 5], global_shape=[6, 9], stat=stat, errmsg=message)
+    call expect(stat == stillframe_wrong_shape .and. index(message, "'u'") > 0 .and. .not. associated(v), &
+      'a shape that does not fit the part is refused')
+    call region%repart('u', v, [6, 5], offset=[5], global_shape=[9], stat=stat, errmsg=message)
+    call expect(stat == stillframe_wrong_shape .and. index(message, '(5)') > 0, 'and an offset of other dimensions')
+    call region%repart('u', v, [6, 5], offset=[0, -1], global_shape=[6, 9], stat=stat)
+    call expect(stat == stillframe_wrong_shape, 'or one that is negative')
+    call region%repart('t', v, [6, 4], offset=[0, 5], global_shape=[6, 9], stat=stat)
+    call expect(stat == stillframe_wrong_kind, 'a tracked variable has no pointer')
+    call region%repart('u', offset=[0, 5], global_shape=[6, 9], stat=stat, errmsg=message)
+    call expect(stat == stillframe_wrong_kind .and. index(message, 'pointer') > 0, 'a managed one has')
+    call region%repart('t', offset=[0, 10], global_shape=[6, 9], stat=stat)
+    call expect(stat == stillframe_wrong_shape, 'a part begins within the whole')
+    call region%repart('none', offset=[0], global_shape=[9], stat=stat)
+    call expect(stat == stillframe_unknown_variable, 'what is no variable is no part')
+    call region%publish(2, 't', t)
+    call observer%newest(snapshot)
+    call expect(is_part(snapshot, 'u', [0, 3], [6, 4]) .and. is_part(snapshot, 't', [0, 3], [6, 4]) .and. &
+      is_part(snapshot, 'w', [0], [7]), 'then nothing has changed')
+    call expect(abs(u(6, 4) - 5) < 1e-12, 'and pointers are what they were')
+
+    call region%repart('u', u, [6_int64, 7_int64], offset=[0, 2], global_shape=[6, 9], lower=[1, 2])
+    call expect(all(lbound(u) == [1, 2]) .and. all(shape(u) == [6, 7]) .and. abs(u(6, 5) - 5) < 1e-12 .and. &
+      all(abs(u(:, 6:)) < 1e-12), 'a larger part keeps what there was')
+    u(6, 8) = 6
+    call region%repart('n', address, [1], offset=[8], global_shape=[9])
+    call expect(c_associated(address), 'there is an address instead of a pointer')
+    call region%repart('t', offset=[0, 7], global_shape=[6, 9])
+    call region%publish(3, 't', t, stat=stat, errmsg=message)
+    call expect(stat == stillframe_wrong_shape .and. index(message, "'t'") > 0, 'publish refuses what does not fit the part')
+    deallocate (t)
+    allocate (t(6, 2), source=2.0_real64)
+    call region%repart('w', offset=[11], global_shape=[20])
+    call region%loan('w', w, [9], loan)
+    w = 3
+    call loan%submit()
+    call region%publish(3, 't', t)
+    call observer%newest(snapshot)
+    call expect(is_part(snapshot, 'u', [0, 2], [6, 7]) .and. is_part(snapshot, 'n', [8], [1]), 'another part is told to observers')
+    call expect(is_part(snapshot, 't', [0, 7], [6, 2]) .and. is_part(snapshot, 'w', [11], [9]), &
+      'of arrays given to publish and of loans too')
+    call snapshot%view('u', v)
+    call expect(abs(v(6, 7) - 6) < 1e-12, 'with its content')
+    call region%repart('u', u, [6, 1], offset=[0, 8], global_shape=[6, 9])
+    call region%publish(4, 't', t)
+    call observer%newest(snapshot)
+    call expect(is_part(snapshot, 'u', [0, 8], [6, 1]), 'a part can be smaller')
+    call older%variable('u', variable)
+    call expect(all(variable%offset == [0, 3]), 'a version that is held is as it was')
+    call snapshot%release()
+    call older%release()
+    call observer%close()
+    call region%unlink()
+  end subroutine
+
+  function is_part(snapshot, name, offset, extents) result(is)
+    type(stillframe_snapshot), intent(in) :: snapshot
+    character(*), intent(in) :: name
+    integer, intent(in) :: offset(:), extents(:)
+    logical :: is
+    type(stillframe_variable) :: variable
+
+    call snapshot%variable(name, variable)
+    is = all(variable%offset == offset) .and. all(variable%shape == extents)
+  end function
 
   subroutine check_loans()
     type(stillframe_region) :: region
