@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 use stillframe::{
-    Attributes, Declaration, EndedLoan, Error, KeptMemory, Kind, LoanBytes, Order, Outcome, Rule, VariableId,
+    Attributes, Declaration, EndedLoan, Error, KeptMemory, Kind, LoanBytes, Order, Outcome, Part, Rule, VariableId,
 };
 use stillframe_checkpoint::Recovered;
 
@@ -47,6 +47,14 @@ struct Known {
 impl Known {
     fn exported(&self) -> usize {
         Arc::strong_count(&self.exports) - 1
+    }
+
+    /// Takes the shape that the region has for the variable, which is none for a tracked one.
+    fn set_shape(&mut self, kind: Kind) {
+        if let Kind::Managed { shape } | Kind::Loaned { shape } = kind {
+            self.bytes = self.dtype.bytes() * shape.iter().product::<usize>();
+            self.shape = shape;
+        }
     }
 }
 
@@ -424,8 +432,25 @@ impl Region {
             let known = known(variables, name)?;
             refuse_if_exported(name, known, "resized")?;
             region.resize(known.id, &shape)?;
-            known.bytes = known.dtype.bytes() * shape.iter().product::<usize>();
-            known.shape = shape;
+            known.set_shape(region.declared(known.id)?.kind);
+            Ok(())
+        })
+    }
+
+    /// Makes a variable another part of its global array.
+    fn repart(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        shape: Vec<usize>,
+        offset: Vec<usize>,
+        global_shape: Vec<usize>,
+    ) -> PyResult<()> {
+        self.shared.with(py, move |region, variables| {
+            let known = known(variables, name)?;
+            refuse_if_exported(name, known, "made another part")?;
+            region.repart(known.id, &shape, &Part { offset, global_shape })?;
+            known.set_shape(region.declared(known.id)?.kind);
             Ok(())
         })
     }

@@ -304,6 +304,65 @@ def test_variables_say_which_part_of_a_global_array_they_are() -> None:
     assert sf.Part.of({"offset": "1,2"}) is None and sf.Part.of({"offset": "a", "global_shape": "b"}) is None
 
 
+def test_variables_become_other_parts() -> None:
+    def shown() -> dict[str, tuple[tuple[int, ...], sf.Part | None]]:
+        with sf.open("repart") as observer, observer.newest() as snapshot:
+            return {name: (variable.shape, variable.part) for name, variable in snapshot.variables.items()}
+
+    with sf.create("repart") as region:
+        u: Any = region.array("u", (4, 6), part=((3, 0), (9, 6)), attrs={"level": 1})
+        u[:] = 1
+        region.track("x", np.zeros((4, 6)), part=((3, 0), (9, 6)))
+        with region.loan("w", 5, part=(10, 100)) as w:
+            w[:] = 1
+        region.publish(1)
+        before = {"u": ((4, 6), ((3, 0), (9, 6))), "x": ((4, 6), ((3, 0), (9, 6))), "w": ((5,), ((10,), (100,)))}
+        assert shown() == before
+        with pytest.raises(sf.MisuseError, match="refer to its memory"):
+            region.repart("u", (1, 6), ((0, 0), (9, 6)))
+        del u
+        for name, shape, part, message in (
+            ("u", (7, 6), ((3, 0), (9, 6)), "'u': its shape .* reaches beyond"),
+            ("u", (1, 6), (0, 9), "'u': its shape .* dimensions"),
+            ("x", (7, 6), ((3, 0), (9, 6)), "'x': its shape .* reaches beyond"),
+            ("w", 5, (96, 100), "'w': its shape .* reaches beyond"),
+            ("w", 5, 96, "offset and global shape"),
+            ("w", 5, (-1, 100), "negative"),
+        ):
+            with pytest.raises(sf.MisuseError, match=message):
+                region.repart(name, shape, part)  # type: ignore[arg-type]
+        with pytest.raises(sf.UnknownVariable):
+            region.repart("y", 5, (0, 5))
+        region.publish(2)
+        assert shown() == before and (region.array("u") == 1).all()
+
+        u = region.repart("u", (7, 6), ((2, 0), (9, 6)))
+        assert u.shape == (7, 6) and (u[:4] == 1).all() and (u[4:] == 0).all()
+        u[6] = 2
+        assert region.repart("w", 9, (11, 100)) is None
+        with region.loan("w", 9, part=(11, 100)) as w:
+            assert w.shape == (9,)
+            w[:] = 2
+        assert region.repart("x", (1, 6), ((8, 0), (9, 6))) is None
+        with pytest.raises(sf.MisuseError, match="'x'"):
+            region.publish(3)
+        region.track("x", np.ones((1, 6)), part=((8, 0), (9, 6)))
+        region.publish(3)
+        assert shown() == {"u": ((7, 6), ((2, 0), (9, 6))), "x": ((1, 6), ((8, 0), (9, 6))), "w": ((9,), ((11,), (100,)))}
+        with sf.open("repart") as observer, observer.newest() as snapshot:
+            assert np.array_equal(snapshot["u"], u) and (snapshot["w"] == 2).all()
+            assert snapshot.variables["u"].attrs["level"] == 1
+        # The same declaration gives the same memory, and another one does not.
+        assert np.array_equal(region.array("u", (7, 6), part=((2, 0), (9, 6)), attrs={"level": 1}), u)
+        with pytest.raises(sf.MisuseError, match="declared otherwise"):
+            region.array("u", (4, 6), part=((3, 0), (9, 6)), attrs={"level": 1})
+        del u
+        u = region.repart("u", (1, 6), ((8, 0), (9, 6)))
+        region.publish(4)
+        assert shown()["u"] == ((1, 6), ((8, 0), (9, 6)))
+        del u
+
+
 def test_loans_become_versions_and_are_dropped_by_exceptions() -> None:
     with sf.create("r") as region:
         for version in range(1, 6):

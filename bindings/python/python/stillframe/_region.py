@@ -261,6 +261,20 @@ class Region(Closing):
         self._declared[name] = declared._replace(shape=shape_of(shape))
         return self._array(name) if declared.kind == "managed" else None
 
+    def repart(self, name: str, shape: Shape, part: tuple[Shape, Shape]) -> NDArray[Any] | None:
+        """Says that a variable is another part of its global array from the next version on, as after balancing the load,
+        and gives it the shape of that part as :meth:`resize` does. ``part`` is that of :meth:`array`.
+
+        For one in memory of the region, no array over that may be left, and a new one is returned; moving its elements is
+        left to the program. A tracked one has the shape of the array at each publish, which has to fit the part.
+        """
+        declared = self._get(name)
+        offset, global_shape = Part.given(part)
+        self._native.repart(name, shape_of(shape), offset, global_shape)
+        extents = declared.shape if declared.kind == "tracked" else shape_of(shape)
+        self._declared[name] = declared._replace(shape=extents, attrs=declared.attrs | Part.attrs(part))
+        return self._array(name) if declared.kind == "managed" else None
+
     def remove(self, name: str) -> None:
         """Leaves the variable out of the versions to come. No array over its memory may be left."""
         self._get(name)

@@ -160,15 +160,20 @@ class Part(NamedTuple):
         return Part(offset, extents) if len(offset) == len(extents) else None
 
     @staticmethod
-    def attrs(part: tuple[Any, Any] | None) -> dict[str, Scalar]:
-        """The attributes that tell a part."""
-        if part is None:
-            return {}
+    def given(part: tuple[Any, Any]) -> Part:
+        """The part that a program gives."""
         try:
             offset, extents = part
         except (TypeError, ValueError):
             raise MisuseError(f"part {part!r} is not a pair of offset and global shape") from None
-        texts = (",".join(map(str, shape_of(numbers))) for numbers in (offset, extents))
+        return Part(shape_of(offset), shape_of(extents))
+
+    @staticmethod
+    def attrs(part: tuple[Any, Any] | None) -> dict[str, Scalar]:
+        """The attributes that tell a part."""
+        if part is None:
+            return {}
+        texts = (",".join(map(str, numbers)) for numbers in Part.given(part))
         return dict(zip(("offset", "global_shape"), texts, strict=True))
 
 
