@@ -484,9 +484,9 @@ pub extern "C" fn stillframe_resize(
 }
 
 /// Says that a variable is another part of its global array from the next version on, as after balancing the load, and gives
-/// it the shape of that part as stillframe_resize does: pointers to the memory of a managed one dangle, and to move its
-/// elements is the program's. Of a tracked one say with stillframe_track where the array of that shape is: a publish refuses
-/// one that does not fit the part.
+/// it the shape of that part as stillframe_resize does: pointers to the memory of a managed one dangle, and moving its
+/// elements is left to the program. Of a tracked one say with stillframe_track where the array of that shape is: a publish
+/// refuses one that does not fit the part.
 ///
 /// offset, global_shape: rank numbers, as those of a declaration. data: as in stillframe_resize, and NULL for a tracked
 /// variable.

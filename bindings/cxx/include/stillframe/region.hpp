@@ -326,7 +326,7 @@ public:
 
     /// Says that a managed variable is another part of its global array from the next version on, as after balancing the
     /// load, with the shape of that part: `heat.repart<double>("u", {rows, n}, {{top, 0}, {n, n}})`. Else as `try_resize`;
-    /// to move the elements is the program's.
+    /// moving the elements is left to the program.
     ///
     /// Errors, after which nothing has changed: as `try_resize`, and `wrong_shape` if the shape does not fit the part.
     template <class T>
