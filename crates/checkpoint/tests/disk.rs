@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use stillframe::{Array, DType, Declaration, Family, Kind, Observer, Order, Region, Snapshot};
 use stillframe_checkpoint::{Checkpoint, Error, Keep, SaveOptions, Saver, Store};
 
@@ -81,13 +82,26 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        run("umount", &[self.dir.to_str().unwrap_or_default()]);
+        run_while_in_use("umount", &[self.dir.to_str().unwrap_or_default()]);
     }
 }
 
 fn run(program: &str, arguments: &[&str]) -> bool {
     let output = Command::new(program).args(arguments).output();
     output.is_ok_and(|output| output.status.success())
+}
+
+/// As [`run`], again and again: a program that another test starts has all files of this process open for a moment, those
+/// of the file system too.
+fn run_while_in_use(program: &str, arguments: &[&str]) -> bool {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !run(program, arguments) {
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
 }
 
 fn fill_up(kind: &str) {
@@ -142,7 +156,7 @@ fn a_file_system_that_became_read_only_is_an_error_that_says_so() {
     save(&saver, &producer.publish()).unwrap();
     // A file that is open for writing would be in the way.
     drop(saver);
-    assert!(run("mount", &["-o", "remount,ro", mount.dir.to_str().unwrap()]));
+    assert!(run_while_in_use("mount", &["-o", "remount,ro", mount.dir.to_str().unwrap()]));
     let error = Saver::open(mount.dir.join("store"), all()).unwrap_err();
     assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
     let error = Saver::open(mount.dir.join("other"), all()).unwrap_err();
