@@ -10,7 +10,7 @@ use std::{
 use super::{
     ExecuteError, Executor, FileRange, Source,
     clip::clip,
-    memory::{Readable, Writable, run_shared},
+    memory::{Readable, Writable, run_divided},
 };
 use crate::transfer::{Move, Schedule, Side, Transfer, span};
 
@@ -53,7 +53,7 @@ pub(super) fn into_file(
             match source {
                 Source::Memory(bytes) => {
                     let work = [(&parts, Readable::new(bytes))];
-                    run_shared(executor.threads(), &work, Writable::new(&mut block))?;
+                    run_divided(executor.threads(), &work, Writable::new(&mut block))?;
                 }
                 Source::File(range) => staging.read(parts.moves(), range, executor.threads(), &mut block)?,
             }
@@ -151,7 +151,7 @@ impl Staging {
                 source.read(window.start + first, &mut self.block[first as usize..end as usize])?;
             }
             let work = [(&parts, Readable::new(&self.block))];
-            run_shared(threads, &work, Writable::new(destination))?;
+            run_divided(threads, &work, Writable::new(destination))?;
             begin = window.end;
         }
         Ok(())

@@ -9,7 +9,7 @@
 //! * A [`Readable`] and a [`Writable`] were vouched for when they were made; they do not overlap. [`run`] compares
 //!   how far each schedule reaches with their lengths before it touches a byte. Below it nothing is compared.
 //! * The threads of one execution write disjoint bytes, because what they move was clipped to disjoint windows
-//!   ([`share`](super::share)).
+//!   ([`portion`](super::portion)).
 #![allow(unsafe_code)]
 
 mod kernels;
@@ -20,10 +20,10 @@ use smallvec::SmallVec;
 
 #[cfg(target_arch = "x86_64")]
 use self::kernels::Piece;
-use self::kernels::{CHUNKED_BYTES, Field, Kernel, Plane, Together};
+use self::kernels::{CHUNKED_BYTES, Field, Kernel, Nest, Together};
 use super::{
     ExecuteError, Executor,
-    share::{Share, shares},
+    portion::{Portion, portions},
 };
 use crate::transfer::{Axis, LINE_BYTES, Move, RECORD_BYTES, Schedule, Side, Transfer, interleave};
 
@@ -101,34 +101,35 @@ impl Executor {
             work.push((transfer.schedule(), Readable { address: *address, bytes: *bytes, of: PhantomData }));
         }
         let destination = Writable { address: destination, bytes: destination_bytes, of: PhantomData };
-        run_shared(self.threads(), &work, destination)
+        run_divided(self.threads(), &work, destination)
     }
 }
 
 /// Executes all moves, on up to `threads` threads.
-pub(super) fn run_shared(
+pub(super) fn run_divided(
     threads: usize,
     work: &[(&Schedule, Readable<'_>)],
     destination: Writable<'_>,
 ) -> Result<(), ExecuteError> {
     if threads > 1
-        && let Some(shares) = shares(threads, work.iter().map(|(schedule, _)| *schedule), destination.misalignment())
+        && let Some(portions) =
+            portions(threads, work.iter().map(|(schedule, _)| *schedule), destination.misalignment())
     {
         return thread::scope(|scope| {
-            let execute = |share: &Share| {
-                let parts: Vec<_> = share.iter().map(|(position, parts)| (parts, work[*position].1)).collect();
-                // SAFETY: the shares write disjoint bytes.
+            let execute = |portion: &Portion| {
+                let parts: Vec<_> = portion.iter().map(|(position, parts)| (parts, work[*position].1)).collect();
+                // SAFETY: the portions write disjoint bytes.
                 unsafe { run(&parts, destination) }
             };
-            let start = |share| (share, thread::Builder::new().spawn_scoped(scope, move || execute(share)));
-            let (first, others) = shares.split_at(1);
+            let start = |portion| (portion, thread::Builder::new().spawn_scoped(scope, move || execute(portion)));
+            let (first, others) = portions.split_at(1);
             let others: Vec<_> = others.iter().map(start).collect();
             let mut result = first.iter().try_for_each(execute);
-            for (share, other) in others {
+            for (portion, other) in others {
                 result = result.and(match other {
                     Ok(other) => other.join().unwrap_or(Err(ExecuteError::Inconsistent)),
                     // Where the system has no thread left, this one does its work.
-                    Err(_) => execute(share),
+                    Err(_) => execute(portion),
                 });
             }
             result
@@ -210,14 +211,14 @@ unsafe fn run_group(group: &[Task<'_>], to: *mut u8, stream: bool) {
             [shape, others @ ..]
                 if has_own_lines(shape.each) && others.iter().all(|task| alike(shape.each, task.each)) =>
             {
-                run_planes(group, to, stream);
+                run_nests(group, to, stream);
             }
             _ => run_fields(group, to, stream),
         }
     }
 }
 
-/// Executes one move: plane by plane.
+/// Executes one move: nest by nest.
 ///
 /// # Safety
 ///
@@ -233,7 +234,7 @@ unsafe fn run_single(each: &Move, from: *const u8, to: *mut u8, stream: bool) {
         None => (last.checked_sub(1), last),
     };
     let kernel = Kernel::of(each, fastest.is_some(), stream);
-    let plane = Plane {
+    let nest = Nest {
         rows: rows.map_or(ONE, |rows| each.axes[rows]),
         columns: each.axes[columns],
         run_bytes: each.run_bytes as usize,
@@ -245,7 +246,7 @@ unsafe fn run_single(each: &Move, from: *const u8, to: *mut u8, stream: bool) {
         // SAFETY: indices below the counts of all axes name positions of the move.
         unsafe {
             let from = from.add((each.from as i64 + from_at) as usize);
-            kernel.run(from, to.add((each.to as i64 + to_at) as usize), &plane);
+            kernel.run(from, to.add((each.to as i64 + to_at) as usize), &nest);
         }
     });
 }
@@ -296,16 +297,16 @@ fn alike(first: &Move, second: &Move) -> bool {
     first.run_bytes == second.run_bytes && first.swap_bytes == second.swap_bytes && first.axes == second.axes
 }
 
-/// Executes moves that are [`alike`], and of which lines hold one run each: plane by plane, all of them together.
+/// Executes moves that are [`alike`], and of which lines hold one run each: nest by nest, all of them together.
 ///
 /// # Safety
 ///
 /// As [`run_group`]; the moves have axes.
-unsafe fn run_planes(group: &[Task<'_>], to: *mut u8, stream: bool) {
+unsafe fn run_nests(group: &[Task<'_>], to: *mut u8, stream: bool) {
     let each = group[0].each;
     let columns = each.axes.len() - 1;
     let rows = columns.checked_sub(1);
-    let plane = Plane {
+    let nest = Nest {
         rows: rows.map_or(ONE, |rows| each.axes[rows]),
         columns: each.axes[columns],
         run_bytes: each.run_bytes as usize,
@@ -321,7 +322,7 @@ unsafe fn run_planes(group: &[Task<'_>], to: *mut u8, stream: bool) {
             *place = (begin.0.wrapping_offset(from_at as isize), begin.1.wrapping_offset(to_at as isize));
         }
         // SAFETY: indices below the counts of all axes name positions of each move.
-        unsafe { kernel.run(&places, &plane) };
+        unsafe { kernel.run(&places, &nest) };
     });
 }
 
@@ -425,10 +426,10 @@ fn transposed(each: &Move) -> Option<usize> {
     (step(&fastest) < step(&columns) && each.run_bytes < LINE_BYTES).then_some(fastest)
 }
 
-/// Indices along an axis from which on a plane of a transpose has work enough for its loops.
+/// Indices along an axis from which on a nest of a transpose has work enough for its loops.
 const ROOMY: u64 = 8;
 
-/// The rows and the columns of the planes of a transpose: the axes that are fastest in the source (`rows`) and in the
+/// The rows and the columns of the nests of a transpose: the axes that are fastest in the source (`rows`) and in the
 /// destination (the last), and instead of one that has few indices the next one along which lines hold several runs.
 fn roomy(each: &Move, rows: usize) -> (Option<usize>, usize) {
     let columns = each.axes.len() - 1;

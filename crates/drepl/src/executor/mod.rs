@@ -6,13 +6,13 @@
 mod clip;
 mod file;
 mod memory;
-mod share;
+mod portion;
 
 use std::{fs::File, io, path::Path, path::PathBuf};
 
 use smallvec::SmallVec;
 
-use self::memory::{Readable, Writable, run_shared};
+use self::memory::{Readable, Writable, run_divided};
 use crate::transfer::{Side, Transfer};
 
 /// Executes transfers, on a number of threads and with a bound on the memory that files are staged in.
@@ -212,7 +212,7 @@ impl Executor {
         }
         let work: SmallVec<[_; 4]> =
             transfers.iter().map(|(transfer, source)| (transfer.schedule(), Readable::new(source))).collect();
-        run_shared(self.threads, &work, Writable::new(destination))
+        run_divided(self.threads, &work, Writable::new(destination))
     }
 
     /// As [`run_all`](Self::run_all), where each side may be a file.

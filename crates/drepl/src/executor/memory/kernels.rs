@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! The law is that of [`memory`](super): pointers and planes come from moves that lie inside both sides, and no kernel
-//! leaves the positions its plane names. A kernel reads a run of `run_bytes` bytes at each position and writes as many.
+//! The law is that of [`memory`](super): pointers and nests come from moves that lie inside both sides, and no kernel
+//! leaves the positions its nest names. A kernel reads a run of `run_bytes` bytes at each position and writes as many.
 #![allow(unsafe_code)]
 
 #[cfg(target_arch = "x86_64")]
@@ -15,8 +15,8 @@ use std::ptr::copy_nonoverlapping;
 
 use crate::transfer::{Axis, LINE_BYTES, Move};
 
-/// Two loops around a run.
-pub(super) struct Plane {
+/// Two nested loops around a run.
+pub(super) struct Nest {
     pub(super) rows: Axis,
     pub(super) columns: Axis,
     pub(super) run_bytes: usize,
@@ -24,9 +24,9 @@ pub(super) struct Plane {
     pub(super) stream: bool,
 }
 
-/// What executes the planes of a move.
+/// What executes the nests of a move.
 #[derive(Clone, Copy)]
-pub(super) struct Kernel(unsafe fn(*const u8, *mut u8, &Plane));
+pub(super) struct Kernel(unsafe fn(*const u8, *mut u8, &Nest));
 
 impl Kernel {
     /// The kernel for a move.
@@ -36,29 +36,29 @@ impl Kernel {
 
     /// # Safety
     ///
-    /// All positions of the plane are inside the move this kernel was chosen for.
-    pub(super) unsafe fn run(self, from: *const u8, to: *mut u8, plane: &Plane) {
+    /// All positions of the nest are inside the move this kernel was chosen for.
+    pub(super) unsafe fn run(self, from: *const u8, to: *mut u8, nest: &Nest) {
         // SAFETY: passed on.
-        unsafe { (self.0)(from, to, plane) }
+        unsafe { (self.0)(from, to, nest) }
     }
 }
 
-/// What executes planes of one shape together.
+/// What executes nests of one shape together.
 #[derive(Clone, Copy)]
-pub(super) struct Together(unsafe fn(&[(*const u8, *mut u8)], &Plane));
+pub(super) struct Together(unsafe fn(&[(*const u8, *mut u8)], &Nest));
 
 impl Together {
-    /// For planes of moves like `each`.
+    /// For nests of moves like `each`.
     pub(super) fn of(each: &Move) -> Together {
         Together(choose(each, Shape::Rows, false).2)
     }
 
     /// # Safety
     ///
-    /// All positions of the plane, from each of the places, are inside moves like the one this was chosen for.
-    pub(super) unsafe fn run(self, places: &[(*const u8, *mut u8)], plane: &Plane) {
+    /// All positions of the nest, from each of the places, are inside moves like the one this was chosen for.
+    pub(super) unsafe fn run(self, places: &[(*const u8, *mut u8)], nest: &Nest) {
         // SAFETY: passed on.
-        unsafe { (self.0)(places, plane) }
+        unsafe { (self.0)(places, nest) }
     }
 }
 
@@ -70,23 +70,23 @@ enum Shape {
     Fields,
 }
 
-/// Executes a plane.
-type Planes = unsafe fn(*const u8, *mut u8, &Plane);
+/// Executes a nest.
+type Nests = unsafe fn(*const u8, *mut u8, &Nest);
 
 /// Executes one field of some records.
 type Some = unsafe fn(&mut Field, usize);
 
-/// Executes planes of one shape.
-type Several = unsafe fn(&[(*const u8, *mut u8)], &Plane);
+/// Executes nests of one shape.
+type Several = unsafe fn(&[(*const u8, *mut u8)], &Nest);
 
-/// The loops for the runs of a move: over planes of a shape, over some records, and over several planes. `stream`: long runs are written past
-/// the caches.
-fn choose(each: &Move, shape: Shape, stream: bool) -> (Planes, Some, Several) {
-    fn kernel<R: Run>(shape: Shape) -> (Planes, Some, Several) {
+/// What executes the runs of a move: a nest of the shape, some records, and several nests. `stream`: long runs are written
+/// past the caches.
+fn choose(each: &Move, shape: Shape, stream: bool) -> (Nests, Some, Several) {
+    fn kernel<R: Run>(shape: Shape) -> (Nests, Some, Several) {
         #[cfg(target_arch = "x86_64")]
         if has_avx2() {
-            let planes: Planes = if shape == Shape::Transpose { avx2::transpose::<R> } else { avx2::rows::<R> };
-            return (planes, avx2::some::<R>, avx2::together::<R>);
+            let nests: Nests = if shape == Shape::Transpose { avx2::transpose::<R> } else { avx2::rows::<R> };
+            return (nests, avx2::some::<R>, avx2::together::<R>);
         }
         (if shape == Shape::Transpose { transpose::<R, false> } else { rows::<R> }, some::<R>, together::<R>)
     }
@@ -503,37 +503,37 @@ impl<T: Number> Run for Numbers<T> {
 ///
 /// As [`Kernel::run`].
 #[inline(always)]
-unsafe fn rows<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
-    let (from_step, to_step) = (plane.columns.from_bytes as isize, plane.columns.to_bytes as isize);
+unsafe fn rows<R: Run>(from: *const u8, to: *mut u8, nest: &Nest) {
+    let (from_step, to_step) = (nest.columns.from_bytes as isize, nest.columns.to_bytes as isize);
     // The compiler makes a better loop of a distance that it knows.
     // SAFETY: passed on.
     unsafe {
         match R::BYTES.map(|bytes| bytes as isize) {
-            Some(bytes) if to_step == bytes => stepped::<R>(from, to, plane, from_step, bytes),
-            Some(bytes) if from_step == bytes => stepped::<R>(from, to, plane, bytes, to_step),
-            _ => stepped::<R>(from, to, plane, from_step, to_step),
+            Some(bytes) if to_step == bytes => stepped::<R>(from, to, nest, from_step, bytes),
+            Some(bytes) if from_step == bytes => stepped::<R>(from, to, nest, bytes, to_step),
+            _ => stepped::<R>(from, to, nest, from_step, to_step),
         }
     }
 }
 
-/// Row by row, some columns of each plane and then of the next.
+/// Row by row, some columns of each nest and then of the next.
 ///
 /// # Safety
 ///
 /// As [`Together::run`].
 #[inline(always)]
-unsafe fn together<R: Run>(places: &[(*const u8, *mut u8)], plane: &Plane) {
-    let run_bytes = R::BYTES.unwrap_or(plane.run_bytes);
-    let (from_step, to_step) = (plane.columns.from_bytes as isize, plane.columns.to_bytes as isize);
-    for row in 0..plane.rows.count as isize {
-        let mut at = (row * plane.rows.from_bytes as isize, row * plane.rows.to_bytes as isize);
-        let mut left = plane.columns.count as usize;
+unsafe fn together<R: Run>(places: &[(*const u8, *mut u8)], nest: &Nest) {
+    let run_bytes = R::BYTES.unwrap_or(nest.run_bytes);
+    let (from_step, to_step) = (nest.columns.from_bytes as isize, nest.columns.to_bytes as isize);
+    for row in 0..nest.rows.count as isize {
+        let mut at = (row * nest.rows.from_bytes as isize, row * nest.rows.to_bytes as isize);
+        let mut left = nest.columns.count as usize;
         if let [first, second] = places {
             // One by one: the second of a row and the first of the next are often of one line.
             let starts = [first, second].map(|(from, to)| (from.wrapping_offset(at.0), to.wrapping_offset(at.1)));
             for column in 0..left as isize {
                 for (from, to) in starts {
-                    // SAFETY: all positions are of the plane.
+                    // SAFETY: all positions are of the nest.
                     unsafe { R::carry(from.offset(column * from_step), to.offset(column * to_step), run_bytes) };
                 }
             }
@@ -542,7 +542,7 @@ unsafe fn together<R: Run>(places: &[(*const u8, *mut u8)], plane: &Plane) {
         while left > 0 {
             let count = left.min(RECORDS);
             for (from, to) in places {
-                // SAFETY: all positions are of the plane.
+                // SAFETY: all positions are of the nest.
                 unsafe { line::<R>(from.offset(at.0), to.offset(at.1), from_step, to_step, count, run_bytes) };
             }
             at = (at.0 + count as isize * from_step, at.1 + count as isize * to_step);
@@ -555,14 +555,14 @@ unsafe fn together<R: Run>(places: &[(*const u8, *mut u8)], plane: &Plane) {
 ///
 /// As [`Kernel::run`]; the steps are those of the columns.
 #[inline(always)]
-unsafe fn stepped<R: Run>(from: *const u8, to: *mut u8, plane: &Plane, from_step: isize, to_step: isize) {
-    let run_bytes = R::BYTES.unwrap_or(plane.run_bytes);
-    for row in 0..plane.rows.count as isize {
-        // SAFETY: all positions are of the plane.
+unsafe fn stepped<R: Run>(from: *const u8, to: *mut u8, nest: &Nest, from_step: isize, to_step: isize) {
+    let run_bytes = R::BYTES.unwrap_or(nest.run_bytes);
+    for row in 0..nest.rows.count as isize {
+        // SAFETY: all positions are of the nest.
         unsafe {
-            let from = from.offset(row * plane.rows.from_bytes as isize);
-            let to = to.offset(row * plane.rows.to_bytes as isize);
-            line::<R>(from, to, from_step, to_step, plane.columns.count as usize, run_bytes);
+            let from = from.offset(row * nest.rows.from_bytes as isize);
+            let to = to.offset(row * nest.rows.to_bytes as isize);
+            line::<R>(from, to, from_step, to_step, nest.columns.count as usize, run_bytes);
         }
     }
 }
@@ -592,11 +592,11 @@ const STRIP_LEAST: u64 = 16;
 ///
 /// As [`Kernel::run`].
 #[inline(always)]
-unsafe fn transpose<R: Run, const AVX2: bool>(from: *const u8, to: *mut u8, plane: &Plane) {
-    let (rows, columns) = (plane.rows, plane.columns);
-    // SAFETY: all parts are of the plane.
+unsafe fn transpose<R: Run, const AVX2: bool>(from: *const u8, to: *mut u8, nest: &Nest) {
+    let (rows, columns) = (nest.rows, nest.columns);
+    // SAFETY: all parts are of the nest.
     unsafe {
-        let run_bytes = R::BYTES.unwrap_or(plane.run_bytes);
+        let run_bytes = R::BYTES.unwrap_or(nest.run_bytes);
         let tiled =
             AVX2 && R::EDGE > 0 && rows.from_bytes as usize == run_bytes && columns.to_bytes as usize == run_bytes;
         if rows.count < FEW || columns.count < FEW {
@@ -606,26 +606,26 @@ unsafe fn transpose<R: Run, const AVX2: bool>(from: *const u8, to: *mut u8, plan
                 false => (rows.count, columns.from_bytes == rows.from_bytes * rows.count as i64),
             };
             return match (few, into_records) {
-                _ if !tiled || !dense || few > R::EDGE as u64 => strips::<R>(from, to, plane),
-                (2, false) => records::<R, 2, false>(from, to, plane),
-                (2, true) => records::<R, 2, true>(from, to, plane),
-                (3, false) => records::<R, 3, false>(from, to, plane),
-                (3, true) => records::<R, 3, true>(from, to, plane),
-                (4, false) => records::<R, 4, false>(from, to, plane),
-                (4, true) => records::<R, 4, true>(from, to, plane),
-                _ => strips::<R>(from, to, plane),
+                _ if !tiled || !dense || few > R::EDGE as u64 => strips::<R>(from, to, nest),
+                (2, false) => records::<R, 2, false>(from, to, nest),
+                (2, true) => records::<R, 2, true>(from, to, nest),
+                (3, false) => records::<R, 3, false>(from, to, nest),
+                (3, true) => records::<R, 3, true>(from, to, nest),
+                (4, false) => records::<R, 4, false>(from, to, nest),
+                (4, true) => records::<R, 4, true>(from, to, nest),
+                _ => strips::<R>(from, to, nest),
             };
         }
         let height = block_rows(run_bytes);
-        let plane_bytes = rows.count.saturating_mul(columns.count).saturating_mul(run_bytes as u64);
+        let nest_bytes = rows.count.saturating_mul(columns.count).saturating_mul(run_bytes as u64);
         // Lines that lie so far apart take each other's place in the first level of the cache.
         let crowded = columns.from_bytes % CROWDED_BYTES == 0 || rows.to_bytes % CROWDED_BYTES == 0;
         #[cfg(target_arch = "x86_64")]
-        if AVX2 && columns.to_bytes as usize == run_bytes && columns.count >= WIDE && (plane.stream || crowded) {
-            return avx2::staged::<R>(from, to, plane, tiled);
+        if AVX2 && columns.to_bytes as usize == run_bytes && columns.count >= WIDE && (nest.stream || crowded) {
+            return avx2::staged::<R>(from, to, nest, tiled);
         }
         let (width, height) =
-            if plane_bytes <= SMALL_BYTES { (columns.count, rows.count) } else { (BLOCK_COLUMNS, height) };
+            if nest_bytes <= SMALL_BYTES { (columns.count, rows.count) } else { (BLOCK_COLUMNS, height) };
         for sweep in (0..columns.count).step_by(SWEEP as usize) {
             let sweep_end = (sweep + SWEEP).min(columns.count);
             for row in (0..rows.count).step_by(height as usize) {
@@ -635,10 +635,10 @@ unsafe fn transpose<R: Run, const AVX2: bool>(from: *const u8, to: *mut u8, plan
                     let from_bytes = row as i64 * rows.from_bytes + column as i64 * columns.from_bytes;
                     let to_bytes = row as i64 * rows.to_bytes + column as i64 * columns.to_bytes;
                     let (from, to) = (from.offset(from_bytes as isize), to.offset(to_bytes as isize));
-                    let part = Plane {
+                    let part = Nest {
                         rows: Axis { count: row_end - row, ..rows },
                         columns: Axis { count: column_end - column, ..columns },
-                        ..*plane
+                        ..*nest
                     };
                     block::<R>(from, to, &part, tiled, false);
                 }
@@ -650,7 +650,7 @@ unsafe fn transpose<R: Run, const AVX2: bool>(from: *const u8, to: *mut u8, plan
 /// Distance of lines of which a processor's first cache holds few: half of the bytes that one way of it has.
 const CROWDED_BYTES: i64 = 2048;
 
-/// Bytes of a plane up to which its transpose is one block: all lines of it stay in the cache.
+/// Bytes of a nest up to which its transpose is one block: all lines of it stay in the cache.
 const SMALL_BYTES: u64 = 8 << 10;
 
 /// Rows of a block of a transpose: two lines of the source, because processors read neighbours in pairs.
@@ -676,9 +676,9 @@ const STAGE_BYTES: usize = 16 << 10;
 /// As [`Kernel::run`]; the destination is dense along the columns. `tiled`: the source is along the rows, and tiles of `R`
 /// can be transposed.
 #[inline(always)]
-unsafe fn staged<R: Run>(from: *const u8, to: *mut u8, plane: &Plane, tiled: bool) {
-    let (rows, columns) = (plane.rows, plane.columns);
-    let run_bytes = R::BYTES.unwrap_or(plane.run_bytes);
+unsafe fn staged<R: Run>(from: *const u8, to: *mut u8, nest: &Nest, tiled: bool) {
+    let (rows, columns) = (nest.rows, nest.columns);
+    let run_bytes = R::BYTES.unwrap_or(nest.run_bytes);
     let edge = R::EDGE.max(1) as u64;
     let height = block_rows(run_bytes);
     let widest = STAGE_BYTES as u64 / height / run_bytes as u64;
@@ -694,14 +694,14 @@ unsafe fn staged<R: Run>(from: *const u8, to: *mut u8, plane: &Plane, tiled: boo
             let down = Axis { count: height.min(rows.count - row), to_bytes: line_bytes as i64, ..rows };
             let from_bytes = row as i64 * rows.from_bytes + column as i64 * columns.from_bytes;
             let to_bytes = row as i64 * rows.to_bytes + column as i64 * columns.to_bytes;
-            // SAFETY: the block is one of the plane, and the stage has as many lines as it has rows, each as long as a
+            // SAFETY: the block is one of the nest, and the stage has as many lines as it has rows, each as long as a
             // row of it or longer.
             unsafe {
                 let (from, to) = (from.offset(from_bytes as isize), to.offset(to_bytes as isize));
-                block::<R>(from, stage, &Plane { rows: down, columns: across, ..*plane }, tiled, true);
+                block::<R>(from, stage, &Nest { rows: down, columns: across, ..*nest }, tiled, true);
                 for at in 0..down.count as isize {
                     let line = stage.offset(at * line_bytes as isize);
-                    put(line, to.offset(at * rows.to_bytes as isize), across.count as usize * run_bytes, plane.stream);
+                    put(line, to.offset(at * rows.to_bytes as isize), across.count as usize * run_bytes, nest.stream);
                 }
             }
         }
@@ -717,12 +717,12 @@ unsafe fn staged<R: Run>(from: *const u8, to: *mut u8, plane: &Plane, tiled: boo
 ///
 /// As [`Kernel::run`].
 #[inline(always)]
-unsafe fn block<R: Run>(from: *const u8, to: *mut u8, plane: &Plane, tiled: bool, staged: bool) {
-    let (rows, columns) = (plane.rows, plane.columns);
+unsafe fn block<R: Run>(from: *const u8, to: *mut u8, nest: &Nest, tiled: bool, staged: bool) {
+    let (rows, columns) = (nest.rows, nest.columns);
     let edge = R::EDGE as u64;
     if !tiled || rows.count < edge || columns.count < edge {
         // SAFETY: passed on.
-        return unsafe { self::rows::<R>(from, to, plane) };
+        return unsafe { self::rows::<R>(from, to, nest) };
     }
     let steps = [columns.from_bytes as isize, rows.to_bytes as isize];
     let place = |row: u64, column: u64| {
@@ -730,7 +730,7 @@ unsafe fn block<R: Run>(from: *const u8, to: *mut u8, plane: &Plane, tiled: bool
         let to_bytes = row as i64 * rows.to_bytes + column as i64 * columns.to_bytes;
         (from.wrapping_offset(from_bytes as isize), to.wrapping_offset(to_bytes as isize))
     };
-    // SAFETY: all tiles are of the plane.
+    // SAFETY: all tiles are of the nest.
     unsafe {
         if !staged {
             for row in (0..rows.count).step_by(R::EDGE.max(1)) {
@@ -743,7 +743,7 @@ unsafe fn block<R: Run>(from: *const u8, to: *mut u8, plane: &Plane, tiled: bool
         }
         for column in (0..columns.count).step_by(R::EDGE.max(1)) {
             let column = column.min(columns.count - edge);
-            if plane.stream {
+            if nest.stream {
                 // What the next but one block reads.
                 for at in column..column + edge {
                     let next = place(2 * rows.count, at).0;
@@ -798,8 +798,8 @@ unsafe fn put(from: *const u8, to: *mut u8, bytes: usize, stream: bool) {
 ///
 /// As [`Kernel::run`]; tiles of `R` can be transposed, and have at least `FIELDS` lines.
 #[inline(always)]
-unsafe fn records<R: Run, const FIELDS: usize, const INTO: bool>(from: *const u8, to: *mut u8, plane: &Plane) {
-    let (rows, columns) = (plane.rows, plane.columns);
+unsafe fn records<R: Run, const FIELDS: usize, const INTO: bool>(from: *const u8, to: *mut u8, nest: &Nest) {
+    let (rows, columns) = (nest.rows, nest.columns);
     let (few, long) = if INTO { (columns, rows) } else { (rows, columns) };
     let lines = if INTO { [FIELDS, R::EDGE] } else { [R::EDGE, FIELDS] };
     let steps = [columns.from_bytes as isize, rows.to_bytes as isize];
@@ -814,7 +814,7 @@ unsafe fn records<R: Run, const FIELDS: usize, const INTO: bool>(from: *const u8
             place.1 = place.1.offset(edge * long.to_bytes as isize);
         }
         let long = Axis { count: long.count - tiles * R::EDGE as u64, ..long };
-        self::rows::<R>(place.0, place.1, &Plane { rows: few, columns: long, ..*plane });
+        self::rows::<R>(place.0, place.1, &Nest { rows: few, columns: long, ..*nest });
     }
 }
 
@@ -824,21 +824,21 @@ unsafe fn records<R: Run, const FIELDS: usize, const INTO: bool>(from: *const u8
 ///
 /// As [`Kernel::run`].
 #[inline(always)]
-unsafe fn strips<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
-    let (few, long) = match plane.rows.count < plane.columns.count {
-        true => (plane.rows, plane.columns),
-        false => (plane.columns, plane.rows),
+unsafe fn strips<R: Run>(from: *const u8, to: *mut u8, nest: &Nest) {
+    let (few, long) = match nest.rows.count < nest.columns.count {
+        true => (nest.rows, nest.columns),
+        false => (nest.columns, nest.rows),
     };
     if long.count <= STRIP_LEAST {
-        // SAFETY: it is the plane.
-        return unsafe { rows::<R>(from, to, &Plane { rows: few, columns: long, ..*plane }) };
+        // SAFETY: it is the nest.
+        return unsafe { rows::<R>(from, to, &Nest { rows: few, columns: long, ..*nest }) };
     }
     let reach = long.from_bytes.unsigned_abs().max(long.to_bytes.unsigned_abs());
     let strip = (STRIP_BYTES / reach).max(STRIP_LEAST);
     for begin in (0..long.count).step_by(strip as usize) {
         let count = (long.count - begin).min(strip);
-        let part = Plane { rows: few, columns: Axis { count, ..long }, ..*plane };
-        // SAFETY: the part is one of the plane.
+        let part = Nest { rows: few, columns: Axis { count, ..long }, ..*nest };
+        // SAFETY: the part is one of the nest.
         unsafe {
             let from = from.offset((begin as i64 * long.from_bytes) as isize);
             let to = to.offset((begin as i64 * long.to_bytes) as isize);

@@ -7,44 +7,44 @@
 
 use std::arch::x86_64::*;
 
-use super::{Plane, Run};
+use super::{Nest, Run};
 
 /// # Safety
 ///
 /// As [`Kernel::run`](super::Kernel::run), where AVX2 is.
 #[target_feature(enable = "avx2,bmi2,movbe")]
-pub(super) unsafe fn rows<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
+pub(super) unsafe fn rows<R: Run>(from: *const u8, to: *mut u8, nest: &Nest) {
     // SAFETY: passed on.
-    unsafe { super::rows::<R>(from, to, plane) }
+    unsafe { super::rows::<R>(from, to, nest) }
 }
 
 /// # Safety
 ///
 /// As [`Kernel::run`](super::Kernel::run), where AVX2 is.
 #[target_feature(enable = "avx2,bmi2,movbe")]
-pub(super) unsafe fn transpose<R: Run>(from: *const u8, to: *mut u8, plane: &Plane) {
+pub(super) unsafe fn transpose<R: Run>(from: *const u8, to: *mut u8, nest: &Nest) {
     // SAFETY: passed on.
-    unsafe { super::transpose::<R, true>(from, to, plane) }
+    unsafe { super::transpose::<R, true>(from, to, nest) }
 }
 
 /// # Safety
 ///
 /// As [`Together::run`](super::Together::run), where AVX2 is.
 #[target_feature(enable = "avx2,bmi2,movbe")]
-pub(super) unsafe fn together<R: Run>(places: &[(*const u8, *mut u8)], plane: &Plane) {
+pub(super) unsafe fn together<R: Run>(places: &[(*const u8, *mut u8)], nest: &Nest) {
     // SAFETY: passed on.
-    unsafe { super::together::<R>(places, plane) }
+    unsafe { super::together::<R>(places, nest) }
 }
 
 /// # Safety
 ///
 /// As [`staged`](super::staged), where AVX2 is. Not inlined: pages of the stack that the stage needs would be touched for
-/// every plane that needs none.
+/// every nest that needs none.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi2,movbe")]
-pub(super) unsafe fn staged<R: Run>(from: *const u8, to: *mut u8, plane: &Plane, tiled: bool) {
+pub(super) unsafe fn staged<R: Run>(from: *const u8, to: *mut u8, nest: &Nest, tiled: bool) {
     // SAFETY: passed on.
-    unsafe { super::staged::<R>(from, to, plane, tiled) }
+    unsafe { super::staged::<R>(from, to, nest, tiled) }
 }
 
 /// # Safety

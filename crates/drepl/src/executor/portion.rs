@@ -6,63 +6,63 @@ use super::clip::clip;
 use crate::transfer::{LINE_BYTES, Move, Schedule, Side};
 
 /// Moves of one thread: position of the transfer, and parts of its moves.
-pub(super) type Share = Vec<(usize, Schedule)>;
+pub(super) type Portion = Vec<(usize, Schedule)>;
 
 /// Bytes for which a thread is worth its start.
-const SHARE_BYTES: u64 = 512 << 10;
+const PORTION_BYTES: u64 = 512 << 10;
 
 /// Divides moves among at most `threads` threads. None where there is too little to divide.
 ///
-/// The destination falls into regions: what moves interleave in, and what lies between. Large ones are cut into one
+/// The destination falls into clusters: what moves interleave in, and what lies between. Large ones are cut into one
 /// stripe per thread, at lines; so each thread gets its part of every array, and records that fall into several arrays
 /// are read by one thread only. Small ones are dealt out as they are.
-pub(super) fn shares<'a>(
+pub(super) fn portions<'a>(
     threads: usize,
     work: impl Iterator<Item = &'a Schedule> + Clone,
     misalignment: u64,
-) -> Option<Vec<Share>> {
+) -> Option<Vec<Portion>> {
     let total_bytes: u64 = work.clone().map(Schedule::moved_bytes).sum();
-    let threads = (threads as u64).min(total_bytes / SHARE_BYTES);
+    let threads = (threads as u64).min(total_bytes / PORTION_BYTES);
     if threads < 2 {
         return None;
     }
-    let regions = regions(work.clone().flat_map(Schedule::moves), threads, misalignment);
-    let mut shares: Vec<Share> = vec![Vec::new(); threads as usize];
+    let clusters = clusters(work.clone().flat_map(Schedule::moves), threads, misalignment);
+    let mut portions: Vec<Portion> = vec![Vec::new(); threads as usize];
     for (position, schedule) in work.enumerate() {
         let mut parts: Vec<(Vec<Move>, Vec<Move>)> = vec![Default::default(); threads as usize];
         for each in schedule.moves() {
-            let region = &regions[regions.partition_point(|region| region.window.end <= each.to)];
-            let owners = match region.owner {
+            let cluster = &clusters[clusters.partition_point(|cluster| cluster.window.end <= each.to)];
+            let owners = match cluster.owner {
                 Some(owner) => owner..owner + 1,
                 None => 0..threads,
             };
             for owner in owners {
                 let (whole, rest) = &mut parts[owner as usize];
                 // What is cut off at the ends would stand between moves that are executed together.
-                clip(each, Side::Destination, region.stripe(owner, threads, misalignment), &mut |part| {
+                clip(each, Side::Destination, cluster.stripe(owner, threads, misalignment), &mut |part| {
                     let list = if part.axes.len() == each.axes.len() { &mut *whole } else { &mut *rest };
                     list.push(part);
                 });
             }
         }
-        for (share, (mut whole, rest)) in shares.iter_mut().zip(parts) {
+        for (portion, (mut whole, rest)) in portions.iter_mut().zip(parts) {
             whole.extend(rest);
             if !whole.is_empty() {
-                share.push((position, Schedule::new(whole)));
+                portion.push((position, Schedule::new(whole)));
             }
         }
     }
-    Some(shares)
+    Some(portions)
 }
 
 /// Bytes of the destination between which and all others no move reaches.
-struct Region {
+struct Cluster {
     window: Range<u64>,
     /// The thread that writes all of it; every thread a stripe where there is none.
     owner: Option<u64>,
 }
 
-impl Region {
+impl Cluster {
     fn stripe(&self, owner: u64, threads: u64, misalignment: u64) -> Range<u64> {
         if self.owner.is_some() {
             return self.window.clone();
@@ -77,37 +77,37 @@ impl Region {
     }
 }
 
-fn regions<'a>(moves: impl Iterator<Item = &'a Move>, threads: u64, misalignment: u64) -> Vec<Region> {
+fn clusters<'a>(moves: impl Iterator<Item = &'a Move>, threads: u64, misalignment: u64) -> Vec<Cluster> {
     let mut extents: Vec<(u64, u64)> = moves.map(|each| each.extent(Side::Destination)).collect();
     extents.sort_unstable();
-    let mut regions: Vec<Region> = Vec::new();
+    let mut clusters: Vec<Cluster> = Vec::new();
     for (begin, end) in extents {
-        match regions.last_mut() {
+        match clusters.last_mut() {
             Some(last) if begin < last.window.end => last.window.end = last.window.end.max(end),
-            _ => regions.push(Region { window: begin..end, owner: None }),
+            _ => clusters.push(Cluster { window: begin..end, owner: None }),
         }
     }
-    let spanned_bytes: u64 = regions.iter().map(|region| region.window.end - region.window.start).sum();
+    let spanned_bytes: u64 = clusters.iter().map(|cluster| cluster.window.end - cluster.window.start).sum();
     let mut before = 0;
-    // Small regions that share a line with the one before them go to its thread.
+    // Small clusters that share a line with the one before them go to its thread.
     let mut last: Option<(u64, u64)> = None;
-    for region in &mut regions {
-        let bytes = region.window.end - region.window.start;
+    for cluster in &mut clusters {
+        let bytes = cluster.window.end - cluster.window.start;
         if bytes < spanned_bytes / (4 * threads) || bytes < threads * 4 * LINE_BYTES {
             let owner = (u128::from(before) * u128::from(threads) / u128::from(spanned_bytes)) as u64;
-            let line = (region.window.start + misalignment) / LINE_BYTES;
+            let line = (cluster.window.start + misalignment) / LINE_BYTES;
             let owner = match last {
                 Some((last_line, last_owner)) if last_line == line => last_owner,
                 _ => owner,
             };
-            region.owner = Some(owner);
-            last = Some(((region.window.end - 1 + misalignment) / LINE_BYTES, owner));
+            cluster.owner = Some(owner);
+            last = Some(((cluster.window.end - 1 + misalignment) / LINE_BYTES, owner));
         } else {
-            last = Some(((region.window.end - 1 + misalignment) / LINE_BYTES, threads - 1));
+            last = Some(((cluster.window.end - 1 + misalignment) / LINE_BYTES, threads - 1));
         }
         before += bytes;
     }
-    regions
+    clusters
 }
 
 #[cfg(test)]
@@ -164,10 +164,10 @@ mod tests {
             let whole = written(transfer.moves().iter(), bytes);
             assert!(whole.iter().all(|times| *times <= 1), "case {number} writes a byte twice by itself");
             for (threads, misalignment) in [(2, 0), (2, 13), (3, 1), (4, 63)] {
-                let shares = shares(threads, std::iter::once(transfer.schedule()), misalignment).unwrap();
-                let parts = || shares.iter().flatten().flat_map(|(_, parts)| parts.moves());
+                let portions = portions(threads, std::iter::once(transfer.schedule()), misalignment).unwrap();
+                let parts = || portions.iter().flatten().flat_map(|(_, parts)| parts.moves());
                 assert!(written(parts(), bytes) == whole, "case {number}, {threads} threads");
-                assert!(shares.iter().all(|share| !share.is_empty()), "case {number}, {threads} threads");
+                assert!(portions.iter().all(|portion| !portion.is_empty()), "case {number}, {threads} threads");
             }
         }
     }
