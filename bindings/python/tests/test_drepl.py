@@ -655,3 +655,32 @@ def test_a_buffer_cannot_change_its_size_while_it_is_used_and_can_afterwards(
         drepl.convert(cells["line"], source, cells["reversed"], b"")
     source.clear()
     out.extend(b"x")
+
+
+def test_whoever_calls_a_class_is_told_what_makes_its_objects() -> None:
+    for kind, what in [
+        (drepl.Schema, r"drepl\.parse\(text\)"),
+        (drepl.Fragment, r"schema\.fragment\(text\)"),
+        (drepl.Plan, r"drepl\.plan\(fragment"),
+        (drepl.Share, r"plan\.split\(\)"),
+    ]:
+        for given in [(), ("var x [4]float64",), (1, 2)]:
+            with pytest.raises(sf.MisuseError, match=f"no {kind.__name__} is made.*{what}"):
+                kind(*given)
+
+
+def test_what_is_no_fragment_or_no_list_of_sources_is_named() -> None:
+    schema = drepl.parse("var x [4]int64 view all { var x = x }")
+    source = drepl.Source(schema["all"])
+    for other in ("all", schema, schema.views["all"], None):
+        with pytest.raises(drepl.DreplError, match=r"is no fragment: schema\['view'\]"):
+            drepl.plan(other, [source])
+        with pytest.raises(drepl.DreplError, match="is no fragment"):
+            drepl.Index([drepl.Source(other)])
+        with pytest.raises(drepl.DreplError, match="is no fragment"):
+            drepl.Index([source]).plan(other)
+        with pytest.raises(drepl.DreplError, match="is no fragment"):
+            drepl.convert(other, bytes(32), schema["all"], bytearray(32))
+    for alone in (source, schema["all"]):
+        with pytest.raises(drepl.DreplError, match="no list of sources"):
+            drepl.plan(schema["all"], alone)

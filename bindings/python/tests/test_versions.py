@@ -165,6 +165,23 @@ def test_errors_have_names() -> None:
     assert issubclass(sf.Timeout, TimeoutError) and issubclass(sf.MisuseError, ValueError)
 
 
+def test_whoever_calls_a_class_is_told_what_makes_its_objects() -> None:
+    for kind, what in [
+        (sf.Region, r"stillframe\.create\(name\)"),
+        (sf.Loan, r"region\.loan\(name\)"),
+        (sf.Observer, r"stillframe\.open\(name\)"),
+        (sf.Snapshot, r"stillframe\.open\(name\)\.newest\(\)"),
+        (sf.Group, r"stillframe\.open_group\(name\)"),
+        (sf.GroupSnapshot, r"stillframe\.open_group\(name\)\.newest\(\)"),
+        (sf.Checkpointer, r"stillframe\.checkpoint\(name, to\)"),
+    ]:
+        with pytest.raises(sf.MisuseError, match=f"no {kind.__name__} is made.*{what}"):
+            kind()
+        with pytest.raises(sf.MisuseError, match=what):
+            kind("heat", keep=3)
+    assert sf.list() == []
+
+
 def test_tracked_variables_that_are_left_out_keep_their_content() -> None:
     with sf.create("r") as region:
         region.track("x", dtype="f8")

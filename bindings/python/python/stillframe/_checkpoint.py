@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from . import _native
 from ._closing import Closing
+from ._made import Made
 from ._native import is_safe, newest_safe
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ class CheckpointStatus(NamedTuple):
     error: str | None
 
 
-class Checkpointer(Closing):
+class Checkpointer(Closing, metaclass=Made, by="stillframe.checkpoint(name, to) starts one"):
     """Saves versions as they come, in threads of this process. See :func:`stillframe.checkpoint`."""
 
     def __init__(self, native: _native.Checkpointer) -> None:
@@ -138,7 +139,7 @@ def checkpoint(
         follow=follow,
         dir=dir,
     )
-    return Checkpointer(native)
+    return Checkpointer._of(native)
 
 
 def wait_safe(dir: str | os.PathLike[str], version: int, timeout: float | None = None) -> bool:

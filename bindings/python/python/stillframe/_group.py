@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 from . import _native
 from ._closing import Closing
 from ._errors import MisuseError, ProducerGone, RankGone, Timeout
+from ._made import Made
 from ._observer import Observer, Snapshot, below, check_stride, open_region
 from ._whole import Whole
 
@@ -30,11 +31,13 @@ class RankInfo(NamedTuple):
     behind: int
 
 
-class GroupSnapshot(Closing, Sequence[Snapshot]):
+class GroupSnapshot(
+    Closing, Sequence[Snapshot], metaclass=Made, by="stillframe.open_group(name).newest() takes one"
+):
     """The same version of all ranks, held on all of them: a sequence of their snapshots."""
 
     def __init__(self, ranks: Sequence[_native.Snapshot]) -> None:
-        self._ranks = [Snapshot(native) for native in ranks]
+        self._ranks = [Snapshot._of(native) for native in ranks]
 
     @property
     def version(self) -> int:
@@ -68,7 +71,7 @@ class GroupSnapshot(Closing, Sequence[Snapshot]):
         return f"<stillframe.GroupSnapshot of version {self.version}, {len(self)} ranks>"
 
 
-class Group(Closing):
+class Group(Closing, metaclass=Made, by="stillframe.open_group(name) opens the ranks of a program"):
     """A look at all ranks of a group. See :func:`stillframe.open_group`."""
 
     def __init__(self, native: _native.Group) -> None:
@@ -95,19 +98,19 @@ class Group(Closing):
 
     def newest(self) -> GroupSnapshot:
         """The newest version that all ranks have."""
-        return GroupSnapshot(self._native.newest())
+        return GroupSnapshot._of(self._native.newest())
 
     def version(self, version: int) -> GroupSnapshot:
         """A certain version."""
-        return GroupSnapshot(self._native.version(version))
+        return GroupSnapshot._of(self._native.version(version))
 
     def next(self, after: int | None = None, timeout: float | None = None) -> GroupSnapshot:
         """The first version after that one that all ranks have, waiting for it if need be."""
-        return GroupSnapshot(self._native.after(after, timeout, False))
+        return GroupSnapshot._of(self._native.after(after, timeout, False))
 
     def newest_after(self, after: int | None = None, timeout: float | None = None) -> GroupSnapshot:
         """The newest version that all ranks have if it comes after that one, waiting for it if need be."""
-        return GroupSnapshot(self._native.after(after, timeout, True))
+        return GroupSnapshot._of(self._native.after(after, timeout, True))
 
     def iterate(
         self,
@@ -123,7 +126,7 @@ class Group(Closing):
         stride = check_stride(every)
         while True:
             try:
-                held = [GroupSnapshot(self._native.after(below(after, stride), timeout, not every))]
+                held = [GroupSnapshot._of(self._native.after(below(after, stride), timeout, not every))]
             except RankGone:
                 raise
             except (ProducerGone, Timeout):
@@ -154,7 +157,7 @@ def open_group(name: str, *, wait: float | None = 0.0, dir: str | os.PathLike[st
     :param wait: most seconds to wait for all ranks and the first version that all have; for ever if None.
     :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
     """
-    return Group(_native.Group(name, wait=wait, dir=dir))
+    return Group._of(_native.Group(name, wait=wait, dir=dir))
 
 
 def open_any(name: str, *, wait: float | None, dir: str | os.PathLike[str] | None) -> Observer | Group:

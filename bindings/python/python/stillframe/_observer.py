@@ -12,6 +12,7 @@ from . import _native
 from ._arrays import array_over, flat_over
 from ._closing import Closing
 from ._errors import MisuseError, ProducerGone, Timeout, UnknownVariable
+from ._made import Made
 from ._types import Native, Part, Scalar, item_bytes, numpy, numpy_dtype
 
 if TYPE_CHECKING:
@@ -74,7 +75,12 @@ class Chunk(NamedTuple):
     data: NDArray[Any]
 
 
-class Snapshot(Closing, Mapping[str, "NDArray[Any]"]):
+class Snapshot(
+    Closing,
+    Mapping[str, "NDArray[Any]"],
+    metaclass=Made,
+    by="stillframe.open(name).newest() takes one",
+):
     """One version, held: nothing in it changes. A mapping from the names of variables to read-only arrays.
 
     The hold ends when the snapshot is closed or forgotten and no array taken from it is left.
@@ -190,7 +196,7 @@ def below(after: int | None, stride: int) -> int | None:
     return after if after is None or not stride else (after // stride + 1) * stride - 1
 
 
-class Observer(Closing):
+class Observer(Closing, metaclass=Made, by="stillframe.open(name) opens a region"):
     """A look at a region. See :func:`stillframe.open`."""
 
     def __init__(self, native: _native.Observer) -> None:
@@ -208,19 +214,19 @@ class Observer(Closing):
 
     def newest(self) -> Snapshot:
         """The newest version."""
-        return Snapshot(self._native.newest())
+        return Snapshot._of(self._native.newest())
 
     def version(self, version: int) -> Snapshot:
         """A certain version."""
-        return Snapshot(self._native.version(version))
+        return Snapshot._of(self._native.version(version))
 
     def next(self, after: int | None = None, timeout: float | None = None) -> Snapshot:
         """The first version after that one that can be had, waiting for it if need be."""
-        return Snapshot(self._native.after(after, timeout, False))
+        return Snapshot._of(self._native.after(after, timeout, False))
 
     def newest_after(self, after: int | None = None, timeout: float | None = None) -> Snapshot:
         """The newest version if it comes after that one, waiting for it if need be."""
-        return Snapshot(self._native.after(after, timeout, True))
+        return Snapshot._of(self._native.after(after, timeout, True))
 
     def iterate(
         self,
@@ -238,7 +244,7 @@ class Observer(Closing):
         stride = check_stride(every)
         while True:
             try:
-                held = [Snapshot(self._native.after(below(after, stride), timeout, not every))]
+                held = [Snapshot._of(self._native.after(below(after, stride), timeout, not every))]
             except (ProducerGone, Timeout):
                 return
             after = held[0].version
@@ -271,4 +277,4 @@ def open_region(
     :param populate: how many threads enter all pages of a variable in the page tables when it is first seen, and take them
         out in the end: for programs that read all of a large variable. If None, pages are entered as they are first read.
     """
-    return Observer(_native.Observer(name, wait=wait, dir=dir, populate=populate))
+    return Observer._of(_native.Observer(name, wait=wait, dir=dir, populate=populate))

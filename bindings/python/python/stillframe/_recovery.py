@@ -78,4 +78,4 @@ def recover(
         recovery=(checkpoints, version),
     )
     assert native.origin is not None
-    return Region(native), Origin(*native.origin)
+    return Region._of(native), Origin(*native.origin)

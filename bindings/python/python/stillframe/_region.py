@@ -11,6 +11,7 @@ from . import _native
 from ._arrays import Lent, array_over, as_array, dtype_of, order_of
 from ._closing import Closing
 from ._errors import MisuseError, UnknownVariable
+from ._made import Made
 from ._types import (
     Native,
     Part,
@@ -70,7 +71,7 @@ def _declared(
     return _Declared(kind, native_dtype(dtype), shape_of(shape), check_order(order), units, all_attrs)
 
 
-class Region(Closing):
+class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
     """A named set of variables that this process publishes together. See :func:`stillframe.create`."""
 
     def __init__(self, native: _native.Region) -> None:
@@ -228,7 +229,7 @@ class Region(Closing):
                 self._native.resize(name, declared.shape)
                 self._declared[name] = declared
             self._declare(name, declared)
-        return Loan(self._native, name, self._get(name))
+        return Loan._of(self._native, name, self._get(name))
 
     def publish(
         self,
@@ -337,7 +338,7 @@ def _rest(
     return declared.kind, declared.shape, declared.order, declared.units, declared.attrs
 
 
-class Loan:
+class Loan(metaclass=Made, by="region.loan(name) lends one"):
     """Memory to write a variable into. See :meth:`Region.loan`."""
 
     def __init__(self, region: _native.Region, name: str, declared: _Declared) -> None:
@@ -425,4 +426,4 @@ def create(
         fresh=fresh,
         recovery=None,
     )
-    return Region(native)
+    return Region._of(native)

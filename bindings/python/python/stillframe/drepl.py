@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _native
 from ._errors import Diagnostic, DreplError
+from ._made import Made
 from ._types import numpy
 
 if TYPE_CHECKING:
@@ -121,7 +122,9 @@ class Arrays(dict[str, "NDArray[Any]"]):
         self.buffer = buffer
 
 
-class Fragment:
+class Fragment(
+    metaclass=Made, by="drepl.parse(text)['view'] is that of a view, and schema.fragment(text) describes another"
+):
     """What lies where in one buffer: which elements of which objects, and at which bytes."""
 
     def __init__(self, native: _native.DreplFragment) -> None:
@@ -193,7 +196,7 @@ class Fragment:
         return f"<drepl.Fragment of {self.size_bytes} bytes: {', '.join(self.variables)}>"
 
 
-class Schema:
+class Schema(metaclass=Made, by="drepl.parse(text) or drepl.load(path) reads one"):
     """What a text describes. ``schema["soa"]`` is the fragment of a view."""
 
     def __init__(self, native: _native.DreplSchema) -> None:
@@ -206,7 +209,7 @@ class Schema:
 
     @cached_property
     def _views(self) -> list[View]:
-        return [View(name, Fragment(native), *flags) for name, native, *flags in self._native.views()]
+        return [View(name, Fragment._of(native), *flags) for name, native, *flags in self._native.views()]
 
     @property
     def views(self) -> dict[str, View]:
@@ -224,7 +227,7 @@ class Schema:
         found = {}
         for name, file, native, complete, readonly, views in self._native.replicas():
             offsets = {view: offset for view, offset in views if view is not None}
-            found[name] = Replica(name, file, Fragment(native), complete, readonly, offsets)
+            found[name] = Replica(name, file, Fragment._of(native), complete, readonly, offsets)
         return found
 
     def __getitem__(self, name: str) -> Fragment:
@@ -241,7 +244,7 @@ class Schema:
     def fragment(self, text: str, /, **bindings: int) -> Fragment:
         """One more fragment, from a text of its own, ``"{ var g[x:16,y:32] = grid[x+xmin,y] }"``, which may use all
         that the schema declares. A ``view`` with attributes may stand before the brace."""
-        return Fragment(self._native.fragment(text, _bindings(bindings)))
+        return Fragment._of(self._native.fragment(text, _bindings(bindings)))
 
     def __repr__(self) -> str:
         return f"<drepl.Schema of {', '.join(self.objects)}; views {', '.join(self.views) or 'none'}>"
@@ -261,7 +264,7 @@ class Source:
 
     def _row(self) -> tuple[_native.DreplFragment, int, int, bool]:
         version, cost = _count("version", self.version), _count("cost", self.cost)
-        return self.fragment._native, version, cost, bool(self.readable)
+        return _native_of(self.fragment), version, cost, bool(self.readable)
 
 
 class Piece(NamedTuple):
@@ -290,7 +293,7 @@ class Missing(NamedTuple):
         return self.text
 
 
-class Share:
+class Share(metaclass=Made, by="plan.split() makes one for each source"):
     """What one source has to do for a plan: :meth:`pack` where the source is, :meth:`unpack` where the wanted fragment
     is. What lies between them is compact, and as long as ``moved_bytes``."""
 
@@ -300,7 +303,7 @@ class Share:
     @staticmethod
     def from_bytes(data: bytes) -> Share:
         """The share that :meth:`to_bytes` was called on."""
-        return Share(_native.DreplShare.decode(data))
+        return Share._of(_native.DreplShare.decode(data))
 
     def to_bytes(self) -> bytes:
         """The share to store or send."""
@@ -341,7 +344,7 @@ class Share:
         return f"<drepl.Share of source {self.source}, version {self.version}: {self.moved_bytes} bytes>"
 
 
-class Plan:
+class Plan(metaclass=Made, by="drepl.plan(fragment, [drepl.Source(fragment), ...]) plans"):
     """Which source gives which part of a wanted fragment, and what nobody has. It names no memory, so that it can be
     stored and sent. Printed, it says a line for each piece."""
 
@@ -351,7 +354,7 @@ class Plan:
     @staticmethod
     def from_bytes(data: bytes) -> Plan:
         """The plan that :meth:`to_bytes` was called on."""
-        return Plan(_native.DreplPlan.decode(data))
+        return Plan._of(_native.DreplPlan.decode(data))
 
     def to_bytes(self) -> bytes:
         """The plan to store or send."""
@@ -386,7 +389,7 @@ class Plan:
 
     def split(self) -> list[Share]:
         """What each source has to do, to be sent to where it is."""
-        return [Share(native) for native in self._native.split()]
+        return [Share._of(native) for native in self._native.split()]
 
     def explain(self, names: Iterable[str] = (), title: str = "") -> str:
         """A drawing in characters: which part of the wanted fragment comes from which source, and what is missing.
@@ -438,7 +441,7 @@ class Index:
 
     def plan(self, fragment: Fragment, versions: tuple[int, int] | None = None) -> Plan:
         """What :func:`plan` makes with these sources."""
-        return Plan(self._native.plan(fragment._native, _versions(versions)))
+        return Plan._of(self._native.plan(_native_of(fragment), _versions(versions)))
 
     def __len__(self) -> int:
         return len(self._native)
@@ -449,12 +452,12 @@ def parse(text: str, /, **bindings: int) -> Schema:
 
     :param bindings: the numbers of names that the text leaves open: ``parse("var line [N]float64", N=1000)``.
     """
-    return Schema(_native.drepl_parse(text, _bindings(bindings)))
+    return Schema._of(_native.drepl_parse(text, _bindings(bindings)))
 
 
 def load(path: str | os.PathLike[str], /, **bindings: int) -> Schema:
     """Reads a file, as :func:`parse` does a text. It may include files of its own folder and of folders therein."""
-    return Schema(_native.drepl_load(path, _bindings(bindings)))
+    return Schema._of(_native.drepl_load(path, _bindings(bindings)))
 
 
 def plan(fragment: Fragment, sources: Iterable[Source], versions: tuple[int, int] | None = None) -> Plan:
@@ -463,7 +466,7 @@ def plan(fragment: Fragment, sources: Iterable[Source], versions: tuple[int, int
 
     :param versions: the oldest and the newest version that will do; all if None.
     """
-    return Plan(fragment._native.plan(_rows(sources), _versions(versions)))
+    return Plan._of(_native_of(fragment).plan(_rows(sources), _versions(versions)))
 
 
 def convert(
@@ -487,7 +490,16 @@ def convert(
     made.execute([source_buffer], buffer, threads)
 
 
+def _native_of(fragment: Fragment) -> _native.DreplFragment:
+    if not isinstance(fragment, Fragment):
+        hint = "schema['view'] is that of a view, and schema.fragment(text) describes another"
+        raise DreplError(f"{fragment!r} is no fragment: {hint}")
+    return fragment._native
+
+
 def _rows(sources: Iterable[Source]) -> list[tuple[_native.DreplFragment, int, int, bool]]:
+    if isinstance(sources, (Source, Fragment)):
+        raise DreplError(f"{sources!r} is no list of sources: give [drepl.Source(fragment), ...]")
     rows = []
     for position, source in enumerate(sources):
         if not isinstance(source, Source):
