@@ -761,8 +761,10 @@ typedef struct {
     uint64_t moved_bytes;
     // Elements of the wanted fragment that no source has; 0: the plan is complete.
     uint64_t missing_elements;
+    // Bytes that all of the text takes, its zero included.
+    uint64_t text_bytes;
     // 0.
-    uint64_t reserved[2];
+    uint64_t reserved;
 } stillframe_drepl_plan_info;
 
 // Bytes of a source.
@@ -1512,7 +1514,8 @@ stillframe_status stillframe_drepl_make_plan(stillframe_drepl_fragment *wanted,
                                              stillframe_drepl_plan **plan);
 
 // What a plan is about. text: room for text_bytes bytes, where as much as fits is put of which source gives which elements
-// and which are missing, one per line, ended by a zero; NULL if nobody wants it. info: may be NULL.
+// and which are missing, one per line, ended by a zero; NULL if nobody wants it. info: may be NULL; it says how much room
+// all of the text takes.
 //
 // Errors: BAD_HANDLE; FORKED.
 stillframe_status stillframe_drepl_explain(stillframe_drepl_plan *plan,

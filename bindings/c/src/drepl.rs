@@ -272,12 +272,15 @@ pub struct stillframe_drepl_plan_info {
     pub moved_bytes: u64,
     /// Elements of the wanted fragment that no source has; 0: the plan is complete.
     pub missing_elements: u64,
+    /// Bytes that all of the text takes, its zero included.
+    pub text_bytes: u64,
     /// 0.
-    pub reserved: [u64; 2],
+    pub reserved: u64,
 }
 
 /// What a plan is about. text: room for text_bytes bytes, where as much as fits is put of which source gives which elements
-/// and which are missing, one per line, ended by a zero; NULL if nobody wants it. info: may be NULL.
+/// and which are missing, one per line, ended by a zero; NULL if nobody wants it. info: may be NULL; it says how much room
+/// all of the text takes.
 ///
 /// Errors: BAD_HANDLE; FORKED.
 #[unsafe(no_mangle)]
@@ -295,15 +298,16 @@ pub extern "C" fn stillframe_drepl_explain(
         };
         let planned = get::<Planned>(plan)?;
         let plan = &planned.plan;
+        let words = plan.to_string();
         let missing = plan.missing.iter().map(|missing| missing.elements.count()).sum::<u128>();
         out.put(stillframe_drepl_plan_info {
             pieces: plan.pieces.len() as u64,
             moved_bytes: plan.moved_bytes(),
             missing_elements: u64::try_from(missing).unwrap_or(u64::MAX),
-            reserved: [0; 2],
+            text_bytes: words.len() as u64 + 1,
+            reserved: 0,
         });
         if let Some(room_bytes) = room.len().checked_sub(1) {
-            let words = plan.to_string();
             let end = (0..=room_bytes.min(words.len())).rev().find(|end| words.is_char_boundary(*end)).unwrap_or(0);
             let bytes = words.as_bytes()[..end].iter().chain(&[0]);
             room.iter().zip(bytes).for_each(|(to, byte)| to.set(MaybeUninit::new(*byte)));

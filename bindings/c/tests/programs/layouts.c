@@ -61,9 +61,17 @@ static void structures_become_arrays(void) {
     OK(stillframe_drepl_explain(plan, &info, words, sizeof words));
     CHECK(info.missing_elements == 0 && info.moved_bytes == 20 * CELLS && info.pieces == 3);
     CHECK(strstr(words, "mesh.rho[0..1000]") != NULL);
+    CHECK(strlen(words) == sizeof words - 1 && info.text_bytes > sizeof words);
+    char *all = malloc(info.text_bytes), *more = malloc(info.text_bytes + 1);
+    CHECK(all != NULL && more != NULL);
+    OK(stillframe_drepl_explain(plan, NULL, all, info.text_bytes));
+    OK(stillframe_drepl_explain(plan, NULL, more, info.text_bytes + 1));
+    CHECK(strlen(all) + 1 == info.text_bytes && strncmp(all, words, strlen(words)) == 0 && strcmp(all, more) == 0);
     char few[5];
     OK(stillframe_drepl_explain(plan, NULL, few, sizeof few));
     CHECK(strlen(few) == 4 && strncmp(words, few, 4) == 0);
+    free(more);
+    free(all);
     stillframe_drepl_buffer buffer = {cells, sizeof cells};
     for (uint32_t threads = 0; threads < 3; threads++) {
         memset(&arrays, 0, sizeof arrays);
