@@ -82,8 +82,8 @@ pub enum Error {
         /// Bytes that are free.
         available: u64,
     },
-    /// Another export to the same file.
-    #[error("another export to {} is at work: wait for it, or choose another file", path.display())]
+    /// Another program that writes the same file.
+    #[error("another program is writing {}: wait for it, or choose another file", path.display())]
     Busy {
         /// The file.
         path: PathBuf,
@@ -100,12 +100,15 @@ pub enum Error {
         /// What it said.
         text: String,
     },
-    /// A signal asked to stop.
-    #[error("interrupted; {} was not written", path.display())]
-    Interrupted {
-        /// The file.
-        path: PathBuf,
-    },
+}
+
+impl From<stillframe_file::Error> for Error {
+    fn from(error: stillframe_file::Error) -> Error {
+        match error {
+            stillframe_file::Error::Busy { path } => Error::Busy { path },
+            stillframe_file::Error::System { path, error } => Error::File { path, error },
+        }
+    }
 }
 
 impl Error {

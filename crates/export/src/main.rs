@@ -9,21 +9,19 @@ mod error;
 mod format;
 mod hdf5;
 mod netcdf;
-mod output;
 mod pieces;
+mod room;
 mod source;
 
 use clap::Parser;
 use content::{Array, Content, Portion};
 use error::{Error, Result};
 use format::{Format, Layout, Refusal, Writer};
-use output::Output;
 use pieces::Piece;
 use source::Source;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use stillframe_file::WholeFile;
 
 /// Bytes that are read and written at a time.
 const PIECE_BYTES: usize = 4 << 20;
@@ -91,13 +89,7 @@ struct Missing {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        // The second time the program ends at once, should a library or a disk hang. Where this fails, the first does.
-        let _ = signal_hook::flag::register_conditional_shutdown(signal, PROBLEM.into(), stop.clone());
-        let _ = signal_hook::flag::register(signal, stop.clone());
-    }
-    match export(&args, &stop) {
+    match export(&args) {
         Ok(report) => {
             tell(&args, &report);
             ExitCode::SUCCESS
@@ -130,7 +122,7 @@ fn tell(args: &Args, report: &Report) {
     println!("wrote {}: version {version} of {region}, {count} {what}, {bytes} bytes of data", path.display());
 }
 
-fn export(args: &Args, stop: &AtomicBool) -> Result<Report> {
+fn export(args: &Args) -> Result<Report> {
     let Some(format) = Format::of(&args.output) else {
         let why = "its ending says neither .h5 nor .nc";
         let advice = "end it in .h5 for HDF5 or in .nc for netCDF-4";
@@ -139,23 +131,23 @@ fn export(args: &Args, stop: &AtomicBool) -> Result<Report> {
     };
     let source = Source::open(&args.dir, &args.source, args.version)?;
     let content = Content::of(&source, &args.variables)?;
-    let output = Output::begin(&args.output)?;
+    let whole = WholeFile::begin_named(&args.output)?;
     if args.compress.is_none() {
-        output.check_room(content.bytes())?;
+        room::check(&args.output, whole.file(), content.bytes())?;
     }
-    let written = write(args, format, &source, &content, output.aside(), stop);
+    let written = write(args, format, &source, &content, &whole.aside());
     let left_out = match written {
         Ok(left_out) => left_out,
         Err(Stopped::Early(error)) => return Err(error),
         Err(Stopped::Refused(Refusal::Name(error))) => return Err(error),
         Err(Stopped::Refused(Refusal::Library { what, text })) => {
-            return Err(match output.obstacle() {
+            return Err(match room::obstacle(whole.file()) {
                 Some(error) => Error::file(&args.output, error),
                 None => Error::Library { path: args.output.clone(), library: format.name(), what, text },
             });
         }
     };
-    output.commit()?;
+    whole.commit()?;
     let arrays = || content.groups.iter().flat_map(|group| group.arrays.iter().map(move |array| (group, array)));
     let path = |(group, array): (&content::Group, &Array)| match &group.name {
         Some(name) => format!("{name}/{}", array.name),
@@ -190,14 +182,7 @@ impl From<Refusal> for Stopped {
 }
 
 /// Writes everything, and returns the attributes that had to be left out.
-fn write(
-    args: &Args,
-    format: Format,
-    source: &Source,
-    content: &Content,
-    path: &Path,
-    stop: &AtomicBool,
-) -> Result<Vec<String>, Stopped> {
+fn write(args: &Args, format: Format, source: &Source, content: &Content, path: &Path) -> Result<Vec<String>, Stopped> {
     let mut file = format.create(path)?;
     let mut buffer = Vec::new();
     for group in &content.groups {
@@ -207,9 +192,6 @@ fn write(
             let bytes_max = if args.compress.is_some() { CHUNK_BYTES } else { PIECE_BYTES };
             for portion in &array.portions {
                 for piece in pieces::pieces(&portion.shape, array.dtype.bytes(), bytes_max) {
-                    if stop.load(Ordering::Relaxed) {
-                        return Err(Stopped::Early(Error::Interrupted { path: args.output.clone() }));
-                    }
                     buffer.resize(piece.bytes, 0);
                     fill(source, array, portion, &piece, &mut buffer).map_err(Stopped::Early)?;
                     let start: Vec<usize> = portion.offset.iter().zip(&piece.start).map(|(at, by)| at + by).collect();

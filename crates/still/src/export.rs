@@ -29,8 +29,8 @@ directory of regions is the region. A copy made while somebody publishes may be 
 refused. With --json: {\"region\", \"version\", \"path\", \"bytes\"}.
 
 A name that begins with / or . is a directory; another one only if there is no such region. The
-file's ending says the format: .h5 or .hdf5, .nc or .nc4. The file is written beside its place,
-synced and then put there: it is the old one, or whole. Arrays go through memory piece by piece.
+file's ending says the format: .h5 or .hdf5, .nc or .nc4. The file is written aside, synced and then
+put in its place: it is the old one, or whole. Arrays go through memory piece by piece.
 
 In the file:
   dtypes      as h5py writes and reads them; in netCDF complex numbers and records are

@@ -3,8 +3,10 @@
 mod support;
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use support::{Scene, Told, files, wait};
+use support::{Guard, Scene, Told, files, until, wait};
 
 const MESH: &str = "\
 type Cell struct { rho float64; id int32 }
@@ -232,6 +234,35 @@ fn convert_writes_a_whole_file_or_none() {
     assert!(told.err.contains("ids.raw has 4 bytes more than ids (96)"), "{}", told.err);
     assert!(told.out.contains("24 elements are in no file, and zero"), "{}", told.out);
     assert_eq!(fs::read(scene.file("soa.raw")).unwrap(), [vec![0; 192], vec![1; 96]].concat());
+}
+
+#[test]
+fn a_convert_that_is_ended_leaves_the_old_file_and_nothing_else() {
+    let scene = scene_with("var line [N] float64\nview l { var l = line }\nview b bigendian { var b = line }\n");
+    let folder = scene.file("mesh.drepl").parent().unwrap().to_path_buf();
+    // Of holes, and more of them than can be moved before the signal comes.
+    const BYTES: u64 = 4 << 30;
+    fs::File::create(scene.file("l.raw")).unwrap().set_len(BYTES).unwrap();
+    fs::write(scene.file("b.raw"), "old").unwrap();
+    let n = format!("N={}", BYTES / 8);
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL] {
+        let mut command =
+            scene.command(&["drepl", "convert", "mesh.drepl", "-D", &n, "--from", "l=l.raw", "--to", "b=b.raw"]);
+        let mut child = Guard(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        let open = format!("/proc/{}/fd", child.0.id());
+        let is_written = |path: &PathBuf| {
+            fs::read_link(path)
+                .is_ok_and(|at| at.starts_with(&folder) && !at.ends_with("l.raw") && !at.ends_with("mesh.drepl"))
+        };
+        until("a file to be written", || files(Path::new(&open)).iter().any(is_written));
+        assert!(
+            Command::new("kill").arg(format!("-{signal}")).arg(child.0.id().to_string()).status().unwrap().success()
+        );
+        assert_eq!(child.0.wait().unwrap().signal(), Some(signal));
+        let names: Vec<_> = files(&folder).iter().map(|path| path.file_name().unwrap().to_owned()).collect();
+        assert_eq!(names, ["b.raw", "l.raw", "mesh.drepl"], "after signal {signal}");
+        assert_eq!(fs::read(scene.file("b.raw")).unwrap(), b"old");
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use stillframe_file::WholeFile;
 
 /// Convert raw files from views into others
 ///
@@ -33,8 +34,8 @@ Examples:
 
 Of elements that several files have, the first one named gives them. If no file has some, nothing is
 written, unless --partial; they are zero then. `-` as the file of --to is standard output. A file is
-written beside its place and then put there: it is the old one, or whole. The files that a text
-itself gives its replicas lie in the text's folder.
+written aside and then put in its place: it is the old one, or whole. The files that a text itself
+gives its replicas lie in the text's folder.
 
 With --json: {\"files\": [{\"path\", \"view\", \"bytes\", \"moved_bytes\", \"missing\": [{\"leaf\",
 \"elements\", \"count\"}]}], \"seconds\"}, where elements are [start, end, step] per axis.
@@ -190,28 +191,15 @@ fn write(context: &mut Context, task: &Task, files: &[Option<Stored>], executor:
         let bytes = collect(task, files, executor)?;
         return file.write_all(&bytes).map_err(|error| Failure::file(&task.path, error));
     }
+    let unwritable = |error| match error {
+        stillframe_file::Error::System { error, .. } => Failure::file(&task.path, error),
+        busy => Failure::Problem(busy.to_string()),
+    };
     // A link stays one: the file that it leads to is written anew.
-    let place = place(&task.path);
-    let beside = beside(&place);
-    let written = write_beside(task, &beside, &place, files, executor);
-    if written.is_err() {
-        let _ = std::fs::remove_file(&beside);
-    }
-    written
-}
-
-fn write_beside(
-    task: &Task,
-    beside: &Path,
-    place: &Path,
-    files: &[Option<Stored>],
-    executor: &Executor,
-) -> Result<(), Failure> {
-    let unwritable = |error: io::Error| Failure::file(&task.path, error);
-    let file = File::options().read(true).write(true).create_new(true).open(beside).map_err(unwritable)?;
+    let whole = WholeFile::begin(&place(&task.path)).map_err(unwritable)?;
     let bytes = task.to.fragment.size_bytes();
-    file.set_len(bytes).map_err(unwritable)?;
-    let range = FileRange { file: &file, path: &task.path, offset: 0, bytes };
+    whole.file().set_len(bytes).map_err(|error| Failure::file(&task.path, error))?;
+    let range = FileRange { file: whole.file(), path: &task.path, offset: 0, bytes };
     let progress = Progress::new("converting");
     let which = sanitize(&task.to.name);
     executor
@@ -219,8 +207,7 @@ fn write_beside(
             progress.show(&which, done, bytes);
         })
         .map_err(|error| Failure::Problem(error.to_string()))?;
-    file.sync_all().map_err(unwritable)?;
-    std::fs::rename(beside, place).map_err(unwritable)
+    whole.commit().map_err(unwritable)
 }
 
 /// The bytes of a layout that is no regular file.
@@ -243,12 +230,6 @@ fn transfers<'a>(task: &'a Task, files: &'a [Option<Stored>]) -> Vec<(&'a ::drep
         Some((transfer, Source::File(range)))
     });
     transfers.collect()
-}
-
-/// A name in the same folder that nobody else has.
-fn beside(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.part-{}", std::process::id()))
 }
 
 /// What is said when no file has some elements.
