@@ -8,9 +8,35 @@ use crate::{
 /// With so few candidates it is quicker to cut them out one after another than to divide the box.
 const FEW: usize = 8;
 
-/// The most times that a candidate is looked at, some seconds' work: boxes that neither planes nor residues tell apart
-/// would otherwise keep a planner busy for hours.
-const LOOKS_MAX: usize = 1 << 24;
+/// Steps that any number of boxes may take, some tens of milliseconds' work.
+const STEPS_MIN: usize = 1 << 17;
+
+/// How often boxes may still be looked at and made. Blocks of decompositions take `n log n` steps; boxes that neither planes
+/// nor residues tell apart, such as those of strides without a common divisor, would keep a planner busy for hours, only
+/// to find that they fall into more pieces than anybody can use.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    steps: usize,
+}
+
+impl Budget {
+    /// For so many boxes.
+    pub fn of(boxes: usize) -> Self {
+        let mut budget = Self { steps: STEPS_MIN };
+        budget.grant(boxes);
+        budget
+    }
+
+    /// Adds what more boxes may take: several times what those of a decomposition do.
+    pub fn grant(&mut self, boxes: usize) {
+        self.steps += boxes * 2 * (4 + boxes.max(1).ilog2() as usize);
+    }
+
+    pub fn spend(&mut self, steps: usize) -> Result<(), TooScattered> {
+        self.steps = self.steps.checked_sub(steps).ok_or(TooScattered)?;
+        Ok(())
+    }
+}
 
 /// A box divided among candidates.
 #[derive(Debug, Default)]
@@ -26,8 +52,8 @@ pub(crate) struct Cover {
 /// Cutting one candidate after another out of the box takes the square of their number, for what is left falls into ever
 /// more pieces. So the box is divided, at a plane between candidates or (where they interleave) into residues, until one
 /// candidate covers what there is, or few are left. Blocks of a decomposition thus take `n log n`.
-pub(crate) fn cover(target: &IndexBox, candidates: &[&IndexBox]) -> Result<Cover, TooScattered> {
-    let mut division = Division { candidates, found: Cover::default(), looks: 0 };
+pub(crate) fn cover(target: &IndexBox, candidates: &[&IndexBox], budget: &mut Budget) -> Result<Cover, TooScattered> {
+    let mut division = Division { candidates, found: Cover::default(), budget };
     let all = (0..candidates.len()).filter(|i| target.meets(candidates[*i])).collect();
     division.divide(target, all)?;
     let Cover { mut pieces, missing } = division.found;
@@ -49,13 +75,13 @@ type Class = (Progression, Vec<usize>);
 struct Division<'a> {
     candidates: &'a [&'a IndexBox],
     found: Cover,
-    looks: usize,
+    budget: &'a mut Budget,
 }
 
 impl Division<'_> {
     /// Divides `target` among the candidates at the positions `among`, which are in ascending order.
     fn divide(&mut self, target: &IndexBox, mut among: Vec<usize>) -> Result<(), TooScattered> {
-        self.look(among.len())?;
+        self.budget.spend(among.len())?;
         if let Some(whole) = among.iter().position(|i| self.candidates[*i].contains_all(target)) {
             // Nothing is left for those after it.
             among.truncate(whole + 1);
@@ -87,11 +113,6 @@ impl Division<'_> {
         }
     }
 
-    fn look(&mut self, times: usize) -> Result<(), TooScattered> {
-        self.looks += times;
-        if self.looks > LOOKS_MAX { Err(TooScattered) } else { Ok(()) }
-    }
-
     /// Cuts the candidates out of the box, one after another.
     fn cut(&mut self, target: &IndexBox, among: &[usize]) -> Result<(), TooScattered> {
         let mut left = vec![target.clone()];
@@ -99,13 +120,15 @@ impl Division<'_> {
             if left.is_empty() {
                 return Ok(());
             }
-            self.look(left.len())?;
+            self.budget.spend(left.len())?;
             let mut rest = Vec::new();
             for one in left {
                 match one.intersection(self.candidates[*candidate]) {
                     None => rest.push(one),
                     Some(common) => {
-                        one.without(&common, &mut rest)?;
+                        let before = rest.len();
+                        one.without(&common, &mut rest, BOXES_MAX.min(before + self.budget.steps))?;
+                        self.budget.spend(rest.len() - before)?;
                         self.found.pieces.push((*candidate, common));
                     }
                 }
@@ -115,11 +138,7 @@ impl Division<'_> {
             }
             left = rest;
         }
-        self.missing(left)
-    }
-
-    fn missing(&mut self, left: impl IntoIterator<Item = IndexBox>) -> Result<(), TooScattered> {
-        self.found.missing.extend(left);
+        self.found.missing.append(&mut left);
         if self.found.missing.len() > BOXES_MAX { Err(TooScattered) } else { Ok(()) }
     }
 

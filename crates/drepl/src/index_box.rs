@@ -5,20 +5,22 @@ use std::{borrow::Borrow, collections::HashMap, fmt};
 use smallvec::SmallVec;
 
 use crate::{
-    cover::cover,
+    cover::{Budget, cover},
     progression::{self, Progression},
-    tree::Tree,
+    tree::{Tree, each_overlap},
 };
 
 /// The most boxes that a set may consist of. Boxes of many different steps cut each other into ever more pieces; an
 /// operation that would need more than this is refused before it fills the memory.
 pub const BOXES_MAX: usize = 1 << 20;
 
-/// An operation would have needed more than [`BOXES_MAX`] boxes, or too long to tell them apart.
+/// An operation would have needed more than [`BOXES_MAX`] boxes, or many times the steps that as many blocks of a
+/// decomposition take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the elements lie too scattered: they make more than {BOXES_MAX} boxes, or fragments cut each other into about as \
-     many; plan a part of what is wanted at a time, or against fewer fragments"
+    "the elements lie too scattered: strides that do not divide each other cut them into very many pieces, and telling \
+     these apart was given up after far more steps than blocks take; plan a part of what is wanted at a time, or against \
+     fewer fragments"
 )]
 pub struct TooScattered;
 
@@ -115,17 +117,17 @@ impl IndexBox {
     /// Appends the elements that `other` does not have to `rest`, as boxes that share none.
     pub fn difference(&self, other: &Self, rest: &mut Vec<Self>) -> Result<(), TooScattered> {
         match self.intersection(other) {
-            Some(common) => self.without(&common, rest),
-            None => push(rest, self.clone()),
+            Some(common) => self.without(&common, rest, BOXES_MAX),
+            None => push(rest, self.clone(), BOXES_MAX),
         }
     }
 
-    /// Appends the elements that are not in `part`, which lies within this box.
-    pub(crate) fn without(&self, part: &Self, rest: &mut Vec<Self>) -> Result<(), TooScattered> {
+    /// Appends the elements that are not in `part`, which lies within this box, unless there would be more than `boxes_max`.
+    pub(crate) fn without(&self, part: &Self, rest: &mut Vec<Self>, boxes_max: usize) -> Result<(), TooScattered> {
         let mut inner = self.clone();
         for (axis, cut) in part.axes.iter().enumerate() {
             for outside in self.axes[axis].difference(cut) {
-                push(rest, inner.with(axis, outside))?;
+                push(rest, inner.with(axis, outside), boxes_max)?;
             }
             inner.axes[axis] = *cut;
         }
@@ -133,8 +135,8 @@ impl IndexBox {
     }
 }
 
-fn push(boxes: &mut Vec<IndexBox>, one: IndexBox) -> Result<(), TooScattered> {
-    if boxes.len() >= BOXES_MAX {
+fn push(boxes: &mut Vec<IndexBox>, one: IndexBox, boxes_max: usize) -> Result<(), TooScattered> {
+    if boxes.len() >= boxes_max {
         return Err(TooScattered);
     }
     boxes.push(one);
@@ -178,7 +180,7 @@ impl IndexSet {
             boxes.iter().try_for_each(|one| set.insert(one))?;
             return Ok(set);
         };
-        let pieces = cover(&around, &boxes)?.pieces;
+        let pieces = cover(&around, &boxes, &mut Budget::of(boxes.len()))?.pieces;
         Ok(Self::of_disjoint(pieces.into_iter().map(|piece| piece.1).collect()))
     }
 
@@ -210,7 +212,7 @@ impl IndexSet {
     /// Adds a box.
     pub fn insert(&mut self, one: &IndexBox) -> Result<(), TooScattered> {
         let present: Vec<&IndexBox> = self.boxes.iter().collect();
-        let mut new = cover(one, &present)?.missing;
+        let mut new = cover(one, &present, &mut Budget::of(present.len()))?.missing;
         if self.boxes.len() + new.len() > BOXES_MAX {
             return Err(TooScattered);
         }
@@ -250,10 +252,12 @@ impl IndexSet {
     pub fn difference(&self, other: &Self) -> Result<Self, TooScattered> {
         let others = other.tree();
         let mut rest = Vec::new();
+        let mut budget = Budget::of(self.boxes.len());
         for own in &self.boxes {
             let mut near = Vec::new();
             others.search(own, |one| near.push(*one));
-            rest.append(&mut cover(own, &near)?.missing);
+            budget.grant(near.len());
+            rest.append(&mut cover(own, &near, &mut budget)?.missing);
             if rest.len() > BOXES_MAX {
                 return Err(TooScattered);
             }
@@ -303,7 +307,7 @@ impl<'de> serde::Deserialize<'de> for IndexSet {
 }
 
 /// So many boxes can be told apart pair by pair, whatever they are.
-pub(crate) const PAIRED_MAX: usize = 1 << 14;
+pub(crate) const PAIRED_MAX: usize = 1 << 13;
 
 /// Whether boxes share no element. An answer is certain for [`PAIRED_MAX`] boxes.
 pub(crate) fn are_disjoint(boxes: &[IndexBox]) -> Result<bool, TooScattered> {
@@ -314,20 +318,11 @@ pub(crate) fn are_disjoint(boxes: &[IndexBox]) -> Result<bool, TooScattered> {
     match IndexSet::of(boxes) {
         Ok(set) => Ok(set.count() == given),
         // Dividing them makes ever more of some boxes whose pairs are soon looked through.
-        Err(TooScattered) => {
-            let tree = Tree::new(boxes.iter().enumerate());
-            let (mut looks, mut shared) = (0, false);
-            for (own, one) in boxes.iter().enumerate() {
-                tree.search(one, |other| {
-                    looks += 1;
-                    shared |= *other < own && one.intersection(&boxes[*other]).is_some();
-                });
-                if shared || looks > PAIRED_MAX * PAIRED_MAX {
-                    break;
-                }
-            }
-            if looks > PAIRED_MAX * PAIRED_MAX { Err(TooScattered) } else { Ok(!shared) }
+        Err(TooScattered) if boxes.len() <= PAIRED_MAX => {
+            let boxes: Vec<&IndexBox> = boxes.iter().collect();
+            Ok(each_overlap(&boxes, |_, _, _| Err(())).is_ok())
         }
+        Err(TooScattered) => Err(TooScattered),
     }
 }
 

@@ -27,7 +27,7 @@ use std::{cmp::Reverse, ops::RangeInclusive, sync::Arc};
 use smallvec::SmallVec;
 
 use crate::{
-    cover::cover,
+    cover::{Budget, cover},
     dataset::{Dataset, LeafId},
     fragment::{Fragment, Part},
     index_box::{IndexBox, IndexSet, PAIRED_MAX, TooScattered, are_disjoint},
@@ -165,13 +165,15 @@ pub(crate) fn plan_with<'a>(
     let mut moves: Vec<(usize, Move)> = Vec::new();
     let mut missing = Vec::new();
     let mut names = Vec::new();
+    let mut budget = Budget::of(0);
     let dataset = wanted.fragment.dataset();
     let mut number = 0;
     for (leaf, parts) in wanted.fragment.leaves() {
         let primitive = dataset.leaves()[leaf.0 as usize].primitive;
         let name = dataset.leaf_name(leaf);
         let mut nowhere = Vec::new();
-        for part in parts {
+        let mut own: Option<Tree<usize>> = None;
+        for (position, part) in parts.iter().enumerate() {
             let mut candidates: Vec<Candidate<'_>> = Vec::new();
             find(leaf, &part.elements, &mut |position, source, part| {
                 if wanted.accepts(source) {
@@ -181,18 +183,28 @@ pub(crate) fn plan_with<'a>(
             candidates.sort_unstable_by_key(|c| (Reverse(c.source.version), c.source.cost, c.position, c.part));
             let held: SmallVec<[&Part; 8]> = candidates.iter().map(|c| &c.source.fragment.parts()[c.part]).collect();
             let boxes: SmallVec<[&IndexBox; 8]> = held.iter().map(|part| &part.elements).collect();
-            let mut covered = cover(&part.elements, &boxes)?;
+            budget.grant(1 + boxes.len());
+            let mut covered = cover(&part.elements, &boxes, &mut budget)?;
             for (candidate, elements) in covered.pieces {
                 let Candidate { position: source, source: Source { version, .. }, .. } = candidates[candidate];
                 moves.push((source, move_of(&elements, held[candidate], part, primitive)));
                 pieces.push(Piece { source, version: *version, leaf, elements, part: number });
             }
+            // Parts of a fragment that nobody writes to may hold an element twice: what earlier ones lack is known.
+            if position > 0 && !covered.missing.is_empty() {
+                let own = own.get_or_insert_with(|| Tree::new(parts.iter().map(|part| &part.elements).enumerate()));
+                let mut before = Vec::new();
+                own.search(&part.elements, |at| before.extend((*at < position).then(|| &parts[*at].elements)));
+                budget.grant(before.len());
+                for one in std::mem::take(&mut covered.missing) {
+                    covered.missing.append(&mut cover(&one, &before, &mut budget)?.missing);
+                }
+            }
             nowhere.append(&mut covered.missing);
             number += 1;
         }
         if !nowhere.is_empty() {
-            // Parts of a fragment that nobody writes to may hold an element twice.
-            let elements = IndexSet::of(nowhere)?;
+            let elements = IndexSet::of_disjoint(nowhere);
             // Whoever reads an encoded plan has to be able to tell.
             if elements.boxes().len() > PAIRED_MAX && !are_disjoint(elements.boxes())? {
                 return Err(TooScattered.into());

@@ -360,16 +360,15 @@ fn append(list: &mut Vec<Progression>) {
 
 /// The greatest common divisor of `a` and `b`, and the inverse of `a / gcd` modulo `b / gcd`.
 fn gcd_and_inverse(a: u64, b: u64) -> (u64, u64) {
-    let (mut r0, mut r1) = (i128::from(a), i128::from(b));
+    let (mut r0, mut r1) = (a, b);
     let (mut x0, mut x1) = (1_i128, 0_i128);
     while r1 != 0 {
         let quotient = r0 / r1;
-        (r0, r1) = (r1, r0 - quotient * r1);
-        (x0, x1) = (x1, x0 - quotient * x1);
+        (r0, r1) = (r1, r0 % r1);
+        (x0, x1) = (x1, x0 - i128::from(quotient) * x1);
     }
-    let modulus = i128::from(b) / r0;
-    // Both lie between 0 and the larger of the arguments.
-    (r0 as u64, x0.rem_euclid(modulus) as u64)
+    // Less than the modulus, which fits.
+    (r0, x0.rem_euclid(i128::from(b / r0)) as u64)
 }
 
 /// As a slice with a step, and as one number where it is one: `0..16`, `32..63 step 2`, `47`.

@@ -5,7 +5,7 @@ mod model;
 use std::{collections::BTreeSet, sync::Arc};
 
 use drepl::{
-    Fragment, Index, IndexBox, Part, Plan, PlanError, Progression, Share, Source, Wanted,
+    Bindings, Fragment, Index, IndexBox, Part, Plan, PlanError, Program, Progression, Share, Source, Wanted,
     dataset::{Dataset, LeafId, Object},
     executor::Executor,
     plan,
@@ -276,6 +276,44 @@ fn ranks_that_hold_every_nth_element_are_collated() {
     let plan = plan(&Wanted::newest(&whole), &sources).unwrap();
     assert!(plan.is_complete());
     assert_eq!(plan.pieces.len(), 4096);
+}
+
+#[test]
+fn strides_without_a_common_divisor_are_planned_while_few_and_refused_when_many() {
+    // Of each 30 030 elements, 5 760 are no multiple of any of the first six primes.
+    let extent = 30_030 * 1_000_000_000_000;
+    let dataset = grid(&[extent]);
+    let every = |step: u64| {
+        let axis = Progression::new(0, step, extent.div_ceil(step)).unwrap();
+        source(packed(&dataset, IndexBox::new([axis]).unwrap()), 0)
+    };
+    let wanted = packed(&dataset, ranges([(0, extent)]));
+    let few: Vec<Source> = [13, 11, 7, 5, 3, 2].map(every).into();
+    let made = plan(&Wanted::newest(&wanted), &few).unwrap();
+    assert_eq!(made.missing[0].elements.count(), 5_760 * 1_000_000_000_000);
+    assert_eq!(Plan::decode(&made.encode()).unwrap(), made);
+
+    let many: Vec<Source> = (1009..1109).step_by(2).map(every).collect();
+    for sources in [&many[..2], &many] {
+        let refused = plan(&Wanted::newest(&wanted), sources).unwrap_err();
+        assert!(refused.to_string().contains("given up"), "{refused}");
+    }
+}
+
+#[test]
+fn parts_of_a_view_that_hold_an_element_twice_lack_it_once() {
+    let dataset = Program::parse("var x [1000]int8").unwrap().bind(&Bindings::new()).unwrap();
+    let text = "readonly { var a [i:600] = x[i]; var b [i:300] = x[2*i+200]; var c [i:500] = x[i+450] }";
+    let wanted = dataset.fragment(&format!("view {text}"), &Bindings::new()).unwrap();
+    let held = dataset.fragment("{ var s [i:100] = x[3*i+300] }", &Bindings::new()).unwrap();
+    let made = plan(&Wanted::newest(&wanted), &[source(held.as_ref().clone(), 0)]).unwrap();
+    let lacks = |index: u64| !(300..600).contains(&index) || !index.is_multiple_of(3);
+    let asked = |index: u64| {
+        index < 600 || (200..800).contains(&index) && index.is_multiple_of(2) || (450..950).contains(&index)
+    };
+    let elements = &made.missing[0].elements;
+    assert!((0..1000).all(|index| elements.contains(&[index]) == (lacks(index) && asked(index))));
+    assert_eq!(elements.count(), (0..1000).filter(|index| lacks(*index) && asked(*index)).count() as u128);
 }
 
 #[test]
