@@ -82,6 +82,39 @@ TEST(a_tracked_managed_vector_is_published_with_its_size_and_shape) {
     CHECK(both.view<int>("w")[0] == 77 && both.view<int>("v")[0] == 77 && both.view<int>("w").size() == 12);
 }
 
+TEST(a_container_is_the_part_that_its_allocator_says) {
+    sf::region region("part");
+    const sf::observer observer("part");
+    const auto offset = [&](const char* name) { return observer.newest().variable(name).part->offset; };
+    const auto at = [](std::size_t first) { return sf::declaration().part(first, 100); };
+    managed_vector<int> v(4, 1, sf::allocator<int>(region, "v", at(10)));
+    region.track("v", v, at(10));
+    region.publish(1);
+    v.resize(40);
+    region.publish(2);
+    CHECK(offset("v") == sf::shape(10));
+
+    FAILS(wrong_kind, "allocator", region.try_repart<int>("v", 4, {50, 100}));
+    FAILS(wrong_kind, "allocator", region.try_repart("v", {50, 100}));
+    FAILS(variable_exists, "[10] in [100], and given as the one at [50]",
+          region.try_publish(3, sf::array("v", v, 40, at(50))));
+    region.track("v", v, at(50));
+    FAILS(variable_exists, "allocator", region.try_publish(3));
+    v = managed_vector<int>(4, 1, sf::allocator<int>(region, "v", at(50)));
+    region.publish(3);
+    v.resize(40);
+    region.publish(4);
+    CHECK(offset("v") == sf::shape(50) && observer.newest().variable("v").shape == sf::shape(40));
+
+    // Under another name it is tracked.
+    region.track("w", v, at(50));
+    region.publish(5);
+    FAILS(variable_exists, "repart", region.try_track("w", v, at(60)));
+    region.repart("w", {60, 100});
+    region.publish(6);
+    CHECK(offset("w") == sf::shape(60));
+}
+
 TEST(copies_live_in_ordinary_memory_and_moves_take_the_name_along) {
     sf::region region("copies");
     const sf::observer observer("copies");

@@ -323,6 +323,43 @@ TEST(variables_become_other_parts) {
     CHECK(old.variable("u").part->offset == sf::shape(3, 0) && old.view<double>("u")(3, 5) == 1);
 }
 
+TEST(a_part_that_is_given_anew_has_to_be_the_one_that_the_variable_is) {
+    sf::region region("anew");
+    const sf::observer observer("anew");
+    const auto offset = [&](const char* name) { return observer.newest().variable(name).part->offset; };
+    const auto at = [](std::size_t top) { return sf::declaration().part({top, 0}, {9, 2}); };
+    std::vector<int> x(4), y(4), flat(4);
+    std::vector<std::array<double, 3>> positions(5);
+    region.track("x", x, {2, 2}, at(0));
+    region.track("flat", flat);
+    region.track("positions", positions, sf::declaration().part(10, 100));
+    region.publish(1, sf::array("y", y, {2, 2}, at(0)));
+
+    FAILS(variable_exists, "the part at [0, 0] in [9, 2], and given as the one at [5, 0] in [9, 2]: repart",
+          region.try_track("x", x, {2, 2}, at(5)));
+    FAILS(variable_exists, "[9, 3]", region.try_track("x", x, {2, 2}, sf::declaration().part({0, 0}, {9, 3})));
+    FAILS(variable_exists, "no part", region.try_track("flat", flat, sf::declaration().part(0, 4)));
+    FAILS(variable_exists, "[50, 0] in [100, 3]", region.try_track("positions", positions, sf::declaration().part(50, 100)));
+    FAILS(variable_exists, "'y'", region.try_publish(2, sf::array("y", y, {2, 2}, at(5))));
+    region.track("x", x, {2, 2}, at(0));
+    region.track("positions", &positions[0][0], {5, 3}, sf::declaration().part({10, 0}, {100, 3}));
+    region.publish(2, sf::array("y", y, {2, 2}));
+    CHECK(offset("x") == sf::shape(0, 0) && offset("y") == sf::shape(0, 0) && offset("positions") == sf::shape(10, 0));
+
+    // What is followed was given before, and stays so.
+    region.repart("x", {{5, 0}, {9, 2}});
+    region.repart("y", {{5, 0}, {9, 2}});
+    region.repart("flat", {0, 4});
+    FAILS(variable_exists, "the part at [5, 0]", region.try_track("x", x, {2, 2}, at(0)));
+    region.publish(3, sf::array("y", y, {2, 2}, at(5)));
+    region.track("x", x, {2, 2}, at(5));
+    region.track("flat", flat, sf::declaration().part(0, 4));
+    region.publish(4, sf::array("y", y, {2, 2}));
+    CHECK(offset("x") == sf::shape(5, 0) && offset("y") == sf::shape(5, 0) && offset("flat") == sf::shape(0));
+    region.remove("x");
+    region.track("x", x, {2, 2}, at(0));
+}
+
 TEST(loans_are_written_in_place) {
     sf::region region("loans");
     const auto w = region.loaned<float>("w", {2, 3});

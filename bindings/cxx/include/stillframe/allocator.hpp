@@ -56,7 +56,8 @@ public:
     /// Ordinary memory.
     allocator() noexcept = default;
 
-    /// Memory of the region, as the variable of this name. `about` says unit and attributes.
+    /// Memory of the region, as the variable of this name. `about` says unit and attributes, and which part it is: one that
+    /// becomes another part is another container, with an allocator that says so.
     allocator(const region& region, std::string name, declaration about = {})
         : binding_(std::make_shared<const detail::binding>(
               detail::binding{region.producer_, std::move(name), std::move(about)})) {}

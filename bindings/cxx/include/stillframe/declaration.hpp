@@ -102,6 +102,15 @@ public:
 
     stillframe::order order() const noexcept { return order_; }
 
+    /// Its part in scalars, if it is one; `shape` as for `declare`.
+    std::optional<stillframe::part> part_of(std::uint32_t kind, const stillframe::shape& shape) const {
+        if (!part_) return std::nullopt;
+        stillframe::shape item;
+        const std::size_t outer = kind == STILLFRAME_TRACKED ? 0 : part_->offset.rank();
+        for (std::size_t dimension = outer; dimension < shape.rank(); ++dimension) item.append(shape[dimension]);
+        return detail::with_items(*part_, item);
+    }
+
     /// Declares a variable in a region of the C interface. Of a tracked one, `shape` has the extents of an element.
     result<std::uint32_t> declare(stillframe_region* region, const std::string& name, const std::string& dtype,
                                   std::uint32_t kind, const stillframe::shape& shape) const {
@@ -126,18 +135,14 @@ public:
         given.shape = shape.data();
         given.attribute_count = static_cast<std::uint32_t>(attributes.size());
         given.attributes = attributes.data();
-        auto part = part_.value_or(stillframe::part());
-        if (part_) {
-            stillframe::shape item;
-            const std::size_t outer = kind == STILLFRAME_TRACKED ? 0 : part.offset.rank();
-            for (std::size_t dimension = outer; dimension < shape.rank(); ++dimension) item.append(shape[dimension]);
-            part = detail::with_items(part, item);
+        const auto part = part_of(kind, shape);
+        if (part) {
             // The shape of a tracked one comes with its array.
-            const auto& whole = kind == STILLFRAME_TRACKED ? part.offset : shape;
-            if (auto fits = detail::check_rank(name, part, whole); !fits) return fits.error();
+            const auto& whole = kind == STILLFRAME_TRACKED ? part->offset : shape;
+            if (auto fits = detail::check_rank(name, *part, whole); !fits) return fits.error();
             given.rank = static_cast<std::uint32_t>(whole.rank());
-            given.offset = part.offset.data();
-            given.global_shape = part.global_shape.data();
+            given.offset = part->offset.data();
+            given.global_shape = part->global_shape.data();
         }
         std::uint32_t variable = 0;
         if (const auto status = stillframe_declare(region, &given, &variable)) return detail::failure(status);

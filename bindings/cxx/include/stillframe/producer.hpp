@@ -70,6 +70,7 @@ public:
         if (!source.is_managed() && !variable_at(source.memory().data, source.name())) {
             if (auto tracked = tracked_variable(source); !tracked) return tracked.error();
         }
+        if (auto same = check_tracked_part(source); !same) return same;
         const std::string name = source.name();
         followed_.insert_or_assign(name, std::move(source));
         return {};
@@ -97,8 +98,21 @@ public:
         shape none;
         for (std::size_t dimension = 0; dimension < part.offset.rank(); ++dimension) none.append(0);
         if (auto fits = check_rank(name, part, none); !fits) return fits;
-        return check(stillframe_repart(handle_, variable, static_cast<std::uint32_t>(none.rank()), none.data(),
-                                       part.offset.data(), part.global_shape.data(), nullptr));
+        if (const auto status = stillframe_repart(handle_, variable, static_cast<std::uint32_t>(none.rank()), none.data(),
+                                                  part.offset.data(), part.global_shape.data(), nullptr))
+            return failure(status);
+        found->second.part = part;
+        return {};
+    }
+
+    /// Whether a variable can be made another part: not a container's, which would be the former part again
+    /// in its next memory.
+    result<void> check_repart(const std::string& name) {
+        const std::lock_guard lock(mutex_);
+        if (owner_of(name) == blocks_.end()) return {};
+        return error(status::wrong_kind, "variable '" + name +
+                                             "' is the memory of a container: what part it is, the declaration of its "
+                                             "allocator says, so make another container for another one");
     }
 
     result<void> remove(const std::string& name) {
@@ -174,8 +188,9 @@ private:
     struct variable {
         std::uint32_t number;
         std::string dtype;
-        /// Of a tracked one, the extents of an item that is an array itself.
+        /// Of a tracked one, the extents of an item that is an array itself, and which part it is, in scalars.
         std::optional<shape> item;
+        std::optional<stillframe::part> part;
     };
 
     struct block {
@@ -195,9 +210,13 @@ private:
             return error(status::wrong_shape, "variable '" + name + "': shape " + shape.text() +
                                                   " has a negative extent or more than 8 dimensions");
         auto declared = about.declare(handle_, name, dtype, kind, shape);
-        const bool is_tracked = kind == STILLFRAME_TRACKED;
-        if (declared)
-            variables_.insert_or_assign(name, variable{*declared, dtype, is_tracked ? std::optional(shape) : std::nullopt});
+        if (!declared) return declared;
+        variable variable{*declared, dtype, std::nullopt, std::nullopt};
+        if (kind == STILLFRAME_TRACKED) {
+            variable.item = shape;
+            variable.part = about.part_of(kind, shape);
+        }
+        variables_.insert_or_assign(name, std::move(variable));
         return declared;
     }
 
@@ -209,6 +228,24 @@ private:
             return error(status::wrong_dtype, "variable '" + source.name() + "' was declared with elements of " +
                                                   found->second.dtype + ", and the array given has " + source.dtype());
         return found->second.number;
+    }
+
+    /// Whether a tracked variable is the part that a program gives it as. Of what is followed the part is of the time of track,
+    /// and repart may have been called since.
+    result<void> check_tracked_part(const source& source) {
+        const auto found = variables_.find(source.name());
+        if (found == variables_.end() || !found->second.item) return {};
+        return check_part(source, found->second.part, "repart makes it another one");
+    }
+
+    static result<void> check_part(const source& source, const std::optional<part>& has, const std::string& advice) {
+        const auto given = source.about().part_of(STILLFRAME_TRACKED, source.inner());
+        if (!given) return {};
+        if (has && has->offset == given->offset && has->global_shape == given->global_shape) return {};
+        const auto text = [](const part& part) { return part.offset.text() + " in " + part.global_shape.text(); };
+        return error(status::variable_exists, "variable '" + source.name() + "' is declared as " +
+                                                  (has ? "the part at " + text(*has) : "no part of a global array") +
+                                                  ", and given as the one at " + text(*given) + ": " + advice);
     }
 
     result<void> place_all(const std::vector<const source*>& arrays) {
@@ -224,6 +261,7 @@ private:
         }
         for (const source* source : arrays) {
             if (auto placed = place(*source); !placed) return placed;
+            if (auto same = check_tracked_part(*source); !same) return same;
         }
         return {};
     }
@@ -235,7 +273,7 @@ private:
         const memory memory = source.memory();
         auto shape = source.shape_of(memory);
         if (!shape) return shape.error();
-        if (block* block = variable_at(memory.data, source.name())) return reshape(*block, *shape, source.about().order());
+        if (block* block = variable_at(memory.data, source.name())) return reshape(*block, *shape, source);
         if (!memory.data && source.is_managed()) return {};
         if (!memory.data && shape->elements() != 0)
             return error(status::bad_argument, "variable '" + source.name() + "': the address of its array is NULL");
@@ -246,10 +284,13 @@ private:
                                          memory.data ? memory.data : &nowhere));
     }
 
-    result<void> reshape(block& block, const shape& shape, order order) {
-        if (order != block.about.order())
+    result<void> reshape(block& block, const shape& shape, const source& source) {
+        if (source.about().order() != block.about.order())
             return error(status::wrong_shape,
                          "variable '" + block.name + "': the order of managed memory is that of its allocator's declaration");
+        const auto part = block.about.part_of(STILLFRAME_MANAGED, block.capacity);
+        if (auto same = check_part(source, part, "the part of managed memory is that of its allocator's declaration"); !same)
+            return same;
         // Beyond what the container asked for the memory would move, and the container would not know.
         if (shape.elements() > block.capacity.elements())
             return error(status::wrong_shape, "variable '" + block.name + "': shape " + shape.text() + " exceeds the " +

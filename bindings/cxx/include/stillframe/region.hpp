@@ -271,7 +271,8 @@ public:
     /// taken as it is. Elements that are arrays add their dimensions: a `std::vector<std::array<double, 3>>` of n is
     /// published with shape {n, 3}. Tracking the same name again replaces what was followed.
     ///
-    /// Errors: `wrong_dtype` if the variable exists with other elements; `wrong_kind` if it is no tracked one; `bad_name`.
+    /// Errors: `wrong_dtype` if the variable exists with other elements; `variable_exists` if it exists as another part;
+    /// `wrong_kind` if it is no tracked one; `bad_name`.
     template <class Array>
     result<void> try_track(const std::string& name, Array&& array) {
         return follow(name, std::forward<Array>(array), std::nullopt, declaration());
@@ -328,7 +329,8 @@ public:
     /// load, with the shape of that part: `heat.repart<double>("u", {rows, n}, {{top, 0}, {n, n}})`. Else as `try_resize`;
     /// moving the elements is left to the program.
     ///
-    /// Errors, after which nothing has changed: as `try_resize`, and `wrong_shape` if the shape does not fit the part.
+    /// Errors, after which nothing has changed: as `try_resize`, `wrong_shape` if the shape does not fit the part, and
+    /// `wrong_kind` if it is the memory of a container.
     template <class T>
     result<array_view<T>> try_repart(const std::string& name, const shape& shape, const part& part,
                                      order order = order::c) {
@@ -352,7 +354,10 @@ public:
     /// if it has moved, or was tracked with a shape.
     ///
     /// Errors: `unknown_variable`; `wrong_kind`; `wrong_shape` if the part is none.
-    result<void> try_repart(const std::string& name, const part& part) { return producer().repart(name, part); }
+    result<void> try_repart(const std::string& name, const part& part) {
+        if (auto can = producer().check_repart(name); !can) return can;
+        return producer().repart(name, part);
+    }
 
     /// Reads what `recover` found into an array, before the first publish: of the global array the box at `offset`, if those
     /// who published it said which parts they had, however many they were; else of the variable as it was. Without an offset
@@ -445,8 +450,8 @@ public:
     ///
     /// Errors, after which nothing was published and what was written is part of the next version: `not_increasing`;
     /// `wrong_shape` if an array does not have the elements that its shape says; `no_memory_there` if a tracked array was
-    /// freed; `bound`, `no_space` or `no_slot` if there is no room by the region's rule; `variable_exists` if two containers
-    /// have allocators of one name; `forked`.
+    /// freed; `bound`, `no_space` or `no_slot` if there is no room by the region's rule; `variable_exists` if an array
+    /// is given as another part than its variable is, or two containers have allocators of one name; `forked`.
     template <class... Items>
     result<stillframe::published> try_publish(std::uint64_t version, const Items&... items) {
         static_assert((... && (std::is_same_v<Items, stillframe::array> || std::is_same_v<Items, attribute>)),
@@ -645,6 +650,7 @@ private:
         const auto full = detail::with_items<T>(shape);
         const auto part = detail::with_items(given, detail::with_items<T>(stillframe::shape()));
         if (auto fits = detail::check_rank(name, part, full); !fits) return fits.error();
+        if (auto can = producer().check_repart(name); !can) return can.error();
         void* data = nullptr;
         if (const auto status = stillframe_repart(handle(), variable, static_cast<std::uint32_t>(full.rank()), full.data(),
                                                   part.offset.data(), part.global_shape.data(), &data))
