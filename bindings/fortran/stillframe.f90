@@ -156,6 +156,7 @@ module stillframe
     character(:), allocatable :: name, dtype
     integer(c_int32_t) :: variable = 0, kind = 0
     integer(c_size_t), allocatable :: shape(:)  ! of a loaned variable
+    integer(c_size_t), allocatable :: offset(:), global_shape(:)  ! of a part of a global array
   end type
 
   ! The producer's side: the variables of one program, published together.
@@ -2996,6 +2997,10 @@ contains
     new%dtype = trim(dtype)
     new%kind = kind
     new%shape = shape
+    if (allocated(c_offset)) then
+      new%offset = c_offset
+      new%global_shape = c_global_shape
+    end if
     if (.not. allocated(self%entries)) self%entries = [entry ::]
     self%entries = [self%entries, new]
     at = size(self%entries)
@@ -3029,6 +3034,27 @@ contains
       shape_text(offset) // ' does not have the dimensions of shape ' // shape_text(shape))
   end subroutine
 
+  ! Checks that a part given for a variable is the one that it has.
+  subroutine check_part(known, offset, global_shape, o)
+    type(entry), intent(in) :: known
+    integer, intent(in), optional :: offset(:), global_shape(:)
+    type(outcome), intent(inout) :: o
+    integer(c_size_t), allocatable :: c_offset(:), c_global_shape(:)
+    character(:), allocatable :: has
+
+    if (.not. present(offset) .and. .not. present(global_shape)) return
+    call take_part(known%name, offset, global_shape, c_offset, c_global_shape, o)
+    if (o%status /= stillframe_ok) return
+    has = 'no part of a global array'
+    if (allocated(known%offset)) then
+      if (same_shape(known%offset, c_offset) .and. same_shape(known%global_shape, c_global_shape)) return
+      has = 'the part at ' // shape_text(known%offset) // ' in ' // shape_text(known%global_shape)
+    end if
+    call refuse(o, stillframe_variable_exists, "variable '" // known%name // "' is declared as " // has // &
+      ', and given as the one at ' // shape_text(c_offset) // ' in ' // shape_text(c_global_shape) // &
+      ': repart makes it another one')
+  end subroutine
+
   ! Tells the region where a tracked variable is, declaring it if it is new.
   subroutine hand_over(self, name, dtype, where, order, units, attributes, offset, global_shape, at, o)
     class(stillframe_region), intent(inout) :: self
@@ -3050,6 +3076,8 @@ contains
     else if (self%entries(at)%dtype /= dtype) then
       call refuse(o, stillframe_wrong_dtype, "variable '" // trim(name) // "' is of " // self%entries(at)%dtype // &
         ', and this array of ' // trim(dtype))
+    else
+      call check_part(self%entries(at), offset, global_shape, o)
     end if
     if (o%status == stillframe_ok) call check(o, c_track_at(self%handle, self%entries(at)%variable, &
       int(where%rank, c_int32_t), where%shape, order, where%address))
@@ -4249,9 +4277,13 @@ contains
     else if (self%entries(at)%dtype /= dtype) then
       call refuse(o, stillframe_wrong_dtype, "variable '" // trim(name) // "' is of " // self%entries(at)%dtype // &
         ', and this pointer of ' // trim(dtype))
-    else if (self%entries(at)%kind == loaned .and. .not. same_shape(self%entries(at)%shape, extents)) then
-      call check(o, c_resize(self%handle, self%entries(at)%variable, size(extents, kind=c_int32_t), extents, handle))
-      if (o%status == stillframe_ok) self%entries(at)%shape = extents
+    else
+      call check_part(self%entries(at), offset, global_shape, o)
+      if (o%status == stillframe_ok .and. self%entries(at)%kind == loaned .and. &
+        .not. same_shape(self%entries(at)%shape, extents)) then
+        call check(o, c_resize(self%handle, self%entries(at)%variable, size(extents, kind=c_int32_t), extents, handle))
+        if (o%status == stillframe_ok) self%entries(at)%shape = extents
+      end if
     end if
     if (o%status == stillframe_ok) call check(o, c_loan_begin(self%handle, self%entries(at)%variable, handle, address, bytes))
     if (o%status == stillframe_ok) loan%handle = handle
@@ -4299,7 +4331,10 @@ contains
     if (o%status == stillframe_ok) call check_dimensions(self%entries(at)%name, c_offset, extents, o)
     if (o%status == stillframe_ok) call check(o, c_repart(self%handle, self%entries(at)%variable, &
       size(extents, kind=c_int32_t), extents, c_offset, c_global_shape, address))
-    if (o%status == stillframe_ok) self%entries(at)%shape = extents
+    if (o%status /= stillframe_ok) return
+    self%entries(at)%shape = extents
+    self%entries(at)%offset = c_offset
+    self%entries(at)%global_shape = c_global_shape
   end subroutine
 
   ! An address to aim at: none after an error, some even for arrays without elements.

@@ -10,6 +10,7 @@ program using
   call check_managed()
   call check_parts()
   call check_repart()
+  call check_parts_given_anew()
   call check_loans()
   call check_records()
   call check_waiting()
@@ -301,6 +302,78 @@ contains
     call expect(all(variable%offset == [0, 3]), 'a version that is held is as it was')
     call snapshot%release()
     call older%release()
+    call observer%close()
+    call region%unlink()
+  end subroutine
+
+  ! A part given for a variable that there is has to be the one that it has.
+  subroutine check_parts_given_anew()
+    type(stillframe_region) :: region
+    type(stillframe_loan) :: loan
+    type(stillframe_observer) :: observer
+    type(stillframe_snapshot) :: snapshot
+    real(real64), target :: t(6, 4)
+    integer(int32), target :: n(3)
+    integer(int32), pointer :: w(:) => null(), u(:) => null()
+    integer :: stat
+    character(200) :: message
+
+    t = 1
+    n = 2
+    call region%create('anew')
+    call region%track('t', t, offset=[0, 3], global_shape=[6, 9])
+    call region%track('n', n)
+    call region%track('b', c_loc(n), 'bytes4', [3], offset=[0], global_shape=[9])
+    call region%array('u', u, [3], offset=[0], global_shape=[9])
+    call region%loan('w', w, [7], loan, offset=[0], global_shape=[20])
+    w = 1
+    call loan%submit()
+
+    call region%track('t', t, offset=[0, 5], global_shape=[6, 9], stat=stat, errmsg=message)
+    call expect(stat == stillframe_variable_exists .and. index(message, 'the part at (0, 3) in (6, 9)') > 0 .and. &
+      index(message, '(0, 5) in (6, 9): repart') > 0, 'another part is refused, and the message says both')
+    call region%track('t', t, offset=[0, 3], global_shape=[6, 10], stat=stat)
+    call expect(stat == stillframe_variable_exists, 'one of another whole too')
+    call region%track('t', t, offset=[3], global_shape=[9], stat=stat)
+    call expect(stat == stillframe_variable_exists, 'and one of other dimensions')
+    call region%track('t', t, offset=[0, 3], stat=stat)
+    call expect(stat == stillframe_bad_argument, 'an offset is half a part')
+    call region%track('n', n, offset=[0], global_shape=[9], stat=stat, errmsg=message)
+    call expect(stat == stillframe_variable_exists .and. index(message, 'no part') > 0, 'what is no part does not become one')
+    call region%track('b', c_loc(n), 'bytes4', [3], offset=[1], global_shape=[9], stat=stat)
+    call expect(stat == stillframe_variable_exists, 'nor does what is given by its address')
+    call region%loan('w', w, [7], loan, offset=[9], global_shape=[20], stat=stat, errmsg=message)
+    call expect(stat == stillframe_variable_exists .and. index(message, '(9) in (20)') > 0 .and. .not. associated(w), &
+      'nor what is loaned')
+    call region%array('u', u, [3], offset=[6], global_shape=[9], stat=stat)
+    call expect(stat == stillframe_variable_exists, 'nor an array of the region')
+    call region%track('t', t, offset=[0, 3], global_shape=[6, 9])
+    call region%loan('w', w, [8], loan, offset=[0], global_shape=[20])
+    w = 2
+    call loan%submit()
+    call region%publish(1)
+    call observer%open('anew')
+    call observer%newest(snapshot)
+    call expect(is_part(snapshot, 't', [0, 3], [6, 4]) .and. is_part(snapshot, 'w', [0], [8]), 'the same part is no other one')
+
+    call region%repart('t', offset=[0, 5], global_shape=[6, 9])
+    call region%repart('n', offset=[0], global_shape=[9])
+    call region%repart('w', offset=[9], global_shape=[20])
+    call region%track('t', t, offset=[0, 3], global_shape=[6, 9], stat=stat, errmsg=message)
+    call expect(stat == stillframe_variable_exists .and. index(message, 'the part at (0, 5)') > 0, 'repart makes it another one')
+    call region%track('t', t)
+    call region%track('t', t, offset=[0, 5], global_shape=[6, 9])
+    call region%track('n', n, offset=[0], global_shape=[9])
+    call region%loan('w', w, [7], loan, offset=[9], global_shape=[20])
+    w = 3
+    call loan%submit()
+    call region%publish(2)
+    call observer%newest(snapshot)
+    call expect(is_part(snapshot, 't', [0, 5], [6, 4]) .and. is_part(snapshot, 'n', [0], [3]) .and. &
+      is_part(snapshot, 'w', [9], [7]), 'which can be given from then on')
+    call region%remove('t')
+    call region%track('t', t, offset=[0, 3], global_shape=[6, 9])
+    call snapshot%release()
     call observer%close()
     call region%unlink()
   end subroutine
