@@ -15,8 +15,8 @@ use crate::{Error, Result};
 use shared::{Order, Record, Shared, Store};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread::JoinHandle;
 use std::time::Duration;
+use stillframe_kernel::thread::Thread;
 use watch::{Watch, find};
 
 /// Versions saved at once: more share the same disk.
@@ -70,14 +70,14 @@ impl CheckpointerOptions {
     }
 }
 
-fn spawn(what: &str, shared: &Arc<Shared>, work: impl FnOnce(&Arc<Shared>) + Send + 'static) -> Result<JoinHandle<()>> {
+fn spawn(what: &str, shared: &Arc<Shared>, work: impl FnOnce(&Arc<Shared>) + Send + 'static) -> Result<Thread> {
     let shared = shared.clone();
     let name = format!("checkpoint {what}");
-    let spawned = std::thread::Builder::new().name(name).spawn(move || {
+    let started = Thread::start(&name, move || {
         let alarm = Alarm(shared);
         work(&alarm.0);
     });
-    spawned.map_err(|error| Error::io("clone", Path::new("/proc/self/task"), error))
+    started.map_err(|error| Error::io("clone", Path::new("/proc/self/task"), error))
 }
 
 /// Ends the checkpointer when one of its threads panics, rather than let the others wait for it.
@@ -102,7 +102,7 @@ impl Drop for Alarm {
 /// It does not survive `fork`: a child has none of its threads, and must not use it. It goes on in the parent.
 pub struct Checkpointer {
     shared: Arc<Shared>,
-    joins: Vec<JoinHandle<()>>,
+    joins: Vec<Thread>,
     /// Differs in forked children.
     generation: u32,
 }
@@ -196,7 +196,7 @@ impl Checkpointer {
     fn end(&mut self) -> Result<Status> {
         for join in std::mem::take(&mut self.joins) {
             // A panic has been told in the status.
-            let _ = join.join();
+            join.join();
         }
         let mut record = self.shared.record();
         match record.fatal.take() {

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use stillframe::{Chunk, Snapshot};
-use stillframe_kernel::points;
+use stillframe_kernel::{points, thread};
 
 /// A variable that is saved: where its bytes are, and how they are cut.
 pub(crate) struct Subject<'a> {
@@ -80,13 +80,7 @@ impl<'a> ChunkWriter<'a> {
             }
             stored.lock().unwrap_or_else(|poison| poison.into_inner()).append(&mut own);
         };
-        std::thread::scope(|scope| {
-            for _ in 1..threads.min(tasks) {
-                // A thread that cannot be had is one less.
-                let _ = std::thread::Builder::new().name("checkpoint".into()).spawn_scoped(scope, work);
-            }
-            work();
-        });
+        thread::together("checkpoint", threads.min(tasks), &work);
         if let Some(error) = failure.into_inner().unwrap_or_else(|poison| poison.into_inner()) {
             return Err(error);
         }

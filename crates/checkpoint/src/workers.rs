@@ -30,13 +30,5 @@ pub(crate) fn work<J: Send, S: Default>(
             }
         }
     };
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            // Where there can be no more threads, fewer do.
-            if std::thread::Builder::new().name("still-read".into()).spawn_scoped(scope, run).is_err() {
-                break;
-            }
-        }
-        run();
-    });
+    stillframe_kernel::thread::together("still-read", threads, &run);
 }

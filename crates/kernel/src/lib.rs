@@ -25,6 +25,7 @@ pub mod points;
 pub mod priority;
 pub mod rename;
 pub mod space;
+pub mod thread;
 pub mod uffd;
 pub mod workers;
 

@@ -1,9 +1,9 @@
 //! Threads that share work.
 
+use crate::thread::Thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 
 /// Work in blocks, of which each thread takes the next when it has done one. A thread that is late, because its processor is
 /// busy with something else, finds less to do and keeps nobody waiting.
@@ -47,7 +47,7 @@ impl Job {
 #[derive(Debug)]
 pub struct Workers {
     generation: u32,
-    threads: Vec<(Sender<Arc<Job>>, JoinHandle<()>)>,
+    threads: Vec<(Sender<Arc<Job>>, Thread)>,
 }
 
 impl Workers {
@@ -57,7 +57,7 @@ impl Workers {
             let (sender, receiver): (Sender<Arc<Job>>, Receiver<Arc<Job>>) = channel();
             let work = move || receiver.into_iter().for_each(|job| job.work());
             let name = format!("stillframe-copy-{index}");
-            std::thread::Builder::new().name(name).spawn(work).ok().map(|handle| (sender, handle))
+            Thread::start(&name, work).ok().map(|thread| (sender, thread))
         };
         Workers { generation: crate::fork::generation(), threads: (1..threads.max(1)).map_while(start).collect() }
     }
@@ -95,13 +95,13 @@ impl Workers {
 impl Drop for Workers {
     fn drop(&mut self) {
         let is_ours = self.is_ours();
-        for (sender, handle) in self.threads.drain(..) {
+        for (sender, thread) in self.threads.drain(..) {
             if is_ours {
                 drop(sender);
-                let _ = handle.join();
+                thread.join();
             } else {
                 // In a forked child the threads do not exist: what they had locked, their channel included, stays locked.
-                std::mem::forget((sender, handle));
+                std::mem::forget((sender, thread));
             }
         }
     }

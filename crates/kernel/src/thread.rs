@@ -1,0 +1,112 @@
+//! Threads that forked children can have.
+//!
+//! A thread of the standard library takes one of its locks when it ends, and in Rust programs when it begins. A child that
+//! was forked while another thread did so finds that lock taken for ever, and never sees its own threads end. These are the
+//! C library's, whose locks are made for forks.
+
+use std::ffi::{CString, c_void};
+use std::io;
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// As much as the standard library's threads have.
+const STACK_BYTES: usize = 2 << 20;
+/// Bytes of a thread's name that the kernel keeps (prctl(2), PR_SET_NAME).
+const NAME_BYTES: usize = 15;
+
+struct Start {
+    name: CString,
+    work: Box<dyn FnOnce() + Send>,
+}
+
+extern "C" fn run(start: *mut c_void) -> *mut c_void {
+    // SAFETY: whoever started the thread made the box for it.
+    let Start { name, work } = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    // SAFETY: the call reads a string that ends.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    // Whoever needs to know of a panic learns it from what the work leaves.
+    let _ = catch_unwind(AssertUnwindSafe(work));
+    std::ptr::null_mut()
+}
+
+/// A thread, to be joined.
+#[derive(Debug)]
+pub struct Thread(libc::pthread_t);
+
+impl Thread {
+    /// Starts a thread. A panic in it ends `work`, and nothing else.
+    ///
+    /// # Errors
+    /// Of pthread_create(3): the process is out of threads, or of memory for them.
+    pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
+        let name = name.as_bytes();
+        let name = CString::new(&name[..name.len().min(NAME_BYTES)]).unwrap_or_default();
+        let start = Box::into_raw(Box::new(Start { name, work: Box::new(work) }));
+        let (mut id, mut attributes) = (0, MaybeUninit::uninit());
+        // SAFETY: the attributes are made before they are used, and all that is pointed to lives until the calls return;
+        // the box lives until the thread takes it.
+        let errno = unsafe {
+            libc::pthread_attr_init(attributes.as_mut_ptr());
+            libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES);
+            let errno = libc::pthread_create(&mut id, attributes.as_ptr(), run, start.cast());
+            libc::pthread_attr_destroy(attributes.as_mut_ptr());
+            errno
+        };
+        if errno != 0 {
+            // SAFETY: there is no thread that would take it.
+            drop(unsafe { Box::from_raw(start) });
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        Ok(Thread(id))
+    }
+
+    /// Waits for the end of the thread.
+    pub fn join(self) {
+        // SAFETY: the thread was started, and is joined only here.
+        unsafe { libc::pthread_join(self.0, std::ptr::null_mut()) };
+    }
+}
+
+/// Does `work` on up to so many threads, this one included; when it returns all are done. Where there can be no more
+/// threads, fewer do.
+///
+/// # Panics
+/// As `work`, when all are done.
+pub fn together(name: &str, threads: usize, work: &(dyn Fn() + Sync)) {
+    let panicked = AtomicBool::new(false);
+    let each = || {
+        if catch_unwind(AssertUnwindSafe(work)).is_err() {
+            panicked.store(true, Ordering::Relaxed);
+        }
+    };
+    let each: &(dyn Fn() + Sync) = &each;
+    // SAFETY: only the lifetime is changed, and all threads are joined before what it names goes; nothing between panics.
+    let shared = unsafe { std::mem::transmute::<&(dyn Fn() + Sync), &'static (dyn Fn() + Sync)>(each) };
+    let others: Vec<Thread> = (1..threads).map_while(|_| Thread::start(name, shared).ok()).collect();
+    each();
+    others.into_iter().for_each(Thread::join);
+    assert!(!panicked.load(Ordering::Relaxed), "a thread panicked: see what it said");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn all_is_done_when_it_returns_and_a_panic_is_passed_on() {
+        let count = AtomicUsize::new(0);
+        together("a-name-that-is-too-long", 4, &|| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(count.load(Ordering::Relaxed), 4);
+        let panics = || {
+            if count.fetch_add(1, Ordering::Relaxed) == 5 {
+                panic!("on purpose");
+            }
+        };
+        assert!(catch_unwind(AssertUnwindSafe(|| together("panics", 4, &panics))).is_err());
+        assert_eq!(count.load(Ordering::Relaxed), 8);
+    }
+}
