@@ -13,6 +13,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use stillframe::{Group, Observer, RankState, RegionOptions, inspect};
+use stillframe_kernel::fork::Unforked;
 
 /// What all ranks of a run go on from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,7 +167,7 @@ fn rename(from: &Path, to: &Path) -> Result<()> {
 
 /// The decision's file, locked.
 pub(crate) struct DecisionFile {
-    file: File,
+    file: Unforked,
     path: PathBuf,
 }
 
@@ -178,31 +179,70 @@ impl DecisionFile {
         made.map_err(|error| Error::io("mkdir", root, error))?;
         let path = hidden(root, name, "recovery");
         loop {
-            let file = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-            let file = file.map_err(|error| Error::io("open", &path, error))?;
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(false).mode(0o600);
+            let opened = Unforked::open(&options, &path).map_err(|error| Error::io("open", &path, error))?;
+            let Some(file) = opened.get() else { continue };
             file.lock().map_err(|error| Error::io("flock", &path, error))?;
             // It goes with the group when that is removed, which may have been while it was waited for.
             let ours = file.metadata().map_err(|error| Error::io("fstat", &path, error))?.ino();
             if std::fs::metadata(&path).is_ok_and(|there| there.ino() == ours) {
-                return Ok(DecisionFile { file, path });
+                return Ok(DecisionFile { file: opened, path });
             }
         }
     }
 
     /// The decision; `None` if there is none, or whoever wrote it died over it.
     pub(crate) fn read(&self) -> Option<Decision> {
-        let bytes = self.file.metadata().ok()?.len();
-        let mut text = vec![0; usize::try_from(bytes).ok()?];
-        self.file.read_exact_at(&mut text, 0).ok()?;
+        let file = self.file.get()?;
+        let mut text = vec![0; usize::try_from(file.metadata().ok()?.len()).ok()?];
+        file.read_exact_at(&mut text, 0).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
     pub(crate) fn write(&mut self, decision: &Decision) -> Result<()> {
         let text = serde_json::to_vec(decision).unwrap_or_default();
-        let write = || {
-            self.file.set_len(0)?;
-            self.file.write_all_at(&text, 0)
+        let write = |file: &File| {
+            file.set_len(0)?;
+            file.write_all_at(&text, 0)
         };
-        write().map_err(|error| Error::io("write", &self.path, error))
+        // Only a forked child, which decides nothing, has no file.
+        self.file.get().map_or(Ok(()), write).map_err(|error| Error::io("write", &self.path, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! # Safety
+    //!
+    //! A forked child does nothing but wait to be killed.
+    #![allow(unsafe_code)]
+
+    use super::*;
+    use stillframe::Region;
+
+    #[test]
+    fn a_forked_child_keeps_no_rank_waiting() {
+        let dir = tempfile::Builder::new().prefix("decision-").tempdir_in("/dev/shm").unwrap();
+        let region = Region::options().dir(dir.path());
+        let file = DecisionFile::lock(&region, "heat").unwrap();
+        // SAFETY: as of the module.
+        let child = match unsafe { libc::fork() } {
+            0 => loop {
+                // SAFETY: as of the module.
+                unsafe { libc::pause() };
+            },
+            child => child,
+        };
+        drop(file);
+        let (said, hears) = std::sync::mpsc::channel();
+        std::thread::spawn(move || said.send(DecisionFile::lock(&region, "heat").is_ok()));
+        let is_locked = hears.recv_timeout(Duration::from_secs(60));
+        // SAFETY: the child is one of this process, and was not waited for.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+        assert!(is_locked.unwrap());
     }
 }

@@ -23,16 +23,16 @@ impl Lock {
     pub(crate) fn take(dir: &Path) -> Result<Lock> {
         let path = dir.join(LOCK);
         loop {
-            let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-            let mut file = opened.map_err(|error| Error::io("open", &path, error))?;
-            let taken = lock::try_lock(&file, Kind::Write, 0, 1).map_err(|failure| match failure.errno() {
+            let opened = Unforked::open(File::options().read(true).write(true).create(true).truncate(false), &path);
+            let lock = Lock { path: path.clone(), file: opened.map_err(|error| Error::io("open", &path, error))? };
+            let Some(file) = lock.file.get() else { continue };
+            let taken = lock::try_lock(file, Kind::Write, 0, 1).map_err(|failure| match failure.errno() {
                 libc::ENOLCK | libc::ENOSYS | libc::EOPNOTSUPP => Error::NoLocks { dir: dir.into(), failure },
                 _ => Error::system(&path, failure),
             })?;
             if !taken {
-                return Err(locked(dir, &mut file));
+                return Err(locked(dir, file));
             }
-            let lock = Lock { path: path.clone(), file: Unforked::new(file) };
             if !lock.is_in_place() {
                 // Somebody took the file away between the two steps, and others may have made another.
                 continue;
@@ -70,16 +70,7 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // A child that was just forked may have the file, too, until it starts its program, and with it the lock.
-        if let Some(file) = self.file.get() {
-            let _ = lock::unlock(file, 0, 1);
-        }
-    }
-}
-
-fn locked(dir: &Path, file: &mut File) -> Error {
+fn locked(dir: &Path, mut file: &File) -> Error {
     let mut text = String::new();
     let _ = file.rewind().and_then(|()| file.take(1 << 16).read_to_string(&mut text));
     let mut lines = text.lines();

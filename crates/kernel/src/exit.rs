@@ -60,9 +60,10 @@ impl LastWords {
     pub fn new(say: impl Fn() + Send + 'static) -> LastWords {
         // Threads that come here together may install it twice; the second run finds everything said.
         if !IS_INSTALLED.load(Ordering::Acquire) {
+            // The C library has a lock for this, which a child that was forked meanwhile would find taken at its end.
             // SAFETY: the handler is a plain function that lives as long as the program or library it is in, and the C
             // library forgets it when a library is unloaded.
-            unsafe { libc::atexit(at_exit) };
+            fork::undivided(|| unsafe { libc::atexit(at_exit) });
             IS_INSTALLED.store(true, Ordering::Release);
         }
         let number = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -1,63 +1,139 @@
 //! What a forked child must not keep.
 //!
 //! A child inherits open files, and with them their record locks: a producer that died would look alive for as long as
-//! some child of it lives. A handler that runs in every child of fork(3) therefore closes the registered files, and a
-//! generation number tells handles that they were made by another process.
+//! some child of it lives. A handler that runs in every child of fork(3) therefore closes the registered files, none of
+//! which is open without being registered when a thread forks; and a generation number tells handles that they were made by
+//! another process.
 //!
 //! It inherits locks too, as they are, and of the threads that hold them none. What belongs to a handle is of no more use
-//! in the child; what belongs to the process must therefore not be a lock that anyone waits for. Values that are made once
-//! are `once_cell::race`'s: whoever comes meanwhile makes one as well.
+//! in the child; what belongs to the process must therefore not be a lock that anyone waits for, unless the forking thread
+//! has it across the fork, as it has the gate. Values that are made once are `once_cell::race`'s: whoever comes meanwhile
+//! makes one as well.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use crate::lock;
+use std::cell::{Cell, RefCell};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-const CLOSE_MAX: usize = 1024;
-static CLOSE: [AtomicI32; CLOSE_MAX] = [const { AtomicI32::new(-1) }; CLOSE_MAX];
+/// A bit for each descriptor that children close, as far as Linux has them by default (`fs.nr_open`). A higher one is merely
+/// inherited, as any other file would be.
+static CLOSE: [AtomicU64; 1 << 14] = [const { AtomicU64::new(0) }; 1 << 14];
+/// Words of [`CLOSE`] that ever had a bit.
+static CLOSE_WORDS: AtomicUsize = AtomicUsize::new(0);
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
 
+/// Held by whoever forks, and by whoever must not be forked from the middle of something.
+static GATE: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    static IS_IN_GATE: Cell<bool> = const { Cell::new(false) };
+    static FORKING: RefCell<Option<InGate>> = const { RefCell::new(None) };
+}
+
+/// Sets [`IS_IN_GATE`] from before the lock is taken until after it is given back, so that there is no instant in which a
+/// signal handler that forks would wait for this very thread.
+struct Mark;
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        let _ = IS_IN_GATE.try_with(|is_in| is_in.set(false));
+    }
+}
+
+struct InGate {
+    _guard: MutexGuard<'static, ()>,
+    _mark: Mark,
+}
+
+impl InGate {
+    /// `None` if this thread is in it already: in a signal handler, which must not wait for what it interrupted.
+    fn enter() -> Option<InGate> {
+        let is_first = IS_IN_GATE.try_with(|is_in| !is_in.replace(true)).unwrap_or(false);
+        let mark = is_first.then_some(Mark)?;
+        Some(InGate { _guard: GATE.lock().unwrap_or_else(PoisonError::into_inner), _mark: mark })
+    }
+}
+
+/// Does what no other thread is to fork in the middle of: a fork waits for it, so it must not take long.
+pub(crate) fn undivided<T>(work: impl FnOnce() -> T) -> T {
+    generation();
+    let _in_gate = InGate::enter();
+    work()
+}
+
+extern "C" fn before() {
+    // Where the handlers are installed twice, the first of them has entered.
+    if let Some(in_gate) = InGate::enter() {
+        let _ = FORKING.try_with(|forking| forking.replace(Some(in_gate)));
+    }
+}
+
+extern "C" fn in_parent() {
+    drop(FORKING.try_with(RefCell::take));
+}
+
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::SeqCst);
-    for slot in &CLOSE {
-        let descriptor = slot.swap(-1, Ordering::SeqCst);
-        if descriptor >= 0 {
+    for (index, word) in CLOSE[..CLOSE_WORDS.load(Ordering::SeqCst)].iter().enumerate() {
+        let mut bits = word.swap(0, Ordering::SeqCst);
+        while bits != 0 {
+            let descriptor = index * 64 + bits.trailing_zeros() as usize;
             // SAFETY: close is async-signal-safe. The owner of the descriptor learns from the generation that it must
             // neither use nor close it any more.
-            unsafe { libc::close(descriptor) };
+            unsafe { libc::close(descriptor as i32) };
+            bits &= bits - 1;
         }
     }
+    drop(FORKING.try_with(RefCell::take));
 }
 
 /// A number that differs between a process and its forked children.
 pub fn generation() -> u32 {
-    // Threads that come here together may install it twice, which only counts a fork twice.
+    // Threads that come here together may install them twice, which only counts a fork twice.
     if !IS_INSTALLED.load(Ordering::Acquire) {
-        // SAFETY: the handler is async-signal-safe: it touches atomics and calls close.
-        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        // SAFETY: the handlers live as long as the program or library they are in, and the C library forgets them when a
+        // library is unloaded. What the child's touches is whole there, for the forking thread had it, or is atomic.
+        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
         IS_INSTALLED.store(true, Ordering::Release);
     }
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// A file that forked children do not keep open.
+/// A file that forked children do not keep open, and with it no lock that is taken on it.
 #[derive(Debug)]
 pub struct Unforked {
-    file: std::mem::ManuallyDrop<std::fs::File>,
+    file: ManuallyDrop<File>,
     generation: u32,
 }
 
+/// The word of [`CLOSE`] for a descriptor, its index, and the descriptor's bit.
+fn place(descriptor: i32) -> Option<(usize, &'static AtomicU64, u64)> {
+    let index = usize::try_from(descriptor).ok()? / 64;
+    Some((index, CLOSE.get(index)?, 1 << (descriptor % 64)))
+}
+
 impl Unforked {
-    /// Registers a file to be closed in forked children.
-    pub fn new(file: std::fs::File) -> Unforked {
-        use std::os::fd::AsRawFd;
-        let generation = generation();
-        let descriptor = file.as_raw_fd();
-        // When all places are taken the file is merely inherited, as any other file would be.
-        for slot in &CLOSE {
-            if slot.compare_exchange(-1, descriptor, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
-                break;
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`].
+    pub fn open(options: &OpenOptions, path: &Path) -> io::Result<Unforked> {
+        // A child forked between the two steps would have the open file, and each lock that this process takes on it
+        // later, for as long as it lives.
+        undivided(|| {
+            let file = options.open(path)?;
+            if let Some((index, word, bit)) = place(file.as_raw_fd()) {
+                CLOSE_WORDS.fetch_max(index + 1, Ordering::SeqCst);
+                word.fetch_or(bit, Ordering::SeqCst);
             }
-        }
-        Unforked { file: std::mem::ManuallyDrop::new(file), generation }
+            Ok(Unforked { file: ManuallyDrop::new(file), generation: generation() })
+        })
     }
 
     /// Whether this is the process that opened the file.
@@ -66,24 +142,59 @@ impl Unforked {
     }
 
     /// The file, unless this process is a forked child of the one that opened it.
-    pub fn get(&self) -> Option<&std::fs::File> {
+    pub fn get(&self) -> Option<&File> {
         self.is_ours().then_some(&*self.file)
     }
 }
 
 impl Drop for Unforked {
     fn drop(&mut self) {
-        use std::os::fd::AsRawFd;
-        if !self.is_ours() {
-            return;
-        }
-        let descriptor = self.file.as_raw_fd();
-        for slot in &CLOSE {
-            if slot.compare_exchange(descriptor, -1, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
-                break;
+        let Some(file) = self.get() else { return };
+        // A child that is about to start another program has the file, too, until it does.
+        lock::unlock_all(file);
+        let descriptor = file.as_raw_fd();
+        // A child has the files of one instant of its fork, and the memory of a later one.
+        undivided(|| {
+            if let Some((_, word, bit)) = place(descriptor) {
+                word.fetch_and(!bit, Ordering::SeqCst);
             }
+            // SAFETY: the file is dropped once, here, and only by the process that opened it.
+            unsafe { ManuallyDrop::drop(&mut self.file) };
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_has_none_of_them_however_many_there_are() {
+        const COUNT: usize = 1500;
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: both calls are given a live structure.
+        unsafe {
+            libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
         }
-        // SAFETY: the file is dropped once, here, and only by the process that opened it.
-        unsafe { std::mem::ManuallyDrop::drop(&mut self.file) };
+        let open = || Unforked::open(File::options().read(true), Path::new("/dev/null")).unwrap();
+        let mut files: Vec<Unforked> = (0..COUNT).map(|_| open()).collect();
+        files.truncate(COUNT - 1);
+        let descriptors: Vec<i32> = files.iter().map(|file| file.file.as_raw_fd()).collect();
+        // SAFETY: the child takes no memory, and ends without running what belongs to the parent.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: the call only asks.
+            let is_open = |descriptor: &i32| unsafe { libc::fcntl(*descriptor, libc::F_GETFD) } >= 0;
+            let all = !files[0].is_ours() && files[0].get().is_none() && !descriptors.iter().any(is_open);
+            // SAFETY: as above.
+            unsafe { libc::_exit(i32::from(!all)) };
+        }
+        let mut status = 0;
+        // SAFETY: the pointer is to a live number, and the child is one of this process.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+        assert!(files.iter().all(|file| file.get().is_some_and(|file| file.metadata().is_ok())));
     }
 }

@@ -47,13 +47,11 @@ impl Shared {
     pub(crate) fn open(root: &Path, dir: &Path, name: &str) -> Result<Shared> {
         check_pages()?;
         let missing = || Error::NoRegion { region: name.into(), dir: root.to_path_buf() };
-        let open = |file: &str| {
-            let path = dir.join(file);
-            File::open(&path).map_err(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => missing(),
-                _ => Error::io("open", &path, error),
-            })
+        let failed = |file: &str, error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::NotFound => missing(),
+            _ => Error::io("open", &dir.join(file), error),
         };
+        let open = |file: &str| File::open(dir.join(file)).map_err(|error| failed(file, error));
         let corrupt = |corrupt| Error::Corrupt { dir: dir.to_path_buf(), corrupt };
         let head_file = open(head::FILE)?;
         let mut begin = [0; 64];
@@ -69,12 +67,12 @@ impl Shared {
         let is_there =
             || std::fs::metadata(dir.join(head::FILE)).is_ok_and(|meta| (meta.dev(), meta.ino()) == identity);
         // A finished head has the other files beside it, unless the region is just being removed, the head first.
-        let beside = |file: &str| match open(file) {
-            Err(Error::NoRegion { .. }) if is_there() => Err(corrupt(Corrupt::new(file, 0, "a file", "no such file"))),
+        let beside = |file: &str, error: Error| match error {
+            Error::NoRegion { .. } if is_there() => corrupt(Corrupt::new(file, 0, "a file", "no such file")),
             other => other,
         };
-        let tables = beside(table::FILE)?;
-        let leases = LeaseFile::new(beside(lease::FILE)?, dir.join(lease::FILE), name);
+        let tables = open(table::FILE).map_err(|error| beside(table::FILE, error))?;
+        let leases = LeaseFile::open(dir, name).map_err(|error| beside(lease::FILE, failed(lease::FILE, error)))?;
         let caches = Mutex::new(Caches::default());
         let (name, dir) = (name.into(), dir.to_path_buf());
         let shared = Shared { name, dir, head, leases, tables, identity, caches, workers: None };

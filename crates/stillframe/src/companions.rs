@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use stillframe_kernel::points;
 use stillframe_protocol::retention::{self, Companion, Retention, Spare};
 use stillframe_protocol::{Board, Leases, Newest, State};
-use stillframe_segment::{head, lease};
+use stillframe_segment::head;
 
 /// How often the other ranks' files are looked at, rather than only the words in their heads: per rank, and at least.
 const ROUND_PER_RANK: Duration = Duration::from_millis(1);
@@ -155,9 +155,8 @@ pub(crate) fn remove_last_run(root: &Path, group: &str) -> Result<()> {
 
 /// Whether a producer lives; what cannot be asked counts as living.
 fn is_alive(dir: &Path, name: &str) -> bool {
-    let path = dir.join(lease::FILE);
-    match File::open(&path) {
-        Ok(file) => LeaseFile::new(file, path, name).is_produced().unwrap_or(true),
+    match LeaseFile::open(dir, name) {
+        Ok(leases) => leases.is_produced().unwrap_or(true),
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     }
 }

@@ -95,11 +95,10 @@ pub(crate) enum Obstacle {
 /// and whoever removes does this first, so that only one of them goes on.
 pub(crate) fn try_lock(dir: &Path, name: &str, mode: u32) -> Result<Result<LeaseFile, Obstacle>> {
     let path = dir.join(lease::FILE);
-    let file = match files::create_file(&path, mode) {
+    let leases = match LeaseFile::create(dir, name, mode) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Err(Obstacle::NoDirectory)),
         other => other.map_err(|error| Error::io("open", &path, error))?,
     };
-    let leases = LeaseFile::new(file, path.clone(), name);
     if !leases.try_produce()? {
         return Ok(Err(Obstacle::Held));
     }

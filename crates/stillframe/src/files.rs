@@ -1,7 +1,7 @@
 //! Where a region's files lie, and the shared head and lease files seen through the protocol's eyes.
 
 use crate::{Corrupt, Error, Result};
-use std::fs::{File, Permissions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -56,14 +56,25 @@ pub(crate) fn check_pages() -> Result<()> {
     }
 }
 
-/// Opens a file of a region for writing and makes it if need be, with all the access that `mode` grants: the process's
-/// umask takes bits away that were asked for.
-pub(crate) fn create_file(path: &Path, mode: u32) -> std::io::Result<File> {
+fn creating(mode: u32) -> OpenOptions {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false).mode(mode & 0o666 | 0o600);
+    options
+}
+
+/// Gives a file all the access that `mode` grants: the process's umask takes bits away that were asked for.
+fn permit(file: &File, mode: u32) -> std::io::Result<()> {
     let wanted = mode & 0o666;
-    let file = File::options().read(true).write(true).create(true).truncate(false).mode(wanted | 0o600).open(path)?;
     if file.metadata()?.mode() & wanted != wanted {
         file.set_permissions(Permissions::from_mode(wanted))?;
     }
+    Ok(())
+}
+
+/// Opens a file of a region for writing and makes it if need be, with all the access that `mode` grants.
+pub(crate) fn create_file(path: &Path, mode: u32) -> std::io::Result<File> {
+    let file = creating(mode).open(path)?;
+    permit(&file, mode)?;
     Ok(file)
 }
 
@@ -219,9 +230,22 @@ pub(crate) struct LeaseFile {
 }
 
 impl LeaseFile {
-    pub(crate) fn new(file: File, path: PathBuf, region: &str) -> LeaseFile {
+    /// Opens the one in a region's directory, to read.
+    pub(crate) fn open(dir: &Path, region: &str) -> std::io::Result<LeaseFile> {
+        LeaseFile::open_as(File::options().read(true), dir, region)
+    }
+
+    /// Opens the one in a region's directory for writing, and makes it if need be, as [`create_file`].
+    pub(crate) fn create(dir: &Path, region: &str, mode: u32) -> std::io::Result<LeaseFile> {
+        let leases = LeaseFile::open_as(&creating(mode), dir, region)?;
+        leases.file.get().map_or(Ok(()), |file| permit(file, mode))?;
+        Ok(leases)
+    }
+
+    fn open_as(options: &OpenOptions, dir: &Path, region: &str) -> std::io::Result<LeaseFile> {
+        let path = dir.join(lease::FILE);
         let holds = Mutex::new([0; head::SLOTS]);
-        LeaseFile { file: Unforked::new(file), path, region: region.into(), holds }
+        Ok(LeaseFile { file: Unforked::open(options, &path)?, path, region: region.into(), holds })
     }
 
     pub(crate) fn file(&self) -> Result<&File> {

@@ -10,6 +10,7 @@ use crate::{Corrupt, Error, Result};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use stillframe_kernel::fork::Unforked;
 use stillframe_protocol::{Board, Leases};
 use stillframe_segment::head::{self, Counter};
 use stillframe_segment::{PLANES_MAX, lease};
@@ -396,6 +397,13 @@ fn recovered_group(hidden: &str) -> Option<String> {
     Some(hidden.strip_prefix('.')?.strip_suffix(RECOVERY)?.replace('%', "/"))
 }
 
+/// Locks a file, if nobody else has it.
+fn try_lock(path: &Path) -> Option<Unforked> {
+    let file = Unforked::open(File::options().read(true), path).ok()?;
+    file.get()?.try_lock().ok()?;
+    Some(file)
+}
+
 /// What runs that created or recovered a group left beside it, if no region of the group is among those that stay and nobody
 /// holds one of the group before it.
 fn left_beside(dir: &Path, staying: &[&RegionInfo]) -> Vec<RegionInfo> {
@@ -407,7 +415,7 @@ fn left_beside(dir: &Path, staying: &[&RegionInfo]) -> Vec<RegionInfo> {
         let former = hidden(dir, &group, FORMER);
         let goes = !stays
             && regions(&former).ok()?.iter().all(|info| is_free(&former, info))
-            && File::open(entry.path()).ok()?.try_lock().is_ok();
+            && try_lock(&entry.path()).is_some();
         let bytes = entry.metadata().ok()?.blocks() * 512 + staging::allocated_bytes(&former);
         goes.then(|| RegionInfo { allocated_bytes: bytes, ..unread(&hidden_name, entry.path()) })
     });
@@ -418,11 +426,10 @@ fn left_beside(dir: &Path, staying: &[&RegionInfo]) -> Vec<RegionInfo> {
 /// frees. Who begins a run has the file locked, and then it stays.
 fn remove_beside(dir: &Path, name: &str) -> u64 {
     let (path, former) = (hidden(dir, name, RECOVERY), hidden(dir, name, FORMER));
-    let Ok(file) = File::open(&path) else { return 0 };
-    if file.try_lock().is_err() || ranks(dir, name).map_or(true, |ranks| !ranks.is_empty()) {
+    let Some(_lock) = try_lock(&path).filter(|_| ranks(dir, name).is_ok_and(|ranks| ranks.is_empty())) else {
         return 0;
-    }
-    let own_bytes = file.metadata().map_or(0, |meta| meta.blocks() * 512);
+    };
+    let own_bytes = std::fs::metadata(&path).map_or(0, |meta| meta.blocks() * 512);
     let former_bytes = staging::allocated_bytes(&former);
     let _ = std::fs::remove_dir_all(&former);
     std::fs::remove_file(&path).map_or(0, |()| own_bytes + former_bytes)
@@ -533,8 +540,7 @@ fn is_held(dir: &Path, name: &str) -> bool {
 }
 
 fn is_produced(dir: &Path, name: &str) -> bool {
-    let path = dir.join(name).join(lease::FILE);
-    File::open(&path).is_ok_and(|file| LeaseFile::new(file, path, name).is_produced().unwrap_or(true))
+    LeaseFile::open(&dir.join(name), name).is_ok_and(|leases| leases.is_produced().unwrap_or(true))
 }
 
 /// Looks for damage in a region: reads all that describes the versions of a region. No finding means that all of it is sound.

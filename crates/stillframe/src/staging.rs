@@ -13,6 +13,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::{points, rename};
 use stillframe_segment::{head, lease};
 
@@ -47,7 +48,7 @@ pub struct Staging {
     dir: PathBuf,
     place: PathBuf,
     /// Whoever has the hidden directory locked lives.
-    _lock: File,
+    lock: Unforked,
 }
 
 impl Staging {
@@ -75,7 +76,7 @@ impl Staging {
                 }
                 Claim::Locked(lock) => {
                     points::hit("staging.begun");
-                    return Ok(Staging { options: options.clone(), name: name.into(), dir, place, _lock: lock });
+                    return Ok(Staging { options: options.clone(), name: name.into(), dir, place, lock });
                 }
                 // Whoever looks for left-overs has it for an instant, too.
                 Claim::Held => std::thread::sleep(Duration::from_millis(1)),
@@ -168,8 +169,10 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // Whoever stages next removes what cannot be removed here.
-        let _ = std::fs::remove_dir_all(&self.place);
+        // What a forked child has of it is its parent's. Whoever stages next removes what cannot be removed here.
+        if self.lock.is_ours() {
+            let _ = std::fs::remove_dir_all(&self.place);
+        }
     }
 }
 
@@ -243,17 +246,18 @@ fn check_entries(dir: &Path, name: &str) -> Result<bool> {
 }
 
 enum Claim {
-    Locked(File),
+    Locked(Unforked),
     Held,
     Gone,
 }
 
 /// Locks a hidden directory, if it is still the one of its name.
 fn try_lock(place: &Path) -> Result<Claim> {
-    let file = match File::open(place) {
+    let claimed = match Unforked::open(File::options().read(true), place) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Claim::Gone),
         other => other.map_err(|error| Error::io("open", place, error))?,
     };
+    let Some(file) = claimed.get() else { return Ok(Claim::Gone) };
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Ok(Claim::Held),
@@ -261,7 +265,7 @@ fn try_lock(place: &Path) -> Result<Claim> {
     }
     let ours = file.metadata().map_err(|error| Error::io("fstat", place, error))?;
     let is_there = std::fs::symlink_metadata(place).is_ok_and(|there| there.ino() == ours.ino());
-    Ok(if is_there { Claim::Locked(file) } else { Claim::Gone })
+    Ok(if is_there { Claim::Locked(claimed) } else { Claim::Gone })
 }
 
 fn is_empty(place: &Path) -> bool {

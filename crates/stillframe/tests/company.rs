@@ -9,9 +9,9 @@ use common::{Dir, trackers, watchdog};
 use helper::{Helper, Play, check_play, command, run, say, start, until, wait_for_word};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use stillframe::{Error, Family, Observer, Part, Region, RegionOptions, Snapshot, inspect};
+use stillframe::{Error, Family, Observer, Part, Region, RegionOptions, Snapshot, Staging, inspect};
 
 const NOBODY: u32 = 65534;
 
@@ -325,8 +325,24 @@ fn live_once(dir: &Path, options: RegionOptions, name: &str) {
     play.region.unlink().unwrap();
 }
 
+/// The files with the locks of regions in a directory that this process has open.
+fn lease_files(dir: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let files = files.filter_map(|file| std::fs::read_link(file.path()).ok()).filter(|path| path.starts_with(dir));
+    files.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("lease")).collect()
+}
+
+/// Tells the other threads when the work of one is over, or went wrong.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Forks while other threads are anywhere inside the library. What they have locked stays locked in the children, which
-/// never see them again.
+/// never see them again; and so would what they lock in files that a child has as well.
 fn forking_crowd(arguments: &[String]) {
     let (dir, forks) = (Path::new(&arguments[0]), arguments[1].parse().unwrap());
     let is_over = AtomicBool::new(false);
@@ -335,15 +351,17 @@ fn forking_crowd(arguments: &[String]) {
             let is_over = &is_over;
             scope.spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
-                    live_once(dir, Region::options(), &format!("thread-{thread}"));
+                    live_once(dir, Region::options().threads(2), &format!("thread-{thread}"));
                 }
             });
         }
+        let _over = Over(&is_over);
         for _ in 0..forks {
-            // A thread that std starts may wait for a lock of std's own that another one had at the fork.
-            reap(fork(|| live_once(dir, Region::options().threads(1), "child")));
+            reap(fork(|| {
+                assert_eq!(lease_files(dir), [] as [PathBuf; 0]);
+                live_once(dir, Region::options().threads(2), "child");
+            }));
         }
-        is_over.store(true, Ordering::Relaxed);
     });
 }
 
@@ -356,6 +374,26 @@ fn a_child_needs_nothing_of_the_threads_that_its_parent_had() {
         run("forking_crowd", &[dir.path().to_str().unwrap(), "1"]);
     }
     run("forking_crowd", &[dir.path().to_str().unwrap(), "100"]);
+}
+
+/// Forks a child that lets go of what its parent stages, and lives on.
+fn staging(arguments: &[String]) {
+    let options = Region::options().dir(&arguments[0]);
+    let staged = Staging::begin(&options, "r").unwrap();
+    // SAFETY: the copy is dropped in the child alone.
+    reap(fork(|| drop(unsafe { std::ptr::read(&staged) })));
+    assert!(staged.path().is_dir());
+    // It is killed together with its parent.
+    fork(|| std::thread::sleep(std::time::Duration::from_secs(300)));
+    drop(staged);
+    Staging::begin(&options, "r").unwrap();
+}
+
+#[test]
+fn what_is_staged_is_not_a_forked_childs() {
+    watchdog(300);
+    let dir = Dir::new("staging");
+    run("staging", &[dir.path().to_str().unwrap()]);
 }
 
 #[test]
@@ -521,6 +559,7 @@ fn helper_process() {
         ("masked", masked),
         ("forking", forking),
         ("forking_crowd", forking_crowd),
+        ("staging", staging),
         ("parent", parent),
     ]);
 }
