@@ -6,6 +6,7 @@
 use crate::kernel::Inside;
 use crate::observer::Attached;
 use crate::producer::Publishing;
+use crate::report::{self, Told};
 use crate::state::{self, State, lock};
 use std::cell::RefCell;
 use std::sync::MutexGuard;
@@ -15,6 +16,7 @@ struct Held {
     producers: Vec<MutexGuard<'static, Option<Publishing>>>,
     observers: Vec<MutexGuard<'static, Option<Attached>>>,
     _state: MutexGuard<'static, State>,
+    _told: MutexGuard<'static, Told>,
     _inside: Inside,
 }
 
@@ -27,6 +29,8 @@ pub fn prepare_for_forks() {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
     // Threads that come here together may say it twice; the second run of `before` finds itself inside.
     if !IS_DONE.load(Ordering::Acquire) {
+        // The engine's own first: of handlers that are installed while a fork waits in `before`, that fork runs none.
+        stillframe::fork_generation();
         // SAFETY: the three functions live as long as the process, because a preloaded library is never unloaded.
         unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
         IS_DONE.store(true, Ordering::Release);
@@ -39,7 +43,7 @@ extern "C" fn before() {
     let state = state::state();
     let producers = state.files().map(|file| lock(&file.producer)).collect();
     let observers = state.files().map(|file| lock(&file.observer)).collect();
-    let held = Held { producers, observers, _state: state, _inside: inside };
+    let held = Held { producers, observers, _state: state, _told: report::told(), _inside: inside };
     let _ = HELD.try_with(|place| place.replace(Some(held)));
 }
 

@@ -47,6 +47,12 @@ pub fn set_errno(errno: c_int) {
     unsafe { *libc::__errno_location() = errno };
 }
 
+/// Writes to a descriptor what it takes at once.
+pub fn write(descriptor: c_int, bytes: &[u8]) {
+    // SAFETY: the call reads the bytes, and no more of them.
+    unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
+}
+
 /// Device and inode of a file, and its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {

@@ -1,8 +1,9 @@
 //! What a program learns when something fails: `errno`, and a line on standard error for each cause.
 
+use crate::kernel;
+use crate::state::lock;
 use std::collections::HashSet;
-use std::io::Write;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use stillframe::Error;
 
 /// Why a call fails: the number that goes into `errno`, and a text that says what to do.
@@ -41,12 +42,17 @@ fn is_verbose() -> bool {
     std::env::var_os("STILLFRAME_VERBOSE").is_some_and(|value| !value.is_empty() && value != "0")
 }
 
+pub type Told = Option<HashSet<(String, i32)>>;
+
+/// What was said already. Nobody who has it waits for anything.
+pub fn told() -> MutexGuard<'static, Told> {
+    static TOLD: Mutex<Told> = Mutex::new(None);
+    lock(&TOLD)
+}
+
 /// Says what went wrong with a file, each cause once, unless asked to say it always.
 pub fn complain(file: &str, problem: &Problem) {
-    static TOLD: Mutex<Option<HashSet<(String, i32)>>> = Mutex::new(None);
-    // A thread that is in the middle of complaining says what there is to say.
-    let Ok(mut told) = TOLD.try_lock() else { return };
-    let is_new = told.get_or_insert_with(HashSet::new).insert((file.to_string(), problem.errno));
+    let is_new = told().get_or_insert_with(HashSet::new).insert((file.to_string(), problem.errno));
     if is_new || is_verbose() {
         say(&format!("{file}: {}", problem.text));
     }
@@ -60,6 +66,7 @@ pub fn remark(text: impl FnOnce() -> String) {
 }
 
 fn say(text: &str) {
-    // One write, so that lines of several processes do not mix; nobody is left to tell when it fails.
-    let _ = std::io::stderr().write_all(format!("stillframe: {}\n", text.replace('\n', " ")).as_bytes());
+    // One write, so that lines of several processes do not mix; nobody is left to tell when it fails. The standard
+    // library's standard error has a lock, which a forked child would find taken for ever while another thread says something.
+    kernel::write(libc::STDERR_FILENO, format!("stillframe: {}\n", text.replace('\n', " ")).as_bytes());
 }

@@ -195,6 +195,16 @@ fn a_forked_child_keeps_its_parents_views() {
 }
 
 #[test]
+fn a_child_keeps_nothing_of_what_another_thread_first_publishes_during_the_fork() {
+    play("forked_while_first_publishing");
+}
+
+#[test]
+fn a_child_complains_while_another_thread_of_its_parent_does() {
+    play("complaints_of_a_child");
+}
+
+#[test]
 fn each_file_of_a_process_has_versions_of_its_own() {
     play("several_files");
 }

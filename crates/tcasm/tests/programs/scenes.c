@@ -320,6 +320,75 @@ static void fork_keeps_views(void) {
     CHECK(msync(data, bytes, PUBLISH) == 0 && shows(file, bytes, 201));
 }
 
+static int ask[2], answer[2];
+
+static void *publish_when_asked(void *data) {
+    char word;
+    CHECK(read(ask[0], &word, 1) == 1);
+    CHECK(msync(data, PAGE, PUBLISH) == 0);
+    CHECK(write(answer[1], "x", 1) == 1);
+    return NULL;
+}
+
+static void keep_the_fork_waiting(void) {
+    char word;
+    CHECK(write(ask[1], "x", 1) == 1);
+    CHECK(read(answer[0], &word, 1) == 1);
+}
+
+/* Another thread publishes for the first time while a fork has begun already. */
+static void forked_while_first_publishing(void) {
+    CHECK(pipe(ask) == 0 && pipe(answer) == 0);
+    unsigned char *data = work_on(file_of(name, PAGE), PAGE);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, publish_when_asked, data) == 0);
+    CHECK(pthread_atfork(keep_the_fork_waiting, NULL, NULL) == 0);
+    IN_A_CHILD(CHECK(holds() == 0));
+    CHECK(holds() > 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void *publish_in_vain(void *data) {
+    CHECK(msync(data, PAGE, PUBLISH) == -1 && errno == EBUSY);
+    return NULL;
+}
+
+/* Another thread says something, at a standard error that takes no more, when a child is forked that has to say something
+ * as well. */
+static void complaints_of_a_child(void) {
+    int file = file_of(name, PAGE), full[2], heard[2];
+    unsigned char *data = work_on(file, PAGE), *twice = work_on(file, PAGE);
+    CHECK(msync(data, PAGE, PUBLISH) == 0);
+    char other[256], text[1 << 16];
+    snprintf(other, sizeof other, "%s.other", name);
+    int other_file = file_of(other, PAGE);
+    unsigned char *other_data = work_on(other_file, PAGE), *other_twice = work_on(other_file, PAGE);
+    CHECK(pipe(full) == 0 && pipe(heard) == 0);
+    CHECK(fcntl(full[1], F_SETFL, O_NONBLOCK) == 0);
+    memset(text, '.', sizeof text);
+    while (write(full[1], text, sizeof text) > 0)
+        ;
+    CHECK(fcntl(full[1], F_SETFL, 0) == 0);
+    int error = dup(STDERR_FILENO);
+    CHECK(dup2(full[1], STDERR_FILENO) == STDERR_FILENO);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, publish_in_vain, twice) == 0);
+    usleep(300000);
+    IN_A_CHILD({
+        CHECK(dup2(heard[1], STDERR_FILENO) == STDERR_FILENO);
+        CHECK(msync(other_data, PAGE, PUBLISH) == 0);
+        CHECK(msync(other_twice, PAGE, PUBLISH) == -1 && errno == EBUSY);
+    });
+    CHECK(fcntl(heard[0], F_SETFL, O_NONBLOCK) == 0);
+    ssize_t bytes = read(heard[0], text, sizeof text - 1);
+    CHECK(bytes > 0);
+    text[bytes] = 0;
+    CHECK(strstr(text, "another mapping of the same bytes publishes them") != NULL);
+    CHECK(dup2(error, STDERR_FILENO) == STDERR_FILENO);
+    CHECK(read(full[0], text, sizeof text) == sizeof text);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 static void several_files(void) {
     size_t bytes = 10 * PAGE;
     int files[5];
@@ -853,6 +922,8 @@ int main(int argc, char **argv) {
         {"unmapping_in_pieces", unmapping_in_pieces},
         {"many_threads", many_threads},
         {"fork_keeps_views", fork_keeps_views},
+        {"forked_while_first_publishing", forked_while_first_publishing},
+        {"complaints_of_a_child", complaints_of_a_child},
         {"several_files", several_files},
         {"pieces_of_a_file", pieces_of_a_file},
         {"the_next_producer", the_next_producer},
