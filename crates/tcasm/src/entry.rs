@@ -487,6 +487,7 @@ fn removing(path: impl FnOnce() -> Option<PathBuf>, real: impl Fn() -> c_int) ->
 /// Removes the region of a file that is no more.
 fn forget(path: &Path, key: (u64, u64)) {
     let known = state().known(key);
+    drop(known.and_then(|file| lock(&file.observer).take()));
     let removed = match known.and_then(|file| lock(&file.producer).take()) {
         Some(publishing) => publishing.unlink(),
         None => names::region_name(path).map_or(Ok(()), |name| {

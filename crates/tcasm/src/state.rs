@@ -38,6 +38,16 @@ impl SharedFile {
     pub fn metadata(&self) -> Option<Metadata> {
         std::fs::metadata(&self.path).ok().filter(|meta| (meta.dev(), meta.ino()) == self.key)
     }
+
+    /// Lets go of the region if the file was removed: its observer would keep memory that nobody can ask for.
+    fn leave_if_removed(&self) {
+        if let Ok(mut observer) = self.observer.try_lock()
+            && observer.is_some()
+            && self.metadata().is_none()
+        {
+            *observer = None;
+        }
+    }
 }
 
 /// What a range of addresses is used for.
@@ -130,7 +140,9 @@ pub fn file_of(descriptor: i32) -> Option<(&'static SharedFile, Stat)> {
     {
         return known.get().last().map(|file| (*file, stat));
     }
-    let known = known.or_default();
+    // Other processes remove files unseen. A file that is mapped for the first time is often the next of many.
+    files.values().flatten().for_each(|file| file.leave_if_removed());
+    let known = files.entry(stat.key).or_default();
     let found = names::path_of(descriptor).and_then(|path| Some((names::region_name(&path)?, path)));
     if let Some((name, path)) = found {
         match known.iter().position(|file| file.path == path) {

@@ -548,9 +548,12 @@ static void removed_files(void) {
         let_go(data, bytes);
         let_go(view, bytes);
         close(file);
+        /* What was removed unseen is let go when the next file comes. */
+        CHECK(holds() == (way == 3));
     }
     int file = file_of(name, bytes);
     CHECK(shows(file, bytes, 0));
+    CHECK(holds() <= 1);
     unsigned char *data = work_on(file, bytes);
     CHECK(is(data, 0, bytes, 0));
     memset(data, 50, bytes);
