@@ -124,6 +124,35 @@ static void a_fork_while_another_thread_publishes_leaves_no_lock_behind(void) {
     pthread_join(thread, NULL);
     OK(stillframe_unlink(region));
 }
+
+static void live_once(const char *name) {
+    stillframe_region *own = make(name);
+    OK(stillframe_publish(own, 1, NULL));
+    stillframe_observer *mine = look(name);
+    OK(stillframe_release(newest(mine)));
+    OK(stillframe_observer_close(mine));
+    OK(stillframe_unlink(own));
+}
+
+static void *keep_living(void *name) {
+    while (!stop)
+        live_once(name);
+    return NULL;
+}
+
+static void live_in_a_child(void) { live_once("child"); }
+
+static void a_fork_while_other_threads_make_and_look_at_regions_leaves_no_lock_behind(void) {
+    stop = 0;
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, keep_living, i ? "one" : "other") == 0);
+    for (int round = 0; round < 30; round++)
+        in_child(live_in_a_child);
+    stop = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+}
 #endif
 
 static volatile sig_atomic_t busy, refused, other;
@@ -261,6 +290,7 @@ int main(int argc, char **argv) {
         TEST(handles_of_the_parent_are_refused_in_a_child),
 #ifndef __SANITIZE_ADDRESS__
         TEST(a_fork_while_another_thread_publishes_leaves_no_lock_behind),
+        TEST(a_fork_while_other_threads_make_and_look_at_regions_leaves_no_lock_behind),
 #endif
         TEST(a_signal_handler_that_interrupts_a_publish_finds_the_region_busy),
         TEST(signals_that_come_at_any_instant_of_a_publish_never_hang_it),
