@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use stillframe::{Group, Observer, RankState, RegionOptions, inspect};
 use stillframe_kernel::fork::Unforked;
+use stillframe_kernel::thread::Thread;
 
 /// What all ranks of a run go on from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,7 +155,7 @@ pub(crate) fn remove_former_later(region: RegionOptions, name: &str, rank: u32) 
             std::thread::sleep(ROUND);
         }
     };
-    let _ = std::thread::Builder::new().name("stillframe-former".into()).spawn(watch);
+    let _ = Thread::start("stillframe-former", watch);
 }
 
 fn rename(from: &Path, to: &Path) -> Result<()> {

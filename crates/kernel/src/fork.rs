@@ -16,6 +16,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -127,7 +128,8 @@ impl Unforked {
         // A child forked between the two steps would have the open file, and each lock that this process takes on it
         // later, for as long as it lives.
         undivided(|| {
-            let file = options.open(path)?;
+            // Nor is a fork to wait for whoever would write into a pipe that somebody put there.
+            let file = options.clone().custom_flags(libc::O_NONBLOCK).open(path)?;
             if let Some((index, word, bit)) = place(file.as_raw_fd()) {
                 CLOSE_WORDS.fetch_max(index + 1, Ordering::SeqCst);
                 word.fetch_or(bit, Ordering::SeqCst);

@@ -1,12 +1,15 @@
-//! Threads that forked children can have.
+//! The library's own threads in a user's process.
 //!
-//! A thread of the standard library takes one of its locks when it ends, and in Rust programs when it begins. A child that
+//! They take none of the program's signals: a handler that ran in one of them would wait for what the thread that it works
+//! for has locked, which waits for it. Signals of what a thread itself did wrong are not held back.
+//!
+//! And forked children can have them. A thread of the standard library takes one of its locks when it ends, and in Rust programs when it begins. A child that
 //! was forked while another thread did so finds that lock taken for ever, and never sees its own threads end. These are the
 //! C library's, whose locks are made for forks.
 
 use std::ffi::{CString, c_void};
 use std::io;
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,9 +33,32 @@ extern "C" fn run(start: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// A thread, to be joined.
+/// Does `work` without being interrupted; a thread that it starts never is.
+fn without_signals<T>(work: impl FnOnce() -> T) -> T {
+    let (mut others, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: the sets are filled before they are read, and live until the calls return.
+    unsafe {
+        libc::sigfillset(others.as_mut_ptr());
+        for own in [libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSEGV, libc::SIGSYS, libc::SIGTRAP] {
+            libc::sigdelset(others.as_mut_ptr(), own);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, others.as_ptr(), before.as_mut_ptr());
+        let result = work();
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
+        result
+    }
+}
+
+/// A thread. Dropped, it goes on by itself.
 #[derive(Debug)]
 pub struct Thread(libc::pthread_t);
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        // SAFETY: the thread was started, and is neither joined nor detached before.
+        unsafe { libc::pthread_detach(self.0) };
+    }
+}
 
 impl Thread {
     /// Starts a thread. A panic in it ends `work`, and nothing else.
@@ -49,7 +75,8 @@ impl Thread {
         let errno = unsafe {
             libc::pthread_attr_init(attributes.as_mut_ptr());
             libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES);
-            let errno = libc::pthread_create(&mut id, attributes.as_ptr(), run, start.cast());
+            let create = || libc::pthread_create(&mut id, attributes.as_ptr(), run, start.cast());
+            let errno = without_signals(create);
             libc::pthread_attr_destroy(attributes.as_mut_ptr());
             errno
         };
@@ -63,8 +90,8 @@ impl Thread {
 
     /// Waits for the end of the thread.
     pub fn join(self) {
-        // SAFETY: the thread was started, and is joined only here.
-        unsafe { libc::pthread_join(self.0, std::ptr::null_mut()) };
+        // SAFETY: the thread was started, is joined only here, and not detached after it.
+        unsafe { libc::pthread_join(ManuallyDrop::new(self).0, std::ptr::null_mut()) };
     }
 }
 
@@ -93,6 +120,24 @@ pub fn together(name: &str, threads: usize, work: &(dyn Fn() + Sync)) {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn signals_are_the_programs_own_but_for_those_of_what_the_thread_does_wrong() {
+        let own = || {
+            let mut mask = MaybeUninit::uninit();
+            // SAFETY: the call fills the set, which is read after it.
+            unsafe {
+                libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
+                let blocks = |signal| libc::sigismember(mask.as_ptr(), signal) == 1;
+                [libc::SIGALRM, libc::SIGINT, libc::SIGTERM, libc::SIGUSR1, libc::SIGSEGV, libc::SIGBUS].map(blocks)
+            }
+        };
+        let before = own();
+        let (said, hears) = std::sync::mpsc::channel();
+        Thread::start("signals", move || said.send(own()).unwrap()).unwrap().join();
+        assert_eq!(hears.recv().unwrap(), [true, true, true, true, false, false]);
+        assert_eq!(own(), before);
+    }
 
     #[test]
     fn all_is_done_when_it_returns_and_a_panic_is_passed_on() {

@@ -169,19 +169,6 @@ fn name_of(offset: u64) -> String {
     if offset == 0 { "data".into() } else { format!("data_{offset}") }
 }
 
-/// Lets the threads that copy be none of the program's: its signals go to its own.
-fn without_signals<T>(work: impl FnOnce() -> T) -> T {
-    // SAFETY: the sets are plain data, filled before they are used.
-    unsafe {
-        let (mut all, mut old) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
-        let result = work();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &old, std::ptr::null_mut());
-        result
-    }
-}
-
 impl Publishing {
     fn open(working: &Working) -> Result<Publishing, Problem> {
         let file = working.file;
@@ -196,7 +183,7 @@ impl Publishing {
         }
         // A program that publishes must not wait for those that look, so a lack of room is its error.
         let options = Region::options().dir(root()).rule(Rule::Fail);
-        let region = without_signals(|| options.create(&file.name))?;
+        let region = options.create(&file.name)?;
         let mut publishing = Publishing { region, variables: BTreeMap::new(), carried: Vec::new() };
         for variable in last.iter().flat_map(Snapshot::variables) {
             let (Some(offset), Some(last)) = (offset_of(&variable.attributes), &last) else { continue };
