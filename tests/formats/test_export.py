@@ -385,7 +385,9 @@ def test_an_interrupted_export_leaves_nothing_and_a_killed_one_is_no_obstacle(
 
     path = tmp_path / f"u.{ending}"
     aside = tmp_path / f".u.{ending}.partial"
-    command = [BUILT / "still", "--dir", still.regions, "export", "museum", "-o", path, "--compress", "9"]
+    # Shells let jobs in the background ignore SIGINT, and what those start.
+    command: list[str | Path] = ["env", "--default-signal=INT,TERM", BUILT / "still", "--dir", still.regions]
+    command += ["export", "museum", "-o", path, "--compress", "9"]
     for kill in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         end = time.monotonic() + 60

@@ -127,6 +127,10 @@ struct Writer {
     go_on: ChildStdin,
 }
 
+/// Signals end programs, whatever those who started these tests wanted of theirs: shells let jobs in the background ignore
+/// SIGINT.
+const DEFAULT: [&str; 2] = ["env", "--default-signal=HUP,INT,TERM"];
+
 impl Writer {
     fn begin(way: Way, path: &Path, before: &[&str]) -> Writer {
         let exe = std::env::current_exe().unwrap();
@@ -167,6 +171,11 @@ impl Drop for Writer {
 fn a_writer_that_does_not_end() {
     let (Ok(way), Ok(path)) = (std::env::var("WRITE_WAY"), std::env::var("WRITE_PATH")) else { return };
     let way = if way == "Named" { Way::Named } else { Way::Unnamed };
+    // Whoever waits for its end is not to wait for ever.
+    std::thread::spawn(|| {
+        std::thread::sleep(std::time::Duration::from_secs(120));
+        std::process::abort();
+    });
     let whole = begin(way, Path::new(&path)).unwrap();
     whole.file().write_all(&[1; 10_000]).unwrap();
     println!("half written");
@@ -183,7 +192,7 @@ fn a_writer_that_a_signal_ends_leaves_nothing_and_is_seen_to_have_been_ended_by_
             let folder = folder();
             let path = folder.path().join("u.h5");
             std::fs::write(&path, "old").unwrap();
-            let mut writer = Writer::begin(way, &path, &[]);
+            let mut writer = Writer::begin(way, &path, &DEFAULT);
             writer.send(signal);
             let status = writer.child.wait().unwrap();
             assert_eq!(status.signal(), Some(signal.as_raw()), "{way:?}");
@@ -199,7 +208,7 @@ fn a_writer_that_is_killed_leaves_nothing_or_what_the_next_one_takes_over() {
         let folder = folder();
         let path = folder.path().join("u.h5");
         std::fs::write(&path, "old").unwrap();
-        let mut writer = Writer::begin(way, &path, &[]);
+        let mut writer = Writer::begin(way, &path, &DEFAULT);
         writer.send(Signal::KILL);
         writer.child.wait().unwrap();
         assert_eq!(names(folder.path()).len(), left, "{way:?}: {:?}", names(folder.path()));

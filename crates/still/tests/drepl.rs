@@ -246,8 +246,11 @@ fn a_convert_that_is_ended_leaves_the_old_file_and_nothing_else() {
     fs::write(scene.file("b.raw"), "old").unwrap();
     let n = format!("N={}", BYTES / 8);
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL] {
-        let mut command =
+        let still =
             scene.command(&["drepl", "convert", "mesh.drepl", "-D", &n, "--from", "l=l.raw", "--to", "b=b.raw"]);
+        // Shells let jobs in the background ignore SIGINT, and what those start.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=INT,TERM").arg(still.get_program()).args(still.get_args()).current_dir(&folder);
         let mut child = Guard(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
         let open = format!("/proc/{}/fd", child.0.id());
         let is_written = |path: &PathBuf| {
