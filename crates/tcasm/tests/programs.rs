@@ -79,7 +79,8 @@ struct Place {
 impl Place {
     fn new(test: &str) -> Place {
         let own = format!("{}-{test}", std::process::id());
-        Place { dir: format!("/dev/shm/stillframe-tcasm-{own}").into(), name: format!("/tcasm-{own}") }
+        // The end of the name is no other test's begin: all that begins with it is removed.
+        Place { dir: format!("/dev/shm/stillframe-tcasm-{own}").into(), name: format!("/tcasm-{own}-0") }
     }
 
     /// `still run --tcasm` of a program.
