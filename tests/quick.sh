@@ -16,7 +16,7 @@ for row in rows:
     # With nothing dirty there may be nothing to measure; a negative time is a mistake all the same.
     assert row["value"] >= 0, row
 names = {row["bench"] for row in rows}
-assert names == {"publish", "rate", "attach", "advance", "notify", "memory", "restart", "compose"}, names
+assert names == {"publish", "rate", "attach", "advance", "notify", "memory", "restart", "regions", "compose"}, names
 print(f"{len(rows)} rows of {len(names)} benchmarks")
 PY
 

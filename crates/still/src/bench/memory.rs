@@ -24,7 +24,7 @@ pub struct Args {
 
 /// Bytes by where they are, at one moment.
 #[derive(Clone, Copy, Default)]
-struct Holding {
+pub(super) struct Holding {
     anonymous: u64,
     executables: u64,
     region_files: u64,
@@ -32,7 +32,19 @@ struct Holding {
 }
 
 impl Holding {
-    fn total(&self) -> u64 {
+    /// What these processes and the files below the benchmark's root take.
+    pub(super) fn of(setting: &Setting, processes: &[u32]) -> Result<Holding> {
+        let mut sum = Holding { region_files: setting.place.allocated_bytes(), ..Holding::default() };
+        for pid in processes {
+            let rollup = read(&format!("/proc/{pid}/smaps_rollup"))?;
+            sum.anonymous += field_bytes(&rollup, "Pss_Anon:");
+            sum.executables += field_bytes(&rollup, "Pss_File:");
+            sum.page_tables += field_bytes(&read(&format!("/proc/{pid}/status"))?, "VmPTE:");
+        }
+        Ok(sum)
+    }
+
+    pub(super) fn total(&self) -> u64 {
         self.anonymous + self.executables + self.region_files
     }
 }
@@ -47,12 +59,12 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
         for step in 0..settling + 16 {
             let [version, _] = producer.step(pattern, share)?;
             // The reader still holds the version before, so this is the moment when most versions are alive.
-            let before = holding(setting, &producer, &reader)?;
+            let before = Holding::of(setting, &[producer.pid(), reader.pid()])?;
             let seen = reader.ask("advance")?;
             if seen != version.to_string() {
                 return Err(Error::Wrong(format!("the observer saw version {seen} when {version} was the newest")));
             }
-            let after = holding(setting, &producer, &reader)?;
+            let after = Holding::of(setting, &[producer.pid(), reader.pid()])?;
             if step >= settling {
                 largest = [largest, before, after].into_iter().max_by_key(Holding::total).unwrap_or_default();
             }
@@ -65,17 +77,6 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
         report.add(Row::new("memory", case, largest.total() as f64, "B", region_bytes).with(detail))?;
     }
     Ok(())
-}
-
-fn holding(setting: &Setting, producer: &Producer, reader: &Child) -> Result<Holding> {
-    let mut sum = Holding { region_files: setting.place.allocated_bytes(), ..Holding::default() };
-    for pid in [producer.pid(), reader.pid()] {
-        let rollup = read(&format!("/proc/{pid}/smaps_rollup"))?;
-        sum.anonymous += field_bytes(&rollup, "Pss_Anon:");
-        sum.executables += field_bytes(&rollup, "Pss_File:");
-        sum.page_tables += field_bytes(&read(&format!("/proc/{pid}/status"))?, "VmPTE:");
-    }
-    Ok(sum)
 }
 
 fn read(path: &str) -> Result<String> {

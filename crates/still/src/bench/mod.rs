@@ -12,6 +12,7 @@ mod pattern;
 mod producer;
 mod publish;
 mod rate;
+mod regions;
 mod report;
 mod restart;
 
@@ -72,14 +73,25 @@ enum Name {
     Memory,
     /// From the begin of a program that goes on to the moment its arrays can be used
     Restart,
+    /// What a region of one small variable costs: memory, descriptors, time to make it and to open it
+    Regions,
     /// A producer and an observer, against other ways to compose them
     Compose,
     /// All of these
     All,
 }
 
-const NAMES: [Name; 8] =
-    [Name::Publish, Name::Rate, Name::Attach, Name::Advance, Name::Notify, Name::Memory, Name::Restart, Name::Compose];
+const NAMES: [Name; 9] = [
+    Name::Publish,
+    Name::Rate,
+    Name::Attach,
+    Name::Advance,
+    Name::Notify,
+    Name::Memory,
+    Name::Restart,
+    Name::Regions,
+    Name::Compose,
+];
 
 /// What every benchmark needs to know.
 struct Setting<'a> {
@@ -124,6 +136,7 @@ fn measure_all(setting: &Setting) -> Result<()> {
             Name::Notify => notify::run(setting, &mut report)?,
             Name::Memory => memory::run(setting, &mut report)?,
             Name::Restart => restart::run(setting, &mut report)?,
+            Name::Regions => regions::run(setting, &mut report)?,
             Name::Compose | Name::All => compose::run(setting, &mut report)?,
         }
     }
