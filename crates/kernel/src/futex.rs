@@ -1,5 +1,6 @@
-//! Waiting for a word in shared memory to change (futex(2)).
+//! Waiting for a word in shared memory to change, and having the kernel write one (futex(2)).
 
+use crate::Failure;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
@@ -20,4 +21,18 @@ pub fn wait(word: &AtomicU32, seen: u32, timeout: Option<Duration>) {
 pub fn wake_all(word: &AtomicU32) {
     // SAFETY: the word is valid for the call because it is borrowed; FUTEX_WAKE only hashes its address.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}
+
+/// Has the kernel write the word as it is: one that cannot be written, for want of memory or of rights, is an error and no
+/// signal.
+pub fn write_unchanged(word: &AtomicU32) -> Result<(), Failure> {
+    const PRIVATE_WAKE_OP: i32 = libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG;
+    // "Or the word with 0, and then see whether it was 0", encoded as in linux/futex.h.
+    const OR_ZERO: u32 = (libc::FUTEX_OP_OR as u32) << 28 | (libc::FUTEX_OP_CMP_EQ as u32) << 24;
+    // SAFETY: the word is borrowed, and the kernel writes it atomically and leaves it as it is. Whoever sleeps on it, and
+    // nobody does, is woken once for nothing, which every waiter allows for.
+    match unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), PRIVATE_WAKE_OP, 0, 0usize, word.as_ptr(), OR_ZERO) } {
+        -1 => Err(Failure::last("futex", format!("FUTEX_WAKE_OP at {:p}", word.as_ptr()))),
+        _ => Ok(()),
+    }
 }

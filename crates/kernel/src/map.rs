@@ -1,7 +1,7 @@
 //! Owned ranges of address space (mmap(2)).
 
 use crate::workers::Workers;
-use crate::{Failure, PAGE_BYTES};
+use crate::{Failure, PAGE_BYTES, futex};
 use std::fs::File;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
@@ -328,10 +328,24 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts_mut((self.address + offset) as *mut u8, bytes) }
     }
 
-    /// Writes to the page at `offset` without changing it, so that a copy-on-write page becomes private and an armed page
-    /// is disarmed.
-    pub fn touch_page(&self, offset: usize) {
-        self.word64(offset / PAGE_BYTES * PAGE_BYTES).fetch_or(0, std::sync::atomic::Ordering::Relaxed);
+    /// Writes to the pages of part of the range without changing them, so that copy-on-write pages become private and armed
+    /// pages are disarmed. Where memory is short, or the file that is shown has none, that is an error and never a signal.
+    pub fn touch(&self, offset: usize, bytes: usize) -> Result<(), Failure> {
+        loop {
+            match self.advise(offset, bytes, libc::MADV_POPULATE_WRITE) {
+                Err(failure) if failure.errno() == libc::EINTR => {}
+                // A kernel before 5.14 does not know this advice.
+                Err(failure) if failure.errno() == libc::EINVAL => return self.touch_each(offset, bytes),
+                result => return result,
+            }
+        }
+    }
+
+    /// As [`touch`](Mapping::touch), page by page, on any kernel.
+    fn touch_each(&self, offset: usize, bytes: usize) -> Result<(), Failure> {
+        self.check(offset, bytes);
+        let (first, end) = (offset / PAGE_BYTES * PAGE_BYTES, offset + bytes);
+        (first..end).step_by(PAGE_BYTES).try_for_each(|page| futex::write_unchanged(self.word32(page)))
     }
 }
 
@@ -349,7 +363,7 @@ impl Drop for Mapping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pagemap::{ENTRY_POPULATED, Pagemap};
+    use crate::pagemap::{ENTRY_FILE, ENTRY_POPULATED, Pagemap};
 
     /// Sizes around those of pages, large pages and pieces.
     const SIZES: [usize; 7] = [
@@ -425,6 +439,56 @@ mod tests {
         map.populate_by(0, map.bytes(), &workers);
         map.populate_for_writing_by(0, map.bytes(), &workers);
         assert_eq!(entered(&map), 1);
+    }
+
+    /// The pages of a mapping that are copies of this process's own.
+    fn own_pages(map: &Mapping) -> Vec<usize> {
+        let mut own = Vec::new();
+        let of_file = |entry| entry & ENTRY_POPULATED == 0 || entry & ENTRY_FILE != 0;
+        Pagemap::open()
+            .unwrap()
+            .entries(map.address(), map.bytes() / PAGE_BYTES, |page, entry| {
+                own.extend((!of_file(entry)).then_some(page))
+            })
+            .unwrap();
+        own
+    }
+
+    /// Ways to touch that must do the same.
+    type Touch = fn(&Mapping, usize, usize) -> Result<(), Failure>;
+    const TOUCHES: [Touch; 2] = [Mapping::touch, Mapping::touch_each];
+
+    #[test]
+    fn touched_pages_become_the_process_s_own_with_the_content_of_the_file() {
+        for touch in TOUCHES {
+            let file = file(40 * PAGE_BYTES);
+            let map = Mapping::copy_on_write(&file, 0, 40 * PAGE_BYTES).unwrap();
+            assert_eq!(own_pages(&map), []);
+            touch(&map, 3 * PAGE_BYTES, 5 * PAGE_BYTES).unwrap();
+            map.write(9 * PAGE_BYTES, &[77]);
+            touch(&map, 9 * PAGE_BYTES, PAGE_BYTES).unwrap();
+            assert_eq!(own_pages(&map), [3, 4, 5, 6, 7, 9]);
+            let mut byte = [0];
+            map.read(9 * PAGE_BYTES, &mut byte);
+            assert_eq!(byte, [77]);
+            map.write(9 * PAGE_BYTES, &[10]);
+            check(&map);
+            touch(&map, 0, map.bytes()).unwrap();
+            crate::space::give_back(&file, 0, map.bytes() as u64).unwrap();
+            check(&map);
+        }
+    }
+
+    #[test]
+    fn pages_without_memory_behind_them_cannot_be_touched_which_is_an_error() {
+        for touch in TOUCHES {
+            let file = file(PAGE_BYTES);
+            let map = Mapping::copy_on_write(&file, 0, 3 * PAGE_BYTES).unwrap();
+            assert_eq!(touch(&map, 0, 3 * PAGE_BYTES).unwrap_err().errno(), libc::EFAULT);
+            assert_eq!(own_pages(&map), [0]);
+            let map = Mapping::shared(&file, 0, PAGE_BYTES, false).unwrap();
+            assert_eq!(touch(&map, 0, PAGE_BYTES).unwrap_err().errno(), libc::EFAULT);
+        }
     }
 
     #[test]

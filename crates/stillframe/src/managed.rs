@@ -16,6 +16,7 @@ use crate::tracker::Tracker;
 use crate::{Error, Result};
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
+use stillframe_kernel::Failure;
 use stillframe_kernel::map::Mapping;
 use stillframe_kernel::workers::Workers;
 use stillframe_segment::table::ZERO_PLANE;
@@ -53,7 +54,7 @@ pub(crate) type Subtable = [u8; WINDOW_PAGES];
 
 impl Managed {
     /// Zeroed memory of whole windows.
-    pub(crate) fn new(windows: usize, large: bool) -> Result<Managed, stillframe_kernel::Failure> {
+    pub(crate) fn new(windows: usize, large: bool) -> Result<Managed, Failure> {
         let memory = Mapping::private(windows.max(1) * WINDOW_BYTES, large)?;
         let window = Window { private: Mask::FULL, hot: Mask::FULL, before: Mask::EMPTY, age: 0, shared: false };
         Ok(Managed { memory, windows: vec![window; windows.max(1)] })
@@ -79,19 +80,23 @@ impl Managed {
     }
 
     /// Gives dirty pages memory of their own, if a write did not do so already.
-    pub(crate) fn own_pages(&mut self, window: usize, dirty: Mask) {
-        let state = &mut self.windows[window];
-        for page in dirty.without(state.private).pages() {
-            self.memory.touch_page(window * WINDOW_BYTES + page * PAGE_BYTES);
+    pub(crate) fn own_pages(&mut self, window: usize, dirty: Mask) -> Result<(), Failure> {
+        let Managed { memory, windows } = self;
+        let state = &mut windows[window];
+        for (start, end) in dirty.without(state.private).runs() {
+            let bytes = (end - start) * PAGE_BYTES;
+            memory.touch(window * WINDOW_BYTES + start * PAGE_BYTES, bytes).map_err(|failure| {
+                let detail = format!("copies of {bytes} bytes of a plane: memory is short, or its file was cut");
+                Failure { detail, ..failure }
+            })?;
         }
         state.private = state.private.or(dirty);
+        Ok(())
     }
 
     /// Gives all pages memory of their own, so that the content stays whatever happens to the planes.
-    pub(crate) fn own_all(&mut self) {
-        for window in 0..self.windows.len() {
-            self.own_pages(window, Mask::FULL);
-        }
+    pub(crate) fn own_all(&mut self) -> Result<(), Failure> {
+        (0..self.windows.len()).try_for_each(|window| self.own_pages(window, Mask::FULL))
     }
 
     /// Notes which pages of a window were dirty at a publish; true if the window should now be shared.

@@ -279,7 +279,7 @@ impl Producer {
 
     /// Finds the dirty pages of everything that may have changed. On an error the jobs have those found until then.
     fn collect(&mut self, inputs: &[Input], jobs: &mut Vec<Job>) -> Result<()> {
-        let Producer { variables, tracker, tables, table, planes, .. } = self;
+        let Producer { variables, tracker, tables, table, planes, dir, .. } = self;
         let overlapping = is_overlapping(variables);
         let ids: Vec<u32> = variables.keys().copied().collect();
         for id in ids {
@@ -339,11 +339,11 @@ impl Producer {
                     source.pending[window] = dirty.and(outside).or(unseen);
                     dirty = dirty.without(outside).or(unseen);
                 }
-                if let Working::Managed(managed) = &mut source.working {
-                    managed.own_pages(window, dirty);
-                }
                 dirty_pages += dirty.count();
                 source.collected.dirty[window] = dirty;
+                if let Working::Managed(managed) = &mut source.working {
+                    managed.own_pages(window, dirty).map_err(|failure| Error::system(dir, failure))?;
+                }
             }
             source.written_percent = written_pages * 100 / source.memory.pages.max(1);
             let name = meta.name.clone();

@@ -454,19 +454,26 @@ impl Region {
 
     /// Removes a managed variable as [`remove`](Region::remove) does, but leaves its memory: pointers from
     /// [`managed_bytes`](Region::managed_bytes) stay valid, and what they point to is the caller's alone, for as long as the
-    /// returned value lives. For bindings, whose users may keep pointers beyond the region.
+    /// returned value lives. For bindings, whose users may keep pointers beyond the region. Pages that show the planes, as
+    /// those of a recovered variable do, are copied.
     ///
     /// # Errors
-    /// Misuse if there is no such managed variable.
+    /// Misuse if there is no such managed variable; environment if there is no memory for the copies, and then the variable
+    /// stays.
     pub fn remove_keeping(&mut self, id: VariableId) -> Result<KeptMemory> {
         self.check_process()?;
         self.managed_bytes(id)?;
         let producer = &mut self.producer;
+        let dir = producer.dir.clone();
+        for source in &mut producer.variable(id.0)?.sources {
+            if let Working::Managed(managed) = &mut source.working {
+                managed.own_all().map_err(|failure| Error::system(&dir, failure))?;
+            }
+        }
         let state = producer.variables.remove(&id.0).ok_or_else(|| producer.unknown(&format!("number {}", id.0)))?;
         let mut kept = Vec::new();
         for mut source in state.sources {
-            if let Working::Managed(mut managed) = std::mem::replace(&mut source.working, Working::Tracked) {
-                managed.own_all();
+            if let Working::Managed(managed) = std::mem::replace(&mut source.working, Working::Tracked) {
                 producer.shared_windows = producer.shared_windows.saturating_sub(managed.shared_windows());
                 kept.push(managed);
             }
