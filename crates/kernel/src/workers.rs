@@ -1,9 +1,11 @@
 //! Threads that share work.
 
 use crate::thread::Thread;
-use std::sync::Arc;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Work in blocks, of which each thread takes the next when it has done one. A thread that is late, because its processor is
 /// busy with something else, finds less to do and keeps nobody waiting.
@@ -12,6 +14,8 @@ struct Job {
     blocks: usize,
     next: AtomicUsize,
     done: AtomicUsize,
+    /// What the first block that panicked said.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 // SAFETY: `work` may be called by any thread, and is called only for blocks taken before all are done: `share`, which borrows
@@ -20,15 +24,6 @@ unsafe impl Send for Job {}
 // SAFETY: as for `Send`; the counters are atomic.
 unsafe impl Sync for Job {}
 
-/// Counts a block as done, also when its work panics: whoever waits for it would wait for ever.
-struct Done<'a>(&'a AtomicUsize);
-
-impl Drop for Done<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::Release);
-    }
-}
-
 impl Job {
     fn work(&self) {
         loop {
@@ -36,9 +31,17 @@ impl Job {
             if block >= self.blocks {
                 return;
             }
-            let _done = Done(&self.done);
             // SAFETY: the block was taken and is not done, so `share` has not returned and what it borrows lives.
-            unsafe { (*self.work)(block) };
+            let work = || unsafe { (*self.work)(block) };
+            // Neither this thread ends nor does `share`, while others are at work: a block that panicked is done, too.
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
+                match &mut *self.panic.lock().unwrap_or_else(PoisonError::into_inner) {
+                    // Dropped, it might panic, too.
+                    Some(_) => std::mem::forget(payload),
+                    first => *first = Some(payload),
+                }
+            }
+            self.done.fetch_add(1, Ordering::Release);
         }
     }
 }
@@ -72,6 +75,9 @@ impl Workers {
     }
 
     /// Does `work` for each block below `blocks`, in any order, by up to `threads` threads. When it returns all of it is done.
+    ///
+    /// # Panics
+    /// As `work`, when no thread is at work any more.
     pub fn share(&self, blocks: usize, threads: usize, work: &(dyn Fn(usize) + Sync)) {
         let threads = threads.min(blocks).min(self.count());
         if threads <= 1 {
@@ -79,7 +85,13 @@ impl Workers {
         }
         // SAFETY: only the lifetime is changed, and the job does not use what it names after this call has returned.
         let work = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), *const (dyn Fn(usize) + Sync)>(work) };
-        let job = Arc::new(Job { work, blocks, next: AtomicUsize::new(0), done: AtomicUsize::new(0) });
+        let job = Arc::new(Job {
+            work,
+            blocks,
+            next: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+            panic: Mutex::default(),
+        });
         for (worker, _) in &self.threads[..threads - 1] {
             // What a worker that is gone does not take, this thread does.
             let _ = worker.send(job.clone());
@@ -88,6 +100,10 @@ impl Workers {
         while job.done.load(Ordering::Acquire) < blocks {
             // At most one block of each other thread is left.
             std::thread::yield_now();
+        }
+        let panic = job.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(payload) = panic {
+            resume_unwind(payload);
         }
     }
 }
@@ -110,6 +126,8 @@ impl Drop for Workers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn every_block_is_done_once_with_any_number_of_threads() {
@@ -125,5 +143,39 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Blocks that do not panic take this long, so that others are at work when one does.
+    const LATE: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn a_panic_of_any_thread_is_passed_on_when_no_thread_is_at_work_any_more() {
+        let workers = Workers::new(3);
+        let caller = std::thread::current().id();
+        for callers in [true, false] {
+            let (done, panicked) = (AtomicUsize::new(0), AtomicBool::new(false));
+            let work = |_| {
+                if (std::thread::current().id() == caller) == callers && !panicked.swap(true, Ordering::Relaxed) {
+                    // No hook takes its time, as that of `panic!` does.
+                    std::panic::resume_unwind(Box::new("on purpose"));
+                }
+                std::thread::sleep(LATE);
+                done.fetch_add(1, Ordering::Relaxed);
+            };
+            let payload = catch_unwind(AssertUnwindSafe(|| workers.share(9, 3, &work))).unwrap_err();
+            let now = done.load(Ordering::Relaxed);
+            assert_eq!(payload.downcast_ref(), Some(&"on purpose"));
+            std::thread::sleep(5 * LATE);
+            assert_eq!((now, done.load(Ordering::Relaxed)), (8, 8), "a panic of the caller: {callers}");
+        }
+        // All threads are there for the next work: each block waits for all of them.
+        let (arrived, deadline) = (AtomicUsize::new(0), Instant::now() + Duration::from_secs(60));
+        workers.share(3, 3, &|_| {
+            arrived.fetch_add(1, Ordering::Relaxed);
+            while arrived.load(Ordering::Relaxed) < 3 {
+                assert!(Instant::now() < deadline, "a thread is gone");
+                std::thread::yield_now();
+            }
+        });
     }
 }
