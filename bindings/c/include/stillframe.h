@@ -812,7 +812,8 @@ stillframe_region *stillframe_begin(const char *name,
 // program's own and stay. NULL is nothing to do. A program that ends without this leaves the same behind.
 //
 // Errors: BAD_HANDLE; BUSY inside another call with it; FORKED in a child of fork, where nothing happens: the region goes on
-// in the parent.
+// in the parent; NO_MAPPINGS if an open loan could not be ended: the region is closed, and its name in use until the process
+// ends.
 stillframe_status stillframe_close(stillframe_region *region);
 
 // Ends the producer as stillframe_close does, and removes the region's files. Observers keep what they hold. NULL is nothing

@@ -8,16 +8,44 @@ use crate::call::{Failure, run};
 use crate::handle::{self, Got, Handled, Kind, Table};
 use crate::region::{Producer, stillframe_region};
 use crate::status::stillframe_status;
-use engine::LoanBytes;
+use engine::{EndedLoan, LoanBytes};
 use std::ffi::c_void;
 
 /// Memory that was lent for the next version of a loaned variable.
 pub struct stillframe_loan(());
 
 struct Lent {
-    loan: LoanBytes,
+    loan: Loan,
     /// The handle of its region, as a number.
     region: usize,
+}
+
+enum Loan {
+    Open(LoanBytes),
+    /// Its region was closed, and its memory is the program's alone.
+    Over {
+        _addresses: Option<EndedLoan>,
+    },
+}
+
+/// Ends the loans of these handles whose region is about to end, so that its name is free. Pointers stay valid until the
+/// handle ends.
+pub fn end_all(loans: Vec<usize>) -> Result<(), Failure> {
+    let end = |lent: &mut Lent| {
+        if let Loan::Open(loan) = std::mem::replace(&mut lent.loan, Loan::Over { _addresses: None }) {
+            lent.loan = Loan::Over { _addresses: Some(loan.end(false)?) };
+        }
+        Ok(())
+    };
+    let mut outcome = Ok(());
+    for loan in loans {
+        match handle::with(loan as *mut stillframe_loan, end) {
+            // Another thread, or this one before the signal that brought it here, is just ending it.
+            Err(Failure::Handle { .. } | Failure::Busy { .. }) => {}
+            other => outcome = outcome.and(other),
+        }
+    }
+    outcome
 }
 
 impl Handled for Lent {
@@ -48,14 +76,17 @@ pub extern "C" fn stillframe_loan_begin(
         let out = call.out_pointer("loan", loan)?;
         let data = call.out_pointer("data", data)?;
         let length = call.out_or_null("bytes", bytes)?;
-        let lent = handle::with(region, |producer: &mut Producer| {
+        handle::with(region, |producer: &mut Producer| {
             let id = producer.variables.id(&producer.region, variable)?;
-            Ok(producer.region.loan_bytes(id)?)
-        })?;
-        data.put(lent.ptr().cast());
-        length.put(lent.len());
-        out.put(handle::insert(Lent { loan: lent, region: region as usize }));
-        Ok(())
+            let lent = producer.region.loan_bytes(id)?;
+            data.put(lent.ptr().cast());
+            length.put(lent.len());
+            let loan = handle::insert(Lent { loan: Loan::Open(lent), region: region as usize });
+            producer.loans.retain(|other| handle::is_living::<Lent>(*other as *mut stillframe_loan));
+            producer.loans.push(loan as usize);
+            out.put(loan);
+            Ok(())
+        })
     })
 }
 
@@ -69,7 +100,9 @@ pub extern "C" fn stillframe_loan_submit(loan: *mut stillframe_loan) -> stillfra
         if !handle::is_living::<Producer>(region as *mut stillframe_region) {
             return Err(Failure::Handle { kind: Kind::Region, got: Got::Ended });
         }
-        loan.submit();
+        if let Loan::Open(loan) = loan {
+            loan.submit();
+        }
         Ok(())
     })
 }

@@ -7,6 +7,7 @@
 
 use crate::call::{Call, Failure, note_begin, run};
 use crate::handle::{self, Handled, Kind, Table};
+use crate::loan;
 use crate::recovery::Beginning;
 use crate::status::stillframe_status;
 use crate::variable::{Known, Portion, Variables};
@@ -133,6 +134,8 @@ pub struct Producer {
     attributes: Attributes,
     /// What it begins with, if it was recovered.
     pub beginning: Option<Beginning>,
+    /// Handles of loans that may be open, as numbers.
+    pub loans: Vec<usize>,
 }
 
 impl Handled for Producer {
@@ -145,7 +148,8 @@ impl Handled for Producer {
 }
 
 pub fn insert(region: Region, beginning: Option<Beginning>) -> *mut stillframe_region {
-    handle::insert(Producer { region, variables: Variables::default(), attributes: Attributes::new(), beginning })
+    let (variables, attributes, loans) = (Variables::default(), Attributes::new(), Vec::new());
+    handle::insert(Producer { region, variables, attributes, beginning, loans })
 }
 
 fn tracker_name(kind: TrackerKind) -> &'static CStr {
@@ -258,16 +262,23 @@ pub extern "C" fn stillframe_begin(name: *const c_char, rank: u32, ranks: u32) -
     region
 }
 
+fn end(producer: Producer, how: fn(Region) -> engine::Result<()>) -> Result<(), Failure> {
+    let loans = loan::end_all(producer.loans);
+    how(producer.region)?;
+    loans
+}
+
 /// Ends the producer. The region's files stay: observers keep what they hold, and the next producer of the name goes on from
 /// the last version. Memory of managed variables and open loans goes, so pointers into it dangle; tracked arrays are the
 /// program's own and stay. NULL is nothing to do. A program that ends without this leaves the same behind.
 ///
 /// Errors: BAD_HANDLE; BUSY inside another call with it; FORKED in a child of fork, where nothing happens: the region goes on
-/// in the parent.
+/// in the parent; NO_MAPPINGS if an open loan could not be ended: the region is closed, and its name in use until the process
+/// ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_close(region: *mut stillframe_region) -> stillframe_status {
     run("stillframe_close", |_| match handle::remove_or_null::<Producer>(region)? {
-        Some(producer) => Ok(producer.region.close()?),
+        Some(producer) => end(producer, Region::close),
         None => Ok(()),
     })
 }
@@ -279,7 +290,7 @@ pub extern "C" fn stillframe_close(region: *mut stillframe_region) -> stillframe
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_unlink(region: *mut stillframe_region) -> stillframe_status {
     run("stillframe_unlink", |_| match handle::remove_or_null::<Producer>(region)? {
-        Some(producer) => Ok(producer.region.unlink()?),
+        Some(producer) => end(producer, Region::unlink),
         None => Ok(()),
     })
 }
@@ -436,7 +447,7 @@ pub extern "C" fn stillframe_publish(
 ) -> stillframe_status {
     run("stillframe_publish", |call| {
         let out = call.out_or_null("published", published)?;
-        handle::with(region, |Producer { region, variables, attributes, beginning }| {
+        handle::with(region, |Producer { region, variables, attributes, beginning, .. }| {
             let mut publication = region.publish(version);
             for Known { id, place, .. } in variables.tracked() {
                 if let Some(place) = place {

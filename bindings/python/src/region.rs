@@ -80,7 +80,8 @@ impl State {
     fn keep_memory(&mut self, mut region: stillframe::Region) -> Result<stillframe::Region, Error> {
         for known in self.variables.values() {
             for loan in known.loans.iter().filter_map(Weak::upgrade) {
-                // Where this fails, the loan's addresses stay for ever, so that nothing is lost but they.
+                // Where this fails, the loan's addresses stay for ever, and the name in use until the process ends: nothing
+                // is lost but they.
                 let _ = loan.end(false);
             }
             if known.exported() == 0 || !known.managed {

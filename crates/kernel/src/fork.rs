@@ -3,7 +3,7 @@
 //! A child inherits open files, and with them their record locks: a producer that died would look alive for as long as
 //! some child of it lives. A handler that runs in every child of fork(3) therefore closes the registered files, none of
 //! which is open without being registered when a thread forks; and a generation number tells handles that they were made by
-//! another process.
+//! another process. The handler also puts copies of the child's own in the place of shared pages that its parent may write.
 //!
 //! It inherits locks too, as they are, and of the threads that hold them none. What belongs to a handle is of no more use
 //! in the child; what belongs to the process must therefore not be a lock that anyone waits for, unless the forking thread
@@ -11,6 +11,7 @@
 //! makes one as well.
 
 use crate::lock;
+use once_cell::race::OnceBox;
 use std::cell::{Cell, RefCell};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -18,8 +19,8 @@ use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A bit for each descriptor that children close, as far as Linux has them by default (`fs.nr_open`). A higher one is merely
 /// inherited, as any other file would be.
@@ -91,6 +92,7 @@ extern "C" fn in_child() {
             bits &= bits - 1;
         }
     }
+    Range::all().for_each(Range::make_private);
     drop(FORKING.try_with(RefCell::take));
 }
 
@@ -163,6 +165,105 @@ impl Drop for Unforked {
             // SAFETY: the file is dropped once, here, and only by the process that opened it.
             unsafe { ManuallyDrop::drop(&mut self.file) };
         });
+    }
+}
+
+/// Addresses at which part of a file is mapped, for all who map it. Those that are taken have bytes while children are to
+/// have a copy. All of it is atomic: a thread that forks must find no lock that it might have itself.
+#[derive(Default)]
+struct Range {
+    is_taken: AtomicBool,
+    bytes: AtomicUsize,
+    address: AtomicUsize,
+    descriptor: AtomicI32,
+    offset: AtomicU64,
+}
+
+/// Ranges of the first chunk; each further one has twice as many. They stay for ever, so that a look at them needs no lock.
+const RANGES_FIRST: usize = 64;
+static RANGES: [OnceBox<Box<[Range]>>; 24] = [const { OnceBox::new() }; 24];
+
+impl Range {
+    fn all() -> impl Iterator<Item = &'static Range> {
+        RANGES.iter().map_while(OnceBox::get).flat_map(|chunk| chunk.iter())
+    }
+
+    /// Takes one that is free; none if the process has a thousand times as many as it can have mappings.
+    fn take() -> Option<&'static Range> {
+        let chunk = |index| Box::new((0..RANGES_FIRST << index).map(|_| Range::default()).collect());
+        let chunks = RANGES.iter().enumerate().map(|(index, place)| place.get_or_init(|| chunk(index)));
+        chunks.flat_map(|chunk| chunk.iter()).find(|range| !range.is_taken.swap(true, Ordering::AcqRel))
+    }
+
+    /// In a child, whose only thread this is: shows the same pages of the file, but what is written is the child's.
+    fn make_private(&self) {
+        let bytes = self.bytes.swap(0, Ordering::SeqCst);
+        if bytes == 0 {
+            return;
+        }
+        let address = self.address.load(Ordering::Relaxed) as *mut libc::c_void;
+        let (descriptor, offset) = (self.descriptor.load(Ordering::Relaxed), self.offset.load(Ordering::Relaxed));
+        let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        // SAFETY: who registered the range owns it, and takes it back before it is anybody else's. The calls are
+        // async-signal-safe.
+        unsafe {
+            let at = libc::mmap(
+                address,
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                flags,
+                descriptor,
+                offset as libc::off_t,
+            );
+            if at == libc::MAP_FAILED {
+                // Better the child does not see these pages than that it writes its parent's.
+                libc::mprotect(address, bytes, libc::PROT_NONE);
+            }
+        }
+    }
+}
+
+/// Says that forked children have copies of pages that are shared with everybody who maps their file.
+#[derive(Debug)]
+pub(crate) struct Private {
+    range: Option<&'static Range>,
+    _file: Arc<File>,
+}
+
+impl std::fmt::Debug for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes at {:#x}", self.bytes.load(Ordering::Relaxed), self.address.load(Ordering::Relaxed))
+    }
+}
+
+impl Private {
+    /// Of part of a file that is mapped at an address, until [`end`](Private::end).
+    pub(crate) fn begin(address: usize, bytes: usize, file: Arc<File>, offset: u64) -> Private {
+        generation();
+        let range = Range::take();
+        if let Some(range) = range {
+            range.address.store(address, Ordering::Relaxed);
+            range.descriptor.store(file.as_raw_fd(), Ordering::Relaxed);
+            range.offset.store(offset, Ordering::Relaxed);
+            range.bytes.store(bytes, Ordering::SeqCst);
+        }
+        Private { range, _file: file }
+    }
+
+    /// The addresses show something else by now, or are about to be unmapped.
+    pub(crate) fn end(&self) {
+        if let Some(range) = self.range {
+            range.bytes.store(0, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        self.end();
+        if let Some(range) = self.range {
+            range.is_taken.store(false, Ordering::Release);
+        }
     }
 }
 

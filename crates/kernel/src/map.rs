@@ -1,5 +1,6 @@
 //! Owned ranges of address space (mmap(2)).
 
+use crate::fork::Private;
 use crate::workers::Workers;
 use crate::{Failure, PAGE_BYTES, futex};
 use std::fs::File;
@@ -19,6 +20,8 @@ pub struct Mapping {
     writable: bool,
     /// Who takes its pages out of the page tables when it goes.
     workers: Option<Arc<Workers>>,
+    /// Whether forked children have a copy of it.
+    private: Option<Private>,
 }
 
 /// Least number of bytes whose page-table entries one thread makes, or takes out, at a time.
@@ -57,11 +60,19 @@ impl Mapping {
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         if bytes < LARGE_BYTES || !offset.is_multiple_of(LARGE_BYTES as u64) || !bytes.is_multiple_of(PAGE_BYTES) {
             let address = map(0, bytes, protection, flags, Some((file, offset)))?;
-            return Ok(Mapping { address, bytes, writable, workers: None });
+            return Ok(Mapping { address, bytes, writable, workers: None, private: None });
         }
         let mut mapping = Mapping::reserve(bytes)?;
         map(mapping.address, bytes, protection, flags | libc::MAP_FIXED, Some((file, offset)))?;
         mapping.writable = writable;
+        Ok(mapping)
+    }
+
+    /// As [`shared`](Mapping::shared), to be written. Forked children find the same pages, but what they write is theirs: a
+    /// child may go on when its parent has given the pages to somebody else.
+    pub fn shared_unforked(file: Arc<File>, offset: u64, bytes: usize) -> Result<Mapping, Failure> {
+        let mut mapping = Mapping::shared(&file, offset, bytes, true)?;
+        mapping.private = Some(Private::begin(mapping.address, bytes, file, offset));
         Ok(mapping)
     }
 
@@ -70,7 +81,7 @@ impl Mapping {
     /// # Safety
     /// The owner lets the range be replaced through this value, and relies on nothing that is mapped there.
     pub unsafe fn lent(address: usize, bytes: usize) -> ManuallyDrop<Mapping> {
-        ManuallyDrop::new(Mapping { address, bytes, writable: false, workers: None })
+        ManuallyDrop::new(Mapping { address, bytes, writable: false, workers: None, private: None })
     }
 
     /// Reserves addresses, aligned to a large page, that cannot be used until something is [laid](Mapping::lay) over them.
@@ -104,7 +115,7 @@ impl Mapping {
                 libc::munmap((address + bytes) as *mut libc::c_void, tail);
             }
         }
-        Ok(Mapping { address, bytes, writable: protection & libc::PROT_WRITE != 0, workers: None })
+        Ok(Mapping { address, bytes, writable: protection & libc::PROT_WRITE != 0, workers: None, private: None })
     }
 
     /// First address.
@@ -150,7 +161,7 @@ impl Mapping {
     pub fn copy_on_write(file: &File, offset: u64, bytes: usize) -> Result<Mapping, Failure> {
         let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
         let address = map(0, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, Some((file, offset)))?;
-        Ok(Mapping { address, bytes, writable: true, workers: None })
+        Ok(Mapping { address, bytes, writable: true, workers: None, private: None })
     }
 
     /// Puts the pages of `other` in the place of part of this range, in one step: no moment exists at which a reader
@@ -164,7 +175,11 @@ impl Mapping {
         if at == libc::MAP_FAILED {
             return Err(Failure::last("mremap", format!("{} bytes", other.bytes)));
         }
-        ManuallyDrop::new(other).workers.take();
+        let mut other = ManuallyDrop::new(other);
+        (other.workers, other.private) = (None, None);
+        if let Some(private) = self.private.as_ref().filter(|_| offset == 0 && other.bytes == self.bytes) {
+            private.end();
+        }
         Ok(())
     }
 
@@ -351,6 +366,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        self.private.take();
         if let Some(workers) = self.workers.take().filter(|workers| workers.count() > 1) {
             // `munmap` would do this alone, and finds only empty page tables then.
             self.advise_by(0, self.bytes, libc::MADV_DONTNEED, &workers);

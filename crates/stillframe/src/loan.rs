@@ -4,9 +4,11 @@
 //!
 //! This module makes mutable slices of shared memory. Its one law: slots on loan belong to one loan. They are marked as used
 //! when they are lent, so no version shows them and no other loan has them, until the loan was submitted or dropped, after
-//! which no slice of it exists.
+//! which no slice of it exists. The next producer of the region knows of no loans; a loan has the producer's lock, so that
+//! there is none before it ends, even if its region does. A forked child finds in the place of a loan pages of its own.
 #![allow(unsafe_code)]
 
+use crate::files::LeaseFile;
 use crate::mask::Mask;
 use crate::planes::Assignment;
 use crate::{Element, Error, Result};
@@ -56,6 +58,8 @@ pub struct LoanBytes {
     map: Arc<LoanMap>,
     bytes: usize,
     ticket: Ticket,
+    /// Has the producer's lock.
+    _leases: Arc<LeaseFile>,
     /// The same slots, private: what [`end`](LoanBytes::end) leaves at the loan's addresses.
     after: Option<Mapping>,
 }
@@ -76,23 +80,20 @@ pub(crate) struct LoanMap {
 }
 
 impl LoanBytes {
-    pub(crate) fn new(map: Arc<LoanMap>, bytes: usize, ticket: Ticket, after: Mapping) -> LoanBytes {
-        LoanBytes { map, bytes, ticket, after: Some(after) }
-    }
-
     /// Ends the loan like [`submit`](LoanBytes::submit), or if not `submit` like dropping it, but keeps its addresses
     /// valid for as long as the returned value lives: what is written there from now on reaches nobody, and what is read
     /// there is what was written until the slots are used again. For bindings, whose users may keep pointers.
     ///
     /// # Errors
-    /// Environment if the process has no mappings left; the loan is then given up, and its addresses stay for ever.
+    /// Environment if the process has no mappings left; the loan is then given up: its addresses stay for ever, and the
+    /// region's name stays in use until the process ends.
     pub fn end(mut self, submit: bool) -> Result<EndedLoan> {
         let map = self.map.clone();
         map.replaced.store(true, Ordering::Release);
         if let Some(after) = self.after.take()
             && let Err(failure) = map.map.replace(0, after)
         {
-            // Somebody may still write there, so nobody else may ever get these slots or addresses.
+            // Somebody may still write there, so nobody else may ever get these slots or addresses, nor the region.
             std::mem::forget(self);
             return Err(Error::NoMappings { failure });
         }
@@ -234,7 +235,7 @@ impl crate::producer::Producer {
         if let Some(state) = self.variables.get_mut(&id) {
             state.loans.push(OpenLoan { ticket: ticket.clone(), assignments, place });
         }
-        Ok(LoanBytes::new(map, bytes, ticket, after))
+        Ok(LoanBytes { map, bytes, ticket, _leases: self.leases.clone(), after: Some(after) })
     }
 
     /// A map of a variable's place in a plane: one that an earlier loan had and no longer uses, or a new one, whose page-table
@@ -255,7 +256,10 @@ impl crate::producer::Producer {
             return Ok(free.clone());
         }
         let workers = self.copier.workers();
-        let mut map = crate::place::map_place(window, windows, plane, &self.planes)?;
+        let file = self.planes.plane(plane);
+        let (at, bytes) = (window as u64 * WINDOW_BYTES as u64, windows as usize * WINDOW_BYTES);
+        let mut map = Mapping::shared_unforked(file.file.clone(), at, bytes)
+            .map_err(|failure| Error::system(&file.path, failure))?;
         map.unmap_by(workers);
         let count: usize = pages.iter().map(|mask| mask.count()).sum();
         // Only windows that the variable fills, for a large page takes memory for all slots of its window.

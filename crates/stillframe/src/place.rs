@@ -82,7 +82,7 @@ impl Place {
 }
 
 /// Maps some windows of a plane for writing.
-pub(crate) fn map_place(window: u32, windows: u32, plane: usize, planes: &Planes) -> Result<Mapping> {
+fn map_place(window: u32, windows: u32, plane: usize, planes: &Planes) -> Result<Mapping> {
     let plane = planes.plane(plane);
     let (offset, bytes) = (window as u64 * WINDOW_BYTES as u64, windows as usize * WINDOW_BYTES);
     Mapping::shared(&plane.file, offset, bytes, true).map_err(|failure| Error::system(&plane.path, failure))

@@ -10,13 +10,14 @@ use crate::{Error, Result};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use stillframe_kernel::space;
 use stillframe_segment::{PAGE_BYTES, PLANES_MAX, WINDOW_BYTES, WINDOW_PAGES};
 
 /// One plane.
 #[derive(Debug)]
 pub(crate) struct Plane {
-    pub(crate) file: File,
+    pub(crate) file: Arc<File>,
     pub(crate) path: PathBuf,
     in_use: Vec<Mask>,
     present: Vec<Mask>,
@@ -139,8 +140,14 @@ impl Planes {
         let path = self.dir.join(plane_file(number));
         let file = create_file(&self.directory.join(&plane_file(number)), self.mode);
         let file = file.map_err(|error| Error::io("open", &path, error))?;
-        let mut plane =
-            Plane { file, path, in_use: Vec::new(), present: Vec::new(), idle: Vec::new(), unseen_pages: 0 };
+        let mut plane = Plane {
+            file: file.into(),
+            path,
+            in_use: Vec::new(),
+            present: Vec::new(),
+            idle: Vec::new(),
+            unseen_pages: 0,
+        };
         plane.grow(self.windows)?;
         self.list.push(plane);
         stillframe_kernel::points::hit("plane.created");

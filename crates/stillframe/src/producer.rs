@@ -72,7 +72,8 @@ pub(crate) struct Producer {
     pub(crate) head: Head,
     /// Says at the process's end that the producer was not killed.
     _last_words: LastWords,
-    pub(crate) leases: LeaseFile,
+    /// With the producer's lock. Loans have it, too: nobody takes the region over while somebody may write slots of it.
+    pub(crate) leases: Arc<LeaseFile>,
     pub(crate) tables: Tables,
     pub(crate) planes: Planes,
     pub(crate) space: Space,
@@ -129,7 +130,7 @@ impl Producer {
         let companions = rank.map(|(rank, ranks)| Companions::open(&options.dir, given, rank, ranks)).transpose()?;
         directory::make(&dir, options.mode)?;
         points::hit("create.dir");
-        let leases = directory::lock(&dir, name, options.mode)?;
+        let leases = Arc::new(directory::lock(&dir, name, options.mode)?);
         points::hit("create.locked");
         let directory = Directory::open(&dir)?;
         let head_path = dir.join(head::FILE);

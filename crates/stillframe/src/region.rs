@@ -15,6 +15,7 @@ use crate::{DType, Element, Error, Order, Part, RegionOptions, Result, Scalar, T
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
 
@@ -189,7 +190,7 @@ pub struct Statistics {
 /// A region and its producer: the variables of one program, published together.
 ///
 /// The region's files stay when it is dropped, so that observers keep what they hold and the next producer of the name
-/// recovers the last version; [`unlink`](Region::unlink) removes them.
+/// recovers the last version; [`unlink`](Region::unlink) removes them. The producer lives until its last loan ends, too.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("stillframe-doc-{}", std::process::id()));
@@ -506,6 +507,9 @@ impl Region {
 
     /// Lends free slots for a loaned variable. What they hold is unspecified: write all of it, then submit.
     ///
+    /// A loan may be written after the region was dropped, and then reaches nobody. Until it is submitted or dropped, too,
+    /// nobody else can take the region over: its name is in use.
+    ///
     /// # Errors
     /// Environment if there is no room, by the region's rule.
     pub fn loan<T: Element>(&mut self, loaned: &Loaned<T>) -> Result<Loan<T>> {
@@ -556,8 +560,11 @@ impl Drop for Region {
         if self.check_process().is_ok() {
             // A panic is an accident, though it unwinds.
             self.producer.head.set_ended(!std::thread::panicking());
-            // Whoever waits for the next version learns at once that none will come.
-            self.producer.leases.end_producing();
+            // Whoever waits for the next version learns at once that none will come. Where slots are on loan, the last of
+            // the loans gives the lock back.
+            if let Some(leases) = Arc::get_mut(&mut self.producer.leases) {
+                leases.end_producing();
+            }
             self.producer.head.ring();
         }
     }

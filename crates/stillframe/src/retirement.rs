@@ -68,7 +68,7 @@ impl Producer {
     /// Retires one version that is not the newest; true if nobody holds it, and it is gone.
     pub(crate) fn retire(&mut self, index: usize) -> Result<bool> {
         points::hit("retire.begin");
-        let gone = protocol::retire(&self.head, &self.leases, self.versions[index].leased)?;
+        let gone = protocol::retire(&self.head, &*self.leases, self.versions[index].leased)?;
         points::hit("retire.asked");
         if !gone {
             self.versions[index].state = State::Retiring;

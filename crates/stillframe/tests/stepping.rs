@@ -1,4 +1,5 @@
 //! Programs that open the region, write one version into slots on loan and end: what the next one finds.
+#![allow(unsafe_code)]
 
 mod common;
 
@@ -224,8 +225,16 @@ fn all_pieces_of_a_variable_are_entered() {
     assert!(x.iter().enumerate().all(|(at, value)| *value == expected(at)));
 }
 
+/// A producer of the same name in the same process, which a loan of the last one keeps out.
+fn is_in_use(dir: &Dir) -> bool {
+    match dir.options().create("state") {
+        Err(Error::InUse { .. }) => true,
+        other => other.map(drop).is_err(),
+    }
+}
+
 #[test]
-fn a_loan_outlives_its_region() {
+fn what_is_on_loan_is_nobody_elses_after_the_end_of_its_region() {
     watchdog(60);
     let dir = Dir::new("outlives");
     (0..2).for_each(|version| step(&dir, version));
@@ -235,8 +244,130 @@ fn a_loan_outlives_its_region() {
     drop(region);
     loan.fill(7);
     assert!(loan.iter().all(|value| *value == 7));
-    drop(loan);
+    assert!(is_in_use(&dir), "the name is taken over while slots of it can be written");
     check(&dir, 1);
+    // Another thread is the last to have it.
+    let writer = std::thread::spawn(move || loan.fill(8));
+    writer.join().unwrap();
+    assert!(!is_in_use(&dir));
+    (2..5).for_each(|version| step(&dir, version));
+    check(&dir, 4);
+}
+
+#[test]
+fn a_version_that_is_held_is_written_by_no_loan_of_an_earlier_producer() {
+    watchdog(60);
+    let dir = Dir::new("earlier");
+    (0..2).for_each(|version| step(&dir, version));
+    let (mut region, x) = open(&dir);
+    let mut loan = region.loan(&x).unwrap();
+    drop(region);
+    let mut version = 2;
+    let mut held = Vec::new();
+    // The slots are free when one producer after the other has taken others.
+    while version < 6 && !is_in_use(&dir) {
+        step(&dir, version);
+        held.push(dir.observe("state").newest().unwrap());
+        version += 1;
+    }
+    let before: Vec<&[u64]> = held.iter().map(|snapshot| snapshot.slice("x").unwrap()).collect();
+    loan.fill(99);
+    for (version, slice) in (2..).zip(before) {
+        assert!(slice.iter().all(|value| *value == version + 1), "a loan wrote into version {version}");
+    }
+}
+
+#[test]
+fn a_loan_of_a_variable_that_was_removed_keeps_its_slots() {
+    watchdog(60);
+    let dir = Dir::new("removed");
+    (0..2).for_each(|version| step(&dir, version));
+    let (mut region, x) = open(&dir);
+    let mut loan = region.loan(&x).unwrap();
+    region.remove("x").unwrap();
+    drop(region);
+    assert!(is_in_use(&dir));
+    loan.fill(5);
+    loan.submit();
+    assert!(!is_in_use(&dir));
+}
+
+#[test]
+fn loans_of_a_region_that_was_unlinked_or_leaked_reach_nobody() {
+    watchdog(60);
+    let dir = Dir::new("unlinked");
+    step(&dir, 0);
+    let (mut region, x) = open(&dir);
+    let mut loan = region.loan(&x).unwrap();
+    region.unlink().unwrap();
+    // Other files of the same name.
+    (0..3).for_each(|version| step(&dir, version));
+    loan.fill(99);
+    check(&dir, 2);
+    drop(loan);
+
+    let (mut region, x) = open(&dir);
+    let mut loan = region.loan(&x).unwrap();
+    std::mem::forget(region);
+    assert!(is_in_use(&dir));
+    loan.fill(99);
+    drop(loan);
+    assert!(is_in_use(&dir), "it was never dropped");
+    assert!(inspect::remove(dir.path(), "state", true).is_ok());
+    (0..3).for_each(|version| step(&dir, version));
+    check(&dir, 2);
+}
+
+#[test]
+fn a_loan_that_ended_keeps_its_addresses_and_nothing_else() {
+    watchdog(60);
+    let dir = Dir::new("ended");
+    (0..2).for_each(|version| step(&dir, version));
+    let (mut region, x) = open(&dir);
+    let ended = region.loan_bytes(x.id()).unwrap().end(false).unwrap();
+    drop(region);
+    assert!(!is_in_use(&dir));
+    step(&dir, 2);
+    drop(ended);
+    check(&dir, 2);
+}
+
+#[test]
+fn what_a_forked_child_writes_into_a_loan_of_its_parent_reaches_nobody() {
+    watchdog(60);
+    let dir = Dir::new("forked");
+    (0..2).for_each(|version| step(&dir, version));
+    let (mut region, x) = open(&dir);
+    // The addresses of earlier loans are used again.
+    let mut other = region.loan(&x).unwrap();
+    other.fill(1);
+    drop(other);
+    let mut loan = region.loan(&x).unwrap();
+    let ended = region.loan_bytes(x.id()).unwrap().end(false).unwrap();
+    loan.fill(3);
+    let (mut go, mut says_go) = std::io::pipe().unwrap();
+    // SAFETY: the child takes no locks but those of files it has from its parent, and ends without running anything of its.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let is_there = loan.iter().all(|value| *value == 3);
+        let is_told = std::io::Read::read(&mut go, &mut [0]).is_ok();
+        loan.fill(99);
+        let is_written = loan.iter().all(|value| *value == 99);
+        // Nothing of this is the child's to end, but it may.
+        drop((loan, ended));
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(i32::from(!(is_there && is_told && is_written))) };
+    }
+    loan.submit();
+    region.publish(2).commit().unwrap();
+    let snapshot = dir.observe("state").newest().unwrap();
+    std::io::Write::write_all(&mut says_go, &[1]).unwrap();
+    let mut status = 0;
+    // SAFETY: the pointer is to a live number, and the child is one of this process.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "what the child finds there, or that it may write there");
+    let found = snapshot.slice::<u64>("x").unwrap().iter().position(|value| *value != 3);
+    assert_eq!(found, None, "an element of a version that the child wrote");
 }
 
 #[test]

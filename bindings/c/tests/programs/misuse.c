@@ -186,6 +186,38 @@ static void calls_in_the_wrong_order_fail(void) {
     FAILS(STILLFRAME_BAD_HANDLE, "this loan has ended", stillframe_loan_discard(loan));
 }
 
+// The name is free when its region is closed, and what is written into a loan of it reaches nobody.
+static void loans_end_with_their_region(void) {
+    stillframe_declaration declaration = {
+        .name = "frame", .dtype = "uint8", .kind = STILLFRAME_LOANED, .rank = 1, .shape = SHAPE(100)};
+    stillframe_loan *late[4];
+    void *memory[4];
+    for (uint64_t run = 0; run < 4; ++run) {
+        stillframe_region *region = make("lent");
+        uint32_t number;
+        OK(stillframe_declare(region, &declaration, &number));
+        stillframe_loan *loan;
+        void *data;
+        OK(stillframe_loan_begin(region, number, &late[run], &memory[run], NULL));
+        OK(stillframe_loan_begin(region, number, &loan, &data, NULL));
+        memset(data, (int)run, 100);
+        OK(stillframe_loan_submit(loan));
+        OK(stillframe_publish(region, run, NULL));
+        OK(stillframe_close(region));
+        for (uint64_t before = 0; before <= run; ++before) memset(memory[before], 99, 100);
+        stillframe_observer *observer = look("lent");
+        stillframe_snapshot *snapshot = newest(observer);
+        const void *seen;
+        OK(stillframe_view(snapshot, "frame", &seen, NULL));
+        for (int at = 0; at < 100; ++at) CHECK(((const unsigned char *)seen)[at] == run);
+        OK(stillframe_release(snapshot));
+        OK(stillframe_observer_close(observer));
+    }
+    for (int run = 0; run < 3; ++run) OK(stillframe_loan_discard(late[run]));
+    FAILS(STILLFRAME_BAD_HANDLE, "this region has ended", stillframe_loan_submit(late[3]));
+    OK(stillframe_unlink(make("lent")));
+}
+
 static int is_linux(int major, int minor) {
     struct utsname name;
     int found_major = 0, found_minor = 0;
@@ -278,6 +310,7 @@ int main(int argc, char **argv) {
         TEST(begin_says_why_it_gave_null),
         TEST(arguments_that_cannot_be_are_named),
         TEST(calls_in_the_wrong_order_fail),
+        TEST(loans_end_with_their_region),
         TEST(tracked_memory_that_was_freed_is_named),
         TEST(every_status_has_a_name_and_every_text_its_end),
     };
