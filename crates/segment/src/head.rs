@@ -54,6 +54,11 @@ pub const BEGUN_NS_AT: usize = 256;
 /// Offset of the time in nanoseconds since 1970 at which the last producer ended by itself, 8 bytes; 0 if it lives or was
 /// killed.
 pub const ENDED_NS_AT: usize = 264;
+/// Offset of the highest number a schema had that a version could name, 4 bytes, *changing*; 0 if none is known.
+pub const SCHEMAS_AT: usize = 272;
+/// Offset of the number below which the ids of all variables are that there ever were, 4 bytes, *changing*; 0 if none is
+/// known.
+pub const IDS_AT: usize = 276;
 /// Offset of the first descriptor.
 pub const RING: usize = 4096;
 /// Distance from one descriptor to the next.
@@ -218,6 +223,18 @@ impl Descriptor {
     }
 }
 
+/// Checks the highest number of a schema, found at [`SCHEMAS_AT`], and the end of the ids, found at [`IDS_AT`].
+pub fn check_given(schemas: u32, ids: u32) -> Result<(), Corrupt> {
+    let fail = |at: usize, end: u32, found: u32| Err(Corrupt::new(FILE, at, format!("a number below {end}"), found));
+    if schemas >= schema::ID_END {
+        return fail(SCHEMAS_AT, schema::ID_END, schemas);
+    }
+    if ids > schema::ID_END {
+        return fail(IDS_AT, schema::ID_END + 1, ids);
+    }
+    Ok(())
+}
+
 /// The fixed part of a head, as a new region gets it. The magic is left out: it is written when all else exists.
 pub fn encode_geometry(created_ns: u64) -> Vec<u8> {
     let mut bytes = vec![0; HEAD_BYTES];
@@ -283,6 +300,13 @@ mod tests {
         assert_eq!(descriptor.check(0), Ok(()));
         let large = Descriptor { windows: u32::MAX, ..descriptor };
         assert_eq!(large.check(2).unwrap_err().offset as usize, descriptor_at(2) + descriptor::WINDOWS_AT);
+    }
+
+    #[test]
+    fn numbers_that_can_be_given_no_more_name_their_place() {
+        assert_eq!(check_given(schema::ID_END - 1, schema::ID_END), Ok(()));
+        assert_eq!(check_given(schema::ID_END, 0).unwrap_err().offset as usize, SCHEMAS_AT);
+        assert_eq!(check_given(0, schema::ID_END + 1).unwrap_err().offset as usize, IDS_AT);
     }
 
     #[test]

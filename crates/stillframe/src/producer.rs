@@ -92,8 +92,12 @@ pub(crate) struct Producer {
     pub(crate) table: Arc<Vec<u32>>,
     pub(crate) sequence: u64,
     pub(crate) recovered: Option<u64>,
+    /// Number of the schema of the variables as they were when they last changed.
     pub(crate) schema: u32,
     pub(crate) schema_changed: bool,
+    /// Highest number that a schema of the region ever had. It stands in the head, too.
+    pub(crate) schemas: u32,
+    /// Above the ids of all variables that the region ever had. It stands in the head, too.
     pub(crate) next_id: u32,
     pub(crate) next_serial: u64,
     /// Windows of managed variables that show a plane.
@@ -182,6 +186,7 @@ impl Producer {
             recovered: None,
             schema: 0,
             schema_changed: true,
+            schemas: 0,
             next_id: 0,
             next_serial: 1,
             shared_windows: 0,
@@ -250,14 +255,11 @@ impl Producer {
                         && dormant.extent.page_offset == 0
                         && dormant.extent.shape.iter().map(|n| *n as usize).eq(shape.iter().copied()))
         });
-        let found = dormant.map(|index| self.dormant.remove(index));
-        let id = match (&found, matches) {
-            (Some(dormant), true) => dormant.meta.id,
-            _ => {
-                self.next_id += 1;
-                self.next_id - 1
-            }
+        let id = match dormant.filter(|_| matches) {
+            Some(index) => self.dormant[index].meta.id,
+            None => self.new_id()?,
         };
+        let found = dormant.map(|index| self.dormant.remove(index));
         let meta = Variable {
             id,
             name: declaration.name,
@@ -292,6 +294,14 @@ impl Producer {
         }
         self.variables.insert(id, state);
         self.schema_changed = true;
+        Ok(id)
+    }
+
+    /// A number that no variable of the region ever had.
+    fn new_id(&mut self) -> Result<u32> {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.head.set_number32(head::IDS_AT, self.next_id);
         Ok(id)
     }
 
@@ -429,23 +439,33 @@ impl Producer {
         (0..older).filter(is_held).count()
     }
 
-    /// Writes the schema file for the variables as they are now.
+    /// Writes the schema file for the variables as they are now, under a number that no version ever named.
     pub(crate) fn write_schema(&mut self) -> Result<()> {
-        let number = (self.versions.iter().map(|version| version.schema).max().unwrap_or(0)).max(self.schema) + 1;
+        let number = self.schemas + 1;
         let schema = Schema { variables: self.variables.values().map(|state| state.meta.clone()).collect() };
-        let path = self.dir.join(schema_file(number));
-        let file = files::create_file(&self.directory.join(&schema_file(number)), self.options.mode);
-        let mut file = file.map_err(|error| Error::io("open", &path, error))?;
-        file.set_len(0).map_err(|error| Error::io("ftruncate", &path, error))?;
-        let text = schema.encode();
-        file.write_all(&text).map_err(|error| Error::io("write", &path, error).needing(text.len() as u64))?;
+        let (name, text) = (schema_file(number), schema.encode());
+        if let Err(error) = self.write_schema_file(&name, &text) {
+            let _ = std::fs::remove_file(self.directory.join(&name));
+            return Err(error);
+        }
         points::hit("publish.schema");
+        self.schemas = number;
+        self.head.set_number32(head::SCHEMAS_AT, number);
         let old = std::mem::replace(&mut self.schema, number);
         if old != 0 && self.versions.iter().all(|version| version.schema != old) {
             let _ = std::fs::remove_file(self.directory.join(&schema_file(old)));
         }
         self.schema_changed = false;
         Ok(())
+    }
+
+    fn write_schema_file(&self, name: &str, text: &[u8]) -> Result<()> {
+        let path = self.dir.join(name);
+        let file = files::create_file(&self.directory.join(name), self.options.mode);
+        let mut file = file.map_err(|error| Error::io("open", &path, error))?;
+        // One of this name was left by a producer that died before a version named it.
+        file.set_len(0).map_err(|error| Error::io("ftruncate", &path, error))?;
+        file.write_all(text).map_err(|error| Error::io("write", &path, error).needing(text.len() as u64))
     }
 
     /// The variables' names, for error messages.

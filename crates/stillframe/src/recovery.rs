@@ -13,7 +13,7 @@ use stillframe_kernel::points;
 use stillframe_protocol::{self as protocol, Board, Leased, State};
 use stillframe_segment::head;
 use stillframe_segment::table::{self, Entry, ZERO_PLANE};
-use stillframe_segment::{BLOCK_BYTES, Corrupt, Manifest, PLANES_MAX, WINDOW_BYTES, WINDOW_PAGES, manifest};
+use stillframe_segment::{BLOCK_BYTES, Corrupt, Manifest, PLANES_MAX, WINDOW_BYTES, WINDOW_PAGES, manifest, schema};
 
 impl Producer {
     /// Takes over what a dead producer left: the versions that exist, their slots and their blocks.
@@ -57,6 +57,7 @@ impl Producer {
             self.planes.cool(true);
         }
         points::hit("recover.planes");
+        self.recover_numbers().map_err(corrupt)?;
         // Versions that were being retired may be free by now, and older ones than are kept may go.
         self.return_to_earlier()?;
         self.retire_unwanted()?;
@@ -66,7 +67,6 @@ impl Producer {
             self.table = newest.table.clone();
             self.schema = newest.schema;
             self.recovered = Some(newest.number);
-            self.next_id = schema.variables.iter().map(|variable| variable.id + 1).max().unwrap_or(0);
             for (index, extent) in manifest.extents.into_iter().enumerate() {
                 let at =
                     newest.manifest.0 as usize * BLOCK_BYTES + manifest::HEADER_BYTES + index * manifest::EXTENT_BYTES;
@@ -79,6 +79,30 @@ impl Producer {
             self.head.set_newest(protocol::Newest(0));
             self.sequence = 0;
         }
+        Ok(())
+    }
+
+    /// Finds the numbers that were given to schemas and variables, and has the head tell them, before versions go that tell
+    /// them. Versions that were dropped before tell none.
+    fn recover_numbers(&mut self) -> Result<(), Corrupt> {
+        let (told_schemas, told_ids) = (self.head.number32(head::SCHEMAS_AT), self.head.number32(head::IDS_AT));
+        head::check_given(told_schemas, told_ids)?;
+        let mut numbers: Vec<u32> = self.versions.iter().map(|version| version.schema).collect();
+        numbers.dedup();
+        self.schemas = numbers.iter().copied().fold(told_schemas, u32::max);
+        self.next_id = told_ids;
+        if told_schemas == 0 {
+            // Descriptors stay when their slot is free, until another version has it.
+            let described = (0..head::SLOTS).map(|slot| self.head.descriptor(slot).schema);
+            self.schemas = described.filter(|number| *number < schema::ID_END).fold(self.schemas, u32::max);
+        }
+        // What cannot be read of the newest version is an error later, of another it is to whoever reads that.
+        let known = numbers.into_iter().filter_map(|number| read_schema(&self.dir, number).ok());
+        for variable in known.flat_map(|schema| schema.variables) {
+            self.next_id = self.next_id.max(variable.id + 1);
+        }
+        self.head.set_number32(head::SCHEMAS_AT, self.schemas);
+        self.head.set_number32(head::IDS_AT, self.next_id);
         Ok(())
     }
 
