@@ -39,7 +39,7 @@ module stillframe
     stillframe_wrong_shape = 16, stillframe_wrong_kind = 17, stillframe_out_of_range = 18, &
     stillframe_different_regions = 19, stillframe_forked = 20, stillframe_no_memory_there = 21, &
     stillframe_unknown_attribute = 22, stillframe_is_group = 23, stillframe_not_group = 24, &
-    stillframe_not_contiguous = 25
+    stillframe_not_contiguous = 25, stillframe_limit = 26
   integer, parameter, public :: stillframe_in_use = 100, stillframe_no_region = 101, stillframe_denied = 102, &
     stillframe_no_version = 103, stillframe_version_gone = 104, stillframe_timeout = 105, &
     stillframe_producer_gone = 106, stillframe_no_space = 107, stillframe_bound = 108, stillframe_no_slot = 109, &

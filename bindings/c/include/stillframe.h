@@ -108,6 +108,8 @@ typedef enum {
     STILLFRAME_NOT_GROUP = 24,
     // An array whose elements do not follow each other in memory. For bindings of other languages.
     STILLFRAME_NOT_CONTIGUOUS = 25,
+    // More than a reader of the region accepts: of variables, attributes, or what else its text names.
+    STILLFRAME_LIMIT = 26,
     // The region has a living producer.
     STILLFRAME_IN_USE = 100,
     // There is no such region.

@@ -55,6 +55,8 @@ pub enum stillframe_status_code {
     STILLFRAME_NOT_GROUP = 24,
     /// An array whose elements do not follow each other in memory. For bindings of other languages.
     STILLFRAME_NOT_CONTIGUOUS = 25,
+    /// More than a reader of the region accepts: of variables, attributes, or what else its text names.
+    STILLFRAME_LIMIT = 26,
     /// The region has a living producer.
     STILLFRAME_IN_USE = 100,
     /// There is no such region.
@@ -184,6 +186,7 @@ names! {
     c"IS_GROUP" => STILLFRAME_IS_GROUP,
     c"NOT_GROUP" => STILLFRAME_NOT_GROUP,
     c"NOT_CONTIGUOUS" => STILLFRAME_NOT_CONTIGUOUS,
+    c"LIMIT" => STILLFRAME_LIMIT,
     c"IN_USE" => STILLFRAME_IN_USE,
     c"NO_REGION" => STILLFRAME_NO_REGION,
     c"DENIED" => STILLFRAME_DENIED,

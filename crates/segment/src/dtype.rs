@@ -1,5 +1,6 @@
 //! Element types of variables.
 
+use crate::schema::NESTING_MAX;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -127,27 +128,35 @@ impl DType {
 
     /// Checks what the type system cannot: sizes, and that the fields of a record fit side by side.
     pub fn check(&self) -> Result<(), DTypeError> {
+        self.check_inside(0)
+    }
+
+    /// Checks it inside of so many records.
+    fn check_inside(&self, depth: usize) -> Result<(), DTypeError> {
         let known = match self {
             DType::Int(n) | DType::Uint(n) => matches!(n, 1 | 2 | 4 | 8),
             DType::Float(n) => matches!(n, 4 | 8),
             DType::Complex(n) => matches!(n, 8 | 16),
             DType::Bool => true,
             DType::Bytes(n) => *n > 0,
-            DType::Record { fields, bytes } => return check_record(fields, *bytes),
+            DType::Record { fields, bytes } => return check_record(fields, *bytes, depth + 1),
         };
         if known { Ok(()) } else { Err(DTypeError::Unknown(self.to_string())) }
     }
 }
 
-fn check_record(fields: &[Field], bytes: u32) -> Result<(), DTypeError> {
+fn check_record(fields: &[Field], bytes: u32, depth: usize) -> Result<(), DTypeError> {
     let fail = |field: &Field, why| Err(DTypeError::Field { field: field.name.clone(), why });
     if fields.is_empty() || bytes == 0 {
         return Err(DTypeError::Unknown("record without fields".into()));
     }
+    if depth > NESTING_MAX {
+        return fail(&fields[0], "it is inside of more than 32 records, and readers accept no more");
+    }
     let mut spans: Vec<(u64, u64, &Field)> = Vec::with_capacity(fields.len());
     let mut names = BTreeSet::new();
     for field in fields {
-        field.dtype.check()?;
+        field.dtype.check_inside(depth)?;
         let end = field.offset as u64 + field.dtype.bytes() as u64;
         if end > bytes as u64 {
             return fail(field, "it reaches past the end of the record");
@@ -267,6 +276,27 @@ mod tests {
         assert!(matches!(DType::from_text("float65"), Err(DTypeError::Unknown(_))));
         let error = DType::from_text("{\"fields\":[]").unwrap_err();
         assert!(error.to_string().contains("no JSON of the form {\"fields\""), "{error}");
+    }
+
+    #[test]
+    fn records_are_inside_of_as_many_others_as_a_reader_accepts() {
+        let outer = |inner: DType| DType::Record {
+            bytes: 1,
+            fields: vec![Field { name: "f".into(), dtype: inner, offset: 0 }],
+        };
+        let deepest = (0..NESTING_MAX).fold(DType::Bool, |inner, _| outer(inner));
+        let variable = crate::Variable {
+            id: 0,
+            name: "v".into(),
+            dtype: deepest.clone(),
+            order: Order::C,
+            units: String::new(),
+            attributes: Default::default(),
+        };
+        let schema = crate::Schema { variables: vec![variable] };
+        assert_eq!(crate::Schema::decode("schema.1", &schema.encode()), Ok(schema));
+        let error = outer(deepest).check().unwrap_err();
+        assert!(error.to_string().contains(&NESTING_MAX.to_string()), "{error}");
     }
 
     #[test]

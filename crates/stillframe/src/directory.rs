@@ -190,7 +190,7 @@ pub(crate) fn write_head(file: &File, path: &Path) -> Result<()> {
 }
 
 /// Most blocks the `tables` file may have: 64 GiB. What is in use is counted for each block of it.
-const BLOCKS_MAX: u64 = 1 << 27;
+pub(crate) const BLOCKS_MAX: u64 = 1 << 27;
 
 pub(crate) fn check_blocks(file: &File, path: &Path) -> Result<Result<(), Corrupt>> {
     let bytes = file.metadata().map_err(|error| Error::io("fstat", path, error))?.len();

@@ -162,6 +162,20 @@ pub enum Error {
         /// How long it was said to be.
         bytes: usize,
     },
+    /// More than a reader of the region accepts.
+    #[error("region '{region}': {what} would be {needed}, and readers accept at most {most}: {advice}")]
+    Limit {
+        /// The region.
+        region: String,
+        /// What there is too much of.
+        what: &'static str,
+        /// How much there would be.
+        needed: u64,
+        /// How much there may be.
+        most: u64,
+        /// What to do.
+        advice: &'static str,
+    },
     /// Another producer has the region.
     #[error("region '{region}' has a living producer (its process said it was {pid}): end it, or choose another name")]
     InUse {
@@ -463,6 +477,7 @@ impl Error {
             Error::NotMapped { .. } => 21,
             Error::IsGroup { .. } => 23,
             Error::NotGroup { .. } => 24,
+            Error::Limit { .. } => 26,
             Error::InUse { .. } => 100,
             Error::NoRegion { .. } => 101,
             Error::Denied { .. } => 102,

@@ -44,6 +44,7 @@ impl Producer {
             .filter(|window| count_pieces(&expand_window(&self.tables, &newest.table, *window)) > PIECES_MAX)
             .collect();
         let Some(slot) = self.free_slot().filter(|_| !scattered.is_empty()) else { return Ok(()) };
+        let Ok(sequence) = self.next_sequence() else { return Ok(()) };
         let most_bytes = self.planes.present_bytes() + (scattered.len() * WINDOW_BYTES) as u64;
         let has_room = self.options.bound_bytes.is_none_or(|bound_bytes| most_bytes <= bound_bytes);
         if !has_room {
@@ -62,7 +63,7 @@ impl Producer {
             Err(error) => Err(error),
         };
         if let Ok(Some((words, block))) = table {
-            return self.commit_gathered(newest, slot, words, block, &plan);
+            return self.commit_gathered(newest, Leased { slot, sequence }, words, block, &plan);
         }
         plan.iter().for_each(|part| self.planes.unmark(part.plane, part.window, part.pages));
         match table {
@@ -171,7 +172,7 @@ impl Producer {
     fn commit_gathered(
         &mut self,
         newest: Version,
-        slot: usize,
+        leased: Leased,
         words: Vec<u32>,
         table_block: u32,
         plan: &[Assignment],
@@ -180,15 +181,14 @@ impl Producer {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         (descriptor.table_block, descriptor.table_crc) = (table_block, table::checksum(&bytes));
         self.tables.retain(newest.manifest.0, newest.manifest.1);
-        self.head.set_descriptor(slot, &descriptor);
+        self.head.set_descriptor(leased.slot, &descriptor);
         points::hit("gather.described");
-        self.sequence += 1;
-        protocol::commit(&self.head, slot, self.sequence);
+        self.sequence = leased.sequence;
+        protocol::commit(&self.head, leased.slot, leased.sequence);
         points::hit("gather.committed");
         // The draft of the next version may differ elsewhere by now.
         let draft = Arc::make_mut(&mut self.table);
         plan.iter().for_each(|part| draft[part.window] = words[part.window]);
-        let leased = Leased { slot, sequence: self.sequence };
         self.versions.push(Version { leased, state: State::Live, table: Arc::new(words), table_block, ..newest });
         self.retire(self.versions.len() - 2)?;
         points::hit("gather.done");

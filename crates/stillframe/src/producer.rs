@@ -23,7 +23,7 @@ use stillframe_kernel::points;
 use stillframe_protocol::{Leased, State};
 use stillframe_segment::head::{self, Counter};
 use stillframe_segment::table::{self, ZERO_PLANE};
-use stillframe_segment::{Corrupt, Extent, Schema, Variable, WINDOW_BYTES, WINDOW_PAGES};
+use stillframe_segment::{Corrupt, Extent, Schema, Variable, WINDOW_BYTES, WINDOW_PAGES, manifest, schema};
 
 /// A version that exists.
 #[derive(Debug, Clone)]
@@ -108,6 +108,9 @@ pub(crate) struct Producer {
     pub(crate) bytes: Vec<u8>,
 }
 
+/// What to do when numbers are used up.
+const MAKE_ANEW: &str = "remove the region and make it anew ('still rm', or the option 'fresh')";
+
 fn open(path: &Path, mode: u32) -> Result<File> {
     files::create_file(path, mode).map_err(|error| Error::io("open", path, error))
 }
@@ -158,7 +161,7 @@ impl Producer {
         let tables_path = dir.join(table::FILE);
         let tables_file = open(&tables_path, options.mode)?;
         directory::check_blocks(&tables_file, &tables_path).and_then(|found| found.map_err(corrupt))?;
-        let tables = Tables::open(tables_file, tables_path)?;
+        let tables = Tables::open(tables_file, tables_path, name)?;
         let head = Head::map(&head_file, &head_path, true)?;
         let mut producer = Producer {
             name: name.to_string(),
@@ -297,9 +300,25 @@ impl Producer {
         Ok(id)
     }
 
+    /// Refuses what no reader of the region would accept.
+    pub(crate) fn check_limit(&self, what: &'static str, needed: u64, most: u64, advice: &'static str) -> Result<()> {
+        match needed <= most {
+            true => Ok(()),
+            false => Err(Error::Limit { region: self.name.clone(), what, needed, most, advice }),
+        }
+    }
+
+    /// The sequence number of the version to come.
+    pub(crate) fn next_sequence(&self) -> Result<u64> {
+        let next = self.sequence + 1;
+        self.check_limit("the sequence number of its next version", next, head::SEQUENCE_END - 1, MAKE_ANEW)?;
+        Ok(next)
+    }
+
     /// A number that no variable of the region ever had.
     fn new_id(&mut self) -> Result<u32> {
         let id = self.next_id;
+        self.check_limit("the number of its next variable", id.into(), (schema::ID_END - 1).into(), MAKE_ANEW)?;
         self.next_id += 1;
         self.head.set_number32(head::IDS_AT, self.next_id);
         Ok(id)
@@ -366,7 +385,18 @@ impl Producer {
     }
 
     pub(crate) fn new_place(&mut self, windows: u32) -> Result<Place> {
+        self.check_limit("the serial number of its next place", self.next_serial, manifest::PLACE_END - 1, MAKE_ANEW)?;
         let window = self.space.take(windows);
+        let fits = self.check_limit(
+            "the number of its windows of 2 MiB",
+            self.space.windows() as u64,
+            head::WINDOWS_MAX.into(),
+            "remove variables, or make them smaller",
+        );
+        if let Err(error) = fits {
+            self.space.give_back(window, windows);
+            return Err(error);
+        }
         if let Err(error) = self.planes.grow(self.space.windows()) {
             self.space.give_back(window, windows);
             return Err(error);
@@ -442,8 +472,15 @@ impl Producer {
     /// Writes the schema file for the variables as they are now, under a number that no version ever named.
     pub(crate) fn write_schema(&mut self) -> Result<()> {
         let number = self.schemas + 1;
+        self.check_limit("the number of its next schema", number.into(), (schema::ID_END - 1).into(), MAKE_ANEW)?;
         let schema = Schema { variables: self.variables.values().map(|state| state.meta.clone()).collect() };
         let (name, text) = (schema_file(number), schema.encode());
+        self.check_limit(
+            "the bytes of its schema",
+            text.len() as u64,
+            schema::BYTES_MAX as u64,
+            "remove variables, or say less in their attributes, units and names",
+        )?;
         if let Err(error) = self.write_schema_file(&name, &text) {
             let _ = std::fs::remove_file(self.directory.join(&name));
             return Err(error);

@@ -26,7 +26,7 @@ use stillframe_kernel::points;
 use stillframe_protocol::{self as protocol, Board, Leased, State};
 use stillframe_segment::head::{Counter, Descriptor};
 use stillframe_segment::table::{self, Entry, SUBTABLE, ZERO_PLANE};
-use stillframe_segment::{Extent, Manifest, PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
+use stillframe_segment::{Extent, Manifest, PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES, manifest};
 
 /// Addresses a tracked variable keeps knowledge about.
 const SOURCES_MAX: usize = 4;
@@ -664,10 +664,17 @@ impl Producer {
         extents: &[Extent],
         dirty_pages: usize,
     ) -> Result<Version> {
+        let sequence = self.next_sequence()?;
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         Manifest::encode(extents, &label.attributes, &mut bytes);
         let manifest_bytes = bytes.len();
+        self.check_limit(
+            "the bytes of the version's manifest",
+            manifest_bytes as u64,
+            manifest::BYTES_MAX as u64,
+            "publish with fewer or shorter attributes, or remove variables",
+        )?;
         let manifest_crc = table::checksum(&bytes);
         let manifest = self.tables.take(manifest_bytes)?;
         self.tables.write(manifest, &bytes);
@@ -699,7 +706,7 @@ impl Producer {
         let slot = self.free_slot().unwrap_or(0);
         self.head.set_descriptor(slot, &descriptor);
         Ok(Version {
-            leased: Leased { slot, sequence: self.sequence + 1 },
+            leased: Leased { slot, sequence },
             number: label.number,
             state: State::Live,
             table: words,

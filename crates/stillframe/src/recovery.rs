@@ -121,15 +121,15 @@ impl Producer {
                 let (region, slots) = (self.name.clone(), self.head.slots());
                 return Err(Error::NoSlot { region, slots, held: self.held() });
             };
+            let leased = Leased { slot, sequence: self.next_sequence()? };
             for word in version.table.iter().filter(|word| **word & table::SUBTABLE != 0) {
                 self.tables.retain(word & !table::SUBTABLE, WINDOW_PAGES);
             }
             self.tables.retain(version.table_block, version.table.len() * 4);
             self.tables.retain(version.manifest.0, version.manifest.1);
-            self.sequence += 1;
-            let leased = Leased { slot, sequence: self.sequence };
             self.head.set_descriptor(slot, &self.head.descriptor(version.leased.slot));
             points::hit("rollback.described");
+            self.sequence = leased.sequence;
             protocol::commit(&self.head, slot, self.sequence);
             points::hit("rollback.committed");
             self.versions.push(Version { leased, ..version });

@@ -1,5 +1,6 @@
 //! The producer's side of the `tables` file: blocks that hold manifests, window tables and sub-tables.
 
+use crate::directory::BLOCKS_MAX;
 use crate::{Error, Result};
 use std::fs::File;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ const GROW_BLOCKS: usize = 1024;
 pub(crate) struct Tables {
     file: File,
     path: PathBuf,
+    region: String,
     map: Option<Mapping>,
     /// How many live versions use each block; runs are counted in each of their blocks.
     users: Vec<u32>,
@@ -23,10 +25,10 @@ pub(crate) struct Tables {
 
 impl Tables {
     /// Opens the file with all blocks free.
-    pub(crate) fn open(file: File, path: PathBuf) -> Result<Tables> {
+    pub(crate) fn open(file: File, path: PathBuf, region: &str) -> Result<Tables> {
         let bytes = file.metadata().map_err(|error| Error::io("fstat", &path, error))?.len() as usize;
         let blocks = bytes / BLOCK_BYTES;
-        let mut tables = Tables { file, path, map: None, users: Vec::new(), cursor: 0 };
+        let mut tables = Tables { file, path, region: region.into(), map: None, users: Vec::new(), cursor: 0 };
         if blocks > 0 {
             tables.remap(blocks)?;
         }
@@ -55,7 +57,18 @@ impl Tables {
             return Ok(start as u32);
         }
         let old = self.users.len();
-        let blocks = (old + count).max(old * 3 / 2).next_multiple_of(GROW_BLOCKS);
+        let (needed, most) = (old + count, BLOCKS_MAX as usize);
+        if needed > most {
+            let (what, advice) = ("the blocks of its tables", "keep fewer versions, or publish smaller attributes");
+            return Err(Error::Limit {
+                region: self.region.clone(),
+                what,
+                needed: needed as u64,
+                most: BLOCKS_MAX,
+                advice,
+            });
+        }
+        let blocks = needed.max(old * 3 / 2).next_multiple_of(GROW_BLOCKS).min(most);
         let (start, grown) = ((old * BLOCK_BYTES) as u64, ((blocks - old) * BLOCK_BYTES) as u64);
         let end = (blocks * BLOCK_BYTES) as u64;
         // The space is taken before the length is set, so that no block of the file can lack memory behind it.

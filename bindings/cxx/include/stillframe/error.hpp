@@ -37,6 +37,7 @@ enum class status : std::int32_t {
     is_group = STILLFRAME_IS_GROUP,
     not_group = STILLFRAME_NOT_GROUP,
     not_contiguous = STILLFRAME_NOT_CONTIGUOUS,
+    limit = STILLFRAME_LIMIT,
     in_use = STILLFRAME_IN_USE,
     no_region = STILLFRAME_NO_REGION,
     denied = STILLFRAME_DENIED,
