@@ -23,6 +23,7 @@ pub mod maps;
 pub mod pagemap;
 pub mod points;
 pub mod priority;
+pub mod remark;
 pub mod rename;
 pub mod space;
 pub mod thread;

@@ -65,6 +65,18 @@ pub fn free_bytes(file: &File) -> Result<u64, Failure> {
     }
 }
 
+/// Whether [`take`] is worth trying for so many bytes: `false` where it is known to fail. A tmpfs takes page by page and gives
+/// all of them back when one is missing, so that a try in vain leaves nothing to anybody for as long as it lasts; what it has
+/// free it tells exactly, unless it has no limit. Other file systems reserve, and what they tell is only about so.
+pub fn may_take(file: &File, bytes: u64) -> bool {
+    // SAFETY: `statfs` is plain data, valid when zeroed.
+    let mut status: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open and the pointer refers to a live `statfs`.
+    let is_told = unsafe { libc::fstatfs(file.as_raw_fd(), &mut status) } == 0;
+    let is_exact = is_told && status.f_type == libc::TMPFS_MAGIC && status.f_blocks > 0;
+    !is_exact || status.f_bfree.saturating_mul(status.f_bsize as u64) >= bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,5 +102,6 @@ mod tests {
         assert_eq!(ranges(6, 9), [(6, 7)]);
         assert_eq!(ranges(2, 5), []);
         assert_eq!(ranges(10, 15), []);
+        assert!(may_take(&file, page));
     }
 }

@@ -59,6 +59,14 @@ pub const SCHEMAS_AT: usize = 272;
 /// Offset of the number below which the ids of all variables are that there ever were, 4 bytes, *changing*; 0 if none is
 /// known.
 pub const IDS_AT: usize = 276;
+/// Offset of the time in nanoseconds since 1970 at which the producer began to wait for room, 8 bytes, *changing*; 0 if it does
+/// not wait. Earlier than the time at which the last producer began, it is a former one's and means nothing, as do the next two.
+pub const WAITING_NS_AT: usize = 320;
+/// Offset of the time in nanoseconds since 1970 of the first publish that was left out since the newest version, 8 bytes,
+/// *changing*; 0 if none was.
+pub const SKIPPING_NS_AT: usize = 328;
+/// Offset of the number of publishes left out since the newest version, 8 bytes, *changing*.
+pub const SKIPPING_AT: usize = 336;
 /// Offset of the first descriptor.
 pub const RING: usize = 4096;
 /// Distance from one descriptor to the next.

@@ -509,9 +509,19 @@ impl Error {
             libc::EMFILE | libc::ENFILE => Error::NoFiles { path, failure },
             libc::ENOMEM if failure.call == "mmap" || failure.call == "mremap" => Error::NoMappings { failure },
             libc::EACCES | libc::EPERM if failure.call == "open" => Error::Denied { path },
-            libc::ENOSPC => Error::NoSpace { free_bytes: free_bytes(&path), needed_bytes: 0, path },
+            libc::ENOSPC => Error::no_space(&path, 0),
             _ => Error::System { path, failure },
         }
+    }
+
+    /// Whether there is no room for a version, which may change when observers let go.
+    pub(crate) fn is_want_of_room(&self) -> bool {
+        matches!(self, Error::NoSpace { .. } | Error::Bound { .. } | Error::NoSlot { .. })
+    }
+
+    /// The file system of `path` does not have this many bytes.
+    pub(crate) fn no_space(path: &Path, needed_bytes: u64) -> Error {
+        Error::NoSpace { free_bytes: free_bytes(path), needed_bytes, path: path.to_path_buf() }
     }
 
     /// The same error, telling how many bytes were needed if it is that there is no space for them.

@@ -151,6 +151,27 @@ impl Head {
         self.set_number64(head::ENDED_NS_AT, if ended { unix_ns() } else { 0 });
     }
 
+    /// Shows that the producer begins to wait for room, or that it does not wait.
+    pub(crate) fn set_waiting(&self, waiting: bool) {
+        self.set_number64(head::WAITING_NS_AT, if waiting { unix_ns() } else { 0 });
+    }
+
+    /// Shows how many publishes were left out since the newest version, the last of them just now.
+    pub(crate) fn set_skipping(&self, skipped: u64) {
+        match skipped {
+            0 => self.set_number64(head::SKIPPING_NS_AT, 0),
+            1 => self.set_number64(head::SKIPPING_NS_AT, unix_ns()),
+            _ => {}
+        }
+        self.set_number64(head::SKIPPING_AT, skipped);
+    }
+
+    /// A time that the producer which began last wrote; `None` if there is none, or it is a former one's.
+    pub(crate) fn time_of_producer(&self, at: usize) -> Option<u64> {
+        let (time_ns, begun_ns) = (self.number64(at), self.number64(head::BEGUN_NS_AT));
+        Some(time_ns).filter(|time_ns| *time_ns != 0 && *time_ns >= begun_ns)
+    }
+
     /// Whether the newest word names a version that can be leased.
     pub(crate) fn check_newest(&self) -> Result<(), Corrupt> {
         let newest = self.newest();

@@ -81,21 +81,52 @@ pub struct RegionInfo {
     pub copied_pages: u64,
     /// Time spent in publish, in nanoseconds.
     pub publish_ns: u64,
+    /// Since when a living producer has been waiting for room, in nanoseconds since 1970. [`holders`] says for whom.
+    pub waiting_ns: Option<u64>,
+    /// When a living producer left out the first publish since the newest version, in nanoseconds since 1970.
+    pub skipping_ns: Option<u64>,
+    /// How many it left out since then.
+    pub skipping: u64,
 }
 
-/// A process, or as much as can be known of it, that holds a version.
+/// A process, or as much as can be known of it, that holds versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Process number; `None` if it belongs to another user.
+    /// Process number; `None` of all that belong to other users, which cannot be told apart.
     pub pid: Option<i32>,
     /// Name of its program.
     pub command: Option<String>,
     /// Its state as the kernel's letter: `T` is stopped, `?` unknown.
     pub state: char,
-    /// The version it holds.
+    /// The oldest version it holds.
     pub version: Option<u64>,
-    /// For how long, in milliseconds.
+    /// How many it holds.
+    pub versions: usize,
+    /// For how long it has been holding one, in milliseconds.
     pub age_ms: u64,
+}
+
+impl Holder {
+    /// Whether it is stopped, as by a debugger or Ctrl-Z, and so will not let go by itself.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let command = self.command.as_deref().unwrap_or("a process");
+        let stopped = if self.is_stopped() { ", stopped" } else { "" };
+        match self.pid {
+            Some(pid) => write!(f, "{command} ({pid}{stopped}) holds ")?,
+            None => write!(f, "another user holds ")?,
+        }
+        match (self.versions, self.version) {
+            (1, Some(version)) => write!(f, "version {version}"),
+            (1, None) => write!(f, "a version"),
+            (count, _) => write!(f, "{count} versions"),
+        }
+    }
 }
 
 /// What can be said of a group from outside.
@@ -211,6 +242,9 @@ fn unread(name: &str, path: PathBuf) -> RegionInfo {
         dirty_pages: 0,
         copied_pages: 0,
         publish_ns: 0,
+        waiting_ns: None,
+        skipping_ns: None,
+        skipping: 0,
         path,
     }
 }
@@ -250,6 +284,11 @@ pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
     info.copied_pages = shared.counter(Counter::CopiedPages);
     info.publish_ns = shared.counter(Counter::PublishNs);
     info.working_bytes = shared.counter(Counter::WorkingBytes);
+    if info.state == State::Live {
+        info.waiting_ns = shared.time_of_producer(head::WAITING_NS_AT);
+        info.skipping_ns = shared.time_of_producer(head::SKIPPING_NS_AT);
+        info.skipping = info.skipping_ns.map_or(0, |_| shared.number64(head::SKIPPING_AT));
+    }
     Ok(info)
 }
 
@@ -265,7 +304,7 @@ fn allocated_bytes(path: &Path) -> u64 {
     entries.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.blocks() * 512).sum()
 }
 
-/// Who holds versions of a region, longest first.
+/// Who holds versions of a region, each process once, longest first.
 ///
 /// # Errors
 /// As [`region`].
@@ -279,32 +318,36 @@ pub fn holders(dir: &Path, name: &str) -> Result<Vec<Holder>> {
         let stamp = observer.shared.head.stamp(slot);
         (stamp.sequence() > 0).then(|| observer.shared.head.descriptor(slot).version)
     };
-    let mut found = Vec::new();
+    let mut found: Vec<Holder> = Vec::new();
+    let mut add = |pid: Option<i32>, holds: &[(usize, u64)]| {
+        let Some(oldest_ms) = holds.iter().map(|hold| hold.1).min() else { return };
+        // One slot held through several openings is one version.
+        let mut slots: Vec<usize> = holds.iter().map(|hold| hold.0).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        let (command, state) = pid.map_or((None, '?'), process);
+        let version = slots.iter().filter_map(|slot| version(*slot)).min();
+        let age_ms = now.saturating_sub(oldest_ms);
+        found.push(Holder { pid, command, state, version, versions: slots.len(), age_ms });
+    };
     let mut seen = Vec::new();
     let entries = std::fs::read_dir("/proc").map_err(|error| Error::io("open", Path::new("/proc"), error))?;
     for entry in entries.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        for (slot, taken_ms) in holds_of(pid, &meta) {
-            seen.push((slot, taken_ms));
-            let (command, state) = process(pid);
-            found.push(Holder {
-                pid: Some(pid),
-                command,
-                state,
-                version: version(slot),
-                age_ms: now.saturating_sub(taken_ms),
-            });
-        }
+        let holds = holds_of(pid, &meta);
+        add(Some(pid), &holds);
+        seen.extend(holds);
     }
     // Locks of processes that may not be looked into are known to the kernel's list of locks.
-    for (slot, taken_ms) in listed_holds(&meta) {
-        if let Some(index) = seen.iter().position(|hold| *hold == (slot, taken_ms)) {
+    let mut others = listed_holds(&meta);
+    others.retain(|hold| match seen.iter().position(|seen| seen == hold) {
+        Some(index) => {
             seen.swap_remove(index);
-            continue;
+            false
         }
-        let age_ms = now.saturating_sub(taken_ms);
-        found.push(Holder { pid: None, command: None, state: '?', version: version(slot), age_ms });
-    }
+        None => true,
+    });
+    add(None, &others);
     found.sort_by_key(|holder| std::cmp::Reverse(holder.age_ms));
     Ok(found)
 }

@@ -33,6 +33,7 @@ mod publish;
 mod recovery;
 mod region;
 mod retirement;
+mod room;
 mod schemas;
 mod snapshot;
 mod staging;

@@ -11,11 +11,13 @@
 use crate::files::LeaseFile;
 use crate::mask::Mask;
 use crate::planes::Assignment;
+use crate::room::Room;
 use crate::{Element, Error, Result};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
 use stillframe_kernel::map::Mapping;
 use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES};
 
@@ -181,7 +183,8 @@ impl<T: Element> DerefMut for Loan<T> {
 
 impl crate::producer::Producer {
     /// Lends free slots for a whole loaned variable.
-    pub(crate) fn lend(&mut self, id: u32) -> Result<LoanBytes> {
+    /// `None`: there is no room yet, and `slice` is over, see [`with_room`](crate::producer::Producer::with_room).
+    pub(crate) fn lend(&mut self, id: u32, slice: Option<Duration>) -> Result<Option<LoanBytes>> {
         let region = self.name.clone();
         let state = self.variable(id)?;
         if !matches!(state.kind, crate::Kind::Loaned { .. }) {
@@ -197,26 +200,18 @@ impl crate::producer::Producer {
         let place = source.place.serial;
         let (window, windows, bytes) = (source.place.window, source.place.windows, source.bytes);
         let pages: Vec<_> = (0..source.windows()).map(|window| source.valid(window)).collect();
-        let mut plane = 0;
-        let mut assignments = Vec::new();
         let present_bytes = self.planes.present_bytes();
-        let room = self.with_room(
-            &mut |producer, out| {
-                plane = producer.planes.assign_whole(window as usize, &pages, out)?;
-                Ok(())
-            },
-            &mut assignments,
-        )?;
-        if !room {
-            let bound_bytes = self.options.bound_bytes.unwrap_or(0);
-            return Err(Error::Bound {
-                region: self.name.clone(),
-                used_bytes: self.planes.present_bytes(),
-                needed_bytes: bytes as u64,
-                bound_bytes,
-                held: self.held(),
-            });
-        }
+        let room = self.with_room(slice, &mut |producer, plan| {
+            let plane = producer.planes.assign_whole(window as usize, &pages, plan)?;
+            producer.allocate(plan)?;
+            Ok((plane, std::mem::take(plan)))
+        })?;
+        let (plane, assignments) = match room {
+            Room::Made(made) => made,
+            // What is lent cannot be left out.
+            Room::Refused(error) => return Err(error),
+            Room::Later => return Ok(None),
+        };
         let ticket = Ticket::default();
         let is_recycled = self.planes.present_bytes() == present_bytes;
         let maps = self.loan_map(id, window, windows, plane, &pages, is_recycled).and_then(|map| {
@@ -235,7 +230,7 @@ impl crate::producer::Producer {
         if let Some(state) = self.variables.get_mut(&id) {
             state.loans.push(OpenLoan { ticket: ticket.clone(), assignments, place });
         }
-        Ok(LoanBytes { map, bytes, ticket, _leases: self.leases.clone(), after: Some(after) })
+        Ok(Some(LoanBytes { map, bytes, ticket, _leases: self.leases.clone(), after: Some(after) }))
     }
 
     /// A map of a variable's place in a plane: one that an earlier loan had and no longer uses, or a new one, whose page-table

@@ -6,9 +6,18 @@ use std::time::Duration;
 use stillframe_segment::head::{RANKS_MAX, SLOTS};
 
 /// What to do when a region's bound, or its file system, has no room for another version because observers hold old ones.
+/// Where none is held nobody can let go, and it is an error; [`Skip`](Rule::Skip) leaves the publish out at the bound all the
+/// same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Wait until an observer lets go, at most for `timeout` if there is one.
+    /// Wait until an observer lets go, but no longer than `limit` in all since the newest version; then leave this publish
+    /// out, and those that follow at once, until there is room. What was written is part of the next version. The default,
+    /// with a limit of 1 s.
+    WaitThenSkip {
+        /// Longest wait between two versions, in however many publishes and loans.
+        limit: Duration,
+    },
+    /// Wait until an observer lets go, at most for `timeout` in each publish if there is one; then it is an error.
     Wait {
         /// Longest wait.
         timeout: Option<Duration>,
@@ -17,6 +26,12 @@ pub enum Rule {
     Skip,
     /// Return an error; what was written is part of the next publish.
     Fail,
+}
+
+impl Default for Rule {
+    fn default() -> Self {
+        Rule::WaitThenSkip { limit: Duration::from_secs(1) }
+    }
 }
 
 /// Options for creating or recovering a region.
@@ -51,7 +66,7 @@ impl Default for RegionOptions {
             dir: files::root(),
             keep: 1,
             bound_bytes: None,
-            rule: Rule::Wait { timeout: None },
+            rule: Rule::default(),
             threads: None,
             tracker: None,
             mode: 0o700,
@@ -84,7 +99,7 @@ impl RegionOptions {
         self
     }
 
-    /// What to do at the bound; by default wait without limit.
+    /// What to do when there is no room; by default wait at most 1 s in all since the newest version, then skip.
     pub fn rule(mut self, rule: Rule) -> Self {
         self.rule = rule;
         self

@@ -309,7 +309,7 @@ impl Planes {
         }
     }
 
-    /// Takes memory for the pages of `assignments` that have none, in as few calls as possible.
+    /// Takes memory for the pages of `assignments` that have none, in as few calls as possible: all of it or nothing.
     pub(crate) fn allocate(&mut self, assignments: &[Assignment]) -> Result<()> {
         let mut runs: Vec<(usize, u64, u64)> = Vec::new();
         for assignment in assignments {
@@ -323,12 +323,24 @@ impl Planes {
                 }
             }
         }
+        let needed_bytes = runs.iter().map(|run| run.2).sum();
+        if let Some(plane) = runs.first().map(|run| &self.list[run.0])
+            && !space::may_take(&plane.file, needed_bytes)
+        {
+            return Err(Error::no_space(&plane.path, needed_bytes));
+        }
         for (index, (number, at, bytes)) in runs.iter().enumerate() {
+            let plane = &self.list[*number];
+            if let Err(failure) = space::take(&plane.file, *at, *bytes) {
+                // Some file systems keep part of what they could not take whole.
+                for (number, at, bytes) in &runs[..=index] {
+                    let _ = space::give_back(&self.list[*number].file, *at, *bytes);
+                }
+                return Err(Error::system(&plane.path, failure).needing(needed_bytes));
+            }
+        }
+        for (number, at, bytes) in &runs {
             let plane = &mut self.list[*number];
-            space::take(&plane.file, *at, *bytes).map_err(|failure| {
-                let left = runs[index..].iter().map(|run| run.2).sum();
-                Error::system(&plane.path, failure).needing(left)
-            })?;
             let first = *at as usize / PAGE_BYTES;
             let pages = *bytes as usize / PAGE_BYTES;
             let window = first / WINDOW_PAGES;
@@ -336,6 +348,11 @@ impl Planes {
             self.present_pages += pages as u64;
         }
         Ok(())
+    }
+
+    /// Whether the file system may have so many bytes.
+    pub(crate) fn may_take(&self, bytes: u64) -> bool {
+        self.list.first().is_none_or(|plane| space::may_take(&plane.file, bytes))
     }
 
     /// Gives back memory of free slots: all of it, or in a few windows the slots that were free at the last visit too.

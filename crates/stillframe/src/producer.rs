@@ -8,6 +8,7 @@ use crate::managed::{Managed, Subtable};
 use crate::place::{Place, Source, Space, Working};
 use crate::planes::Planes;
 use crate::publish::shared_windows_max;
+use crate::room::Patience;
 use crate::tables::Tables;
 use crate::tracker::Tracker;
 use crate::{Declaration, Error, Kind, Part, RegionOptions, Result, element};
@@ -103,6 +104,7 @@ pub(crate) struct Producer {
     /// Windows of managed variables that show a plane.
     pub(crate) shared_windows: usize,
     pub(crate) statistics: crate::Statistics,
+    pub(crate) patience: Patience,
     /// Lists reused by every publish.
     pub(crate) copies: Vec<PageCopy>,
     pub(crate) bytes: Vec<u8>,
@@ -194,11 +196,15 @@ impl Producer {
             next_serial: 1,
             shared_windows: 0,
             statistics: crate::Statistics::default(),
+            patience: Patience::default(),
             copies: Vec::new(),
             bytes: Vec::new(),
             dir,
         };
         producer.head.set_doubt(0);
+        // Of a producer that was killed.
+        producer.head.set_waiting(false);
+        producer.head.set_skipping(0);
         if finished {
             points::hit("recover.begin");
             producer.recover()?;

@@ -16,14 +16,15 @@ use crate::place::{Source, Working};
 use crate::planes::Assignment;
 use crate::producer::{Producer, VariableState, Version, expand, expand_window};
 use crate::region::{Attributes, Outcome, Published};
+use crate::room::Room;
 use crate::tracker::{Tracker, TrackerKind, Watch};
-use crate::{Error, Order, Result, Rule, files};
+use crate::{Error, Order, Result, files};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stillframe_kernel::copy::{PageCopy, copy_bytes, equal_bytes};
 use stillframe_kernel::points;
-use stillframe_protocol::{self as protocol, Board, Leased, State};
+use stillframe_protocol::{self as protocol, Leased, State};
 use stillframe_segment::head::{Counter, Descriptor};
 use stillframe_segment::table::{self, Entry, SUBTABLE, ZERO_PLANE};
 use stillframe_segment::{Extent, Manifest, PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES, manifest};
@@ -103,7 +104,13 @@ struct Submitted {
 }
 
 impl Producer {
-    pub(crate) fn publish(&mut self, label: &Label, inputs: &[Input]) -> Result<Published> {
+    /// Publishes a version. `None`: there is no room yet, and `slice` is over, see [`with_room`](Producer::with_room).
+    pub(crate) fn publish(
+        &mut self,
+        label: &Label,
+        inputs: &[Input],
+        slice: Option<Duration>,
+    ) -> Result<Option<Published>> {
         let begin = Instant::now();
         let number = label.number;
         self.leases.file()?;
@@ -127,37 +134,32 @@ impl Producer {
         }
         points::hit("publish.collected");
         let dirty_pages: usize = jobs.iter().map(|job| job.dirty).sum();
-        let mut plan = Vec::new();
-        let result = self.with_room(&mut |producer, out| producer.assign(&mut jobs, out), &mut plan).and_then(|room| {
-            if !room {
-                return Ok(None);
-            }
-            let mut written = self.write(label, inputs, &jobs, &plan, dirty_pages);
-            if let Err(Error::NoSpace { .. }) = written {
-                // Idle slots may hold what the description lacks.
-                self.planes.cool(true);
-                written = self.write(label, inputs, &jobs, &plan, dirty_pages);
-            }
-            written.map(Some)
+        let room = self.with_room(slice, &mut |producer, plan| {
+            producer.assign(&mut jobs, plan)?;
+            producer.allocate(plan)?;
+            producer.write(label, inputs, &jobs, plan, dirty_pages)
         });
-        let copied_pages = match result {
-            Ok(Some(copied)) => copied,
-            Ok(None) | Err(_) => {
+        let copied_pages = match room {
+            Ok(Room::Made(copied)) => copied,
+            room => {
                 self.remember(&jobs);
-                self.roll_back(&plan);
-                self.statistics.skipped += u64::from(result.is_ok());
-                self.head.add(Counter::Skipped, u64::from(result.is_ok()));
-                let (total_pages, duration) = (self.total_pages(), begin.elapsed());
-                return result.map(|_| Published {
+                if let Room::Later = room? {
+                    return Ok(None);
+                }
+                self.skip(number);
+                self.statistics.skipped += 1;
+                self.head.add(Counter::Skipped, 1);
+                return Ok(Some(Published {
                     version: number,
                     outcome: Outcome::Skipped,
                     dirty_pages: dirty_pages as u64,
                     copied_pages: 0,
-                    total_pages,
-                    duration,
-                });
+                    total_pages: self.total_pages(),
+                    duration: begin.elapsed(),
+                }));
             }
         };
+        self.forget_waiting();
         self.settle(&jobs);
         let total_pages = self.total_pages();
         let duration = begin.elapsed();
@@ -171,14 +173,14 @@ impl Producer {
         self.head.add(Counter::DirtyPages, dirty_pages as u64);
         self.head.add(Counter::CopiedPages, copied_pages as u64);
         self.head.add(Counter::PublishNs, duration.as_nanos() as u64);
-        Ok(Published {
+        Ok(Some(Published {
             version: number,
             outcome: Outcome::Published,
             dirty_pages: dirty_pages as u64,
             copied_pages: copied_pages as u64,
             total_pages,
             duration,
-        })
+        }))
     }
 
     pub(crate) fn newest_number(&self) -> Option<u64> {
@@ -390,7 +392,7 @@ impl Producer {
         }
     }
 
-    fn roll_back(&mut self, plan: &[Assignment]) {
+    pub(crate) fn roll_back(&mut self, plan: &[Assignment]) {
         for assignment in plan {
             self.planes.unmark(assignment.plane, assignment.window, assignment.pages);
         }
@@ -414,85 +416,6 @@ impl Producer {
             job.assignments = start..out.len();
         }
         Ok(())
-    }
-
-    /// Runs `assign` until what it chose has memory behind it, making room as the region's rule says. `false`: there is no
-    /// room, and the rule is to skip. On an error and on `false` nothing stays chosen.
-    #[allow(clippy::type_complexity)]
-    pub(crate) fn with_room(
-        &mut self,
-        assign: &mut dyn FnMut(&mut Producer, &mut Vec<Assignment>) -> Result<()>,
-        plan: &mut Vec<Assignment>,
-    ) -> Result<bool> {
-        let mut begin = None;
-        let mut pause = Duration::from_micros(50);
-        let mut cooled = false;
-        loop {
-            plan.clear();
-            let chosen = match self.free_slot() {
-                None => Err(Error::NoSlot { region: self.name.clone(), slots: self.head.slots(), held: self.held() }),
-                Some(_) => assign(self, plan).and_then(|()| self.allocate(plan)),
-            };
-            let error = match chosen {
-                Ok(()) => return Ok(true),
-                Err(error) => error,
-            };
-            self.roll_back(plan);
-            plan.clear();
-            if !matches!(error, Error::NoSpace { .. } | Error::Bound { .. } | Error::NoSlot { .. }) {
-                return Err(error);
-            }
-            if !std::mem::replace(&mut cooled, true) {
-                self.planes.cool(true);
-                continue;
-            }
-            let before = self.versions.len();
-            if self.retire_for_room()? || self.versions.len() < before {
-                cooled = false;
-                continue;
-            }
-            self.retire_retiring()?;
-            if self.versions.len() < before {
-                cooled = false;
-                continue;
-            }
-            match self.options.rule {
-                Rule::Skip if !matches!(error, Error::NoSpace { .. }) || self.held() > 0 => return Ok(false),
-                // Nobody holds anything, so waiting would be for ever.
-                _ if self.held() == 0 => return Err(error),
-                Rule::Wait { timeout } => {
-                    let waited = begin.get_or_insert_with(Instant::now).elapsed();
-                    if timeout.is_some_and(|timeout| waited >= timeout) {
-                        return Err(error);
-                    }
-                    // Any of several holders may let go first, so they are asked in turn rather than waited for one by one.
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(Duration::from_millis(2));
-                }
-                Rule::Fail | Rule::Skip => return Err(error),
-            }
-        }
-    }
-
-    fn allocate(&mut self, plan: &[Assignment]) -> Result<()> {
-        let missing: usize = plan.iter().map(|assignment| self.planes.missing(assignment).count()).sum();
-        if missing == 0 {
-            return Ok(());
-        }
-        let needed_bytes = (missing * PAGE_BYTES) as u64;
-        let used_bytes = self.planes.present_bytes();
-        if let Some(bound_bytes) = self.options.bound_bytes
-            && used_bytes + needed_bytes > bound_bytes
-        {
-            let (region, held) = (self.name.clone(), self.held());
-            return Err(Error::Bound { region, used_bytes, needed_bytes, bound_bytes, held });
-        }
-        points::hit("publish.allocate");
-        self.planes.allocate(plan)
-    }
-
-    pub(crate) fn free_slot(&self) -> Option<usize> {
-        (0..self.head.slots()).find(|slot| self.versions.iter().all(|version| version.leased.slot != *slot))
     }
 
     /// Copies, describes and commits. Returns the number of pages copied.

@@ -145,7 +145,7 @@ pub struct KeptMemory {
 pub enum Outcome {
     /// The version is there.
     Published,
-    /// There was no room, and the rule is to skip. What was written is part of the next version.
+    /// There was no room, and the rule is to leave the publish out. What was written is part of the next version.
     Skipped,
 }
 
@@ -511,7 +511,8 @@ impl Region {
     /// nobody else can take the region over: its name is in use.
     ///
     /// # Errors
-    /// Environment if there is no room, by the region's rule.
+    /// Environment if there is no room, by the region's rule: what is lent cannot be left out, so that where a publish would
+    /// be, this is an error.
     pub fn loan<T: Element>(&mut self, loaned: &Loaned<T>) -> Result<Loan<T>> {
         self.loan_bytes(VariableId(loaned.id)).map(Loan::new)
     }
@@ -522,7 +523,29 @@ impl Region {
     /// As [`loan`](Region::loan).
     pub fn loan_bytes(&mut self, id: VariableId) -> Result<LoanBytes> {
         self.check_process()?;
-        self.producer.lend(id.0)
+        loop {
+            if let Some(loan) = self.producer.lend(id.0, None)? {
+                return Ok(loan);
+            }
+        }
+    }
+
+    /// As [`loan_bytes`](Region::loan_bytes), but returns `None` when it has waited for `slice` and the rule would wait on: to
+    /// be called again, or [`stop_waiting`](Region::stop_waiting). For bindings that have to look for signals meanwhile.
+    ///
+    /// # Errors
+    /// As [`loan`](Region::loan).
+    pub fn loan_bytes_within(&mut self, id: VariableId, slice: Duration) -> Result<Option<LoanBytes>> {
+        self.check_process()?;
+        self.producer.lend(id.0, Some(slice))
+    }
+
+    /// Ends a wait that [`commit_within`](Publication::commit_within) or [`loan_bytes_within`](Region::loan_bytes_within) left
+    /// open, and that will not go on.
+    pub fn stop_waiting(&mut self) {
+        if self.check_process().is_ok() {
+            self.producer.end_wait();
+        }
     }
 
     /// Begins a publish; nothing happens until [`commit`](Publication::commit).
@@ -766,10 +789,28 @@ impl<'a> Publication<'a> {
     ///
     /// # Errors
     /// Misuse if the version does not increase or a variable was given wrongly; environment if there is no room.
-    pub fn commit(self) -> Result<Published> {
-        match self.error {
+    pub fn commit(mut self) -> Result<Published> {
+        loop {
+            if let Some(published) = self.publish(None)? {
+                return Ok(published);
+            }
+        }
+    }
+
+    /// As [`commit`](Publication::commit), but returns `None` when it has waited for room for `slice` and the rule would wait
+    /// on: to be published again, or [`stop_waiting`](Region::stop_waiting). For bindings that have to look for signals
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// As [`commit`](Publication::commit).
+    pub fn commit_within(mut self, slice: Duration) -> Result<Option<Published>> {
+        self.publish(Some(slice))
+    }
+
+    fn publish(&mut self, slice: Option<Duration>) -> Result<Option<Published>> {
+        match self.error.take() {
             Some(error) => Err(error),
-            None => self.region.producer.publish(&self.label, &self.inputs),
+            None => self.region.producer.publish(&self.label, &self.inputs, slice),
         }
     }
 }

@@ -326,6 +326,37 @@ fn memory_at_its_bound_takes_what_is_retained_before_anybody_waits() {
 }
 
 #[test]
+fn a_version_that_a_rank_leaves_out_is_never_the_groups_and_holds_no_other_rank_up() {
+    watchdog(300);
+    let dir = Dir::new("left-out");
+    let rule = Rule::WaitThenSkip { limit: Duration::from_millis(50) };
+    let mut ranks =
+        [Rank::open(dir.options().bound_bytes(2 * BYTES).rule(rule), 0, 2), Rank::open(dir.options(), 1, 2)];
+    for version in [1, 2] {
+        ranks.iter_mut().for_each(|rank| rank.publish(version));
+    }
+    let group = group(dir.path());
+    let held = [group.newest().unwrap(), {
+        ranks.iter_mut().for_each(|rank| rank.publish(3));
+        group.newest().unwrap()
+    }];
+    assert_eq!(held.each_ref().map(|snapshot| snapshot.version()), [2, 3]);
+    for version in 4..=20 {
+        ranks[1].publish(version);
+        let (region, array) = (&mut ranks[0].region, ranks[0].array);
+        region.slice_mut(&array).fill(content(0, version));
+        assert_eq!(region.publish(version).commit().unwrap().outcome, Outcome::Skipped);
+        assert_eq!(group.newest().unwrap().version(), 3);
+    }
+    assert_eq!(inspect::region(dir.path(), "g/0").unwrap().skipping, 17);
+    held.iter().for_each(check);
+    drop(held);
+    ranks.iter_mut().for_each(|rank| rank.publish(21));
+    assert_eq!(group.next_after(Some(3), LONG).unwrap().version(), 21);
+    check(&group.newest().unwrap());
+}
+
+#[test]
 fn what_all_ranks_have_goes_last_and_not_while_it_is_held() {
     watchdog(300);
     let dir = Dir::new("last");

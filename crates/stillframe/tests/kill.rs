@@ -21,7 +21,8 @@ use stillframe_segment::head;
 const BOUND_BYTES: u64 = 4 * PLAY_BYTES;
 
 fn options(dir: &Path, tracker: TrackerKind) -> RegionOptions {
-    Region::options().dir(dir).tracker(tracker).keep(2).bound_bytes(BOUND_BYTES).threads(2)
+    let options = Region::options().dir(dir).tracker(tracker).rule(Rule::Wait { timeout: None });
+    options.keep(2).bound_bytes(BOUND_BYTES).threads(2)
 }
 
 /// Publishes so many versions; then once more what the rest says, after giving up the region and taking it again.

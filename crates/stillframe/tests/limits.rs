@@ -333,6 +333,147 @@ fn full_rules(arguments: &[String]) {
     assert_eq!(small.observe().newest().unwrap().slice::<u64>("a").unwrap(), [4; 100 * 512]);
 }
 
+/// What a loan for which there is no room is told: the sizes of the file system, which is what is full.
+fn full_loan(arguments: &[String]) {
+    let small = Small::mount(&arguments[0]);
+    let mut region = small.options().rule(Rule::Skip).create("r").unwrap();
+    let loaned = region.loaned::<u64>("l", &[100 * 512]).unwrap();
+    let mut held = Vec::new();
+    for version in 1..3 {
+        region.loan(&loaned).unwrap().submit();
+        region.publish(version).commit().unwrap();
+        held.push(small.observe().newest().unwrap());
+    }
+    small.leave(3 * 4096);
+    let error = region.loan(&loaned).unwrap_err();
+    println!("said: {error}");
+    check_no_space(error);
+}
+
+#[test]
+fn a_loan_on_a_full_file_system_names_its_sizes() {
+    run_mounted("full_loan");
+}
+
+/// A producer that waits for an observer leaves to others what the file system has.
+fn full_wait(arguments: &[String]) {
+    let small = Small::mount(&arguments[0]);
+    let mut region = small.options().rule(Rule::Wait { timeout: None }).create("r").unwrap();
+    let array = region.array::<u64>("a", &[2000 * 512]).unwrap();
+    let mut publish = |version: u64| {
+        region.slice_mut(&array).fill(version);
+        region.publish(version).commit()
+    };
+    publish(1).unwrap();
+    let held = small.observe().newest().unwrap();
+    publish(2).unwrap();
+    let also_held = small.observe().newest().unwrap();
+    small.leave(1000 * 4096);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        let looks = scope.spawn(|| {
+            let mut seen = Vec::new();
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                seen.push(small.free());
+            }
+            seen
+        });
+        let lets_go = scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(400));
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(held.slice::<u64>("a").unwrap(), [1; 2000 * 512]);
+            drop(held);
+        });
+        assert_eq!(publish(3).unwrap().outcome, Outcome::Published);
+        lets_go.join().unwrap();
+        looks.join().unwrap()
+    });
+    let taken = seen.iter().filter(|free| **free < 1000 * 4096).count();
+    assert_eq!(taken, 0, "of {} looks", seen.len());
+    assert_eq!(also_held.slice::<u64>("a").unwrap(), [2; 2000 * 512]);
+    assert_eq!(small.observe().newest().unwrap().slice::<u64>("a").unwrap(), [3; 2000 * 512]);
+}
+
+#[test]
+fn a_producer_that_waits_for_room_in_a_full_file_system_takes_none_meanwhile() {
+    run_mounted("full_wait");
+}
+
+/// Each rule in a file system that is full, while versions are held and while none is.
+fn full_by_rule(arguments: &[String]) {
+    let small = Small::mount(&arguments[0]);
+    let limit = std::time::Duration::from_millis(200);
+    let rules = [Rule::Fail, Rule::Skip, Rule::WaitThenSkip { limit }, Rule::Wait { timeout: Some(limit) }];
+    for rule in rules {
+        small.empty();
+        let mut region = small.options().rule(rule).create("r").unwrap();
+        let array = region.array::<u64>("a", &[1000 * 512]).unwrap();
+        let mut publish = |version: u64| {
+            region.slice_mut(&array).fill(version);
+            region.publish(version).commit()
+        };
+        publish(1).unwrap();
+        let held = small.observe().newest().unwrap();
+        publish(2).unwrap();
+        let also_held = small.observe().newest().unwrap();
+        let left = 500 * 4096;
+        small.leave(left);
+        let begin = std::time::Instant::now();
+        match (rule, publish(3)) {
+            (Rule::Skip | Rule::WaitThenSkip { .. }, Ok(done)) => assert_eq!(done.outcome, Outcome::Skipped),
+            (_, result) => check_no_space(result.unwrap_err()),
+        }
+        assert_eq!(begin.elapsed() >= limit, !matches!(rule, Rule::Fail | Rule::Skip), "{rule:?}");
+        assert_eq!(small.free(), left, "what was not enough was given back");
+        drop((held, also_held));
+        publish(4).unwrap();
+        // Nobody holds anything, so that nobody is waited for.
+        small.leave(left);
+        let other = region.array::<u64>("b", &[5000 * 512]).unwrap();
+        region.slice_mut(&other).fill(1);
+        check_no_space(region.publish(5).commit().unwrap_err());
+        region.unlink().unwrap();
+    }
+}
+
+#[test]
+fn a_full_file_system_follows_the_rule_while_versions_are_held_and_is_an_error_otherwise() {
+    run_mounted("full_by_rule");
+}
+
+/// A wait that ends because somebody else gives room back.
+fn full_of_others(arguments: &[String]) {
+    let small = Small::mount(&arguments[0]);
+    let mut region = small.options().rule(Rule::Wait { timeout: None }).create("r").unwrap();
+    let array = region.array::<u64>("a", &[1000 * 512]).unwrap();
+    let mut held = Vec::new();
+    for version in 1..5 {
+        region.slice_mut(&array).fill(version);
+        std::thread::scope(|scope| {
+            if version > 2 {
+                small.leave(0);
+                scope.spawn(|| {
+                    helper::until("the producer to wait", || {
+                        stillframe::inspect::region(&small.path, "r").unwrap().waiting_ns.is_some()
+                    });
+                    let bytes = small.ballast.metadata().unwrap().len();
+                    small.ballast.set_len(bytes - 1100 * 4096).unwrap();
+                });
+            }
+            assert_eq!(region.publish(version).commit().unwrap().outcome, Outcome::Published);
+        });
+        held.push(small.observe().newest().unwrap());
+    }
+    for (snapshot, version) in held.iter().zip(1..) {
+        assert!(snapshot.slice::<u64>("a").unwrap().iter().all(|element| *element == version));
+    }
+}
+
+#[test]
+fn room_that_others_make_ends_a_wait() {
+    run_mounted("full_of_others");
+}
+
 #[test]
 fn a_full_file_system_is_a_bound() {
     run_mounted("full_rules");
@@ -712,6 +853,10 @@ fn helper_process() {
         ("full_gathering", full_gathering),
         ("full_sharing", full_sharing),
         ("full_rules", full_rules),
+        ("full_loan", full_loan),
+        ("full_wait", full_wait),
+        ("full_by_rule", full_by_rule),
+        ("full_of_others", full_of_others),
         ("full_tables", full_tables),
         ("full_loans", full_loans),
         ("few_files", few_files),

@@ -136,6 +136,20 @@ fn a_wait_ends_when_a_thread_lets_go() {
     assert!(is_all(&tight.hold(), 3));
 }
 
+#[test]
+fn a_thread_that_holds_its_own_snapshot_does_not_stop_itself() {
+    watchdog(20);
+    let dir = Dir::new("own");
+    let mut region = dir.options().bound_bytes(2 * BYTES).create("r").unwrap();
+    let array = region.array("a", &[WORDS]).unwrap();
+    let mut tight = Tight { dir, region, array };
+    tight.publish(1).unwrap();
+    let one = tight.hold();
+    tight.publish(2).unwrap();
+    assert_eq!(tight.publish(3).unwrap().outcome, Outcome::Skipped);
+    assert!(is_all(&one, 1) && is_all(&tight.hold(), 2));
+}
+
 fn holder(arguments: &[String]) {
     let observer = Observer::options().dir(&arguments[0]).open("r").unwrap();
     let snapshot = observer.newest().unwrap();
