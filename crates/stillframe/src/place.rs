@@ -194,7 +194,8 @@ impl Source {
         source
     }
 
-    /// Sets where the memory is and how long. Pages that it did not have before count as dirty.
+    /// Sets where the memory is and how long. Pages with bytes that it did not have before count as dirty, also one that it
+    /// had a part of: no version has more of that than the part.
     pub(crate) fn set_memory(&mut self, address: usize, bytes: usize) {
         let base = address / PAGE_BYTES * PAGE_BYTES;
         let page_offset = address - base;
@@ -202,16 +203,16 @@ impl Source {
         let owned = self.memory.owned;
         let whole_start = usize::from(page_offset != 0).min(pages);
         let whole_end = if owned { pages } else { (page_offset + bytes) / PAGE_BYTES };
-        let old = self.memory.pages;
-        if pages > old && old > 0 {
-            crate::mask::insert_pages(&mut self.pending, old.saturating_sub(1), pages);
+        let whole = whole_start..whole_end.max(whole_start);
+        // Of memory that is new to the region the tracker says what is dirty.
+        if self.memory.address != 0 && bytes > self.bytes {
+            crate::mask::insert_pages(&mut self.pending, (page_offset + self.bytes) / PAGE_BYTES, pages);
+            if whole != self.memory.whole && self.watch == Watch::On {
+                self.watch = Watch::Grown;
+            }
         }
         self.page_offset = page_offset;
         self.bytes = bytes;
-        let whole = whole_start..whole_end.max(whole_start);
-        if pages > old && old > 0 && whole != self.memory.whole {
-            self.watch = if self.watch == Watch::On { Watch::Grown } else { self.watch };
-        }
         self.memory = Memory { address: base, pages, whole, owned };
     }
 
