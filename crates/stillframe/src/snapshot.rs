@@ -602,10 +602,12 @@ pub struct Chunk<'a> {
 /// The pieces of a variable; see [`Snapshot::chunks`].
 #[derive(Debug)]
 pub struct Chunks<'a> {
-    inner: &'a Inner,
+    /// Its hold, and the maps that it keeps, are what the pieces live on.
+    _inner: &'a Inner,
     extent: &'a Extent,
-    runs: std::vec::IntoIter<Run>,
-    /// The run being handed out, and its map unless it is zeros.
+    /// The runs with their maps, which those of zeros do not have.
+    runs: std::vec::IntoIter<(Run, Option<Arc<Mapping>>)>,
+    /// The run being handed out.
     run: Option<(Run, Option<Arc<Mapping>>)>,
     range: Range<usize>,
 }
@@ -617,10 +619,14 @@ impl<'a> Chunks<'a> {
         let extent = &variable.extent;
         let base = extent.window as usize * WINDOW_BYTES;
         // All maps are made here, so that iterating cannot fail.
-        for run in runs.iter().filter(|run| run.plane != ZERO_PLANE) {
-            snapshot.inner.plane_map(run.plane, (base + (run.page + run.pages) * PAGE_BYTES) as u64)?;
-        }
-        Ok(Chunks { inner: &snapshot.inner, extent, runs: runs.into_iter(), run: None, range })
+        let map = |run: Run| {
+            let end = (base + (run.page + run.pages) * PAGE_BYTES) as u64;
+            let is_zeros = run.plane == ZERO_PLANE;
+            let map = if is_zeros { None } else { Some(snapshot.inner.plane_map(run.plane, end)?) };
+            Ok((run, map))
+        };
+        let runs = runs.into_iter().map(map).collect::<Result<Vec<_>>>()?;
+        Ok(Chunks { _inner: &snapshot.inner, extent, runs: runs.into_iter(), run: None, range })
     }
 }
 
@@ -631,13 +637,7 @@ impl<'a> Iterator for Chunks<'a> {
         let base = self.extent.window as usize * WINDOW_BYTES;
         let page_offset = self.extent.page_offset as usize;
         loop {
-            if self.run.is_none() {
-                let run = self.runs.next()?;
-                let end = (base + (run.page + run.pages) * PAGE_BYTES) as u64;
-                let map = if run.plane == ZERO_PLANE { None } else { self.inner.plane_map(run.plane, end).ok() };
-                self.run = Some((run, map));
-            }
-            let (run, map) = self.run.take()?;
+            let (run, map) = self.run.take().or_else(|| self.runs.next())?;
             let start = (run.page * PAGE_BYTES).saturating_sub(page_offset).max(self.range.start);
             let end = ((run.page + run.pages) * PAGE_BYTES - page_offset).min(self.range.end);
             if start >= end {

@@ -843,6 +843,58 @@ fn a_loan_that_cannot_be_mapped_takes_no_memory() {
     helper::run("mappings_for_loans", &[dir.path().to_str().unwrap()]);
 }
 
+/// Pieces are handed out of maps that were there when the first was asked for, or that is an error: none of them is zeros
+/// because it could not be mapped.
+fn mappings_for_chunks(arguments: &[String]) {
+    let dir = Path::new(&arguments[0]);
+    let mut region = Region::options().dir(dir).threads(1).keep(4).create("r").unwrap();
+    let array = region.array::<u64>("a", &[100 * 512]).unwrap();
+    let mut held = Vec::new();
+    for version in 1..5 {
+        // Each version has pages of its own in another plane, and some are never written.
+        region.slice_mut(&array)[..90 * 512]
+            .iter_mut()
+            .step_by(version * 512)
+            .for_each(|value| *value = version as u64);
+        region.publish(version as u64).commit().unwrap();
+        held.push(Observer::options().dir(dir).open("r").unwrap().newest().unwrap());
+    }
+    let expected = region.slice(&array).to_vec();
+    let (mut crowd, mut failures) = (Crowd::new(), 0);
+    for pairs in (0..8).rev() {
+        crowd.leave(100);
+        let snapshot = Observer::options().dir(dir).open("r").unwrap().newest().unwrap();
+        crowd.leave(pairs);
+        match snapshot.chunks("a") {
+            Ok(chunks) => {
+                crowd.leave(0);
+                let mut found = vec![u64::MAX; expected.len()];
+                for chunk in chunks {
+                    let (first, last) = (chunk.offset / 8, (chunk.offset + chunk.bytes.len()) / 8);
+                    found[first..last].copy_from_slice(bytemuck::cast_slice(chunk.bytes));
+                }
+                assert!(found == expected, "{pairs}");
+            }
+            Err(error) => {
+                check_no_mappings(error);
+                let mut bytes = vec![0; expected.len() * 8];
+                check_no_mappings(snapshot.read("a", 0, &mut bytes).unwrap_err());
+                failures += 1;
+            }
+        }
+    }
+    assert!((1..8).contains(&failures), "{failures}");
+    crowd.leave(100);
+    region.unlink().unwrap();
+}
+
+#[test]
+fn pieces_that_cannot_be_mapped_are_an_error_and_not_zeros() {
+    watchdog(600);
+    let dir = Dir::new("chunks");
+    helper::run("mappings_for_chunks", &[dir.path().to_str().unwrap()]);
+}
+
 #[test]
 fn helper_process() {
     assert_eq!(PLAY_BYTES / 4096, (600 + 41 + 20 + 5 + 3) as u64);
@@ -864,5 +916,6 @@ fn helper_process() {
         ("few_mappings", few_mappings),
         ("mappings_in_collection", mappings_in_collection),
         ("mappings_for_loans", mappings_for_loans),
+        ("mappings_for_chunks", mappings_for_chunks),
     ]);
 }
