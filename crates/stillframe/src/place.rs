@@ -208,7 +208,7 @@ impl Source {
         if self.memory.address != 0 && bytes > self.bytes {
             crate::mask::insert_pages(&mut self.pending, (page_offset + self.bytes) / PAGE_BYTES, pages);
             if whole != self.memory.whole && self.watch == Watch::On {
-                self.watch = Watch::Grown;
+                self.watch = Watch::Grown { from: self.memory.whole.end };
             }
         }
         self.page_offset = page_offset;

@@ -293,13 +293,12 @@ impl Producer {
             if matches!(source.working, Working::Loaned) {
                 continue;
             }
-            let found = collect_source(tracker, source);
+            collect_source(tracker, source);
             jobs.push(Job { id, source: index, dirty: 0, assignments: 0..0, before: None });
             if overlapping {
                 let dirty: Vec<usize> = source.dirty_addresses().collect();
                 tell_others(variables, (id, index), &dirty);
             }
-            found?;
             let Some(state) = variables.get_mut(&id) else { continue };
             let portion = input.and_then(|input| input.portion.as_ref());
             let VariableState { sources, shown, meta, .. } = state;
@@ -368,7 +367,7 @@ impl Producer {
                 for (index, source) in state.sources.iter_mut().enumerate() {
                     let searched = jobs.iter().any(|job| (job.id, job.source) == (*id, index));
                     if !searched && source.watch != Watch::New && !matches!(source.working, Working::Loaned) {
-                        collect_source(tracker, source)?;
+                        collect_source(tracker, source);
                         for (pending, dirty) in source.pending.iter_mut().zip(&source.collected.dirty) {
                             *pending = pending.or(*dirty);
                         }
@@ -740,11 +739,10 @@ pub(crate) fn shared_windows_max() -> usize {
     stillframe_kernel::mappings_max() / 4
 }
 
-fn collect_source(tracker: &mut Tracker, source: &mut Source) -> Result<()> {
+fn collect_source(tracker: &mut Tracker, source: &mut Source) {
     let mut collected = std::mem::take(&mut source.collected);
-    let found = tracker.collect(&source.memory, &mut source.watch, &source.sticky, &mut collected);
+    tracker.collect(&source.memory, &mut source.watch, &source.sticky, &mut collected);
     source.collected = collected;
-    found
 }
 
 /// Whether some page is watched for two sources, as when two variables swap their buffers or managed memory is tracked too.

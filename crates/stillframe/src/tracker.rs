@@ -170,8 +170,8 @@ pub(crate) enum Watch {
     New,
     /// Written pages are found.
     On,
-    /// Written pages are found, but for those that came at the end, which count as dirty anyway.
-    Grown,
+    /// Written pages are found, but for those from this one on, which came at the end and count as dirty anyway.
+    Grown { from: usize },
     /// The kernel cannot watch this memory: its pages are compared.
     Off,
 }
@@ -201,13 +201,22 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
-    fn reset(&mut self, windows: usize) {
+    /// Forgets all but that the pages at the ends, which others may write, have to be compared.
+    fn reset(&mut self, range: &Memory) {
+        let windows = range.pages.div_ceil(WINDOW_PAGES);
         self.dirty.clear();
         self.dirty.resize(windows, Mask::EMPTY);
         self.unsure.clear();
         self.unsure.resize(windows, Mask::EMPTY);
         self.armed.clear();
         self.armed.resize(windows, false);
+        insert_pages(&mut self.unsure, 0, range.whole.start.min(range.pages));
+        insert_pages(&mut self.unsure, range.whole.end.max(range.whole.start), range.pages);
+    }
+
+    /// Has all pages compared that belong to the variable alone.
+    fn doubt(&mut self, range: &Memory) {
+        insert_pages(&mut self.unsure, range.whole.start, range.whole.end);
     }
 }
 
@@ -247,7 +256,7 @@ impl Tracker {
 
     /// Stops watching. What was freed meanwhile is no error.
     pub(crate) fn unwatch(&mut self, range: &Memory, watch: Watch) {
-        if let (Means::WpAsync { userfault, .. }, Watch::On) = (&self.means, watch)
+        if let (Means::WpAsync { userfault, .. }, Watch::On | Watch::Grown { .. }) = (&self.means, watch)
             && !range.whole.is_empty()
         {
             let _ =
@@ -289,31 +298,23 @@ impl Tracker {
     }
 
     /// Finds the pages of a working memory that were written since the last collection, and arms the windows that are
-    /// due.
-    pub(crate) fn collect(
-        &mut self,
-        range: &Memory,
-        watch: &mut Watch,
-        sticky: &Sticky,
-        out: &mut Collected,
-    ) -> Result<()> {
-        let windows = range.pages.div_ceil(WINDOW_PAGES);
-        out.reset(windows);
-        insert_pages(&mut out.unsure, 0, range.whole.start.min(range.pages));
-        insert_pages(&mut out.unsure, range.whole.end.max(range.whole.start), range.pages);
+    /// due. Where the kernel does not tell which were written, all are compared, so that nothing is lost.
+    pub(crate) fn collect(&mut self, range: &Memory, watch: &mut Watch, sticky: &Sticky, out: &mut Collected) {
+        out.reset(range);
         if range.whole.is_empty() {
-            return Ok(());
+            return;
         }
-        let fail = |failure| Error::system(Path::new("/proc/self/pagemap"), failure);
         match &mut self.means {
             Means::WpAsync { userfault, pagemap } => {
-                collect_wp_async(userfault, pagemap, range, watch, sticky, out).map_err(fail)
+                if collect_wp_async(userfault, pagemap, range, watch, sticky, out).is_err() {
+                    begin_again(userfault, range, watch, out);
+                }
             }
             Means::SoftDirty { pagemap, .. } => {
                 let first = *watch == Watch::New;
                 *watch = Watch::On;
-                let unsure = &mut out.unsure;
-                collect_entries(pagemap, range, &mut out.dirty, |page, entry| {
+                let Collected { dirty, unsure, .. } = out;
+                let read = collect_entries(pagemap, range, dirty, |page, entry| {
                     if range.owned {
                         return is_soft_dirty(entry);
                     }
@@ -321,23 +322,28 @@ impl Tracker {
                         unsure[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
                     }
                     first || entry & pagemap::ENTRY_SOFT_DIRTY != 0
-                })
-                .map_err(fail)
+                });
+                if read.is_err() {
+                    // The bits are cleared all the same, also for a source that is not of this publish.
+                    *watch = Watch::New;
+                    out.doubt(range);
+                }
             }
             Means::PrivateCow { pagemap } if range.owned => {
                 *watch = Watch::On;
                 for (window, armed) in out.armed.iter_mut().enumerate() {
                     *armed = sticky.is_due(window);
                 }
-                collect_entries(pagemap, range, &mut out.dirty, |_, entry| {
+                let read = collect_entries(pagemap, range, &mut out.dirty, |_, entry| {
                     entry & pagemap::ENTRY_POPULATED != 0 && entry & pagemap::ENTRY_FILE == 0
-                })
-                .map_err(fail)
+                });
+                if read.is_err() {
+                    out.doubt(range);
+                }
             }
             Means::PrivateCow { .. } | Means::FullCopy => {
                 *watch = Watch::Off;
-                insert_pages(&mut out.unsure, range.whole.start, range.whole.end);
-                Ok(())
+                out.doubt(range);
             }
         }
     }
@@ -391,6 +397,33 @@ enum Visit {
     Arm,
 }
 
+/// After a call that failed nothing is known of the pages: it may have armed some and not said which were written. So all are
+/// compared, and are watched anew from the next collection on, where none that was armed is left.
+fn begin_again(userfault: &Userfault, range: &Memory, watch: &mut Watch, out: &mut Collected) {
+    out.reset(range);
+    let (start, bytes) = span(range, range.whole.clone());
+    if userfault.unregister(start, bytes).is_ok() {
+        *watch = Watch::New;
+        out.doubt(range);
+    } else {
+        // What stays armed was reported to nobody: for other sources with these pages, too, they are dirty.
+        *watch = Watch::Off;
+        insert_pages(&mut out.dirty, range.whole.start, range.whole.end);
+    }
+}
+
+/// Address and length of pages in bytes.
+fn span(range: &Memory, pages: Range<usize>) -> (usize, usize) {
+    (range.address + pages.start * PAGE_BYTES, pages.len() * PAGE_BYTES)
+}
+
+/// Registers pages that were not watched until here.
+fn register(userfault: &Userfault, range: &Memory, pages: Range<usize>) -> Watch {
+    let (start, bytes) = span(range, pages);
+    // Memory the kernel cannot watch (a file's, a device's, or one another region watches) is compared instead.
+    if bytes > 0 && userfault.register(start, bytes).is_err() { Watch::Off } else { Watch::On }
+}
+
 fn collect_wp_async(
     userfault: &Userfault,
     pagemap: &mut Pagemap,
@@ -399,11 +432,9 @@ fn collect_wp_async(
     sticky: &Sticky,
     out: &mut Collected,
 ) -> Result<(), Failure> {
-    let start = range.address + range.whole.start * PAGE_BYTES;
-    let bytes = range.whole.len() * PAGE_BYTES;
+    let (start, bytes) = span(range, range.whole.clone());
     if *watch == Watch::New {
-        // Memory the kernel cannot watch (a file's, a device's, or one another region watches) is compared instead.
-        *watch = if userfault.register(start, bytes).is_ok() { Watch::On } else { Watch::Off };
+        *watch = register(userfault, range, range.whole.clone());
         if *watch == Watch::On {
             if range.owned {
                 // What shows a plane was only read; what is armed was armed when it was recovered.
@@ -415,15 +446,22 @@ fn collect_wp_async(
                 insert_pages(&mut out.dirty, range.whole.start, range.whole.end);
             }
             out.armed.fill(true);
-            pagemap.scan(start, bytes, true, |_, _| {})?;
+            if pagemap.scan(start, bytes, true, |_, _| {})? == Scan::Unwatched {
+                // It was registered just now, so this memory will never be watched.
+                let _ = userfault.unregister(start, bytes);
+                *watch = Watch::Off;
+                out.reset(range);
+                out.doubt(range);
+            }
             return Ok(());
         }
     }
-    if *watch == Watch::Grown {
-        *watch = if userfault.register(start, bytes).is_ok() { Watch::On } else { Watch::Off };
+    if let Watch::Grown { from } = *watch {
+        // The rest is not registered again, for that would hide that other memory took its place.
+        *watch = register(userfault, range, from.min(range.whole.end)..range.whole.end);
     }
     if *watch == Watch::Off {
-        insert_pages(&mut out.unsure, range.whole.start, range.whole.end);
+        out.doubt(range);
         return Ok(());
     }
     let windows = out.dirty.len();
@@ -451,21 +489,15 @@ fn collect_wp_async(
             insert_pages(&mut out.dirty, first, last);
         } else if first < last {
             let dirty = &mut out.dirty;
-            let scan = pagemap.scan(
-                range.address + first * PAGE_BYTES,
-                (last - first) * PAGE_BYTES,
-                kind == Visit::Arm,
-                |address, bytes| {
-                    let page = (address - range.address) / PAGE_BYTES;
-                    insert_pages(dirty, page, page + bytes / PAGE_BYTES);
-                },
-            )?;
+            let (at, length) = span(range, first..last);
+            let scan = pagemap.scan(at, length, kind == Visit::Arm, |address, bytes| {
+                let page = (address - range.address) / PAGE_BYTES;
+                insert_pages(dirty, page, page + bytes / PAGE_BYTES);
+            })?;
             if scan == Scan::Unwatched {
                 // The application freed this memory and got it again: nothing known of it holds any more.
                 *watch = Watch::New;
-                out.reset(windows);
-                insert_pages(&mut out.unsure, 0, range.whole.start);
-                insert_pages(&mut out.unsure, range.whole.end, range.pages);
+                out.reset(range);
                 let _ = userfault.unregister(start, bytes);
                 let fresh = Memory { owned: false, ..range.clone() };
                 return collect_wp_async(userfault, pagemap, &fresh, watch, sticky, out);
