@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use stillframe_kernel::Failure;
-use stillframe_kernel::map::Mapping;
+use stillframe_kernel::map::{LARGE_BYTES, Mapping};
 use stillframe_kernel::pagemap::{self, Pagemap, Scan};
 use stillframe_kernel::uffd::Userfault;
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
@@ -512,22 +512,78 @@ fn collect_wp_async(
     Ok(())
 }
 
-/// Adds the windows without memory to the unsure pages: an allocator may give memory back to the kernel and hand it out
-/// again as zeros, and a scan for written pages passes over what is not there.
+/// Bytes that one page table describes.
+const TABLE_BYTES: usize = LARGE_BYTES;
+
+/// Adds pages without memory to the unsure ones: an allocator may give memory back to the kernel and hand it out again as
+/// zeros, and a scan for written pages may pass over what has not even a page table. Where it found a page of a table, it
+/// saw the others; in other windows dirty pages may be such as were not looked for.
 fn find_given_back(pagemap: &mut Pagemap, range: &Memory, out: &mut Collected) -> Result<(), Failure> {
     let Collected { dirty, unsure, .. } = out;
-    let mut window = 0;
-    while window < dirty.len() {
-        let silent = dirty[window..].iter().take_while(|mask| mask.is_empty()).count();
-        let first = range.whole.start.max(window * WINDOW_PAGES);
-        let last = range.whole.end.min((window + silent) * WINDOW_PAGES);
-        if first < last {
-            pagemap.scan_holes(range.address + first * PAGE_BYTES, (last - first) * PAGE_BYTES, |address, bytes| {
+    let part_end = |page: usize| {
+        let table = (range.address + page * PAGE_BYTES) / TABLE_BYTES;
+        let table_end = ((table + 1) * TABLE_BYTES - range.address) / PAGE_BYTES;
+        table_end.min((page / WINDOW_PAGES + 1) * WINDOW_PAGES).min(range.whole.end)
+    };
+    let is_silent = |page: usize| {
+        let mut part = Mask::EMPTY;
+        part.insert_run(page % WINDOW_PAGES, (part_end(page) - 1) % WINDOW_PAGES + 1);
+        dirty[page / WINDOW_PAGES].and(part).is_empty()
+    };
+    let mut page = range.whole.start;
+    while page < range.whole.end {
+        let first = page;
+        while page < range.whole.end && is_silent(page) {
+            page = part_end(page);
+        }
+        if first < page {
+            let (at, bytes) = span(range, first..page);
+            pagemap.scan_holes(at, bytes, |address, bytes| {
                 let page = (address - range.address) / PAGE_BYTES;
                 insert_pages(unsure, page, page + bytes / PAGE_BYTES);
             })?;
         }
-        window += silent.max(1);
+        if page < range.whole.end {
+            page = part_end(page);
+        }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stillframe_segment::WINDOW_BYTES;
+
+    /// As a kernel would let it look whose scan passes over what has no page table.
+    #[test]
+    fn what_was_given_back_is_found_beside_written_pages_of_the_same_window() {
+        let memory = Mapping::private(4 * WINDOW_BYTES, false).unwrap();
+        (0..4 * WINDOW_PAGES).for_each(|page| memory.write(page * PAGE_BYTES, &[1]));
+        // Windows of the array begin in the middle of what a page table describes.
+        let pages = 3 * WINDOW_PAGES;
+        let address = memory.address() + WINDOW_BYTES / 2;
+        let range = Memory { address, pages, whole: 1..pages - 1, owned: false };
+        let hole = WINDOW_PAGES / 2..WINDOW_PAGES * 3 / 2;
+        // Never written, so without memory and without a page table of its own.
+        let bare = Mapping::private(WINDOW_BYTES, false).unwrap();
+        memory.replace(WINDOW_BYTES, bare).unwrap();
+        let mut pagemap = Pagemap::open().unwrap();
+        for dirty in [vec![], vec![7], vec![hole.start - 1, hole.end], vec![hole.end, pages - 2], vec![hole.start + 3]]
+        {
+            let mut out = Collected::default();
+            out.reset(&range);
+            dirty.iter().for_each(|page| insert_pages(&mut out.dirty, *page, page + 1));
+            find_given_back(&mut pagemap, &range, &mut out).unwrap();
+            let is_unsure = |page: &usize| out.unsure[page / WINDOW_PAGES].has(page % WINDOW_PAGES);
+            let found: Vec<usize> = (0..pages).filter(is_unsure).collect();
+            // A written page says that its table is there, and was seen in this window.
+            let seen = |page: &usize| {
+                let of_table = |other: &&usize| hole.contains(other) && **other / WINDOW_PAGES == page / WINDOW_PAGES;
+                dirty.iter().any(|other| of_table(&other))
+            };
+            let expected = [0].into_iter().chain(hole.clone().filter(|page| !seen(page))).chain([pages - 1]);
+            assert_eq!(found, expected.collect::<Vec<_>>(), "{dirty:?}");
+        }
+    }
 }

@@ -173,6 +173,92 @@ fn pages_that_an_allocator_gave_back_show_zeros() {
     });
 }
 
+const LARGE: usize = 2 << 20;
+
+/// Memory aligned to large pages, which it has or does not have.
+fn aligned(bytes: usize, large: bool) -> Map {
+    let map = Map::new(bytes + LARGE);
+    let start = map.address.next_multiple_of(LARGE);
+    let (before, behind) = (start - map.address, map.address + LARGE - start);
+    for (at, bytes) in [(map.address, before), (start + bytes, behind)].into_iter().filter(|(_, bytes)| *bytes > 0) {
+        unmap(at, bytes);
+    }
+    let map = Map { address: start, bytes: std::mem::ManuallyDrop::new(map).bytes - LARGE };
+    let advice = if large { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+    // SAFETY: the range belongs to the test. Kernels without large pages refuse, and then there are none.
+    unsafe { libc::madvise(map.address as *mut libc::c_void, map.bytes, advice) };
+    map
+}
+
+/// Writes to the array and gives parts of it back in random order, also such as take a whole page table, with writes close by.
+fn give_back_at_random(tracker: TrackerKind, seed: u64, versions: u64) {
+    let numbers = &mut Numbers(seed);
+    let (large, unaligned) = (numbers.below(2) == 0, numbers.below(3) > 0);
+    let map = aligned((3 + numbers.below(6)) * LARGE, large);
+    let pages = map.bytes / PAGE;
+    let (first, last) = match unaligned {
+        true => (numbers.below(700), pages - numbers.below(700)),
+        false => (0, pages),
+    };
+    // Some arrays begin and end in the middle of a page.
+    let edge = if numbers.below(3) == 0 { 3 + numbers.below(500) } else { 0 };
+    let range = first * 512 + edge..last * 512 - edge;
+    let mut stage = Stage::new(tracker);
+    let what = format!("seed {seed}, pages {first}..{last}, large pages {large}");
+    for _ in 0..versions {
+        for _ in 0..numbers.below(5) {
+            let value = numbers.next();
+            // Around the borders of page tables more often than not.
+            let page = match numbers.below(4) {
+                0 => numbers.below(pages),
+                1 => numbers.below(pages / 512) * 512,
+                _ => (numbers.below(pages / 512) + 1) * 512 - 1,
+            };
+            let length = [1, 1, 5, 600][numbers.below(4)].min(pages - page);
+            match numbers.below(6) {
+                0 => map.advise(page, length),
+                1 => map.advise(page / 512 * 512, 512 * (1 + numbers.below(2)).min((pages - page / 512 * 512) / 512)),
+                2 => map.words()[page * 512..(page + length) * 512].fill(value),
+                _ => map.words()[page * 512 + numbers.below(512)] = value,
+            }
+        }
+        stage.publish(&map.words()[range.clone()], &what);
+    }
+}
+
+#[test]
+fn random_parts_of_large_arrays_that_were_given_back_show_zeros() {
+    watchdog(600);
+    let versions = std::env::var("STILLFRAME_TEST_VERSIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(150);
+    for tracker in trackers() {
+        for seed in 0..6 {
+            give_back_at_random(tracker, seed, versions);
+        }
+    }
+}
+
+#[test]
+fn a_page_table_that_goes_beside_a_page_that_was_written_leaves_zeros() {
+    watchdog(300);
+    for tracker in trackers() {
+        for large in [false, true] {
+            for table in 1..4 {
+                for word in [table * LARGE / 8 - 1, (table + 1) * LARGE / 8] {
+                    // From the middle of a page table's range, so that each window lies in two.
+                    let map = aligned(6 * LARGE, large);
+                    let words = LARGE / 16..map.bytes / 8 - LARGE / 16;
+                    let mut stage = Stage::new(tracker);
+                    map.words().fill(7);
+                    (0..3).for_each(|_| stage.publish(&map.words()[words.clone()], "whole"));
+                    map.advise(table * 512, 512);
+                    map.words()[word] = 8;
+                    stage.publish(&map.words()[words.clone()], "given back");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn an_array_that_was_moved_or_grown_shows_its_content() {
     on_every_tracker("moved", |stage, map| {
