@@ -59,7 +59,8 @@ impl Userfault {
         }
     }
 
-    /// Lets pages in this range be armed. They start unarmed.
+    /// Lets pages in this range be armed. They start unarmed, but for those that were armed elsewhere and moved here, which
+    /// kernels before 6.12.11 leave so (CVE-2025-21696): a write disarms them no more, unless they are disarmed first.
     pub fn register(&self, address: usize, bytes: usize) -> Result<(), Failure> {
         let mut words = [address as u64, bytes as u64, REGISTER_MODE_WP, 0];
         self.control("ioctl(UFFDIO_REGISTER)", UFFDIO_REGISTER, &mut words, &format!("{bytes} bytes at {address:#x}"))
@@ -91,7 +92,16 @@ impl Userfault {
 
     /// Arms every page of the range, those that have no memory yet included.
     pub fn arm(&self, address: usize, bytes: usize) -> Result<(), Failure> {
-        let mut words = [address as u64, bytes as u64, WRITEPROTECT_MODE_WP];
+        self.protect(address, bytes, WRITEPROTECT_MODE_WP)
+    }
+
+    /// Disarms every page of the range, whoever armed it.
+    pub fn disarm(&self, address: usize, bytes: usize) -> Result<(), Failure> {
+        self.protect(address, bytes, 0)
+    }
+
+    fn protect(&self, address: usize, bytes: usize, mode: u64) -> Result<(), Failure> {
+        let mut words = [address as u64, bytes as u64, mode];
         let detail = format!("{bytes} bytes at {address:#x}");
         self.control("ioctl(UFFDIO_WRITEPROTECT)", UFFDIO_WRITEPROTECT, &mut words, &detail)
     }

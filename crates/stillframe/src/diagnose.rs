@@ -1,6 +1,6 @@
 //! What this machine and its limits allow.
 
-use crate::tracker::{TRACKERS, TrackerKind};
+use crate::tracker::{TRACKERS, TrackerKind, is_armed_after_move};
 use std::path::Path;
 
 /// Whether a tracker works here.
@@ -50,7 +50,10 @@ pub fn diagnose(dir: &Path) -> Diagnosis {
         kernel: read("/proc/sys/kernel/osrelease"),
         trackers,
         chosen,
-        facts: vec![pages(), space(dir), descriptors(), mappings(), large_pages(), processors()],
+        facts: [pages(), space(dir), descriptors(), mappings(), large_pages(), processors()]
+            .into_iter()
+            .chain(is_armed_after_move().ok().map(moved_memory))
+            .collect(),
     }
 }
 
@@ -124,4 +127,27 @@ fn large_pages() -> Fact {
 fn processors() -> Fact {
     let count = stillframe_kernel::processor_count();
     fact("processors", format!("{count} for this process"), true, "")
+}
+
+fn moved_memory(armed: bool) -> Fact {
+    let value =
+        if armed { "stays write-protected when it moves (CVE-2025-21696)" } else { "moves without its protection" };
+    let advice = "Stillframe disarms what it has not seen before, but other programs may lose writes: use Linux 6.12.11, 6.13 \
+                  or later, or a kernel with the change 'mm: clear uffd-wp PTE/PMD state on mremap()'";
+    fact("moved memory", value.into(), !armed, advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_whose_memory_moves_armed_are_named_with_advice() {
+        let (bad, good) = (moved_memory(true), moved_memory(false));
+        assert!(!bad.ok && bad.value.contains("CVE-2025-21696") && bad.advice.contains("6.12.11"), "{bad:?}");
+        assert!(good.ok && good.advice.is_empty(), "{good:?}");
+        let facts = diagnose(Path::new("/dev/shm")).facts;
+        let told = facts.iter().find(|fact| fact.name == "moved memory");
+        assert_eq!(told.cloned(), is_armed_after_move().ok().map(moved_memory));
+    }
 }

@@ -98,6 +98,20 @@ fn probe_wp_async() -> Result<bool, Failure> {
     Ok(found == [(memory.address() + PAGE_BYTES, PAGE_BYTES)])
 }
 
+/// Whether armed memory stays armed when it moves, as kernels before 6.12.11 have it (CVE-2025-21696), though nothing watches
+/// it then. An error says that this kernel arms nothing.
+pub(crate) fn is_armed_after_move() -> Result<bool, Failure> {
+    let (memory, place) = (Mapping::private(PAGE_BYTES, false)?, Mapping::private(PAGE_BYTES, false)?);
+    memory.write(0, &[1]);
+    let userfault = Userfault::open()?;
+    userfault.register(memory.address(), memory.bytes())?;
+    userfault.arm(memory.address(), memory.bytes())?;
+    place.replace(0, memory)?;
+    let mut armed = false;
+    Pagemap::open()?.entries(place.address(), 1, |_, entry| armed = entry & pagemap::ENTRY_ARMED != 0)?;
+    Ok(armed)
+}
+
 fn probe_soft_dirty() -> Result<bool, Failure> {
     const UNTRIED: u8 = 0;
     const FAILED: u8 = 1;
@@ -417,11 +431,18 @@ fn span(range: &Memory, pages: Range<usize>) -> (usize, usize) {
     (range.address + pages.start * PAGE_BYTES, pages.len() * PAGE_BYTES)
 }
 
-/// Registers pages that were not watched until here.
-fn register(userfault: &Userfault, range: &Memory, pages: Range<usize>) -> Watch {
+/// Registers pages that were not watched until here. Some may look armed and not be, because they were when they were moved
+/// here, so they are disarmed; those of the region's own were armed by itself.
+fn register(userfault: &Userfault, range: &Memory, pages: Range<usize>) -> Result<Watch, Failure> {
     let (start, bytes) = span(range, pages);
     // Memory the kernel cannot watch (a file's, a device's, or one another region watches) is compared instead.
-    if bytes > 0 && userfault.register(start, bytes).is_err() { Watch::Off } else { Watch::On }
+    if bytes > 0 && userfault.register(start, bytes).is_err() {
+        return Ok(Watch::Off);
+    }
+    if bytes > 0 && !range.owned {
+        userfault.disarm(start, bytes)?;
+    }
+    Ok(Watch::On)
 }
 
 fn collect_wp_async(
@@ -434,7 +455,7 @@ fn collect_wp_async(
 ) -> Result<(), Failure> {
     let (start, bytes) = span(range, range.whole.clone());
     if *watch == Watch::New {
-        *watch = register(userfault, range, range.whole.clone());
+        *watch = register(userfault, range, range.whole.clone())?;
         if *watch == Watch::On {
             if range.owned {
                 // What shows a plane was only read; what is armed was armed when it was recovered.
@@ -458,7 +479,7 @@ fn collect_wp_async(
     }
     if let Watch::Grown { from } = *watch {
         // The rest is not registered again, for that would hide that other memory took its place.
-        *watch = register(userfault, range, from.min(range.whole.end)..range.whole.end);
+        *watch = register(userfault, range, from.min(range.whole.end)..range.whole.end)?;
     }
     if *watch == Watch::Off {
         out.doubt(range);
@@ -554,6 +575,34 @@ fn find_given_back(pagemap: &mut Pagemap, range: &Memory, out: &mut Collected) -
 mod tests {
     use super::*;
     use stillframe_segment::WINDOW_BYTES;
+
+    #[test]
+    fn pages_of_a_new_source_that_look_armed_are_disarmed_first() {
+        let Ok(userfault) = Userfault::open() else { return };
+        let memory = Mapping::private(4 * PAGE_BYTES, false).unwrap();
+        memory.write(0, &[1; 3 * PAGE_BYTES]);
+        userfault.register(memory.address(), memory.bytes()).unwrap();
+        userfault.arm(memory.address(), memory.bytes()).unwrap();
+        let mut pagemap = Pagemap::open().unwrap();
+        let mut armed_of = |memory: &Mapping| {
+            let mut armed = Vec::new();
+            let note = |_, entry| armed.push(entry & pagemap::ENTRY_ARMED != 0);
+            pagemap.entries(memory.address(), 4, note).unwrap();
+            armed
+        };
+        assert_eq!(armed_of(&memory), [true; 4]);
+        let mut range = Memory { address: memory.address(), pages: 4, whole: 0..4, owned: true };
+        for (owned, pages, expected) in [
+            (true, 0..4, [true; 4]),
+            (false, 1..1, [true; 4]),
+            (false, 2..4, [true, true, false, false]),
+            (false, 0..4, [false; 4]),
+        ] {
+            range.owned = owned;
+            assert_eq!(register(&userfault, &range, pages).unwrap(), Watch::On);
+            assert_eq!(armed_of(&memory), expected);
+        }
+    }
 
     /// As a kernel would let it look whose scan passes over what has no page table.
     #[test]

@@ -273,6 +273,148 @@ fn an_array_that_was_moved_or_grown_shows_its_content() {
     });
 }
 
+/// Addresses that belong to the test, for memory that moves among them.
+struct Slots {
+    address: usize,
+}
+
+impl Slots {
+    const COUNT: usize = 4;
+    const BYTES: usize = 3000 * PAGE;
+
+    fn new() -> Slots {
+        Slots { address: mmap(0, Slots::COUNT * Slots::BYTES, 0) }
+    }
+
+    fn at(&self, slot: usize, bytes: usize) -> Map {
+        Map { address: self.address + slot * Slots::BYTES, bytes }
+    }
+
+    /// Moves an array, or part of it, to its place in another slot, as `realloc` does with large ones. Where it was is memory
+    /// again, without content.
+    fn transfer(&self, from: &Map, to: usize, first: usize, pages: usize) {
+        let (start, end) = (from.address + first * PAGE, from.address + (first + pages) * PAGE);
+        let (old_slot, new_slot) = (from.address, self.address + to * Slots::BYTES);
+        // One mapping at a time, for part of the array is watched.
+        for part in mappings(start, end) {
+            let (old, bytes) = (part.start, part.len());
+            let (new, flags) = (new_slot + (old - old_slot), libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED);
+            // SAFETY: both ranges lie in slots, which belong to the test.
+            let at = unsafe { libc::mremap(old as *mut libc::c_void, bytes, bytes, flags, new as *mut libc::c_void) };
+            assert_eq!(at as usize, new, "{}", std::io::Error::last_os_error());
+            assert_eq!(mmap(old, bytes, libc::MAP_FIXED_NOREPLACE), old);
+        }
+    }
+}
+
+/// The mappings of a range, as far as they lie in it.
+fn mappings(start: usize, end: usize) -> Vec<std::ops::Range<usize>> {
+    let text = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let ranges = text.lines().map(|line| {
+        let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+        let number = |text| usize::from_str_radix(text, 16).unwrap();
+        number(from).max(start)..number(to).min(end)
+    });
+    ranges.filter(|range| !range.is_empty()).collect()
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        unmap(self.address, Slots::COUNT * Slots::BYTES);
+    }
+}
+
+fn scatter(numbers: &mut Numbers, words: &mut [u64]) {
+    for _ in 0..numbers.below(6) {
+        let at = numbers.below(words.len());
+        words[at] = numbers.next();
+    }
+}
+
+/// Moves two arrays at random, between publishes in which they are watched, and back to where they were watched before.
+fn move_at_random(tracker: TrackerKind, seed: u64, versions: u64) {
+    let dir = Dir::new("moves");
+    let numbers = &mut Numbers(seed);
+    let mut region = dir.options().tracker(tracker).create("r").unwrap();
+    let variables = ["a", "b"].map(|name| region.track::<u64>(name).unwrap());
+    let observer = dir.observe("r");
+    let slots = Slots::new();
+    let begin = numbers.below(512);
+    let mut pages = [700 + numbers.below(900), 60];
+    let mut places = [0, 1];
+    for version in 1..=versions {
+        for which in 0..2 {
+            let mut map = std::mem::ManuallyDrop::new(slots.at(places[which], pages[which] * PAGE));
+            scatter(numbers, map.words());
+            let other = places[1 - which];
+            let free = (0..Slots::COUNT).find(|slot| !places.contains(slot) && numbers.below(2) == 0);
+            match (numbers.below(10), free) {
+                (0 | 1, Some(to)) => {
+                    slots.transfer(&map, to, 0, pages[which]);
+                    places[which] = to;
+                }
+                (2, Some(to)) => {
+                    // The other one's place is taken, and its memory goes elsewhere.
+                    let displaced = std::mem::ManuallyDrop::new(slots.at(other, pages[1 - which] * PAGE));
+                    slots.transfer(&displaced, to, 0, pages[1 - which]);
+                    slots.transfer(&map, other, 0, pages[which]);
+                    places[which] = other;
+                    places[1 - which] = to;
+                }
+                (3, Some(to)) => {
+                    // Away and back.
+                    slots.transfer(&map, to, 0, pages[which]);
+                    let away = std::mem::ManuallyDrop::new(slots.at(to, map.bytes));
+                    scatter(numbers, away.words());
+                    slots.transfer(&away, places[which], 0, pages[which]);
+                }
+                (4, _) => {
+                    // What lies behind it in the slot was perhaps watched when the array was longer, or another's.
+                    pages[which] = 30 + numbers.below(Slots::BYTES / PAGE - 30);
+                    map.bytes = pages[which] * PAGE;
+                }
+                (5, Some(to)) => {
+                    // Part of the array comes from elsewhere.
+                    let first = numbers.below(pages[which]);
+                    let part = std::mem::ManuallyDrop::new(slots.at(to, map.bytes));
+                    slots.transfer(&part, places[which], first, pages[which] - first);
+                }
+                _ => {}
+            }
+            let map = std::mem::ManuallyDrop::new(slots.at(places[which], pages[which] * PAGE));
+            scatter(numbers, map.words());
+        }
+        let maps = [0, 1].map(|which| std::mem::ManuallyDrop::new(slots.at(places[which], pages[which] * PAGE)));
+        let words = [&maps[0].words()[begin..], &maps[1].words()[..]];
+        let mut publication = region.publish(version);
+        for (variable, words) in variables.iter().zip(words) {
+            publication = publication.tracked(variable, words, &[words.len()]);
+        }
+        publication.commit().unwrap();
+        let snapshot = observer.newest().unwrap();
+        for (name, words) in ["a", "b"].into_iter().zip(words) {
+            let found = snapshot.slice::<u64>(name).unwrap();
+            let wrong = found.iter().zip(words).position(|(found, word)| found != word);
+            assert_eq!(
+                (found.len(), wrong),
+                (words.len(), None),
+                "{tracker}, seed {seed}: {name} of version {version}"
+            );
+        }
+    }
+}
+
+#[test]
+fn arrays_that_move_to_and_fro_and_onto_each_other_s_places_show_their_content() {
+    watchdog(600);
+    let versions = std::env::var("STILLFRAME_TEST_VERSIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(150);
+    for tracker in trackers() {
+        for seed in 0..6 {
+            move_at_random(tracker, seed, versions);
+        }
+    }
+}
+
 #[test]
 fn vectors_that_come_and_go_show_their_content() {
     watchdog(300);
