@@ -64,7 +64,7 @@ impl Producer {
         if let Some(newest) = self.versions.last().cloned() {
             let manifest = self.read_manifest(&newest)?;
             let schema = read_schema(&self.dir, newest.schema)?;
-            self.table = newest.table.clone();
+            self.table = Arc::new(shown_windows(&newest.table, &manifest));
             self.schema = newest.schema;
             self.recovered = Some(newest.number);
             for (index, extent) in manifest.extents.into_iter().enumerate() {
@@ -235,6 +235,17 @@ impl Producer {
         Manifest::decode(table::FILE, block as usize * BLOCK_BYTES, &buffer, version.table.len() as u32)
             .map_err(|corrupt| Error::Corrupt { dir: self.dir.clone(), corrupt })
     }
+}
+
+/// The window table of a version without the windows that none of its variables shows. They hold what a tracked variable
+/// was published from before, and whoever takes them next begins with zeros.
+fn shown_windows(table: &[u32], manifest: &Manifest) -> Vec<u32> {
+    let mut shown = vec![u32::from(ZERO_PLANE); table.len()];
+    for extent in &manifest.extents {
+        let windows = extent.window as usize..extent.window as usize + extent.windows() as usize;
+        shown[windows.clone()].copy_from_slice(&table[windows]);
+    }
+    shown
 }
 
 /// Marks the slots of a window that a version uses.

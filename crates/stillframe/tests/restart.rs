@@ -128,3 +128,27 @@ fn memory_of_free_slots_is_found_again_and_counted() {
     assert!(taken() <= (pages + 8) as u64 * PAGE_BYTES as u64);
     assert_eq!(region.statistics().plane_bytes, taken());
 }
+
+#[test]
+fn what_a_tracked_array_left_shows_in_no_variable_of_the_next_program() {
+    watchdog(600);
+    let dir = Dir::new("left");
+    let mut region = dir.options().create("r").unwrap();
+    let tracked = region.track::<u8>("t").unwrap();
+    // Two buffers in turns, both of which the versions have for the next time.
+    let buffers = [vec![7u8; 20_000], vec![8u8; 20_000]];
+    for version in 1..5 {
+        let buffer = &buffers[version as usize % 2];
+        region.publish(version).tracked(&tracked, buffer, &[buffer.len()]).commit().unwrap();
+    }
+    drop(region);
+    let mut region = dir.options().create("r").unwrap();
+    let names = ["a", "b", "c"];
+    let arrays = names.map(|name| region.array::<u8>(name, &[20_000]).unwrap());
+    region.publish(5).commit().unwrap();
+    let snapshot = dir.observe("r").newest().unwrap();
+    for (name, array) in names.iter().zip(&arrays) {
+        assert_eq!(region.slice(array), [0; 20_000], "the program's {name}");
+        assert_eq!(snapshot.slice::<u8>(name).unwrap(), [0; 20_000], "the version's {name}");
+    }
+}
