@@ -14,7 +14,10 @@
 
 mod kernels;
 
-use std::{marker::PhantomData, thread};
+use std::{
+    marker::PhantomData,
+    sync::{Mutex, PoisonError},
+};
 
 use smallvec::SmallVec;
 
@@ -24,6 +27,7 @@ use self::kernels::{CHUNKED_BYTES, Field, Kernel, Nest, Together};
 use super::{
     ExecuteError, Executor,
     portion::{Portion, portions},
+    thread,
 };
 use crate::transfer::{Axis, LINE_BYTES, Move, RECORD_BYTES, Schedule, Side, Transfer, interleave};
 
@@ -115,25 +119,19 @@ pub(super) fn run_divided(
         && let Some(portions) =
             portions(threads, work.iter().map(|(schedule, _)| *schedule), destination.misalignment())
     {
-        return thread::scope(|scope| {
-            let execute = |portion: &Portion| {
-                let parts: Vec<_> = portion.iter().map(|(position, parts)| (parts, work[*position].1)).collect();
-                // SAFETY: the portions write disjoint bytes.
-                unsafe { run(&parts, destination) }
-            };
-            let start = |portion| (portion, thread::Builder::new().spawn_scoped(scope, move || execute(portion)));
-            let (first, others) = portions.split_at(1);
-            let others: Vec<_> = others.iter().map(start).collect();
-            let mut result = first.iter().try_for_each(execute);
-            for (portion, other) in others {
-                result = result.and(match other {
-                    Ok(other) => other.join().unwrap_or(Err(ExecuteError::Inconsistent)),
-                    // Where the system has no thread left, this one does its work.
-                    Err(_) => execute(portion),
-                });
+        let result = Mutex::new(Ok(()));
+        let execute = |portion: usize| {
+            let portion: &Portion = &portions[portion];
+            let parts: Vec<_> = portion.iter().map(|(position, parts)| (parts, work[*position].1)).collect();
+            // SAFETY: the portions write disjoint bytes.
+            let executed = unsafe { run(&parts, destination) };
+            if executed.is_err() {
+                *result.lock().unwrap_or_else(PoisonError::into_inner) = executed;
             }
-            result
-        });
+        };
+        let is_whole = thread::share(portions.len(), portions.len(), &execute);
+        let result = result.into_inner().unwrap_or_else(PoisonError::into_inner);
+        return if is_whole { result } else { result.and(Err(ExecuteError::Inconsistent)) };
     }
     // SAFETY: there is one thread.
     unsafe { run(work, destination) }

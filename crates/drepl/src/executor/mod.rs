@@ -7,6 +7,7 @@ mod clip;
 mod file;
 mod memory;
 mod portion;
+mod thread;
 
 use std::{fs::File, io, path::Path, path::PathBuf};
 
