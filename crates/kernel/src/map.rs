@@ -150,6 +150,20 @@ impl Mapping {
         map(self.address + offset, bytes, protection, flags, Some((file, file_offset))).map(drop)
     }
 
+    /// Lays zeroed private memory over part of this range, writable, for which large pages are asked if `large`. What was
+    /// there is given back.
+    pub fn lay_private(&self, offset: usize, bytes: usize, large: bool) -> Result<(), Failure> {
+        self.check(offset, bytes);
+        assert!(self.writable, "laying writable pages over a read-only mapping");
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        map(self.address + offset, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, None)?;
+        if large {
+            // A wish, as for `private`.
+            let _ = self.advise(offset, bytes, libc::MADV_HUGEPAGE);
+        }
+        Ok(())
+    }
+
     /// Lays zeros over part of this range, read-only.
     pub fn lay_zeros(&self, offset: usize, bytes: usize) -> Result<(), Failure> {
         self.check(offset, bytes);

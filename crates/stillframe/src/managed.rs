@@ -9,6 +9,10 @@
 //! One invariant carries this: *a page without memory of its own shows the newest version's slot*. It holds because a page
 //! is found dirty only after a write gave it memory of its own ([`Managed::own_pages`] makes sure), and because the slot
 //! of a page that is not dirty stays in use by every later version.
+//!
+//! It speaks of the variable's pages. Behind them, where it may grow without moving, lies anonymous memory: no plane is ever
+//! shown there, what a resize cuts off is given back at once ([`Managed::cut`]), and the versions that follow have no slots
+//! for it. So what a variable gets back is zeros, and takes no memory until it is written.
 
 use crate::mask::Mask;
 use crate::planes::Planes;
@@ -38,7 +42,7 @@ struct Window {
     /// Pages dirty in the epoch before.
     before: Mask,
     age: u8,
-    /// Whether it is a private mapping of a plane rather than anonymous memory.
+    /// Whether the variable's pages are a private mapping of a plane rather than anonymous memory.
     shared: bool,
 }
 
@@ -47,6 +51,13 @@ struct Window {
 pub(crate) struct Managed {
     pub(crate) memory: Mapping,
     windows: Vec<Window>,
+    /// Whether large pages are asked for.
+    large: bool,
+}
+
+impl Window {
+    /// Anonymous memory of which nothing is known.
+    const NEW: Window = Window { private: Mask::FULL, hot: Mask::FULL, before: Mask::EMPTY, age: 0, shared: false };
 }
 
 /// The planes of the pages of a window in the newest version.
@@ -56,8 +67,7 @@ impl Managed {
     /// Zeroed memory of whole windows.
     pub(crate) fn new(windows: usize, large: bool) -> Result<Managed, Failure> {
         let memory = Mapping::private(windows.max(1) * WINDOW_BYTES, large)?;
-        let window = Window { private: Mask::FULL, hot: Mask::FULL, before: Mask::EMPTY, age: 0, shared: false };
-        Ok(Managed { memory, windows: vec![window; windows.max(1)] })
+        Ok(Managed { memory, windows: vec![Window::NEW; windows.max(1)], large })
     }
 
     pub(crate) fn address(&self) -> usize {
@@ -81,7 +91,7 @@ impl Managed {
 
     /// Gives dirty pages memory of their own, if a write did not do so already.
     pub(crate) fn own_pages(&mut self, window: usize, dirty: Mask) -> Result<(), Failure> {
-        let Managed { memory, windows } = self;
+        let Managed { memory, windows, .. } = self;
         let state = &mut windows[window];
         for (start, end) in dirty.without(state.private).runs() {
             let bytes = (end - start) * PAGE_BYTES;
@@ -92,6 +102,23 @@ impl Managed {
         }
         state.private = state.private.or(dirty);
         Ok(())
+    }
+
+    /// Gives back the memory of all pages from `pages` on, which read as zeros then. Returns how many windows showed a plane
+    /// and do not any more. On an error nothing has changed.
+    pub(crate) fn cut(&mut self, pages: usize) -> Result<usize, Failure> {
+        let from = pages * PAGE_BYTES;
+        if from < self.memory.bytes() {
+            self.memory.lay_private(from, self.memory.bytes() - from, self.large)?;
+        }
+        let whole = pages.div_ceil(WINDOW_PAGES);
+        if let Some(last) = self.windows.get_mut(pages / WINDOW_PAGES).filter(|_| pages < whole * WINDOW_PAGES) {
+            last.private = last.private.or(Mask::FULL.without(Mask::first(pages % WINDOW_PAGES)));
+        }
+        let cut = &mut self.windows[whole..];
+        let shared = cut.iter().filter(|window| window.shared).count();
+        cut.fill(Window::NEW);
+        Ok(shared)
     }
 
     /// Gives all pages memory of their own, so that the content stays whatever happens to the planes.
@@ -126,18 +153,19 @@ impl Managed {
         self.windows[window].hot
     }
 
-    /// Replaces a window by a private mapping of the plane that holds most of its pages. Pages in `keep`, and those of
-    /// other planes, keep their content in memory of their own. The content of the window does not change. `false`: no plane
-    /// has any of its pages, as before they are first written, and the window stays as it is.
+    /// Replaces the `valid` pages of a window, the first ones, by a private mapping of the plane that holds most of them.
+    /// Pages in `keep`, and those of other planes, keep their content in memory of their own. The content of the window does
+    /// not change. `false`: no plane has any of its pages, as before they are first written, and the window stays as it is.
     pub(crate) fn share(
         &mut self,
         index: usize,
         first: u32,
+        valid: Mask,
         keep: Mask,
         table: &Subtable,
         planes: &Planes,
     ) -> Result<bool> {
-        let Some(overlay) = Overlay::new(first as usize + index, keep, table, planes)? else {
+        let Some(overlay) = Overlay::new(first as usize + index, valid, keep, table, planes)? else {
             let window = &mut self.windows[index];
             *window = Window { hot: Mask::EMPTY, before: window.hot, age: 0, ..*window };
             return Ok(false);
@@ -151,6 +179,7 @@ impl Managed {
         let path = planes.plane(0).path.clone();
         self.memory.replace(index * WINDOW_BYTES, mapping).map_err(|failure| Error::system(&path, failure))?;
         let window = &mut self.windows[index];
+        let private = private.or(Mask::FULL.without(valid));
         *window = Window { private, hot: Mask::EMPTY, before: window.hot, age: 0, shared: true };
         Ok(true)
     }
@@ -209,8 +238,7 @@ impl Managed {
                 .and_then(|fresh| self.memory.replace(index * WINDOW_BYTES, fresh))
                 .map_err(|failure| Error::system(&planes.plane(0).path, failure));
             fresh?;
-            self.windows[index] =
-                Window { private: Mask::FULL, hot: Mask::EMPTY, before: Mask::EMPTY, age: 0, shared: false };
+            self.windows[index] = Window { hot: Mask::EMPTY, ..Window::NEW };
             copied.push((index, pieces));
         }
         copied.sort_unstable_by_key(|(index, _)| *index);
@@ -354,9 +382,10 @@ struct Overlay {
 
 impl Overlay {
     /// `None`: no plane has any page of the window.
-    fn new(window: usize, keep: Mask, table: &Subtable, planes: &Planes) -> Result<Option<Overlay>> {
+    fn new(window: usize, valid: Mask, keep: Mask, table: &Subtable, planes: &Planes) -> Result<Option<Overlay>> {
+        let (keep, rest) = (keep.and(valid), valid.without(keep));
         let mut counts = [0usize; 256];
-        for page in Mask::FULL.without(keep).pages() {
+        for page in rest.pages() {
             counts[table[page] as usize] += 1;
         }
         counts[ZERO_PLANE as usize] = 0;
@@ -365,11 +394,11 @@ impl Overlay {
             return Ok(None);
         }
         let mut private = keep;
-        for page in Mask::FULL.without(keep).pages().filter(|page| table[*page] as usize != plane) {
+        for page in rest.pages().filter(|page| table[*page] as usize != plane) {
             private.insert(page);
         }
         let file = planes.plane(plane);
-        let mapping = Mapping::copy_on_write(&file.file, (window * WINDOW_BYTES) as u64, WINDOW_BYTES)
+        let mapping = Mapping::copy_on_write(&file.file, (window * WINDOW_BYTES) as u64, valid.count() * PAGE_BYTES)
             .map_err(|failure| Error::system(&file.path, failure))?;
         Ok(Some(Overlay { mapping, private, plane, window }))
     }

@@ -156,6 +156,9 @@ pub(crate) struct Source {
     /// Offset of the first byte in the first page.
     pub(crate) page_offset: usize,
     pub(crate) bytes: usize,
+    /// Whether what follows the content in the last page is the region's and began as zeros. What was recovered may have
+    /// anything there.
+    pub(crate) zero_end: bool,
     pub(crate) watch: Watch,
     pub(crate) sticky: Sticky,
     /// Pages that are dirty although no tracker will say so again.
@@ -181,6 +184,7 @@ impl Source {
             memory,
             page_offset: 0,
             bytes: 0,
+            zero_end: false,
             watch: Watch::New,
             sticky: Sticky::default(),
             pending: vec![Mask::EMPTY; windows],
@@ -195,7 +199,7 @@ impl Source {
     }
 
     /// Sets where the memory is and how long. Pages with bytes that it did not have before count as dirty, also one that it
-    /// had a part of: no version has more of that than the part.
+    /// had a part of: no version has more of that than the part. Where the region owns the memory, they are zeros.
     pub(crate) fn set_memory(&mut self, address: usize, bytes: usize) {
         let base = address / PAGE_BYTES * PAGE_BYTES;
         let page_offset = address - base;
@@ -206,14 +210,27 @@ impl Source {
         let whole = whole_start..whole_end.max(whole_start);
         // Of memory that is new to the region the tracker says what is dirty.
         if self.memory.address != 0 && bytes > self.bytes {
-            crate::mask::insert_pages(&mut self.pending, (page_offset + self.bytes) / PAGE_BYTES, pages);
+            if !owned {
+                crate::mask::insert_pages(&mut self.pending, (page_offset + self.bytes) / PAGE_BYTES, pages);
+            }
             if whole != self.memory.whole && self.watch == Watch::On {
-                self.watch = Watch::Grown { from: self.memory.whole.end };
+                // A search among watched pages lists those without memory, too; the first search of owned memory does not.
+                self.watch = if owned { Watch::New } else { Watch::Grown { from: self.memory.whole.end } };
             }
         }
         self.page_offset = page_offset;
         self.bytes = bytes;
         self.memory = Memory { address: base, pages, whole, owned };
+    }
+
+    /// Forgets what is known of the pages from `pages` on, which are no more.
+    pub(crate) fn forget(&mut self, pages: usize) {
+        let windows = self.pending.len();
+        for (window, pending) in self.pending.iter_mut().enumerate().skip(pages / WINDOW_PAGES) {
+            *pending = pending.and(Mask::first(pages.saturating_sub(window * WINDOW_PAGES)));
+        }
+        self.sticky.resize(pages.div_ceil(WINDOW_PAGES));
+        self.sticky.resize(windows);
     }
 
     /// Addresses of the pages that a tracker watches.

@@ -352,6 +352,7 @@ impl Producer {
             _ => 0,
         };
         source.set_memory(address, bytes);
+        source.zero_end = true;
         state.loan_maps.clear();
         state.sources.push(source);
         state.current = Some(state.sources.len() - 1);
@@ -365,9 +366,11 @@ impl Producer {
         if let Working::Managed(managed) = &mut working {
             self.gather(&mut place)?;
             let first = extent.window as usize;
-            let table = |index: usize| match index < extent.windows() as usize {
-                true => self.subtable(first + index),
-                false => [ZERO_PLANE; WINDOW_PAGES],
+            let table = |index: usize| {
+                let mut table = self.subtable(first + index);
+                let pages = (extent.pages() as usize).saturating_sub(index * WINDOW_PAGES);
+                table[pages.min(WINDOW_PAGES)..].fill(ZERO_PLANE);
+                table
             };
             let pieces_max = shared_windows_max().saturating_sub(self.shared_windows);
             let workers = self.copier.workers();

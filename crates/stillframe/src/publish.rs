@@ -506,22 +506,20 @@ impl Producer {
         for (window, windows) in self.left_windows(extents) {
             words[window as usize..(window + windows) as usize].fill(u32::from(ZERO_PLANE));
         }
+        let cut = self.cut_pages(&mut words, extents);
         for word in words.iter().filter(|word| **word & SUBTABLE != 0) {
             self.tables.retain(word & !SUBTABLE, WINDOW_PAGES);
         }
-        let mut all = plan.iter().chain(loans).peekable();
-        while let Some(first) = all.next() {
-            let window = first.window;
+        let mut all: Vec<&Assignment> = plan.iter().chain(loans).chain(&cut).collect();
+        all.sort_by_key(|part| part.window);
+        for parts in all.chunk_by(|left, right| left.window == right.window) {
+            let window = parts[0].window;
             let old = words[window];
-            let mut parts = vec![first];
-            while let Some(part) = all.next_if(|part| part.window == window) {
-                parts.push(part);
-            }
             let new = match parts[..] {
                 [part] if part.pages == Mask::FULL => Entry::Uniform(part.plane as u8),
                 _ => {
                     let mut subtable = expand(&self.tables, old);
-                    for part in parts {
+                    for part in parts.iter() {
                         for (start, end) in part.pages.runs() {
                             subtable[start..end].fill(part.plane as u8);
                         }
@@ -548,6 +546,33 @@ impl Producer {
             words[window] = new.encode();
         }
         Ok(words)
+    }
+
+    /// Leaves windows behind the last one of a variable out of a window table, and lists the pages behind its last page in
+    /// that window if they are in the table. A variable that became shorter had them.
+    fn cut_pages(&self, words: &mut [u32], extents: &[Extent]) -> Vec<Assignment> {
+        let mut cut = Vec::new();
+        for extent in extents {
+            let Some(state) = self.variables.get(&extent.variable) else { continue };
+            let shown = state.shown.as_ref().filter(|shown| shown.place == extent.place);
+            if shown.is_some_and(|shown| shown.pages() <= extent.pages()) {
+                continue;
+            }
+            let mut places = state.sources.iter().map(|source| &source.place);
+            let Some(place) = places.find(|place| place.serial == extent.place) else { continue };
+            let pages = extent.pages() as usize;
+            let (start, end) = (place.window as usize, (place.window + place.windows) as usize);
+            words[(start + pages.div_ceil(WINDOW_PAGES)).min(end)..end].fill(u32::from(ZERO_PLANE));
+            if pages.is_multiple_of(WINDOW_PAGES) {
+                continue;
+            }
+            let (window, first) = (start + pages / WINDOW_PAGES, pages % WINDOW_PAGES);
+            if expand(&self.tables, words[window])[first..].iter().any(|plane| *plane != ZERO_PLANE) {
+                let pages = Mask::FULL.without(Mask::first(first));
+                cut.push(Assignment { window, plane: usize::from(ZERO_PLANE), pages });
+            }
+        }
+        cut
     }
 
     pub(crate) fn release_table(&mut self, words: &[u32]) {
@@ -714,7 +739,7 @@ impl Producer {
             let planes_of = expand_window(tables, table, first as usize + window);
             let keep = if kind == TrackerKind::PrivateCow { Mask::EMPTY } else { managed.hot(window) };
             let was_shared = managed.is_shared(window);
-            match managed.share(window, first, keep, &planes_of, planes) {
+            match managed.share(window, first, valid, keep, &planes_of, planes) {
                 Ok(true) => {}
                 Ok(false) => continue,
                 // Sharing is an economy: without mappings or space to spare the window stays as it is.
@@ -724,7 +749,9 @@ impl Producer {
             points::hit("demote.replaced");
             *shared_windows += usize::from(!was_shared);
             let address = source.memory.address + window * WINDOW_BYTES;
-            if kind == TrackerKind::WpAsync && tracker.rewatch(address, WINDOW_BYTES).is_err() {
+            // What is written behind the variable's end shall be found when the variable has grown over it.
+            let bytes = valid.count() * PAGE_BYTES;
+            if kind == TrackerKind::WpAsync && tracker.rewatch(address, bytes).is_err() {
                 source.watch = Watch::New;
             }
             source.sticky.rearmed(window, keep);

@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use crate::loan::{Loan, LoanBytes};
+use crate::mask::Mask;
 use crate::place::{Source, Working};
 use crate::producer::{Producer, VariableState};
 use crate::publish::{Input, Label, Portion};
@@ -17,6 +18,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+use stillframe_segment::table::ZERO_PLANE;
 use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
 
 /// Named single values of a version or a variable.
@@ -390,7 +392,9 @@ impl Region {
         self.producer.leases.file().map(drop)
     }
 
-    /// Gives a managed variable another shape, keeping its leading bytes, or a loaned one.
+    /// Gives a managed variable another shape, keeping its leading bytes, or a loaned one. What a managed one gets beyond its
+    /// old bytes is zero, also where it had bytes before that it gave up. Of a loaned one versions show zeros until a loan of
+    /// the new shape is submitted.
     ///
     /// # Errors
     /// Misuse if the variable is tracked, the shape cannot be, or its part of a global array does not have it; environment
@@ -623,7 +627,7 @@ impl Producer {
                 && matches!(source.working, Working::Managed(_))
         });
         if fits && let Some(source) = state.current.and_then(|index| state.sources.get_mut(index)) {
-            resize_in_place(source, bytes);
+            self.resize_in_place(source, bytes)?;
             state.shape = shape.to_vec();
             return Ok(());
         }
@@ -645,28 +649,36 @@ impl Producer {
         }
         Ok(())
     }
-}
 
-/// Pages that the variable gives up or gets back hold zeros when it has them again.
-fn resize_in_place(source: &mut Source, bytes: usize) {
-    let (old, address) = (source.bytes, source.memory.address);
-    if let Working::Managed(managed) = &source.working
-        && bytes < old
-    {
-        let zeros = [0; PAGE_BYTES];
-        let mut at = bytes;
-        while at < old {
-            let count = (PAGE_BYTES - at % PAGE_BYTES).min(old - at);
-            managed.memory.write(at, &zeros[..count]);
-            at += count;
+    /// Makes managed memory shorter, or longer by as much as its place has. What is cut off becomes zeros now rather than when
+    /// it comes back: the containers of C++ write behind the end first and grow over it afterwards.
+    fn resize_in_place(&mut self, source: &mut Source, bytes: usize) -> Result<()> {
+        let Working::Managed(managed) = &mut source.working else { return Ok(()) };
+        let (old_bytes, old_pages, pages) = (source.bytes, source.memory.pages, bytes.div_ceil(PAGE_BYTES));
+        let fail = |failure| Error::system(&self.dir, failure);
+        let end = bytes.min(old_bytes);
+        if end % PAGE_BYTES > 0 && (bytes < old_bytes || bytes > old_bytes && !source.zero_end) {
+            let (page, mut last) = (end / PAGE_BYTES, Mask::EMPTY);
+            last.insert(page % WINDOW_PAGES);
+            managed.own_pages(page / WINDOW_PAGES, last).map_err(fail)?;
+            managed.memory.write(end, &[0; PAGE_BYTES][end % PAGE_BYTES..]);
+            source.pending[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
         }
+        source.zero_end |= bytes != old_bytes;
+        if pages < old_pages {
+            let cut = managed.cut(pages).map_err(fail)?;
+            self.shared_windows = self.shared_windows.saturating_sub(cut);
+            source.forget(pages);
+        }
+        source.set_memory(source.memory.address, bytes);
+        // Pages that the newest version still has from before they were cut off, if nothing was published since.
+        for window in old_pages / WINDOW_PAGES..source.windows() {
+            let shown = self.subtable(source.place.window as usize + window);
+            let new = source.valid(window).without(Mask::first(old_pages.saturating_sub(window * WINDOW_PAGES)));
+            new.pages().filter(|page| shown[*page] != ZERO_PLANE).for_each(|page| source.pending[window].insert(page));
+        }
+        Ok(())
     }
-    source.set_memory(address, bytes);
-    let (first, last) = (old.min(bytes) / PAGE_BYTES, source.memory.pages);
-    if first < last {
-        crate::mask::insert_pages(&mut source.pending, first, last);
-    }
-    debug_assert!(source.windows() <= source.pending.len() && last <= source.pending.len() * WINDOW_PAGES);
 }
 
 /// A publish being prepared. It borrows the tracked arrays until it is committed, so that nobody writes them meanwhile.

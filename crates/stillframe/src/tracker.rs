@@ -330,7 +330,7 @@ impl Tracker {
                 let Collected { dirty, unsure, .. } = out;
                 let read = collect_entries(pagemap, range, dirty, |page, entry| {
                     if range.owned {
-                        return is_soft_dirty(entry);
+                        return is_soft_dirty(entry) || first && is_own(entry);
                     }
                     if is_suspect(entry) {
                         unsure[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
@@ -348,9 +348,7 @@ impl Tracker {
                 for (window, armed) in out.armed.iter_mut().enumerate() {
                     *armed = sticky.is_due(window);
                 }
-                let read = collect_entries(pagemap, range, &mut out.dirty, |_, entry| {
-                    entry & pagemap::ENTRY_POPULATED != 0 && entry & pagemap::ENTRY_FILE == 0
-                });
+                let read = collect_entries(pagemap, range, &mut out.dirty, |_, entry| is_own(entry));
                 if read.is_err() {
                     out.doubt(range);
                 }
@@ -374,10 +372,13 @@ impl Tracker {
 }
 
 fn is_soft_dirty(entry: u64) -> bool {
-    // A page that reads as dirty without memory of its own, none or a plane's, belongs to a new mapping, and has never
-    // been written.
-    let is_own = entry & pagemap::ENTRY_POPULATED != 0 && entry & pagemap::ENTRY_FILE == 0;
-    entry & pagemap::ENTRY_SOFT_DIRTY != 0 && is_own
+    // A page that reads as dirty without memory of its own belongs to a new mapping, and has never been written.
+    entry & pagemap::ENTRY_SOFT_DIRTY != 0 && is_own(entry)
+}
+
+/// Whether a page of an owned memory has memory of its own, rather than none or a plane's.
+fn is_own(entry: u64) -> bool {
+    entry & pagemap::ENTRY_POPULATED != 0 && entry & pagemap::ENTRY_FILE == 0
 }
 
 /// Whether a page of the application may have changed without its soft-dirty bit: given back to the kernel and zeros since,
@@ -458,10 +459,9 @@ fn collect_wp_async(
         *watch = register(userfault, range, range.whole.clone())?;
         if *watch == Watch::On {
             if range.owned {
-                // What shows a plane was only read; what is armed was armed when it was recovered.
-                let clean = pagemap::ENTRY_FILE | pagemap::ENTRY_ARMED;
+                // What shows a plane was only read; what is armed was armed when it was recovered, or before it grew.
                 collect_entries(pagemap, range, &mut out.dirty, |_, entry| {
-                    entry & pagemap::ENTRY_POPULATED != 0 && entry & clean == 0
+                    is_own(entry) && entry & pagemap::ENTRY_ARMED == 0
                 })?;
             } else {
                 insert_pages(&mut out.dirty, range.whole.start, range.whole.end);
