@@ -186,6 +186,7 @@ soak: ## the crash, checkpoint and tracker tests at length
 	STILLFRAME_TEST_KILLS=1000 CARGO_TARGET_DIR=target/points cargo test --release -p stillframe --features points --test kill
 	STILLFRAME_TEST_KILLS=1000 CARGO_TARGET_DIR=target/points cargo test --release -p still --features points --test checkpoint
 	STILLFRAME_TEST_VERSIONS=3000 cargo test --release -p stillframe --test trackers --test parts
+	STILLFRAME_TEST_HISTORIES=10000 cargo test --release -p stillframe --test histories
 
 clean: ## remove what was built
 	rm -rf target demo-output
