@@ -56,7 +56,8 @@ module stillframe
     stillframe_foreign_format = 1200, stillframe_damaged = 1201
 
   ! Rules: what publish does when there is no room.
-  integer, parameter, public :: stillframe_wait = 0, stillframe_skip = 1, stillframe_fail = 2
+  integer, parameter, public :: stillframe_wait_then_skip = 0, stillframe_skip = 1, &
+    stillframe_fail = 2, stillframe_wait = 3
   ! Orders of elements, as variables of a snapshot have them.
   integer, parameter, public :: stillframe_row_major = 0, stillframe_column_major = 1
   ! Types of attributes.
@@ -111,7 +112,7 @@ module stillframe
   type, public :: stillframe_published
     integer(int64) :: version = -1, dirty_pages = 0, copied_pages = 0, total_pages = 0
     real(real64) :: seconds = 0
-    logical :: skipped = .false.              ! by the rule stillframe_skip; the next version has it all
+    logical :: skipped = .false.              ! by the rule; the next version has it all
   end type
 
   ! What a region did since it was created by this program.
@@ -150,6 +151,8 @@ module stillframe
     integer :: rank = 0, ranks = 0            ! ranks = 0: it is of no group
     integer(int64) :: newest = -1, allocated_bytes = 0, bound_bytes = 0, published = 0, skipped = 0
     integer(int64) :: created_ns = 0, working_bytes = 0
+    ! Its producer has been waiting for room, or leaving out versions, so many, since then (nanoseconds since 1970); else 0.
+    integer(int64) :: waiting_ns = 0, skipping_ns = 0, skipping = 0
   end type
 
   type :: entry
@@ -790,7 +793,7 @@ module stillframe
     type(c_ptr) :: problem = c_null_ptr
     integer(c_int64_t) :: created_ns = 0, working_bytes = 0
     integer(c_int32_t) :: rank = 0, ranks = 0
-    integer(c_int64_t) :: reserved = 0
+    integer(c_int64_t) :: waiting_ns = 0, skipping_ns = 0, skipping = 0
   end type
 
   interface
@@ -8443,6 +8446,9 @@ contains
     info%skipped = c%skipped
     info%created_ns = c%created_ns
     info%working_bytes = c%working_bytes
+    info%waiting_ns = c%waiting_ns
+    info%skipping_ns = c%skipping_ns
+    info%skipping = c%skipping
     info%rank = int(c%rank)
     info%ranks = int(c%ranks)
     list%regions = [list%regions, info]

@@ -228,12 +228,15 @@ typedef enum {
 
 // What a publish does when there is no room for another version because observers hold old ones.
 typedef enum {
-    // It waits until an observer lets go.
-    STILLFRAME_WAIT = 0,
+    // It waits until an observer lets go, but no longer than wait_ms in all since the newest version: then it leaves this
+    // version out, and those that follow at once, until there is room. What was written is part of the next one.
+    STILLFRAME_WAIT_THEN_SKIP = 0,
     // It leaves the version out: what was written is part of the next one.
     STILLFRAME_SKIP = 1,
     // It fails: what was written is part of the next publish.
     STILLFRAME_FAIL = 2,
+    // It waits until an observer lets go, at most wait_ms in each publish, and then fails.
+    STILLFRAME_WAIT = 3,
 } stillframe_rule_code;
 
 // Bits of the member flags of stillframe_region_options.
@@ -355,12 +358,12 @@ typedef struct {
     const char *dir;
     // Most bytes of memory that the versions may take; 0: what the file system has.
     uint64_t bound_bytes;
-    // Longest wait of the rule STILLFRAME_WAIT in milliseconds; 0: no limit.
+    // Longest wait for room in milliseconds; 0: 1000 with the rule STILLFRAME_WAIT_THEN_SKIP, no limit with STILLFRAME_WAIT.
     uint64_t wait_ms;
     // How written pages are found: "wp_async", "soft_dirty", "private_cow" or "full_copy"; NULL: $STILLFRAME_TRACKER, else
     // the best that works.
     const char *tracker;
-    // A number of stillframe_rule_code.
+    // A number of stillframe_rule_code; 0: STILLFRAME_WAIT_THEN_SKIP.
     stillframe_rule rule;
     // How many of the newest versions stay although nobody holds them; 0: 1.
     uint32_t keep;
@@ -418,7 +421,7 @@ typedef struct {
     uint64_t total_pages;
     // Time it took.
     double seconds;
-    // 1 if the version was left out by the rule STILLFRAME_SKIP, else 0.
+    // 1 if the version was left out by the rule, else 0.
     uint32_t skipped;
     // 0.
     uint32_t reserved;
@@ -609,28 +612,36 @@ typedef struct {
     uint32_t rank;
     // Ranks of its group; 0: it is of none.
     uint32_t ranks;
-    // 0.
-    uint64_t reserved;
+    // Since when its producer has been waiting for room, in nanoseconds since 1970; 0 if it does not. stillframe_holders says
+    // for whom.
+    uint64_t waiting_ns;
+    // When its producer left out the first publish since the newest version, in nanoseconds since 1970; 0 if it did not.
+    uint64_t skipping_ns;
+    // How many it left out since then.
+    uint64_t skipping;
 } stillframe_region_info;
 
 // Gets a region; false ends the walk. It may call functions of this library, but must neither throw nor longjmp.
 typedef bool (*stillframe_region_visitor)(void *context, const stillframe_region_info *info);
 
-// A process, or as much as can be known of it, that holds a version. Texts live until the visitor returns.
+// A process, or as much as can be known of it, that holds versions. Texts live until the visitor returns.
 typedef struct {
-    // Process number; 0 if it belongs to another user.
+    // Process number; 0 of all that belong to other users.
     int32_t pid;
-    // 1 if it is known which version it holds, else 0.
+    // 1 if it is known which versions it holds, else 0.
     uint32_t has_version;
+    // The oldest version it holds.
     uint64_t version;
-    // For how long, in milliseconds.
+    // For how long it has been holding one, in milliseconds.
     uint64_t age_ms;
     // Name of its program; "" if it belongs to another user.
     const char *command;
     // Its state as the kernel's letter: 'T' is stopped, '?' unknown.
     char state;
+    // How many versions it holds.
+    uint64_t versions;
     // 0.
-    uint64_t reserved[2];
+    uint64_t reserved;
 } stillframe_holder;
 
 // Gets a holder; false ends the walk. As stillframe_region_visitor.
@@ -1296,7 +1307,7 @@ stillframe_status stillframe_remove_region(const char *dir,
 stillframe_status stillframe_collect(const char *dir,
                                      uint32_t *removed);
 
-// Walks over those who hold versions of a region, longest first. dir: NULL for the default.
+// Walks over those who hold versions of a region, each process once, longest first. dir: NULL for the default.
 //
 // Errors: NO_REGION; DENIED; CORRUPT; others of the environment.
 stillframe_status stillframe_holders(const char *dir,

@@ -57,8 +57,13 @@ pub struct stillframe_region_info {
     pub rank: u32,
     /// Ranks of its group; 0: it is of none.
     pub ranks: u32,
-    /// 0.
-    pub reserved: u64,
+    /// Since when its producer has been waiting for room, in nanoseconds since 1970; 0 if it does not. stillframe_holders says
+    /// for whom.
+    pub waiting_ns: u64,
+    /// When its producer left out the first publish since the newest version, in nanoseconds since 1970; 0 if it did not.
+    pub skipping_ns: u64,
+    /// How many it left out since then.
+    pub skipping: u64,
 }
 
 /// Gets a region; false ends the walk. It may call functions of this library, but must neither throw nor longjmp.
@@ -94,7 +99,9 @@ fn visit(info: &RegionInfo, see: impl FnOnce(*const stillframe_region_info) -> b
         working_bytes: info.working_bytes,
         rank: info.rank.map_or(0, |(rank, _)| rank),
         ranks: info.rank.map_or(0, |(_, ranks)| ranks),
-        reserved: 0,
+        waiting_ns: info.waiting_ns.unwrap_or(0),
+        skipping_ns: info.skipping_ns.unwrap_or(0),
+        skipping: info.skipping,
     })
 }
 
@@ -149,22 +156,25 @@ pub extern "C" fn stillframe_collect(dir: *const c_char, removed: *mut u32) -> s
     })
 }
 
-/// A process, or as much as can be known of it, that holds a version. Texts live until the visitor returns.
+/// A process, or as much as can be known of it, that holds versions. Texts live until the visitor returns.
 #[repr(C)]
 pub struct stillframe_holder {
-    /// Process number; 0 if it belongs to another user.
+    /// Process number; 0 of all that belong to other users.
     pub pid: i32,
-    /// 1 if it is known which version it holds, else 0.
+    /// 1 if it is known which versions it holds, else 0.
     pub has_version: u32,
+    /// The oldest version it holds.
     pub version: u64,
-    /// For how long, in milliseconds.
+    /// For how long it has been holding one, in milliseconds.
     pub age_ms: u64,
     /// Name of its program; "" if it belongs to another user.
     pub command: *const c_char,
     /// Its state as the kernel's letter: 'T' is stopped, '?' unknown.
     pub state: c_char,
+    /// How many versions it holds.
+    pub versions: u64,
     /// 0.
-    pub reserved: [u64; 2],
+    pub reserved: u64,
 }
 
 /// Gets a holder; false ends the walk. As stillframe_region_visitor.
@@ -174,7 +184,7 @@ pub type stillframe_holder_visitor =
 /// Gets a line of text; false ends the walk. The text lives until the visitor returns. As stillframe_region_visitor.
 pub type stillframe_line_visitor = Option<extern "C" fn(context: *mut c_void, line: *const c_char) -> bool>;
 
-/// Walks over those who hold versions of a region, longest first. dir: NULL for the default.
+/// Walks over those who hold versions of a region, each process once, longest first. dir: NULL for the default.
 ///
 /// Errors: NO_REGION; DENIED; CORRUPT; others of the environment.
 #[unsafe(no_mangle)]
@@ -195,7 +205,8 @@ pub extern "C" fn stillframe_holders(
                 age_ms: holder.age_ms,
                 command: command.as_ptr(),
                 state: u8::try_from(holder.state).unwrap_or(b'?') as c_char,
-                reserved: [0; 2],
+                versions: holder.versions as u64,
+                reserved: 0,
             };
             if !see(context, &holder) {
                 break;

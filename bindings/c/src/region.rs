@@ -24,12 +24,15 @@ pub type stillframe_rule = u32;
 /// What a publish does when there is no room for another version because observers hold old ones.
 #[repr(C)]
 pub enum stillframe_rule_code {
-    /// It waits until an observer lets go.
-    STILLFRAME_WAIT = 0,
+    /// It waits until an observer lets go, but no longer than wait_ms in all since the newest version: then it leaves this
+    /// version out, and those that follow at once, until there is room. What was written is part of the next one.
+    STILLFRAME_WAIT_THEN_SKIP = 0,
     /// It leaves the version out: what was written is part of the next one.
     STILLFRAME_SKIP = 1,
     /// It fails: what was written is part of the next publish.
     STILLFRAME_FAIL = 2,
+    /// It waits until an observer lets go, at most wait_ms in each publish, and then fails.
+    STILLFRAME_WAIT = 3,
 }
 use stillframe_rule_code::*;
 
@@ -55,12 +58,12 @@ pub struct stillframe_region_options {
     pub dir: *const c_char,
     /// Most bytes of memory that the versions may take; 0: what the file system has.
     pub bound_bytes: u64,
-    /// Longest wait of the rule STILLFRAME_WAIT in milliseconds; 0: no limit.
+    /// Longest wait for room in milliseconds; 0: 1000 with the rule STILLFRAME_WAIT_THEN_SKIP, no limit with STILLFRAME_WAIT.
     pub wait_ms: u64,
     /// How written pages are found: "wp_async", "soft_dirty", "private_cow" or "full_copy"; NULL: $STILLFRAME_TRACKER, else
     /// the best that works.
     pub tracker: *const c_char,
-    /// A number of stillframe_rule_code.
+    /// A number of stillframe_rule_code; 0: STILLFRAME_WAIT_THEN_SKIP.
     pub rule: stillframe_rule,
     /// How many of the newest versions stay although nobody holds them; 0: 1.
     pub keep: u32,
@@ -97,7 +100,7 @@ pub struct stillframe_published {
     pub total_pages: u64,
     /// Time it took.
     pub seconds: f64,
-    /// 1 if the version was left out by the rule STILLFRAME_SKIP, else 0.
+    /// 1 if the version was left out by the rule, else 0.
     pub skipped: u32,
     /// 0.
     pub reserved: u32,
@@ -201,6 +204,9 @@ pub fn options_of(call: &Call, given: &stillframe_region_options) -> Result<Regi
     }
     let timeout = (given.wait_ms != 0).then(|| Duration::from_millis(given.wait_ms));
     options = options.rule(match given.rule {
+        rule if rule == STILLFRAME_WAIT_THEN_SKIP as u32 => {
+            timeout.map_or_else(Rule::default, |limit| Rule::WaitThenSkip { limit })
+        }
         rule if rule == STILLFRAME_WAIT as u32 => Rule::Wait { timeout },
         rule if rule == STILLFRAME_SKIP as u32 => Rule::Skip,
         rule if rule == STILLFRAME_FAIL as u32 => Rule::Fail,

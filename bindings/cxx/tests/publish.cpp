@@ -451,6 +451,33 @@ TEST(what_is_untracked_keeps_its_last_content_and_may_go) {
     FAILS(unknown_variable, "u", region.try_untrack("u"));
 }
 
+TEST(without_room_a_publish_waits_and_is_then_left_out) {
+    using namespace std::chrono_literals;
+    std::vector<double> u(100000, 1.0);
+    for (const auto rule : {sf::rule::wait_then_skip, sf::rule::wait}) {
+        sf::region region("crowded", sf::options().fresh().bound_bytes(2 << 20).rule(rule).wait(200ms));
+        const auto publish = [&](std::uint64_t version) {
+            u.assign(u.size(), static_cast<double>(version));
+            return region.try_publish(version, sf::array("u", u));
+        };
+        CHECK(!publish(1).value().skipped);
+        const sf::observer observer("crowded");
+        auto held = observer.newest();
+        CHECK(!publish(2).value().skipped);
+        const auto begin = std::chrono::steady_clock::now();
+        const bool skips = rule == sf::rule::wait_then_skip;
+        if (skips) CHECK(publish(3).value().skipped);
+        else FAILS(bound, "bound", publish(3));
+        CHECK(std::chrono::steady_clock::now() - begin >= 200ms);
+        for (const auto& info : sf::regions())
+            if (info.name == "crowded") CHECK(info.skipping == (skips ? 1u : 0u) && info.waiting_ns == 0);
+        CHECK(sf::holders("crowded").at(0).versions == 1u);
+        held = observer.newest();
+        CHECK(!publish(4).value().skipped);
+        region.close();
+    }
+}
+
 TEST(options_reach_the_engine) {
     sf::region region("options", sf::options().keep(3).tracker("full_copy").threads(1).rule(sf::rule::fail).bound_bytes(1 << 20)
                                      .wait(std::chrono::milliseconds(5)).mode(0700).large_pages(false).demote(false));

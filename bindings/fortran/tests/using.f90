@@ -14,6 +14,7 @@ program using
   call check_loans()
   call check_records()
   call check_waiting()
+  call check_room()
   call check_looking_after()
   call conclude()
 
@@ -512,6 +513,54 @@ contains
     call snapshot%release()
     call observer%close()
     call region%close()
+  end subroutine
+
+  subroutine check_room()
+    type(stillframe_region) :: region
+    type(stillframe_observer) :: observer
+    type(stillframe_snapshot) :: snapshot
+    type(stillframe_published) :: published
+    type(stillframe_region_info), allocatable :: regions(:)
+    real(real64), pointer :: u(:) => null()
+    integer :: i, stat
+
+    call region%create('crowded', rule=stillframe_wait_then_skip, wait_ms=100, bound_bytes=2_int64**20)
+    call region%array('u', u, [51200])
+    u = 1
+    call region%publish(1)
+    call observer%open('crowded')
+    call observer%newest(snapshot)
+    u = 2
+    call region%publish(2)
+    do i = 3, 5
+      u = i
+      call region%publish(i, published=published)
+      call expect(published%skipped, 'what has no room is left out')
+    end do
+    call stillframe_list(regions)
+    do i = 1, size(regions)
+      if (regions(i)%name == 'crowded') call expect(regions(i)%skipping == 3 .and. regions(i)%skipping_ns > 0 .and. &
+        regions(i)%waiting_ns == 0, 'and counted')
+    end do
+    call snapshot%release()
+    call region%publish(6, published=published)
+    call expect(.not. published%skipped, 'until there is room')
+    call observer%close()
+    call region%unlink()
+    call region%create('crowded', rule=stillframe_wait, wait_ms=100, bound_bytes=2_int64**20)
+    call region%array('u', u, [51200])
+    u = 1
+    call region%publish(1)
+    call observer%open('crowded')
+    call observer%newest(snapshot)
+    u = 2
+    call region%publish(2)
+    u = 3
+    call region%publish(3, stat=stat)
+    call expect(stat == stillframe_bound, 'who waits is told at the end')
+    call snapshot%release()
+    call observer%close()
+    call region%unlink()
   end subroutine
 
   subroutine check_looking_after()

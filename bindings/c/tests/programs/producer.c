@@ -1,6 +1,8 @@
 // The producer's side: variables of each kind, publishing, what is counted and recovered.
 #include "check.h"
 
+#include <time.h>
+
 static void a_tracked_array_is_shown_as_it_was_at_each_publish(void) {
     stillframe_region *region = make("tracked");
     double *u = calloc(10000, sizeof *u);
@@ -482,6 +484,69 @@ static void options_reach_the_engine(void) {
     OK(stillframe_unlink(region));
 }
 
+static bool keep_info(void *context, const stillframe_region_info *info) {
+    if (strcmp(info->name, "crowded") != 0)
+        return true;
+    *(stillframe_region_info *)context = *info;
+    return false;
+}
+
+static bool keep_holder(void *context, const stillframe_holder *holder) {
+    *(stillframe_holder *)context = *holder;
+    return false;
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec + time.tv_nsec * 1e-9;
+}
+
+// All members 0 but the bound and the wait: what a program gets that says nothing of a rule.
+static void a_publish_without_room_waits_a_while_and_is_then_left_out(void) {
+    stillframe_region_options options = {.bound_bytes = 1 << 20, .wait_ms = 300};
+    stillframe_region *region;
+    OK(stillframe_create("crowded", &options, &region));
+    char *data;
+    OK(stillframe_array(region, "data", "uint8", 1, SHAPE(400 * 1024), (void **)&data));
+    stillframe_declaration declaration = {
+        .name = "lent", .dtype = "uint8", .kind = STILLFRAME_LOANED, .rank = 1, .shape = SHAPE(400 * 1024)};
+    uint32_t lent;
+    OK(stillframe_declare(region, &declaration, &lent));
+    memset(data, 1, 400 * 1024);
+    OK(stillframe_publish(region, 1, NULL));
+    stillframe_observer *observer = look("crowded");
+    stillframe_snapshot *first = newest(observer);
+    memset(data, 2, 400 * 1024);
+    OK(stillframe_publish(region, 2, NULL));
+    stillframe_published published;
+    double begin = now();
+    // Only the first of them waits: there is no time for all to.
+    for (uint64_t version = 3; version < 1003; version++) {
+        memset(data, (int)version, 400 * 1024);
+        OK(stillframe_publish(region, version, &published));
+        CHECK(published.skipped);
+    }
+    CHECK(now() - begin >= 0.3);
+    stillframe_loan *loan;
+    void *memory;
+    size_t bytes;
+    FAILS(STILLFRAME_BOUND, "its bound of 1048576 bytes", stillframe_loan_begin(region, lent, &loan, &memory, &bytes));
+    stillframe_region_info info;
+    OK(stillframe_list(NULL, keep_info, &info));
+    CHECK(info.skipping == 1000 && info.skipped == 1000 && info.skipping_ns > info.created_ns && info.waiting_ns == 0);
+    stillframe_holder holder;
+    OK(stillframe_holders(NULL, "crowded", keep_holder, &holder));
+    CHECK(holder.pid == getpid() && holder.versions == 1 && holder.version == 1);
+    OK(stillframe_release(first));
+    OK(stillframe_publish(region, 2000, &published));
+    CHECK(!published.skipped && shows("crowded", "data", data, 400 * 1024));
+    OK(stillframe_list(NULL, keep_info, &info));
+    CHECK(info.skipping == 0 && info.skipping_ns == 0);
+    OK(stillframe_observer_close(observer));
+    OK(stillframe_unlink(region));
+}
+
 static void bytes_written_by_a_device_can_be_marked(void) {
     stillframe_region *region = make("marked");
     char *data;
@@ -516,6 +581,7 @@ int main(int argc, char **argv) {
         TEST(the_next_producer_goes_on_from_the_last_version),
         TEST(statistics_and_tracker_are_told),
         TEST(options_reach_the_engine),
+        TEST(a_publish_without_room_waits_a_while_and_is_then_left_out),
         TEST(bytes_written_by_a_device_can_be_marked),
     };
     return RUN_TESTS(tests);

@@ -38,18 +38,25 @@ struct region_info {
     /// Versions published, and left out.
     std::uint64_t published, skipped;
     std::string problem;
+    /// Since when its producer has been waiting for room, in nanoseconds since 1970; 0 if it does not. `holders` says for whom.
+    std::uint64_t waiting_ns;
+    /// When its producer left out the first publish since the newest version (0: it did not), and how many since then.
+    std::uint64_t skipping_ns, skipping;
 };
 
-/// A process, or as much as can be known of it, that holds a version.
+/// A process, or as much as can be known of it, that holds versions.
 struct holder {
-    /// Process number, name and state of the program (the kernel's letter, 'T' is stopped); 0, empty and '?' if it belongs
-    /// to another user.
+    /// Process number, name and state of the program (the kernel's letter, 'T' is stopped); 0, empty and '?' of all that
+    /// belong to other users.
     std::int32_t pid;
     std::string command;
     char state;
+    /// The oldest version it holds.
     maybe_version version;
-    /// For how long, in milliseconds.
+    /// For how long it has been holding one, in milliseconds.
     std::uint64_t age_ms;
+    /// How many versions it holds.
+    std::uint64_t versions;
 };
 
 namespace detail {
@@ -78,7 +85,8 @@ inline result<std::vector<region_info>> try_regions(const std::string& dir = {})
             static_cast<std::vector<region_info>*>(context)->push_back(
                 {info->name, static_cast<region_state>(info->state), info->pid,
                  info->has_version ? maybe_version(info->newest) : maybe_version(), info->keep, info->allocated_bytes,
-                 info->bound_bytes, info->published, info->skipped, info->problem});
+                 info->bound_bytes, info->published, info->skipped, info->problem, info->waiting_ns, info->skipping_ns,
+                 info->skipping});
             return true;
         },
         &regions);
@@ -106,7 +114,7 @@ inline result<std::uint32_t> try_collect(const std::string& dir = {}) {
     return removed;
 }
 
-/// Who holds versions of a region, longest first.
+/// Who holds versions of a region, each process once, longest first.
 ///
 /// Errors: `no_region`; `denied`; `corrupt`.
 inline result<std::vector<holder>> try_holders(const std::string& name, const std::string& dir = {}) {
@@ -116,7 +124,7 @@ inline result<std::vector<holder>> try_holders(const std::string& name, const st
         [](void* context, const stillframe_holder* found) {
             static_cast<std::vector<holder>*>(context)->push_back(
                 {found->pid, found->command, found->state,
-                 found->has_version ? maybe_version(found->version) : maybe_version(), found->age_ms});
+                 found->has_version ? maybe_version(found->version) : maybe_version(), found->age_ms, found->versions});
             return true;
         },
         &holders);

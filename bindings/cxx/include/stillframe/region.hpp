@@ -23,12 +23,15 @@ inline namespace STILLFRAME_NAMESPACE {
 
 /// What a publish does when there is no room for another version because observers hold old ones.
 enum class rule : std::uint32_t {
-    /// It waits until an observer lets go.
-    wait = STILLFRAME_WAIT,
+    /// It waits until an observer lets go, but no longer than `options::wait` in all since the newest version: then it leaves
+    /// this version out, and those that follow at once, until there is room. What was written is part of the next one.
+    wait_then_skip = STILLFRAME_WAIT_THEN_SKIP,
     /// It leaves the version out: what was written is part of the next one.
     skip = STILLFRAME_SKIP,
     /// It fails: what was written is part of the next publish.
     fail = STILLFRAME_FAIL,
+    /// It waits until an observer lets go, at most `options::wait` in each publish, and then fails.
+    wait = STILLFRAME_WAIT,
 };
 
 /// How a region is made. All of it has defaults: `stillframe::options().rank(rank, ranks).keep(4)`.
@@ -66,13 +69,13 @@ public:
         return *this;
     }
 
-    /// What to do at the bound; by default wait.
+    /// What to do when there is no room; by default `rule::wait_then_skip`.
     options& rule(stillframe::rule rule) {
         given_.rule = static_cast<std::uint32_t>(rule);
         return *this;
     }
 
-    /// Longest wait at the bound; by default there is no limit.
+    /// Longest wait for room; by default 1 s with `rule::wait_then_skip`, and no limit with `rule::wait`.
     options& wait(std::chrono::milliseconds wait) {
         given_.wait_ms = wait.count() > 0 ? static_cast<std::uint64_t>(wait.count()) : 0;
         return *this;
@@ -146,7 +149,7 @@ struct published {
     std::uint64_t dirty_pages, copied_pages, total_pages;
     /// Time it took.
     double seconds;
-    /// Whether the version was left out by `rule::skip`.
+    /// Whether the version was left out by the rule.
     bool skipped;
 };
 
