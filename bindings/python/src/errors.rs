@@ -31,11 +31,6 @@ pub fn misuse(py: Python<'_>, message: impl Into<String>) -> PyErr {
     new(py, "MisuseError", message)
 }
 
-/// Whether a publish failed for want of memory that observers may give back.
-pub fn is_full(error: &Error) -> bool {
-    matches!(error, Error::Timeout { .. } | Error::Bound { .. } | Error::NoSlot { .. })
-}
-
 /// The exception for an error about checkpoints.
 pub fn raise_checkpoint(py: Python<'_>, error: stillframe_checkpoint::Error) -> PyErr {
     use stillframe_checkpoint::Error;

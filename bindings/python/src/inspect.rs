@@ -5,8 +5,9 @@ use pyo3::prelude::*;
 use std::path::PathBuf;
 use stillframe::inspect::{self, State};
 
-/// Name, path, state, the versions that can be had, process number of the producer and bytes of memory.
-type RegionRow = (String, PathBuf, String, Vec<u64>, u32, u64);
+/// Name, path, state, the versions that can be had, process number of the producer, bytes of memory, since when the producer
+/// waits and leaves out, in seconds since 1970, and how many it left out.
+type RegionRow = (String, PathBuf, String, Vec<u64>, u32, u64, Option<f64>, Option<f64>, u64);
 
 /// The regions in a directory.
 #[pyfunction]
@@ -21,7 +22,9 @@ pub fn regions(py: Python<'_>, dir: Option<PathBuf>) -> PyResult<Vec<RegionRow>>
             State::Unreadable(why) => format!("unreadable: {why}"),
         };
         let live = region.versions.iter().filter(|version| !version.retiring).map(|version| version.version).collect();
-        (region.name, region.path, state, live, region.producer_pid, region.allocated_bytes)
+        let [waiting, skipping] = [region.waiting_ns, region.skipping_ns].map(|ns| ns.map(|ns| ns as f64 / 1e9));
+        let (pid, bytes) = (region.producer_pid, region.allocated_bytes);
+        (region.name, region.path, state, live, pid, bytes, waiting, skipping, region.skipping)
     };
     Ok(regions.into_iter().map(row).collect())
 }

@@ -10,7 +10,6 @@ use crate::recovery::{self, OriginRow};
 use crate::{convert, errors, wait};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
@@ -232,8 +231,6 @@ pub struct Region {
     name: String,
     recovered: Option<u64>,
     tracker: String,
-    /// How long a publish waits for memory; `None` when it does not wait at all.
-    patience: Option<Option<Duration>>,
     /// What it begins with, if it was recovered.
     origin: Option<OriginRow>,
 }
@@ -265,14 +262,15 @@ impl Region {
         recovery: Option<(Option<PathBuf>, Option<u64>)>,
     ) -> PyResult<Self> {
         let timeout = convert::seconds(py, "timeout", timeout)?;
-        // The engine is told to wait a little only, and asked again: so Ctrl-C gets through.
-        let (rule, patience) = match rule {
-            "wait" => {
-                (Rule::Wait { timeout: Some(timeout.map_or(wait::SLICE, |t| t.min(wait::SLICE))) }, Some(timeout))
+        let rule = match rule {
+            "wait_then_skip" => timeout.map_or_else(Rule::default, |limit| Rule::WaitThenSkip { limit }),
+            "wait" => Rule::Wait { timeout },
+            "skip" => Rule::Skip,
+            "fail" => Rule::Fail,
+            other => {
+                let why = format!("rule is 'wait_then_skip', 'wait', 'skip' or 'fail', not '{other}'");
+                return Err(errors::misuse(py, why));
             }
-            "skip" => (Rule::Skip, None),
-            "fail" => (Rule::Fail, None),
-            other => return Err(errors::misuse(py, format!("rule is 'wait', 'skip' or 'fail', not '{other}'"))),
         };
         let mut options = stillframe::Region::options().keep(keep).rule(rule).large_pages(large_pages).fresh(fresh);
         if let Some(bytes) = bound {
@@ -312,7 +310,6 @@ impl Region {
             recovered: region.recovered(),
             tracker: region.tracker().to_string(),
             name: region.name().to_string(),
-            patience,
             shared: Arc::new(Shared {
                 pid: std::process::id(),
                 state: Mutex::new(State {
@@ -476,15 +473,14 @@ impl Region {
 
     /// Free slots to write a loaned variable into.
     fn loan(&self, py: Python<'_>, name: &str) -> PyResult<Loan> {
-        self.patiently(py, |region, variables| {
+        self.patiently(py, |region, variables, slice| {
             let known = known(variables, name)?;
-            Ok(region.loan_bytes(known.id).map(|loan| {
-                let layout = Layout::new(&known.dtype, &known.shape, known.order);
-                let cell = Arc::new(LoanCell(Mutex::new(LoanState::Open { loan, _export: known.exports.clone() })));
-                known.loans.retain(|loan| loan.strong_count() > 0);
-                known.loans.push(Arc::downgrade(&cell));
-                Loan { cell, layout: Mutex::new(Some(layout)) }
-            }))
+            let Some(loan) = region.loan_bytes_within(known.id, slice)? else { return Ok(None) };
+            let layout = Layout::new(&known.dtype, &known.shape, known.order);
+            let cell = Arc::new(LoanCell(Mutex::new(LoanState::Open { loan, _export: known.exports.clone() })));
+            known.loans.retain(|loan| loan.strong_count() > 0);
+            known.loans.push(Arc::downgrade(&cell));
+            Ok(Some(Loan { cell, layout: Mutex::new(Some(layout)) }))
         })
     }
 
@@ -503,8 +499,9 @@ impl Region {
                 Ok((name.as_str(), Borrowed::new(array)?, shape.as_slice(), convert::order_from_python(py, order)?))
             })
             .collect::<PyResult<Vec<_>>>()?;
-        let published =
-            self.patiently(py, |region, variables| commit(region, variables, version, &tracked, &attributes))?;
+        let published = self.patiently(py, |region, variables, slice| {
+            commit(region, variables, version, &tracked, &attributes, slice)
+        })?;
         if self.origin.is_some() && !published.1 {
             self.shared.with_state(py, |_, _, recovered| {
                 *recovered = None;
@@ -555,22 +552,26 @@ impl Drop for Region {
 }
 
 impl Region {
-    /// Repeats work that waits for room until the region's patience is over. The engine waits for a slice each time, unless
-    /// it knows that waiting is in vain.
+    /// Repeats work that waits for room, a slice each time, until its rule decides: so Ctrl-C gets through, and other threads
+    /// come to the region.
     fn patiently<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl Fn(&mut stillframe::Region, &mut HashMap<String, Known>) -> Result<Result<T, Error>, Failure> + Sync,
+        work: impl Fn(&mut stillframe::Region, &mut HashMap<String, Known>, Duration) -> Result<Option<T>, Failure> + Sync,
     ) -> PyResult<T> {
-        let deadline = self.patience.and_then(wait::deadline);
-        let waited = Cell::new(false);
-        let again = |error: &Error| self.patience.is_some() && waited.get() && errors::is_full(error);
-        wait::in_slices(py, deadline, again, |slice| {
-            let begin = Instant::now();
-            let outcome = self.shared.with(py, |region, variables| work(region, variables));
-            waited.set(begin.elapsed() >= slice);
-            outcome
-        })
+        loop {
+            if let Some(done) = self.shared.with(py, |region, variables| work(region, variables, wait::SLICE))? {
+                return Ok(done);
+            }
+            if let Err(interrupt) = py.check_signals() {
+                // Closed meanwhile, it does not wait any more either.
+                let _ = self.shared.with(py, |region, _| {
+                    region.stop_waiting();
+                    Ok(())
+                });
+                return Err(interrupt);
+            }
+        }
     }
 }
 
@@ -590,7 +591,8 @@ fn commit(
     version: u64,
     tracked: &[(&str, Borrowed, &[usize], Order)],
     attributes: &Attributes,
-) -> Result<Result<Published, Error>, Failure> {
+    slice: Duration,
+) -> Result<Option<Published>, Failure> {
     let mut publication = region.publish(version);
     for (name, memory, shape, order) in tracked {
         let id = known(variables, name)?.id;
@@ -600,15 +602,15 @@ fn commit(
     for (name, value) in attributes {
         publication = publication.attr(name, value.clone());
     }
-    Ok(publication.commit().map(|done| {
-        for (name, memory, _, _) in tracked {
-            if let Some(known) = variables.get_mut(*name) {
-                known.bytes = memory.bytes();
-            }
+    let Some(done) = publication.commit_within(slice)? else { return Ok(None) };
+    for (name, memory, _, _) in tracked {
+        if let Some(known) = variables.get_mut(*name) {
+            known.bytes = memory.bytes();
         }
-        let skipped = done.outcome == Outcome::Skipped;
-        (done.version, skipped, done.dirty_pages, done.copied_pages, done.total_pages, done.duration.as_secs_f64())
-    }))
+    }
+    let skipped = done.outcome == Outcome::Skipped;
+    let seconds = done.duration.as_secs_f64();
+    Ok(Some((done.version, skipped, done.dirty_pages, done.copied_pages, done.total_pages, seconds)))
 }
 
 /// Free slots of a loaned variable, until they are submitted or given back.

@@ -6,6 +6,7 @@ import faulthandler
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,14 @@ def regions(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield path
     gc.collect()
     shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Programs started in the background of a script are told to ignore Ctrl-C, and these tests with them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class Child:

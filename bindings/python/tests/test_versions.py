@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -355,14 +354,6 @@ def test_a_publish_that_waits_goes_on_when_the_observer_lets_go() -> None:
         start = time.monotonic()
         assert not region.publish(3).skipped
         assert time.monotonic() - start >= 0.3
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Programs started in the background of a script are told to ignore Ctrl-C, and these tests with them."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interruptible")

@@ -22,6 +22,12 @@ class RegionInfo(NamedTuple):
     producer_pid: int
     #: Bytes of memory behind all of its files.
     allocated_bytes: int
+    #: Since when its producer has been waiting for room, as :func:`time.time` counts.
+    waiting_since: float | None = None
+    #: When its producer left out the first publish since the newest version, for want of room.
+    skipping_since: float | None = None
+    #: How many publishes it left out since then.
+    skipping: int = 0
 
     @property
     def newest(self) -> int | None:

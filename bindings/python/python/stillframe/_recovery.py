@@ -38,7 +38,7 @@ def recover(
     version: int | None = None,
     keep: int = 1,
     bound: int | None = None,
-    rule: Literal["wait", "skip", "fail"] = "wait",
+    rule: Literal["wait_then_skip", "wait", "skip", "fail"] = "wait_then_skip",
     timeout: float | None = None,
     threads: int | None = None,
     tracker: Literal["wp_async", "soft_dirty", "private_cow", "full_copy"] | None = None,

@@ -37,7 +37,7 @@ class Published(NamedTuple):
 
     #: The version.
     version: int
-    #: True when the rule was "skip" and there was no room: nothing was published, and nothing is lost.
+    #: True when there was no room and the rule left it out: nothing was published, and nothing is lost.
     skipped: bool
     #: Pages that had changed.
     dirty_pages: int
@@ -378,7 +378,7 @@ def create(
     *,
     keep: int = 1,
     bound: int | None = None,
-    rule: Literal["wait", "skip", "fail"] = "wait",
+    rule: Literal["wait_then_skip", "wait", "skip", "fail"] = "wait_then_skip",
     timeout: float | None = None,
     threads: int | None = None,
     tracker: Literal["wp_async", "soft_dirty", "private_cow", "full_copy"] | None = None,
@@ -396,9 +396,11 @@ def create(
 
     :param keep: how many versions stay even if nobody holds them.
     :param bound: most bytes the region's published pages may take.
-    :param rule: what a publish does at the bound when observers hold what could go: "wait" for them, "skip" this
-        publish, or "fail".
-    :param timeout: most seconds to wait, for ever if None.
+    :param rule: what a publish does when there is no room because observers hold old versions: "skip" this publish, "fail",
+        "wait" for them, or "wait_then_skip": wait no longer than ``timeout`` in all since the newest version, and then skip,
+        at once, until there is room.
+    :param timeout: most seconds to wait: in each publish with "wait", for ever if None; between two versions with
+        "wait_then_skip", 1 if None.
     :param threads: how many threads copy.
     :param tracker: how dirty pages are found; the best one that works here if None.
     :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
