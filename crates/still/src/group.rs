@@ -7,6 +7,7 @@ use crate::table::{Align, Table, sanitize};
 use crate::units;
 use serde::Serialize;
 use std::io::Write;
+use std::path::Path;
 use stillframe::inspect::{self, GroupInfo};
 use stillframe::{RankInfo, RankState};
 
@@ -70,11 +71,11 @@ impl RankSummary {
 
 /// The group of this name, if there is one.
 pub fn find(context: &Context, name: &str, now_ns: u64) -> Result<Option<GroupSummary>, Failure> {
-    Ok(inspect::group(&context.dir, name)?.map(|info| GroupSummary::new(info, now_ns)))
+    Ok(inspect::group(&context.dir, name)?.map(|info| GroupSummary::new(info, &context.dir, now_ns)))
 }
 
 impl GroupSummary {
-    fn new(info: GroupInfo, now_ns: u64) -> GroupSummary {
+    fn new(info: GroupInfo, dir: &Path, now_ns: u64) -> GroupSummary {
         let newest = info.versions.last().copied();
         let published = |region: &inspect::RegionInfo| {
             let version = region.versions.iter().find(|version| Some(version.version) == newest);
@@ -82,7 +83,7 @@ impl GroupSummary {
         };
         let published_ns = info.regions.iter().filter_map(published).max();
         let live = info.ranks.iter().filter(|rank| rank.state == RankState::Live).count();
-        let regions: Vec<Summary> = info.regions.into_iter().map(|region| Summary::new(region, now_ns)).collect();
+        let regions: Vec<Summary> = info.regions.into_iter().map(|region| Summary::new(region, dir, now_ns)).collect();
         GroupSummary {
             name: info.name,
             state: match live {
@@ -152,7 +153,7 @@ impl GroupSummary {
             let region = self.regions.iter().find(|region| region.name == name);
             table.push(vec![
                 rank.rank.to_string(),
-                rank.state.into(),
+                region.map_or(rank.state, Summary::state_of_producer).into(),
                 or_dash(rank.newest.map(|newest| newest.to_string())),
                 rank.behind.to_string(),
                 or_dash(region.map(|region| region.versions.to_string())),

@@ -19,13 +19,18 @@ Examples:
 
 States:
   live        the producer runs
+  waiting     the producer runs, and its publish waits for room until observers let go: who
+              does not, and since when, follows
+  skipping    the producer runs, and leaves versions out for want of room: how many, since when,
+              and who holds old ones follows
   dead        the producer is gone; its last version can still be read, and the next
               producer of that name goes on from it. `still rm` or `still gc` removes it
   incomplete  its creation was never finished
   unreadable  the files are not a region of this build; the reason follows
 
 MEMORY is what stands behind the region's files. RATE is measured over the versions that are
-there, so it needs a producer that keeps more than one. AGE is the time since the last publish.
+kept, so it needs a producer that keeps more than one, and sinks while the next one is overdue.
+AGE is the time since the last publish.
 
 A group, the ranks of a parallel program, is one line: NEWEST is the newest version that all ranks
 have, RATE that of the slowest, MEMORY that of all. Ranks that are dead, slow or missing are named
@@ -35,10 +40,13 @@ rank still has: those in between that are gone do not count.
 With --json: {\"dir\", \"regions\": [{\"name\", \"path\", \"state\", \"reason\", \"newest\", \"versions\",
 \"published_ns\", \"created_ns\", \"rate_hz\", \"memory_bytes\", \"plane_bytes\", \"working_bytes\",
 \"bound_bytes\", \"producer_pid\", \"tracker\", \"keep\", \"published\", \"skipped\", \"rank\",
-\"ranks\"}], \"groups\": [{\"name\", \"state\", \"newest\", \"versions\", \"published_ns\", \"rate_hz\",
+\"ranks\", \"waiting_ns\", \"skipping_ns\", \"skipping\", \"blockers\": as \"holders\" of `still show`}],
+\"groups\": [{\"name\", \"state\", \"newest\", \"versions\", \"published_ns\", \"rate_hz\",
 \"memory_bytes\", \"ranks\": [{\"rank\", \"state\", \"producer_pid\", \"newest\", \"behind\"}]}]};
-what is not known is null. The ranks of groups are among the regions too; the state of a group is
-\"partial\" when some ranks live and some do not.
+what is not known is null. A producer that waits or skips is \"live\"; since when it waits, when it
+left out the first version since the newest, how many by now, and who holds older ones is told
+beside that. The ranks of groups are among the regions too; the state of a group is \"partial\" when
+some ranks live and some do not.
 
 With --store, the checkpoints of a directory, or the one that a directory is: SHARED is what a
 checkpoint has in common with the one before it and takes no room of its own, AGE the time since the
@@ -77,7 +85,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         {
             groups.push(group);
         }
-        regions.push(Summary::new(info, now_ns));
+        regions.push(Summary::new(info, &context.dir, now_ns));
     }
     if args.json {
         let report = serde_json::json!({ "dir": context.dir, "regions": regions, "groups": groups });
@@ -116,6 +124,9 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         }
     }
     for region in &regions {
+        if let Some(note) = region.want.note(now_ns) {
+            writeln!(context.out, "{}: {note}", sanitize(&region.name))?;
+        }
         if let Some(reason) = &region.reason {
             writeln!(context.out, "{}: {}", sanitize(&region.name), sanitize(reason))?;
         }
@@ -127,7 +138,7 @@ fn row(region: &Summary, now_ns: u64) -> Vec<String> {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
     vec![
         sanitize(&region.name),
-        region.state.into(),
+        region.state_of_producer().into(),
         or_dash(region.newest.map(|version| version.to_string())),
         region.versions.to_string(),
         units::format_bytes(region.memory_bytes),

@@ -1,10 +1,11 @@
 //! What is told about a region, in `ls` and `show` alike.
 
+use crate::table::sanitize;
 use crate::units;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use stillframe::VersionInfo;
-use stillframe::inspect::{RegionInfo, State};
+use stillframe::inspect::{self, Holder, RegionInfo, State};
 
 /// A region in a few values. This is an entry of `still ls --json`.
 #[derive(Debug, Serialize)]
@@ -48,11 +49,115 @@ pub struct Summary {
     pub published: u64,
     /// Publishes that were skipped for want of memory.
     pub skipped: u64,
+    /// What keeps its producer from publishing.
+    #[serde(flatten)]
+    pub want: Want,
+}
+
+/// What a producer that has no room does, and who holds what it would need. This is part of the entries of `still ls --json`
+/// and of the lines of `still watch --json`.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Want {
+    /// Since when it has been waiting, in nanoseconds since 1970.
+    pub waiting_ns: Option<u64>,
+    /// When it left out the first publish since the newest version.
+    pub skipping_ns: Option<u64>,
+    /// How many it left out since then.
+    pub skipping: u64,
+    /// Who holds versions older than the newest meanwhile.
+    pub blockers: Vec<HolderSample>,
+}
+
+/// Holders named in a line.
+const NAMED_MAX: usize = 3;
+
+impl Want {
+    /// What a region's producer wants; `holders` is asked only if it wants anything.
+    pub fn of(info: &RegionInfo, holders: impl FnOnce() -> Vec<Holder>) -> Want {
+        if info.waiting_ns.is_none() && info.skipping_ns.is_none() {
+            return Want::default();
+        }
+        let mut blockers: Vec<HolderSample> = holders().into_iter().map(HolderSample::new).collect();
+        blockers.retain(|holder| holder.version.is_none() || holder.version < info.newest);
+        let RegionInfo { waiting_ns, skipping_ns, skipping, .. } = *info;
+        Want { waiting_ns, skipping_ns, skipping, blockers }
+    }
+
+    /// The word for it instead of a state, if there is anything.
+    pub fn state(&self) -> Option<&'static str> {
+        match (self.waiting_ns, self.skipping_ns) {
+            (Some(_), _) => Some("waiting"),
+            (None, Some(_)) => Some("skipping"),
+            (None, None) => None,
+        }
+    }
+
+    /// A line that says it, if there is anything to say.
+    pub fn note(&self, now_ns: u64) -> Option<String> {
+        let since = |then_ns| units::format_ms(units::elapsed_ms(then_ns, now_ns) as f64);
+        let waiting =
+            self.waiting_ns.map(|then_ns| format!("its producer has been waiting for room for {}", since(then_ns)));
+        let skipping = self.skipping_ns.map(|then_ns| {
+            format!(
+                "{} left out for want of room in the last {}",
+                units::count(self.skipping as usize, "version"),
+                since(then_ns)
+            )
+        });
+        let what: Vec<String> = waiting.into_iter().chain(skipping).collect();
+        if what.is_empty() {
+            return None;
+        }
+        let mut names: Vec<String> = self.blockers.iter().take(NAMED_MAX).map(|holder| holder.text.clone()).collect();
+        if self.blockers.len() > NAMED_MAX {
+            names.push(format!("{} more", self.blockers.len() - NAMED_MAX));
+        }
+        let names = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
+        Some(format!("{}{names}", what.join("; ")))
+    }
+}
+
+/// A process that keeps versions alive.
+#[derive(Debug, Clone, Serialize)]
+pub struct HolderSample {
+    /// The process, none when it is out of sight.
+    pub pid: Option<i32>,
+    pub command: Option<String>,
+    /// The kernel's letter for what the process does.
+    pub state: char,
+    /// Whether it is stopped, and so will not let go by itself.
+    pub stopped: bool,
+    /// The oldest version it holds.
+    pub version: Option<u64>,
+    /// How many it holds.
+    pub versions: usize,
+    pub age_ms: u64,
+    /// Who it is and what it holds, for people.
+    #[serde(skip)]
+    pub text: String,
+}
+
+impl HolderSample {
+    /// What the inspection says of a holder.
+    pub fn new(holder: Holder) -> HolderSample {
+        HolderSample {
+            text: sanitize(&holder.to_string()),
+            stopped: holder.is_stopped(),
+            pid: holder.pid,
+            command: holder.command,
+            state: holder.state,
+            version: holder.version,
+            versions: holder.versions,
+            age_ms: holder.age_ms,
+        }
+    }
 }
 
 impl Summary {
     /// Puts together what the inspection says.
-    pub fn new(info: RegionInfo, now_ns: u64) -> Summary {
+    pub fn new(info: RegionInfo, dir: &Path, now_ns: u64) -> Summary {
+        // Who holds what changes under way; a region that just went has no holders.
+        let want = Want::of(&info, || inspect::holders(dir, &info.name).unwrap_or_default());
         let (state, reason) = name_state(&info.state);
         let versions = &info.versions;
         let newest = versions.iter().rev().find(|version| Some(version.version) == info.newest);
@@ -77,7 +182,13 @@ impl Summary {
             keep: info.keep,
             published: info.published,
             skipped: info.skipped,
+            want,
         }
+    }
+
+    /// Whether its producer lives, and then whether it can publish.
+    pub fn state_of_producer(&self) -> &'static str {
+        self.want.state().unwrap_or(self.state)
     }
 
     /// Milliseconds since the last publish.
@@ -101,17 +212,16 @@ pub fn plane_bytes(info: &RegionInfo) -> u64 {
     info.planes.iter().map(|plane| plane.allocated_bytes).sum()
 }
 
-/// Publishes per second over the kept versions; less and less while the next one is overdue.
+/// Publishes per second over the versions that are kept, not those that are only held and have gaps between them; when the
+/// next one is overdue, no more than the time since the newest allows, however many there were before.
 fn estimate_rate(versions: &[VersionInfo], now_ns: u64) -> Option<f64> {
-    let (first, last) = (versions.first()?, versions.last()?);
+    let mut kept = versions.iter().filter(|version| !version.retiring);
+    let first = kept.next()?;
+    let (count, last) = kept.fold((0, first), |(count, _), version| (count + 1, version));
     let span_ns = last.published_ns.checked_sub(first.published_ns).filter(|span_ns| *span_ns > 0)?;
-    let gaps = (versions.len() - 1) as f64;
-    let usual_ns = span_ns as f64 / gaps;
-    let waiting_ns = now_ns.saturating_sub(last.published_ns) as f64;
-    if waiting_ns <= 2.0 * usual_ns {
-        return Some(1e9 / usual_ns);
-    }
-    Some((gaps + 1.0) * 1e9 / (span_ns as f64 + waiting_ns))
+    let usual_ns = span_ns as f64 / f64::from(count);
+    let since_ns = now_ns.saturating_sub(last.published_ns) as f64;
+    Some(1e9 / usual_ns.max(since_ns - usual_ns))
 }
 
 #[cfg(test)]
@@ -130,6 +240,13 @@ mod tests {
         let versions = [version(1, 1_000_000_000), version(2, 1_100_000_000), version(3, 1_200_000_000)];
         assert_eq!(estimate_rate(&versions, 1_250_000_000), Some(10.0));
         assert!(estimate_rate(&versions, 11_200_000_000).unwrap() < 0.3);
+        // However many there are.
+        let many: Vec<_> = (0..64).map(|number| version(number, 1_000_000_000 + number * 10_000_000)).collect();
+        assert!((estimate_rate(&many, 1_640_000_000).unwrap() - 100.0).abs() < 1e-9);
+        assert!(estimate_rate(&many, 8_640_000_000).unwrap() < 0.15);
+        let held = |number, retiring| VersionInfo { retiring, ..version(number, number * 1_000_000_000) };
+        assert_eq!(estimate_rate(&[held(1, true), held(50, false)], 50_000_000_000), None);
+        assert_eq!(estimate_rate(&[held(1, true), held(50, false), held(51, false)], 51_000_000_000), Some(1.0));
         assert_eq!(estimate_rate(&versions[..1], 2_000_000_000), None);
         assert_eq!(estimate_rate(&[], 0), None);
     }

@@ -3,11 +3,10 @@
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
 use crate::group::{self, GroupSummary};
-use crate::region::Summary;
+use crate::region::{HolderSample, Summary};
 use crate::slice::format_shape;
 use crate::table::{Align, Table, sanitize};
 use crate::units;
-use crate::watch::HolderSample;
 use serde::Serialize;
 use std::io::Write;
 use stillframe::inspect::{self, State};
@@ -26,7 +25,9 @@ With --json: {\"region\": as in `still ls`, \"version\": {\"version\", \"publish
 or null, \"variables\": [{\"name\", \"dtype\", \"shape\", \"order\", \"units\", \"bytes\", \"attributes\"}],
 \"versions\": [{\"version\", \"published_ns\", \"dirty_pages\", \"total_pages\", \"retiring\"}],
 \"planes\": [{\"index\", \"allocated_bytes\"}],
-\"holders\": [{\"pid\", \"command\", \"state\", \"stopped\", \"version\", \"age_ms\"}]}.
+\"holders\": [{\"pid\", \"command\", \"state\", \"stopped\", \"version\", \"versions\", \"age_ms\"}]}.
+A holder is a process: the oldest version it holds, how many, and for how long it has been holding
+one; those of other users are one, without \"pid\" and \"command\".
 Of a group: {\"group\": as in `still ls`, \"version\", \"variables\": [[of rank 0], [of rank 1], ...]}.
 A dtype is a name such as \"float64\", or for records {\"fields\": [{\"name\", \"dtype\", \"offset\"}],
 \"bytes\"}.
@@ -121,7 +122,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         variables: snapshot.as_ref().map(report_variables).unwrap_or_default(),
         versions: versions.iter().map(report_entry).collect(),
         holders: holders.into_iter().map(HolderSample::new).collect(),
-        region: Summary::new(info, now_ns),
+        region: Summary::new(info, &context.dir, now_ns),
     };
     match args.json {
         true => context.write_json(&report)?,
@@ -154,6 +155,11 @@ fn run_group(context: &mut Context, args: &Args, summary: GroupSummary, now_ns: 
     writeln!(out, "memory {}; versions that all ranks have: {versions}", units::format_bytes(summary.memory_bytes))?;
     for note in summary.notes() {
         writeln!(out, "{note}")?;
+    }
+    for region in &summary.regions {
+        if let Some(note) = region.want.note(now_ns) {
+            writeln!(out, "{}: {note}", sanitize(&region.name))?;
+        }
     }
     writeln!(out, "\nranks")?;
     summary.write_ranks(now_ns, out)?;
@@ -205,7 +211,11 @@ fn write_text(report: &Report, now_ns: u64, out: &mut dyn Write) -> Result<(), F
         _ => String::new(),
     };
     let tracker = region.tracker.as_ref().map(|tracker| format!(", tracker {tracker}")).unwrap_or_default();
-    writeln!(out, "{}: {}{producer}{tracker}, in {}", sanitize(&region.name), region.state, region.path.display())?;
+    let (name, state) = (sanitize(&region.name), region.state_of_producer());
+    writeln!(out, "{name}: {state}{producer}{tracker}, in {}", region.path.display())?;
+    if let Some(note) = region.want.note(now_ns) {
+        writeln!(out, "{note}")?;
+    }
     let bound = region.bound_bytes.map(|bytes| format!(" of at most {}", units::format_bytes(bytes)));
     let working = match region.state {
         "live" => format!(", working memory {}", units::format_bytes(region.working_bytes)),

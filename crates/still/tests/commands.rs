@@ -5,7 +5,9 @@ mod support;
 use bytemuck::{Pod, Zeroable};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
-use stillframe::{Array, Attributes, DType, Declaration, Element, Kind, Observer, Order, Region, VariableId};
+use stillframe::{
+    Array, Attributes, DType, Declaration, Element, Kind, Observer, Order, Outcome, Region, Rule, VariableId,
+};
 use support::{Guard, Scene, files, until, wait};
 
 #[repr(C)]
@@ -570,4 +572,100 @@ fn verify_names_the_rank_whose_files_are_damaged() {
     let told = scene.still(&["verify", "heat"]);
     assert_eq!(told.code, 1);
     assert!(told.out.contains("heat/1/tables, offset "), "{}{}", told.out, told.err);
+}
+
+/// A region without room: the older of its two versions is held, several times, by a command that is stopped.
+fn crowded(scene: &Scene, rule: Rule) -> (Region, Array<f64>, Guard) {
+    const COUNT: usize = 1 << 20;
+    let options = Region::options().dir(scene.dir()).rule(rule).bound_bytes(2 * 8 * COUNT as u64);
+    let mut region = options.create("crowded").unwrap();
+    let u = region.array::<f64>("u", &[COUNT]).unwrap();
+    region.slice_mut(&u).fill(1.0);
+    region.publish(1).commit().unwrap();
+    let mut command = scene.command(&["get", "crowded", "u", "-o", "-", "--format", "npy"]);
+    let holder = Guard(command.stdout(Stdio::piped()).spawn().unwrap());
+    until("the hold", || !scene.json(&["show", "crowded", "--json"])["holders"].as_array().unwrap().is_empty());
+    assert!(Command::new("kill").args(["-STOP", &holder.0.id().to_string()]).status().unwrap().success());
+    region.slice_mut(&u).fill(2.0);
+    region.publish(2).commit().unwrap();
+    region.slice_mut(&u).fill(3.0);
+    (region, u, holder)
+}
+
+/// Each of the commands that show regions names this, and who is in the way.
+fn check_shown(scene: &Scene, state: &str, note: &str, pid: u32) {
+    let frame = scene.ok(&["watch", "--once", "--interval", "0.05"]);
+    for text in [scene.ok(&["ls"]), scene.ok(&["show", "crowded"]), frame] {
+        assert!(text.contains(state) && text.contains(note), "{text}");
+        assert!(text.contains(&format!(": still ({pid}, stopped) holds version 1")), "{text}");
+    }
+}
+
+#[test]
+fn a_producer_that_waits_is_shown_with_whom_it_waits_for() {
+    let scene = Scene::new();
+    let (mut region, _, holder) = crowded(&scene, Rule::Wait { timeout: None });
+    assert!(!scene.ok(&["ls"]).contains("waiting"));
+    let publish = std::thread::spawn(move || {
+        region.publish(3).commit().unwrap();
+        region
+    });
+    let listed = || scene.json(&["ls", "--json"])["regions"][0].clone();
+    until("the wait", || listed()["waiting_ns"].is_u64());
+    let waits = listed();
+    assert_eq!((&waits["state"], &waits["skipping"], &waits["skipping_ns"]), (&"live".into(), &0.into(), &().into()));
+    let blocker = &waits["blockers"][0];
+    assert_eq!((&blocker["pid"], &blocker["stopped"]), (&holder.0.id().into(), &true.into()), "{waits}");
+    assert_eq!((&blocker["version"], &blocker["versions"]), (&1.into(), &1.into()), "{waits}");
+    assert_eq!(scene.json(&["show", "crowded", "--json"])["region"]["waiting_ns"], waits["waiting_ns"]);
+    let watched = scene.json(&["watch", "--json", "--once", "--interval", "0.05"]);
+    assert_eq!(watched["regions"][0]["waiting_ns"], waits["waiting_ns"]);
+    check_shown(&scene, "waiting", "its producer has been waiting for room for ", holder.0.id());
+    drop(holder);
+    drop(publish.join().unwrap());
+    let ended = listed();
+    assert_eq!((&ended["waiting_ns"], &ended["blockers"]), (&().into(), &serde_json::json!([])));
+}
+
+#[test]
+fn versions_that_are_left_out_are_shown_and_counted() {
+    let scene = Scene::new();
+    let limit = std::time::Duration::from_millis(1);
+    let (mut region, _, holder) = crowded(&scene, Rule::WaitThenSkip { limit });
+    for version in 3..10 {
+        assert_eq!(region.publish(version).commit().unwrap().outcome, Outcome::Skipped);
+    }
+    let listed = || scene.json(&["ls", "--json"])["regions"][0].clone();
+    let skips = listed();
+    assert_eq!((&skips["skipping"], &skips["waiting_ns"], &skips["newest"]), (&7.into(), &().into(), &2.into()));
+    assert!(skips["skipping_ns"].is_u64() && skips["blockers"][0]["pid"] == holder.0.id(), "{skips}");
+    check_shown(&scene, "skipping", "7 versions left out for want of room in the last ", holder.0.id());
+    drop(holder);
+    region.publish(10).commit().unwrap();
+    assert_eq!((&listed()["skipping"], &listed()["skipping_ns"]), (&0.into(), &().into()));
+    assert!(!scene.ok(&["ls"]).contains("skipping"));
+}
+
+#[test]
+fn a_process_that_holds_many_versions_is_one_line() {
+    let scene = Scene::new();
+    let (mut region, u) = scene.region("held", &[1000]);
+    let observer = Observer::options().dir(scene.dir()).open("held").unwrap();
+    let held: Vec<_> = (1..=60)
+        .map(|version| {
+            region.slice_mut(&u)[0] = version as f64;
+            region.publish(version).commit().unwrap();
+            observer.newest().unwrap()
+        })
+        .collect();
+    let shown = scene.json(&["show", "held", "--json"]);
+    let [holder] = &shown["holders"].as_array().unwrap()[..] else { panic!("{shown}") };
+    assert_eq!((&holder["pid"], &holder["version"]), (&std::process::id().into(), &1.into()));
+    assert_eq!(holder["versions"], 60);
+    let text = scene.ok(&["show", "held"]);
+    assert!(text.contains("1 and 59 more"), "{text}");
+    let pid = std::process::id().to_string();
+    let holders = text.split("\nholders").nth(1).unwrap();
+    assert_eq!(holders.lines().filter(|line| line.contains(&pid)).count(), 1, "{text}");
+    drop(held);
 }

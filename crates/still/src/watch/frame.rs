@@ -1,7 +1,8 @@
 //! A look as plain text.
 
-use super::sample::{HolderSample, RegionSample, Sample};
+use super::sample::{RegionSample, Sample};
 use crate::failure::Failure;
+use crate::region::HolderSample;
 use crate::table::{Align, Table, sanitize};
 use crate::units;
 use std::io::Write;
@@ -23,6 +24,9 @@ pub fn write(sample: &Sample, dir: &Path, out: &mut dyn Write) -> Result<(), Fai
     table.write(out)?;
     for region in &sample.regions {
         writeln!(out, "\n{}: {}", sanitize(&region.name), describe_memory(region))?;
+        if let Some(note) = region.want.note(sample.time_ns) {
+            writeln!(out, "  {note}")?;
+        }
         for plane in &region.planes {
             writeln!(out, "  plane {}  {}", plane.index, units::format_bytes(plane.allocated_bytes))?;
         }
@@ -52,7 +56,7 @@ pub fn describe(region: &RegionSample) -> [String; 9] {
     let stopped = if stopped > 0 { format!(" ({stopped} stopped)") } else { String::new() };
     [
         sanitize(&region.name),
-        region.state.into(),
+        region.state_of_producer().into(),
         or_dash(region.newest.map(|version| version.to_string())),
         or_dash(region.publish_rate_hz.map(units::format_rate)),
         or_dash(region.dirty_share.map(units::format_share)),
@@ -99,11 +103,16 @@ pub fn write_holders(holders: &[HolderSample], indent: usize, out: &mut dyn Writ
     Ok(table.write(out)?)
 }
 
-/// A holder in the columns process, version, age, state and command.
+/// A holder in the columns process, versions, age, state and command.
 pub fn describe_holder(holder: &HolderSample) -> [String; 5] {
     [
         holder.pid.map_or_else(|| "?".into(), |pid| pid.to_string()),
-        holder.version.map_or_else(|| "-".into(), |version| version.to_string()),
+        match (holder.version, holder.versions) {
+            (None, 0 | 1) => "-".into(),
+            (None, count) => format!("{count}"),
+            (Some(version), 0 | 1) => version.to_string(),
+            (Some(version), count) => format!("{version} and {} more", count - 1),
+        },
         units::format_ms(holder.age_ms as f64),
         if holder.stopped { "stopped".into() } else { String::new() },
         sanitize(holder.command.as_deref().unwrap_or("(out of sight)")),

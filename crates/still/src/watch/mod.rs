@@ -7,7 +7,6 @@ mod screen;
 mod terminal;
 
 pub use frame::write_holders;
-pub use sample::HolderSample;
 
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
@@ -26,13 +25,15 @@ Examples:
 
 RATE counts publishes of the interval, DIRTY is the share of pages the last publish found modified,
 PUBLISH is what a publish took on average, COPIED is what publishing copied per second. A holder
-that is stopped (a debugger, Ctrl-Z) keeps its version and is marked.
+that is stopped (a debugger, Ctrl-Z) keeps its versions and is marked. A producer that has no room
+is waiting or skipping, as in `still ls`.
 
 With --json: one object per interval and line: {\"time_ns\", \"interval_ms\", \"regions\": [{\"name\",
 \"state\", \"newest\", \"versions\", \"producer_pid\", \"tracker\", \"publish_rate_hz\", \"publish_ms\",
 \"skipped\", \"dirty_share\", \"copied_bytes_per_s\", \"memory_bytes\", \"plane_bytes\", \"working_bytes\",
 \"bound_bytes\", \"planes\": [{\"index\", \"allocated_bytes\"}], \"holders\": [{\"pid\", \"command\",
-\"state\", \"stopped\", \"version\", \"age_ms\"}]}]}; what is not known is null, and a region that was
+\"state\", \"stopped\", \"version\", \"versions\", \"age_ms\"}], \"waiting_ns\", \"skipping_ns\", \"skipping\",
+\"blockers\"}]}; the last four are as in `still ls`, what is not known is null, and a region that was
 removed is not in the list.
 
 Exit codes: 0 well, 1 when the region does not exist, 2 when the output is no terminal and neither

@@ -1,7 +1,7 @@
 //! What a look at the regions shows, compared with the look before.
 
 use crate::failure::Failure;
-use crate::region::{name_state, plane_bytes};
+use crate::region::{HolderSample, Want, name_state, plane_bytes};
 use crate::units;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -49,6 +49,16 @@ pub struct RegionSample {
     pub bound_bytes: Option<u64>,
     pub planes: Vec<PlaneSample>,
     pub holders: Vec<HolderSample>,
+    /// What keeps its producer from publishing.
+    #[serde(flatten)]
+    pub want: Want,
+}
+
+impl RegionSample {
+    /// Whether its producer lives, and then whether it can publish.
+    pub fn state_of_producer(&self) -> &'static str {
+        self.want.state().unwrap_or(self.state)
+    }
 }
 
 /// Memory of a plane.
@@ -56,34 +66,6 @@ pub struct RegionSample {
 pub struct PlaneSample {
     pub index: usize,
     pub allocated_bytes: u64,
-}
-
-/// Somebody who keeps a version alive.
-#[derive(Debug, Clone, Serialize)]
-pub struct HolderSample {
-    /// The process, none when it is out of sight.
-    pub pid: Option<i32>,
-    pub command: Option<String>,
-    /// The kernel's letter for what the process does.
-    pub state: char,
-    /// Whether it is stopped, and so will not let go by itself.
-    pub stopped: bool,
-    pub version: Option<u64>,
-    pub age_ms: u64,
-}
-
-impl HolderSample {
-    /// What the inspection says of a holder.
-    pub fn new(holder: Holder) -> HolderSample {
-        HolderSample {
-            pid: holder.pid,
-            command: holder.command,
-            state: holder.state,
-            stopped: matches!(holder.state, 'T' | 't'),
-            version: holder.version,
-            age_ms: holder.age_ms,
-        }
-    }
 }
 
 /// What only ever grows in a region.
@@ -194,6 +176,7 @@ impl RegionSample {
                 .iter()
                 .map(|plane| PlaneSample { index: plane.index, allocated_bytes: plane.allocated_bytes })
                 .collect(),
+            want: Want::of(&info, || holders.clone()),
             holders: holders.into_iter().map(HolderSample::new).collect(),
         }
     }

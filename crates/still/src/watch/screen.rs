@@ -80,7 +80,10 @@ impl Screen {
             .render_widget(Line::from(vec![" still watch ".bold(), format!(" {count} in {}", self.title).dim()]), head);
         self.draw_list(frame, list, regions);
         match regions.get(self.place()) {
-            Some(region) => draw_region(frame, detail, region, &self.history.of(&region.name)),
+            Some(region) => {
+                let now_ns = self.sample.as_ref().map_or(0, |sample| sample.time_ns);
+                draw_region(frame, detail, region, &self.history.of(&region.name), now_ns)
+            }
             None => {
                 let text = "no regions here yet: start a producer";
                 frame.render_widget(Paragraph::new(text).alignment(Alignment::Center).dim(), detail);
@@ -104,7 +107,8 @@ impl Screen {
             |(place, _): &(usize, usize), text: &str| Cell::from(Line::from(text.to_string()).alignment(align(*place)));
         let heading = columns.iter().map(|column| cell(column, COLUMNS[column.0].0));
         let rows = regions.iter().zip(&texts).map(|(region, texts)| {
-            let style = match region.state {
+            let style = match region.state_of_producer() {
+                "waiting" | "skipping" => Style::new().fg(ALARM),
                 "live" => Style::new(),
                 "unreadable" => Style::new().fg(ALARM),
                 _ => Style::new().add_modifier(Modifier::DIM),
@@ -142,9 +146,10 @@ fn fit_columns(texts: &[[String; COLUMNS.len()]], width: usize) -> Vec<(usize, u
     columns
 }
 
-fn draw_region(frame: &mut Frame, area: Rect, region: &RegionSample, curves: &Curves) {
+fn draw_region(frame: &mut Frame, area: Rect, region: &RegionSample, curves: &Curves, now_ns: u64) {
     let mut title = vec![Span::from(format!(" {} ", crate::table::sanitize(&region.name))).bold()];
-    title.push(Span::from(format!("{} ", region.state)).fg(if region.state == "live" { Color::Green } else { ALARM }));
+    let state = region.state_of_producer();
+    title.push(Span::from(format!("{state} ")).fg(if state == "live" { Color::Green } else { ALARM }));
     if let Some(pid) = region.producer_pid {
         title.push(Span::from(format!("producer {pid} ")));
     }
@@ -159,12 +164,15 @@ fn draw_region(frame: &mut Frame, area: Rect, region: &RegionSample, curves: &Cu
     frame.render_widget(block, area);
 
     let planes = region.planes.len() as u16 + 1;
-    let [graphs, memory, holders] = Layout::vertical([
+    let note = region.want.note(now_ns);
+    let [noted, graphs, memory, holders] = Layout::vertical([
+        Constraint::Length(u16::from(note.is_some())),
         Constraint::Length(if inner.height >= 16 { 6 } else { 4 }),
         Constraint::Length(planes.min(inner.height.saturating_sub(8)).max(1)),
         Constraint::Min(2),
     ])
     .areas(inner);
+    frame.render_widget(Line::from(note.unwrap_or_default().fg(ALARM)), noted);
     let thirds = Layout::horizontal([Constraint::Fill(1); 3]).spacing(2).areas::<3>(graphs);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
     let rate = or_dash(region.publish_rate_hz.map(units::format_rate));
@@ -225,14 +233,14 @@ fn draw_holders(frame: &mut Frame, area: Rect, region: &RegionSample) {
         frame.render_widget(Line::from(vec!["holders".fg(ACCENT), " nobody".into()]), area);
         return;
     }
-    let heading = ["holders", "version", "age", "", "command"].map(|name| Cell::from(name.fg(ACCENT)));
+    let heading = ["holders", "versions", "age", "", "command"].map(|name| Cell::from(name.fg(ACCENT)));
     let rows = region.holders.iter().map(|holder| {
         let style = if holder.stopped { Style::new().fg(ALARM) } else { Style::new() };
         Row::new(describe_holder(holder).map(Cell::from)).style(style)
     });
     let widths = [
         Constraint::Length(9),
-        Constraint::Length(12),
+        Constraint::Length(16),
         Constraint::Length(10),
         Constraint::Length(8),
         Constraint::Min(10),
@@ -243,7 +251,8 @@ fn draw_holders(frame: &mut Frame, area: Rect, region: &RegionSample) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::sample::{HolderSample, PlaneSample};
+    use crate::region::{HolderSample, Want};
+    use crate::watch::sample::PlaneSample;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -254,7 +263,9 @@ mod tests {
             state: if stopped { 'T' } else { 'S' },
             stopped,
             version: Some(41),
+            versions: 2,
             age_ms: 90_000,
+            text: format!("plot.py ({pid})"),
         };
         RegionSample {
             name: name.into(),
@@ -274,6 +285,7 @@ mod tests {
             bound_bytes: None,
             planes: (0..planes).map(|index| PlaneSample { index, allocated_bytes: 1 << 20 }).collect(),
             holders: vec![holder(5, false), holder(6, true)],
+            want: Want { waiting_ns: Some(1), skipping_ns: None, skipping: 0, blockers: vec![holder(6, true)] },
         }
     }
 
@@ -301,7 +313,19 @@ mod tests {
     #[test]
     fn the_screen_shows_rates_memory_and_stopped_holders() {
         let text = show(110, 30, vec![region("heat", 3), region("lattice", 1)]);
-        for part in ["heat", "50.0/s", "25 %", "3.2 ms", "wp_async", "plane 2", "1 skipped", "stopped", "plot.py"] {
+        for part in [
+            "heat",
+            "50.0/s",
+            "25 %",
+            "3.2 ms",
+            "wp_async",
+            "plane 2",
+            "1 skipped",
+            "stopped",
+            "plot.py",
+            "41 and 1 more",
+            "waiting",
+        ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }
     }
