@@ -2493,7 +2493,8 @@ contains
       "region '" // trim(name) // "': this variable has a region already: close that first, or use another variable")
   end subroutine
 
-  ! Creates a region, or recovers what the last run left under its name; with fresh=.true. what it left is removed first.
+  ! Creates a region, or recovers what the last run left under its name; with fresh=.true. what it left is removed first, or
+  ! set aside as NAME~1 if that run did not end by itself.
   ! With ranks, this is rank `rank` (from 0) of a group of so many; with rollback, versions above that one are dropped from
   ! what the last run left. An option that is left out is the library's default.
   subroutine region_create(self, name, rank, ranks, fresh, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, &

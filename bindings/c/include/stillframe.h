@@ -245,7 +245,8 @@ typedef enum {
     STILLFRAME_NO_LARGE_PAGES = 1,
     // Managed memory that stays unwritten is not shared with the region's files, and so exists twice.
     STILLFRAME_NO_DEMOTION = 2,
-    // What a dead producer left under this name is removed rather than taken over, so that version numbers may begin again.
+    // What a dead producer left under this name is not taken over, so that version numbers may begin again: it is removed, or
+    // set aside as NAME~1 if that producer did not end by itself (docs/concepts.md says how long).
     STILLFRAME_FRESH = 4,
     // The member rollback counts.
     STILLFRAME_ROLLBACK = 8,
@@ -813,7 +814,8 @@ stillframe_status stillframe_create(const char *name,
                                     stillframe_region **region);
 
 // Makes a region with two options only: rank and ranks, as in stillframe_region_options, and that it begins anew
-// (STILLFRAME_FRESH). For programs that want to say as little as possible.
+// (STILLFRAME_FRESH): what a run that was killed left is set aside as NAME~1, and said on standard error. For programs that
+// want to say as little as possible.
 //
 // Returns the handle, or NULL, and then stillframe_error_text says why; calls with that NULL say it again.
 stillframe_region *stillframe_begin(const char *name,

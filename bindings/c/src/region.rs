@@ -43,7 +43,8 @@ pub enum stillframe_flag {
     STILLFRAME_NO_LARGE_PAGES = 1,
     /// Managed memory that stays unwritten is not shared with the region's files, and so exists twice.
     STILLFRAME_NO_DEMOTION = 2,
-    /// What a dead producer left under this name is removed rather than taken over, so that version numbers may begin again.
+    /// What a dead producer left under this name is not taken over, so that version numbers may begin again: it is removed, or
+    /// set aside as NAME~1 if that producer did not end by itself (docs/concepts.md says how long).
     STILLFRAME_FRESH = 4,
     /// The member rollback counts.
     STILLFRAME_ROLLBACK = 8,
@@ -250,7 +251,8 @@ pub extern "C" fn stillframe_create(
 }
 
 /// Makes a region with two options only: rank and ranks, as in stillframe_region_options, and that it begins anew
-/// (STILLFRAME_FRESH). For programs that want to say as little as possible.
+/// (STILLFRAME_FRESH): what a run that was killed left is set aside as NAME~1, and said on standard error. For programs that
+/// want to say as little as possible.
 ///
 /// Returns the handle, or NULL, and then stillframe_error_text says why; calls with that NULL say it again.
 #[unsafe(no_mangle)]

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use stillframe::{AnySnapshot, Snapshot};
+use stillframe::{AnySnapshot, Snapshot, inspect};
 use stillframe_kernel::{Failure, points};
 
 /// How far the saving of a version is.
@@ -238,15 +238,15 @@ impl Saver {
 
     /// Sees to it that a version is saved by one thread, and that the directory is its region's.
     fn claim(&self, source: &AnySnapshot) -> Result<Claim<'_>> {
-        let (name, version) = (source.name(), source.version());
+        let (name, version) = (name_of(source), source.version());
         let mut state = self.state();
-        if let Some(region) = state.region.as_ref().filter(|region| *region != name) {
-            return Err(Error::OtherRegion { dir: self.dir.clone(), expected: name.into(), found: region.clone() });
+        if let Some(region) = state.region.as_ref().filter(|region| **region != name) {
+            return Err(Error::OtherRegion { dir: self.dir.clone(), expected: name, found: region.clone() });
         }
         if !state.saving.insert(version) {
             return Err(Error::Saving { version });
         }
-        state.region = Some(name.into());
+        state.region = Some(name);
         Ok(Claim { saver: self, version })
     }
 
@@ -351,7 +351,7 @@ impl Saver {
         let mut manifest = Manifest {
             format: FORMAT.into(),
             format_version: FORMAT_VERSION,
-            region: source.name().into(),
+            region: name_of(source),
             ranks: count,
             version,
             published_ns: source.published_ns(),
@@ -472,6 +472,11 @@ impl Saver {
 
 /// Files of a checkpoint that its checksums do not count: themselves, the manifest and the manifest's checksum.
 const OWN_FILES: u64 = 3;
+
+/// The name of the region or group, as it was before it was set aside: whoever restores it wants it there.
+fn name_of(source: &AnySnapshot) -> String {
+    inspect::aside_of(source.name()).unwrap_or_else(|| source.name().into())
+}
 
 /// The checkpoint at `path`, if its manifest and the sizes of its files are as they should be.
 fn good(path: &Path) -> Result<Checkpoint> {

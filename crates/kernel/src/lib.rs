@@ -20,6 +20,7 @@ pub mod futex;
 pub mod lock;
 pub mod map;
 pub mod maps;
+pub mod memory;
 pub mod pagemap;
 pub mod points;
 pub mod priority;

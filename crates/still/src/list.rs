@@ -28,6 +28,9 @@ States:
   incomplete  its creation was never finished
   unreadable  the files are not a region of this build; the reason follows
 
+NAME~1 is what a run of NAME that did not end by itself left, set aside when the next one began
+with nothing. It goes when a run of NAME ends by itself, when that lacks room, or by `still gc`.
+
 MEMORY is what stands behind the region's files. RATE is measured over the versions that are
 kept, so it needs a producer that keeps more than one, and sinks while the next one is overdue.
 AGE is the time since the last publish.
@@ -119,8 +122,13 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
             writeln!(context.out, "\n{name}")?;
             group.write_ranks(now_ns, context.out)?;
         }
-        for note in group.notes() {
+        for note in group.notes().into_iter().chain(aside_note(&group.name)) {
             writeln!(context.out, "{name}: {note}")?;
+        }
+    }
+    for region in regions.iter().filter(|region| !is_of_group(region)) {
+        if let Some(note) = aside_note(&region.name) {
+            writeln!(context.out, "{}: {note}", sanitize(&region.name))?;
         }
     }
     for region in &regions {
@@ -132,6 +140,12 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         }
     }
     Ok(FINE)
+}
+
+/// What is said of what was set aside.
+fn aside_note(name: &str) -> Option<String> {
+    let former = sanitize(&inspect::aside_of(name)?);
+    Some(format!("left by a run of {former} that did not end by itself, and set aside until one does"))
 }
 
 fn row(region: &Summary, now_ns: u64) -> Vec<String> {

@@ -42,6 +42,8 @@ Examples:
   still gc --dry-run
   still gc
 
+What was set aside (NAME~1, see `still ls --help`) goes too, also while a producer of NAME lives.
+
 With --json: {\"dry_run\", \"regions\": [{\"region\", \"freed_bytes\", \"error\"}]}.
 
 Exit codes: 0 also when there was nothing to do, 1 when a region could not be removed.")]

@@ -669,3 +669,42 @@ fn a_process_that_holds_many_versions_is_one_line() {
     assert_eq!(holders.lines().filter(|line| line.contains(&pid)).count(), 1, "{text}");
     drop(held);
 }
+
+/// Ends a region's producer as if it had been killed.
+fn kill(scene: &Scene, region: Region) {
+    let head = scene.dir().join(region.name()).join("head");
+    region.close().unwrap();
+    let head = std::fs::File::options().write(true).open(head).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&head, &[0; 8], 264).unwrap();
+}
+
+#[test]
+fn what_was_set_aside_is_seen_saved_and_collected() {
+    let scene = Scene::new();
+    let (mut first, u) = scene.region("heat", &[100]);
+    first.slice_mut(&u).fill(7.0);
+    first.publish(7).commit().unwrap();
+    kill(&scene, first);
+    let mut second = Region::options().dir(scene.dir()).fresh(true).create("heat").unwrap();
+    second.publish(1).commit().unwrap();
+
+    let listed = scene.ok(&["ls"]);
+    assert!(listed.contains("heat~1: left by a run of heat that did not end by itself"), "{listed}");
+    let names: Vec<_> =
+        scene.json(&["ls", "--json"])["regions"].as_array().unwrap().iter().map(|r| r["name"].clone()).collect();
+    assert_eq!(names, ["heat", "heat~1"]);
+    assert_eq!(scene.ok(&["get", "heat~1", "u[0]"]).trim(), "7.0");
+    assert!(scene.ok(&["show", "heat~1"]).contains("version 7"));
+    scene.ok(&["verify", "heat~1"]);
+    let store = scene.file("ckpt");
+    let store = store.to_str().unwrap();
+    assert_eq!(scene.still(&["checkpoint", "heat~1", "--to", store]).code, 0);
+
+    assert!(scene.ok(&["gc", "--dry-run"]).contains("would remove heat~1"));
+    assert!(scene.ok(&["gc"]).contains("removed heat~1"));
+    assert!(!scene.ok(&["ls"]).contains('~'));
+    // What was saved is the run's, and goes back under its name.
+    second.unlink().unwrap();
+    scene.ok(&["restore", store]);
+    assert_eq!(scene.ok(&["get", "heat", "u[0]"]).trim(), "7.0");
+}

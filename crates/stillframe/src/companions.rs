@@ -2,7 +2,7 @@
 
 use crate::files::{Head, LeaseFile};
 use crate::producer::{Producer, Version};
-use crate::{Error, Result, files, group, inspect};
+use crate::{Error, Result, files, group};
 use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -131,26 +131,14 @@ pub(crate) fn check_living(root: &Path, group: &str, rank: u32, ranks: u32) -> R
     Ok(())
 }
 
-/// Removes what the last run of a group left, if none of its ranks lives: its versions may have the numbers that the new
-/// run will give, and are not to be taken for those.
-pub(crate) fn remove_last_run(root: &Path, group: &str) -> Result<()> {
+/// The regions of ranks of a group that any run left.
+pub(crate) fn ranks_left(root: &Path, group: &str) -> Result<Vec<String>> {
     let dir = files::region_dir(root, group)?;
-    let found: Vec<(PathBuf, String)> = group::ranks_below(&dir)?
-        .into_iter()
-        .map(|rank| (dir.join(rank.to_string()), files::rank_name(group, rank)))
-        .filter(|(dir, _)| ranks_of(dir) != 0)
-        .collect();
-    if found.iter().any(|(dir, name)| is_alive(dir, name)) {
-        return Ok(());
-    }
-    for (_, name) in found {
-        match inspect::remove_region(root, &name, false) {
-            // Another rank removes it, or its own producer begins.
-            Ok(_) | Err(Error::NoRegion { .. } | Error::InUse { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+    let ranks = group::ranks_below(&dir)?.into_iter();
+    Ok(ranks
+        .filter(|rank| ranks_of(&dir.join(rank.to_string())) != 0)
+        .map(|rank| files::rank_name(group, rank))
+        .collect())
 }
 
 /// Whether a producer lives; what cannot be asked counts as living.

@@ -79,7 +79,7 @@ fn permit(dir: &Path, mode: u32) -> std::io::Result<()> {
 /// Longest time between the lock of whoever removes a region and the end of its head, and until all of it is gone: giving
 /// memory back takes the kernel a second for each few GiB.
 const REMOVAL_BEGINS: Duration = Duration::from_millis(20);
-const REMOVAL: Duration = Duration::from_secs(10);
+pub(crate) const REMOVAL: Duration = Duration::from_secs(10);
 
 /// Why a region's lock was not to be had.
 pub(crate) enum Obstacle {

@@ -22,8 +22,36 @@ pub fn root() -> PathBuf {
     }
 }
 
+/// Ends the name of what a run that did not end by itself left, once it is set aside: of a region, or of a group. Regions that
+/// are made have no such name.
+pub(crate) const ASIDE: &str = "~1";
+
+/// Checks the name of a region that is made, and returns its directory.
+pub(crate) fn new_region_dir(root: &Path, name: &str) -> Result<PathBuf> {
+    let dir = region_dir(root, name)?;
+    match name.contains(ASIDE) {
+        true => {
+            let why = "it is that of what a run that did not end by itself left; rename its directory to go on from it";
+            Err(Error::BadName { name: name.into(), what: "region", why })
+        }
+        false => Ok(dir),
+    }
+}
+
+/// The name that a region or group had before it was set aside; `None` if this is not such a name.
+pub fn aside_of(name: &str) -> Option<String> {
+    if let Some(former) = name.strip_suffix(ASIDE) {
+        return Some(former.into());
+    }
+    let (group, rank) = name.rsplit_once('/')?;
+    Some(format!("{}/{rank}", group.strip_suffix(ASIDE)?))
+}
+
 /// Checks a region's name and returns its directory.
 pub(crate) fn region_dir(root: &Path, name: &str) -> Result<PathBuf> {
+    let given = name;
+    let former = aside_of(name);
+    let name = former.as_deref().unwrap_or(name);
     let why = if name.is_empty() {
         "it is empty"
     } else if name.len() > 200 {
@@ -37,9 +65,9 @@ pub(crate) fn region_dir(root: &Path, name: &str) -> Result<PathBuf> {
     } else if !name.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c)) {
         "only letters, digits, '.', '_', '-' and '/' are allowed"
     } else {
-        return Ok(root.join(name));
+        return Ok(root.join(given));
     };
-    Err(Error::BadName { name: name.into(), what: "region", why })
+    Err(Error::BadName { name: given.into(), what: "region", why })
 }
 
 /// Whether a region calls one of its files so.

@@ -16,7 +16,7 @@ use stillframe_segment::head::{self, Counter};
 use stillframe_segment::{PLANES_MAX, lease};
 
 pub use crate::diagnose::{Diagnosis, Fact, TrackerProbe, diagnose};
-pub use crate::files::root;
+pub use crate::files::{aside_of, root};
 
 /// Whether a region has a producer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,6 +9,7 @@
 #![deny(unsafe_code)]
 
 mod any_observer;
+mod aside;
 mod attachment;
 mod block;
 mod companions;

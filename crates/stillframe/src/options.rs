@@ -167,9 +167,13 @@ impl RegionOptions {
         self
     }
 
-    /// Whether to begin with nothing: what a dead producer left under this name is removed instead of recovered, so that
-    /// version numbers may begin again. Observers keep what they hold, and open the name again to see the new run. The first
-    /// rank of a group to begin so removes what the last run left of all ranks. False by default.
+    /// Whether to begin with nothing: what a dead producer left under this name is not recovered, so that version numbers may
+    /// begin again. Observers keep what they hold, and open the name again to see the new run. The first rank of a group to
+    /// begin so does this for all ranks of the last run. False by default.
+    ///
+    /// What a producer left that ended by itself is removed. If it did not, and published something, it is set aside as
+    /// `NAME~1`, if memory has room for as much again: one for each name, until a producer of the name that published
+    /// something ends by itself, or finds the file system full.
     pub fn fresh(mut self, fresh: bool) -> Self {
         self.fresh = fresh;
         self

@@ -1,5 +1,6 @@
 //! The state of a producer: how it begins, its variables, and the places they have.
 
+use crate::aside::{End, Run};
 use crate::companions::{self, Companions};
 use crate::directory::{self, Directory};
 use crate::files::{self, Head, LeaseFile, schema_file};
@@ -71,7 +72,9 @@ pub(crate) struct Producer {
     pub(crate) directory: Directory,
     pub(crate) options: RegionOptions,
     pub(crate) head: Head,
-    /// Says at the process's end that the producer was not killed.
+    /// What is done when the producer ends by itself.
+    pub(crate) end: Arc<End>,
+    /// Does it at the process's end.
     _last_words: LastWords,
     /// With the producer's lock. Loans have it, too: nobody takes the region over while somebody may write slots of it.
     pub(crate) leases: Arc<LeaseFile>,
@@ -120,21 +123,22 @@ fn open(path: &Path, mode: u32) -> Result<File> {
 impl Producer {
     /// Begins as the producer of a region, or of that of a rank of the group that has this name.
     pub(crate) fn open(options: RegionOptions, given: &str) -> Result<Producer> {
+        match Producer::begin(options.clone(), given) {
+            Err(Error::NoSpace { .. }) if Run::new(&options, given).make_room() => Producer::begin(options, given),
+            other => other,
+        }
+    }
+
+    fn begin(options: RegionOptions, given: &str) -> Result<Producer> {
         files::check_pages()?;
         let name = &options.rank.map_or(given.into(), |(rank, _)| files::rank_name(given, rank));
-        let dir = files::region_dir(&options.dir, name)?;
+        let dir = files::new_region_dir(&options.dir, name)?;
         directory::check_neighbours(&options.dir, &dir, name)?;
         let tracker = Tracker::open(options.tracker)?;
         let rank = options.rank;
+        let run = Run::new(&options, given);
         if options.fresh {
-            if rank.is_some() {
-                companions::remove_last_run(&options.dir, given)?;
-            }
-            match crate::inspect::remove_region(&options.dir, name, false) {
-                // Whoever has it, to produce or to remove it as well, is met again when it is locked.
-                Ok(_) | Err(Error::NoRegion { .. } | Error::InUse { .. }) => {}
-                Err(error) => return Err(error),
-            }
+            run.clear()?;
         }
         let companions = rank.map(|(rank, ranks)| Companions::open(&options.dir, given, rank, ranks)).transpose()?;
         directory::make(&dir, options.mode)?;
@@ -165,6 +169,7 @@ impl Producer {
         directory::check_blocks(&tables_file, &tables_path).and_then(|found| found.map_err(corrupt))?;
         let tables = Tables::open(tables_file, tables_path, name)?;
         let head = Head::map(&head_file, &head_path, true)?;
+        let end = Arc::new(End::new(run, head.clone()));
         let mut producer = Producer {
             name: name.to_string(),
             companions,
@@ -173,9 +178,10 @@ impl Producer {
             copier: Copier::new(options.copy_threads()),
             options,
             _last_words: {
-                let head = head.clone();
-                LastWords::new(move || head.set_ended(true))
+                let end = end.clone();
+                LastWords::new(move || drop(end.say(true, false)))
             },
+            end,
             head,
             leases,
             tables,

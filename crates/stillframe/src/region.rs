@@ -578,6 +578,7 @@ impl Region {
     pub fn unlink(self) -> Result<()> {
         self.check_process()?;
         let root = self.producer.options.dir.clone();
+        let _aside = self.producer.end.say(true, true);
         crate::directory::remove(&root, &self.producer.dir)
     }
 }
@@ -586,7 +587,7 @@ impl Drop for Region {
     fn drop(&mut self) {
         if self.check_process().is_ok() {
             // A panic is an accident, though it unwinds.
-            self.producer.head.set_ended(!std::thread::panicking());
+            let _aside = self.producer.end.say(!std::thread::panicking(), false);
             // Whoever waits for the next version learns at once that none will come. Where slots are on loan, the last of
             // the loans gives the lock back.
             if let Some(leases) = Arc::get_mut(&mut self.producer.leases) {

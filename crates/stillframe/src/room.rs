@@ -1,7 +1,7 @@
 //! Room for what is to be published or lent, and what happens while there is none.
 //!
-//! First the region gives back what nobody needs: memory of idle slots, then versions that nobody holds. What is left is held
-//! by observers, and then the region's rule decides. Whoever waits keeps nothing of what a try took, so that others who share
+//! First the region gives back what nobody needs: what a former run left and was set aside, memory of idle slots, then versions
+//! that nobody holds. What is left is held by observers, and then the region's rule decides. Whoever waits keeps nothing of what a try took, so that others who share
 //! the file system get what they can use, and tries again only when there may be enough.
 
 use crate::planes::Assignment;
@@ -115,6 +115,9 @@ impl Producer {
             self.roll_back(&plan);
             if !error.is_want_of_room() {
                 return Err(error);
+            }
+            if matches!(error, Error::NoSpace { .. }) && self.end.run.make_room() {
+                continue;
             }
             let was_cool = std::mem::replace(&mut is_cool, true);
             if !was_cool || self.planes.present_bytes() > present_bytes {

@@ -3,6 +3,8 @@
 //! They are made in a hidden directory beside the regions, which no observer looks into, and their directory is renamed when
 //! they are whole. A process that is killed before leaves the hidden directory, which nobody has locked then; whoever stages
 //! next in the same directory of regions removes it.
+//!
+//! What is to be removed goes by the same way (`aside`): out of sight first, by one rename, and then away.
 
 use crate::directory::{self, Obstacle};
 use crate::files::{self, LeaseFile};
@@ -12,7 +14,8 @@ use std::fs::{DirBuilder, File, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::{points, rename};
 use stillframe_segment::{head, lease};
@@ -46,10 +49,11 @@ pub struct Staging {
     name: String,
     /// Where the region's directory will be.
     dir: PathBuf,
-    place: PathBuf,
-    /// Whoever has the hidden directory locked lives.
-    lock: Unforked,
+    hidden: Hidden,
 }
+
+/// How long to look for a hidden directory to be free: of whoever looks for left-overs just then, which takes no time.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 impl Staging {
     /// Begins, with the directory and mode that the options say. What dead processes left staged is removed.
@@ -58,44 +62,24 @@ impl Staging {
     /// [`Error::Staged`] if another process stages this name; misuse if it is no name; environment if the directory
     /// cannot be made.
     pub fn begin(options: &RegionOptions, name: &str) -> Result<Staging> {
-        let dir = files::region_dir(&options.dir, name)?;
+        let dir = files::new_region_dir(&options.dir, name)?;
         directory::make(&options.dir, options.mode)?;
         sweep(&options.dir)?;
-        let place = options.dir.join(format!(".{}{SUFFIX}", name.replace('/', "%")));
-        for _ in 0..ATTEMPTS {
-            match DirBuilder::new().mode(0o700).create(&place) {
-                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                    return Err(Error::io("open", &place, error));
-                }
-                _ => {}
-            }
-            match try_lock(&place)? {
-                // The sweep passes over what somebody looks at just then, who has it locked for an instant.
-                Claim::Locked(_lock) if !is_empty(&place) => {
-                    std::fs::remove_dir_all(&place).map_err(|error| Error::io("unlink", &place, error))?;
-                }
-                Claim::Locked(lock) => {
-                    points::hit("staging.begun");
-                    return Ok(Staging { options: options.clone(), name: name.into(), dir, place, lock });
-                }
-                // Whoever looks for left-overs has it for an instant, too.
-                Claim::Held => std::thread::sleep(Duration::from_millis(1)),
-                Claim::Gone => {}
-            }
-        }
-        Err(Error::Staged { region: name.into() })
+        let hidden = Hidden::claim(&options.dir, name, PATIENCE)?;
+        points::hit("staging.begun");
+        Ok(Staging { options: options.clone(), name: name.into(), dir, hidden })
     }
 
     /// Options for making the region here, under the name it will have, or that of a rank of so many.
     pub fn options(&self, rank: Option<(u32, u32)>) -> RegionOptions {
-        let mut options = self.options.clone().dir(&self.place).fresh(false);
+        let mut options = self.options.clone().dir(&self.hidden.place).fresh(false);
         (options.rank, options.rollback) = (rank, None);
         options
     }
 
     /// The hidden directory.
     pub fn path(&self) -> &Path {
-        &self.place
+        &self.hidden.place
     }
 
     /// Whether [`commit`](Staging::commit) would find its place taken, as things are: to be asked before the work is done.
@@ -117,7 +101,7 @@ impl Staging {
     /// [`Error::InUse`] if a producer of the name lives; [`Error::Survives`] if a region is there that has versions or cannot
     /// be read, without `replace`; [`Error::BadName`] if other regions or files are in the way. Nothing is changed then.
     pub fn commit(self, replace: bool) -> Result<()> {
-        let made = self.place.join(&self.name);
+        let made = self.hidden.place.join(&self.name);
         if let Some(parent) = self.dir.parent() {
             directory::make(parent, self.options.mode)?;
         }
@@ -156,7 +140,7 @@ impl Staging {
 
     /// Locks all that has the region's name, so that no producer begins meanwhile; `None` if it went away.
     fn lock_what_is_there(&self) -> Result<Option<There>> {
-        let mut there = There { locked: Vec::new() };
+        let mut there = There::default();
         match check_entries(&self.dir, &self.name) {
             Ok(true) => {}
             Ok(false) => return Ok(None),
@@ -167,7 +151,56 @@ impl Staging {
     }
 }
 
-impl Drop for Staging {
+/// A hidden directory, of one process at a time. Dropped, it goes with all that is in it.
+#[derive(Debug)]
+pub(crate) struct Hidden {
+    pub(crate) place: PathBuf,
+    /// Whoever has the hidden directory locked lives.
+    lock: Unforked,
+}
+
+impl Hidden {
+    /// Makes the one for this name, or waits until others do not have it any more.
+    pub(crate) fn claim(root: &Path, name: &str, patience: Duration) -> Result<Hidden> {
+        let begin = Instant::now();
+        let place = root.join(format!(".{}{SUFFIX}", name.replace('/', "%")));
+        loop {
+            match DirBuilder::new().mode(0o700).create(&place) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                    return Err(Error::io("open", &place, error));
+                }
+                _ => {}
+            }
+            match try_lock(&place)? {
+                // The sweep passes over what somebody looks at just then, who has it locked for an instant.
+                Claim::Locked(_lock) if !is_empty(&place) => {
+                    std::fs::remove_dir_all(&place).map_err(|error| Error::io("unlink", &place, error))?;
+                }
+                Claim::Locked(lock) => return Ok(Hidden { place, lock }),
+                // Whoever looks for left-overs has it for an instant, too.
+                Claim::Held => std::thread::sleep(Duration::from_millis(1)),
+                Claim::Gone => {}
+            }
+            if begin.elapsed() >= patience {
+                return Err(Error::Staged { region: name.into() });
+            }
+        }
+    }
+
+    /// Lets others have the directory's name, so that they need not wait until what is in it is gone.
+    pub(crate) fn give_way(&mut self) {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = self.place.file_name().unwrap_or_default().to_string_lossy();
+        let (pid, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let other = self.place.with_file_name(format!("{name}.{pid}.{number}{SUFFIX}"));
+        // Where that name is taken, by a process of another namespace that had the same number, others wait.
+        if rename::rename_new(&self.place, &other).is_ok() {
+            self.place = other;
+        }
+    }
+}
+
+impl Drop for Hidden {
     fn drop(&mut self) {
         // What a forked child has of it is its parent's. Whoever stages next removes what cannot be removed here.
         if self.lock.is_ours() {
@@ -177,13 +210,14 @@ impl Drop for Staging {
 }
 
 /// The regions that are to make way, locked.
-struct There {
+#[derive(Debug, Default)]
+pub(crate) struct There {
     locked: Vec<(String, LeaseFile)>,
 }
 
 impl There {
     /// Locks the region in `dir`, or its ranks, as far as they are not locked yet.
-    fn lock_rest(&mut self, dir: &Path, name: &str) -> Result<()> {
+    pub(crate) fn lock_rest(&mut self, dir: &Path, name: &str) -> Result<()> {
         let mut found: Vec<(PathBuf, String)> = Vec::new();
         if dir.join(lease::FILE).exists() || dir.join(head::FILE).exists() {
             found.push((dir.to_path_buf(), name.into()));
@@ -221,7 +255,7 @@ impl There {
 }
 
 /// Refuses to take away what is neither a region's nor a rank's; `false` if there is no directory.
-fn check_entries(dir: &Path, name: &str) -> Result<bool> {
+pub(crate) fn check_entries(dir: &Path, name: &str) -> Result<bool> {
     let why = "what lies below it is not only its own, and would be lost; move that away, or choose another name";
     let stranger = || Error::BadName { name: name.into(), what: "region", why };
     let entries = match std::fs::read_dir(dir) {

@@ -917,5 +917,79 @@ fn helper_process() {
         ("mappings_in_collection", mappings_in_collection),
         ("mappings_for_loans", mappings_for_loans),
         ("mappings_for_chunks", mappings_for_chunks),
+        ("sixteen", sixteen),
+        ("aside", aside_makes_room),
     ]);
+}
+
+/// Publishes 16 MiB of one number, and waits to be killed.
+fn sixteen(arguments: &[String]) {
+    let (mut region, array) = open_sixteen(Region::options().dir(&arguments[0]).fresh(true));
+    region.slice_mut(&array).fill(7);
+    region.publish(7).commit().unwrap();
+    helper::say("published");
+    helper::wait_for_word();
+}
+
+fn open_sixteen(options: RegionOptions) -> (Region, stillframe::Array<u64>) {
+    let mut region = options.create("r").unwrap();
+    let array = region.array::<u64>("a", &[2 << 20]).unwrap();
+    (region, array)
+}
+
+/// A killed run's last version is set aside while there is room for it, and goes before the new run lacks any.
+fn aside_makes_room(arguments: &[String]) {
+    let small = Small::mount(&arguments[0]);
+    let aside = small.path.join("r~1");
+    let begin = || {
+        small.empty();
+        let mut killed = helper::start("sixteen", &[small.path.to_str().unwrap()]);
+        killed.expect("published");
+        killed.kill();
+    };
+    begin();
+    let (mut region, array) = open_sixteen(small.options().fresh(true).rule(Rule::Fail));
+    region.slice_mut(&array).fill(1);
+    region.publish(1).commit().unwrap();
+    let first = small.observe().newest().unwrap();
+    let killed = Observer::options().dir(&small.path).open("r~1").unwrap().newest().unwrap();
+    assert!(killed.slice::<u64>("a").unwrap().iter().all(|word| *word == 7));
+    drop(killed);
+    small.leave(1 << 20);
+    region.slice_mut(&array).fill(2);
+    assert_eq!(region.publish(2).commit().unwrap().outcome, Outcome::Published);
+    assert!(!aside.exists());
+    let newest = small.observe().newest().unwrap();
+    assert!(newest.slice::<u64>("a").unwrap().iter().all(|word| *word == 2));
+    // Without anything to go, there is no room.
+    small.leave(1 << 20);
+    region.slice_mut(&array).fill(3);
+    check_no_space(region.publish(3).commit().unwrap_err());
+    drop((first, newest, region));
+    std::fs::remove_dir_all(small.path.join("r")).unwrap();
+
+    // A loan finds room in the same way, and so does a region that begins.
+    begin();
+    let mut region = small.options().fresh(true).create("r").unwrap();
+    let loaned = region.loaned::<u64>("a", &[2 << 20]).unwrap();
+    small.leave(1 << 20);
+    assert!(aside.exists());
+    let mut loan = region.loan(&loaned).unwrap();
+    assert!(!aside.exists());
+    loan.fill(5);
+    loan.submit();
+    region.publish(5).commit().unwrap();
+    drop(region);
+    std::fs::remove_dir_all(small.path.join("r")).unwrap();
+
+    begin();
+    small.leave(0);
+    let region = small.options().fresh(true).create("r").unwrap();
+    assert!(!aside.exists());
+    drop(region);
+}
+
+#[test]
+fn what_a_killed_run_left_stays_only_while_there_is_room_for_it() {
+    run_mounted("aside");
 }

@@ -106,8 +106,8 @@ public:
     /// Whether managed memory that stays unwritten is shared with the versions, so that it exists once; true by default.
     options& demote(bool demote) { return flag(STILLFRAME_NO_DEMOTION, !demote); }
 
-    /// Whether what a dead producer left is removed rather than taken over, so that version numbers may begin again; false
-    /// by default.
+    /// Whether to begin with nothing, so that version numbers may begin again: what a dead producer left is removed, or set
+    /// aside as NAME~1 if that producer did not end by itself; false by default.
     options& fresh(bool fresh = true) { return flag(STILLFRAME_FRESH, fresh); }
 
     /// Drops versions above this one when a region is taken over, so that they can be published again: for the ranks of a

@@ -409,7 +409,8 @@ def create(
     :param ranks: how many ranks the group has.
     :param drift: how many versions stay for slower ranks, from 2 to 32; 16 if None.
     :param rollback: when a region is taken over, drop its versions above this one, so that they can be published again.
-    :param fresh: begin with nothing: what a producer that is gone left is removed, and versions may begin again.
+    :param fresh: begin with nothing, so that versions may begin again: what a producer that is gone left is removed, or set
+        aside as ``name~1`` if it did not end by itself.
     """
     native = _native.Region(
         name,

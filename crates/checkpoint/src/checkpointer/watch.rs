@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stillframe::{AnyObserver, AnySnapshot, Observer};
+use stillframe_kernel::memory;
 
 /// Longest sleep before it asks whether it is to end, or the producer is gone.
 const TICK: Duration = Duration::from_millis(50);
@@ -52,7 +53,7 @@ impl Watch {
         let options = &shared.options;
         let is_all_due = !options.has_rule() && !options.once;
         let schedule = Schedule::new(if is_all_due { Some(1) } else { options.every }, options.every_time);
-        let held_bytes = options.held_bytes.unwrap_or_else(|| available_bytes() / 4);
+        let held_bytes = options.held_bytes.unwrap_or_else(|| memory::available_bytes().unwrap_or(1 << 30) / 4);
         Watch {
             shared,
             target,
@@ -408,12 +409,6 @@ impl Watch {
         }
         Ok(false)
     }
-}
-
-fn available_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).map_or(1 << 30, |kib| kib << 10)
 }
 
 /// Looks at what has this name; `None` if nothing has.
