@@ -368,7 +368,8 @@ typedef struct {
     stillframe_rule rule;
     // How many of the newest versions stay although nobody holds them; 0: 1.
     uint32_t keep;
-    // Threads that copy, the calling one included; 0: as many as there are processors for each rank, at most 4.
+    // Threads that copy, the calling one included; 0: as many as there are processors for each rank, at most 4, of those that
+    // the process was given when it was started.
     uint32_t threads;
     // Access mode of the region's directory; 0: 0700.
     uint32_t mode;

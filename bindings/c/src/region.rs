@@ -68,7 +68,8 @@ pub struct stillframe_region_options {
     pub rule: stillframe_rule,
     /// How many of the newest versions stay although nobody holds them; 0: 1.
     pub keep: u32,
-    /// Threads that copy, the calling one included; 0: as many as there are processors for each rank, at most 4.
+    /// Threads that copy, the calling one included; 0: as many as there are processors for each rank, at most 4, of those that
+    /// the process was given when it was started.
     pub threads: u32,
     /// Access mode of the region's directory; 0: 0700.
     pub mode: u32,

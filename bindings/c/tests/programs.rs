@@ -86,6 +86,39 @@ fn a_program_may_unload_the_library_in_the_middle() {
 }
 
 #[test]
+fn copy_threads_run_where_the_process_may_wherever_its_threads_are_bound() {
+    let into = tempfile::tempdir().unwrap();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let given = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    let ends = |part: &str| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        from.parse::<usize>().unwrap()..to.parse::<usize>().unwrap() + 1
+    };
+    let numbers: Vec<usize> = given.split(',').flat_map(ends).collect();
+    let first = numbers[0].to_string();
+    for library in [SONAME, "libstillframe.a"] {
+        let binary = compile("bound", into.path(), &["-fopenmp", "-Wl,--no-as-needed"], library);
+        // The process's own set, and one that it was given by whoever started it.
+        for (before, given, count) in [(vec![], given, numbers.len()), (vec!["taskset", "-c", &first], &*first, 1)] {
+            for binding in [None, Some("OMP_PROC_BIND=true")] {
+                let regions = regions();
+                let mut command = Command::new("timeout");
+                command
+                    .arg(TIMEOUT)
+                    .args(&before)
+                    .args(["env", "-u", "OMP_PLACES", "-u", "OMP_PROC_BIND"])
+                    .args(binding)
+                    .arg(&binary);
+                command.arg(given).arg(count.to_string()).env("STILLFRAME_DIR", regions.path());
+                let out = run(&mut command);
+                let printed = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+                assert!(out.status.success(), "{command:?}: {printed}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_static_library_serves_as_well() {
     let into = tempfile::tempdir().unwrap();
     check(&compile("producer", into.path(), &[], "libstillframe.a"), &[], None);

@@ -24,6 +24,7 @@ pub mod memory;
 pub mod pagemap;
 pub mod points;
 pub mod priority;
+pub mod processors;
 pub mod remark;
 pub mod rename;
 pub mod space;
@@ -73,15 +74,9 @@ impl std::error::Error for Failure {
     }
 }
 
-/// Number of processors this process may run on.
+/// Number of processors the process was given when it was started, wherever the calling thread is bound.
 pub fn processor_count() -> usize {
-    // SAFETY: the set is a plain bit field, valid when zeroed, and the call writes at most its size.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        (libc::sched_getaffinity(0, std::mem::size_of_val(&set), &mut set) == 0).then_some(set)
-    };
-    // SAFETY: CPU_COUNT only reads the set.
-    set.map(|set| unsafe { libc::CPU_COUNT(&set) } as usize).filter(|count| *count > 0).unwrap_or(1)
+    processors::Processors::of_process().count().max(1)
 }
 
 /// Nanoseconds of the machine's monotonic clock (`CLOCK_MONOTONIC`), the same in all processes.

@@ -3,10 +3,13 @@
 //! They take none of the program's signals: a handler that ran in one of them would wait for what the thread that it works
 //! for has locked, which waits for it. Signals of what a thread itself did wrong are not held back.
 //!
+//! They run on any processor of the process, wherever the thread that starts them is bound.
+//!
 //! And forked children can have them. A thread of the standard library takes one of its locks when it ends, and in Rust programs when it begins. A child that
 //! was forked while another thread did so finds that lock taken for ever, and never sees its own threads end. These are the
 //! C library's, whose locks are made for forks.
 
+use crate::processors::Processors;
 use std::ffi::{CString, c_void};
 use std::io;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -20,14 +23,16 @@ const NAME_BYTES: usize = 15;
 
 struct Start {
     name: CString,
+    processors: Processors,
     work: Box<dyn FnOnce() + Send>,
 }
 
 extern "C" fn run(start: *mut c_void) -> *mut c_void {
     // SAFETY: whoever started the thread made the box for it.
-    let Start { name, work } = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    let Start { name, processors, work } = *unsafe { Box::from_raw(start.cast::<Start>()) };
     // SAFETY: the call reads a string that ends.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    processors.take();
     // Whoever needs to know of a panic learns it from what the work leaves.
     let _ = catch_unwind(AssertUnwindSafe(work));
     std::ptr::null_mut()
@@ -68,7 +73,7 @@ impl Thread {
     pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
         let name = name.as_bytes();
         let name = CString::new(&name[..name.len().min(NAME_BYTES)]).unwrap_or_default();
-        let start = Box::into_raw(Box::new(Start { name, work: Box::new(work) }));
+        let start = Box::into_raw(Box::new(Start { name, processors: Processors::of_process(), work: Box::new(work) }));
         let (mut id, mut attributes) = (0, MaybeUninit::uninit());
         // SAFETY: the attributes are made before they are used, and all that is pointed to lives until the calls return;
         // the box lives until the thread takes it.

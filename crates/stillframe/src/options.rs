@@ -106,7 +106,8 @@ impl RegionOptions {
     }
 
     /// Threads that copy at a publish, and that enter loans in the page tables and take them out, the calling one included;
-    /// by default the processors this process may use, shared among the ranks of its group, at most 4.
+    /// by default the processors that the process was given when it was started, shared among the ranks of its group, at most
+    /// 4. They run on all of those, wherever the thread that creates the region is bound.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
         self

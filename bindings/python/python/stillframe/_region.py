@@ -401,7 +401,7 @@ def create(
         at once, until there is room.
     :param timeout: most seconds to wait: in each publish with "wait", for ever if None; between two versions with
         "wait_then_skip", 1 if None.
-    :param threads: how many threads copy.
+    :param threads: how many threads copy; as many as the processors the process was given at its start, at most 4, if None.
     :param tracker: how dirty pages are found; the best one that works here if None.
     :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
     :param large_pages: ask for large pages for variables in memory of the region.
