@@ -1165,7 +1165,8 @@ stillframe_status stillframe_view(stillframe_snapshot *snapshot,
                                   const void **data,
                                   size_t *bytes);
 
-// Copies bytes of a variable, from offset on.
+// Copies bytes of a variable, from offset on. They are read from the files: if somebody cut those short, that is CORRUPT here,
+// where memory of stillframe_view and stillframe_chunks would end the process by SIGBUS.
 //
 // Errors: UNKNOWN_VARIABLE; OUT_OF_RANGE; CORRUPT; BAD_HANDLE; FORKED.
 stillframe_status stillframe_read(stillframe_snapshot *snapshot,

@@ -310,7 +310,8 @@ pub extern "C" fn stillframe_view(
     })
 }
 
-/// Copies bytes of a variable, from offset on.
+/// Copies bytes of a variable, from offset on. They are read from the files: if somebody cut those short, that is CORRUPT here,
+/// where memory of stillframe_view and stillframe_chunks would end the process by SIGBUS.
 ///
 /// Errors: UNKNOWN_VARIABLE; OUT_OF_RANGE; CORRUPT; BAD_HANDLE; FORKED.
 #[unsafe(no_mangle)]

@@ -5,10 +5,11 @@ use crate::codec;
 use crate::digest::{Digest, Digester, Digests};
 use crate::layout::Grid;
 use crate::manifest::Variable;
-use crate::pages::{PageWriter, ZEROS};
+use crate::pages::{PageWriter, ZEROS, aligned};
 use crate::partial::Partial;
 use crate::{Codec, Error, Result};
 use std::io::Write;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use stillframe::{Chunk, Snapshot};
@@ -100,7 +101,7 @@ impl<'a> ChunkWriter<'a> {
         let Subject { snapshot, variable, grid } = subject;
         let range = grid.range(index);
         let bytes = grid.chunk_bytes();
-        let pieces: Vec<Chunk> = snapshot.chunks_in(&variable.name, range.clone())?.collect();
+        let pieces = pieces(snapshot, &variable.name, range.clone(), &mut scratch.copy)?;
         let content = digest(&pieces, bytes);
         let file = variable.chunk_path(grid, index);
         let path = self.partial.path().join(&file);
@@ -157,7 +158,25 @@ pub(crate) fn digests(subjects: &[Subject], stored: &[Vec<Stored>]) -> Digests {
 #[derive(Default)]
 struct Scratch {
     chunk: Vec<u8>,
+    /// Of chunks that are not read where they lie.
+    copy: Vec<u8>,
     encoded: Vec<u8>,
+}
+
+/// The pieces of a chunk where they lie, or a copy of it in `memory` if they are another user's: he could cut the files short
+/// while they are seen, and end this process.
+fn pieces<'a>(
+    snapshot: &'a Snapshot,
+    name: &str,
+    range: Range<usize>,
+    memory: &'a mut Vec<u8>,
+) -> stillframe::Result<Vec<Chunk<'a>>> {
+    if !snapshot.is_foreign() {
+        return Ok(snapshot.chunks_in(name, range)?.collect());
+    }
+    let bytes = aligned(memory, range.len());
+    snapshot.read(name, range.start, bytes)?;
+    Ok(vec![Chunk { offset: range.start, bytes }])
 }
 
 /// A chunk in one piece, filled up with zeros: what codecs take. It is put together in `memory` if it is not one already.

@@ -122,11 +122,16 @@ fn direct_bytes(at: usize, run: &[&[u8]]) -> usize {
     if whole < DIRECT_MIN || !is_direct(at, run) { 0 } else { whole }
 }
 
+/// So many bytes of `memory` that begin where a page does.
+pub(crate) fn aligned(memory: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
+    memory.resize(bytes + PAGE_BYTES, 0);
+    let skip = memory.as_ptr().align_offset(PAGE_BYTES).min(PAGE_BYTES);
+    &mut memory[skip..skip + bytes]
+}
+
 /// These bytes of the variable in one piece that begins where a page does, put together in `memory`.
 fn gather<'a>(memory: &'a mut Vec<u8>, pieces: &[Chunk], range: Range<usize>) -> &'a [u8] {
-    memory.resize(range.len() + PAGE_BYTES, 0);
-    let skip = memory.as_ptr().align_offset(PAGE_BYTES).min(PAGE_BYTES);
-    let whole = &mut memory[skip..skip + range.len()];
+    let whole = aligned(memory, range.len());
     for piece in pieces {
         let (from, to) = (piece.offset.max(range.start), (piece.offset + piece.bytes.len()).min(range.end));
         if from < to {

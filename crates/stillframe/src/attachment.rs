@@ -24,6 +24,8 @@ pub(crate) struct Shared {
     tables: File,
     /// Device and inode of the head.
     identity: (u64, u64),
+    /// User whose the head is.
+    owner: u32,
     caches: Mutex<Caches>,
     /// Who makes page-table entries of variables that are seen whole, unless each page is left to the first that reads it.
     pub(crate) workers: Option<Arc<Workers>>,
@@ -63,7 +65,7 @@ impl Shared {
         check_length(&head_file, dir, head::FILE, head::HEAD_BYTES as u64)?;
         let head = Head::map(&head_file, &dir.join(head::FILE), false)?;
         let meta = head_file.metadata().map_err(|error| Error::io("fstat", &dir.join(head::FILE), error))?;
-        let identity = (meta.dev(), meta.ino());
+        let (identity, owner) = ((meta.dev(), meta.ino()), meta.uid());
         let is_there =
             || std::fs::metadata(dir.join(head::FILE)).is_ok_and(|meta| (meta.dev(), meta.ino()) == identity);
         // A finished head has the other files beside it, unless the region is just being removed, the head first.
@@ -75,7 +77,7 @@ impl Shared {
         let leases = LeaseFile::open(dir, name).map_err(|error| beside(lease::FILE, failed(lease::FILE, error)))?;
         let caches = Mutex::new(Caches::default());
         let (name, dir) = (name.into(), dir.to_path_buf());
-        let shared = Shared { name, dir, head, leases, tables, identity, caches, workers: None };
+        let shared = Shared { name, dir, head, leases, tables, identity, owner, caches, workers: None };
         // A region that was replaced while its files were opened is opened anew, or waited for.
         shared.check_names().map_err(|_| missing())?;
         Ok(shared)
@@ -146,6 +148,33 @@ impl Shared {
         let map = Arc::new(map);
         known.map = Some(map.clone());
         Ok((map, file))
+    }
+
+    /// The file of a plane that a held version uses.
+    pub(crate) fn plane_file(&self, plane: u8) -> Result<Arc<File>> {
+        let known = self.caches().planes.get(plane as usize).map(|known| known.file.clone());
+        known.ok_or_else(|| self.corrupt(Corrupt::missing(&plane_file(plane as usize))))
+    }
+
+    /// Reads bytes of a plane through its file: if it was cut short, that is an error and no signal.
+    pub(crate) fn read_plane(&self, plane: u8, file: &File, offset: u64, out: &mut [u8]) -> Result<()> {
+        file.read_exact_at(out, offset).map_err(|error| {
+            let name = plane_file(plane as usize);
+            match error.kind() {
+                std::io::ErrorKind::UnexpectedEof => {
+                    let length = file.metadata().map_or(0, |meta| meta.len());
+                    let expected = format!("{} bytes", out.len());
+                    let found = format!("the end of the file, which has {length} bytes");
+                    self.corrupt(Corrupt::new(&name, offset as usize, expected, found))
+                }
+                _ => Error::io("read", &self.dir.join(name), error),
+            }
+        })
+    }
+
+    /// Whether another user owns the files.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.owner != stillframe_kernel::user_id()
     }
 
     /// Opens the planes that came since the last call. All that a version uses exist when it is held.

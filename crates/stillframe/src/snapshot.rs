@@ -87,6 +87,15 @@ struct Run {
     pages: usize,
 }
 
+impl Run {
+    /// The bytes of a variable that lie in it, of those in a range.
+    fn bytes_in(&self, variable: &VariableView, range: &Range<usize>) -> Range<usize> {
+        let offset = variable.extent.page_offset as usize;
+        let start = (self.page * PAGE_BYTES).saturating_sub(offset).max(range.start);
+        start..((self.page + self.pages) * PAGE_BYTES - offset).min(range.end).max(start)
+    }
+}
+
 /// Above this many pieces a window's odd pages are copied rather than mapped.
 const WINDOW_RUNS_MAX: usize = 64;
 
@@ -280,6 +289,12 @@ impl Snapshot {
     /// # Errors
     /// As [`chunks`](Snapshot::chunks), and [`Error::OutOfRange`].
     pub fn chunks_in(&self, name: &str, range: Range<usize>) -> Result<Chunks<'_>> {
+        let (variable, runs) = self.runs_in(name, &range)?;
+        Chunks::new(self, variable, runs, range)
+    }
+
+    /// The pieces in which a range of a variable's bytes lies.
+    fn runs_in(&self, name: &str, range: &Range<usize>) -> Result<(&VariableView, Vec<Run>)> {
         let (_, variable) = self.inner.variable(name)?;
         if range.start > range.end || range.end > variable.bytes {
             let (start, end, bytes) = (range.start, range.end, variable.bytes);
@@ -288,20 +303,41 @@ impl Snapshot {
         let offset = variable.extent.page_offset as usize;
         let pages = (offset + range.start) / PAGE_BYTES..(offset + range.end).div_ceil(PAGE_BYTES);
         let runs = if range.is_empty() { Vec::new() } else { self.inner.runs(variable, pages)? };
-        Chunks::new(self, variable, runs, range)
+        Ok((variable, runs))
     }
 
-    /// Copies bytes of a variable from `offset` on.
+    /// Copies bytes of a variable from `offset` on, from the files and not through memory that shows them: files that were
+    /// cut short are an error here, where [`slice`](Snapshot::slice), [`view`](Snapshot::view) and
+    /// [`chunks`](Snapshot::chunks) would end the process by `SIGBUS`.
     ///
     /// # Errors
-    /// As [`chunks_in`](Snapshot::chunks_in).
+    /// As [`chunks_in`](Snapshot::chunks_in), and [`Error::Corrupt`] with file, offset and sizes.
     pub fn read(&self, name: &str, offset: usize, out: &mut [u8]) -> Result<()> {
-        let end = offset.saturating_add(out.len());
-        for chunk in self.chunks_in(name, offset..end)? {
-            let at = chunk.offset - offset;
-            out[at..at + chunk.bytes.len()].copy_from_slice(chunk.bytes);
+        let range = offset..offset.saturating_add(out.len());
+        let (variable, runs) = self.runs_in(name, &range)?;
+        let base = variable.extent.window as usize * WINDOW_BYTES + variable.extent.page_offset as usize;
+        let mut open: Option<(u8, Arc<File>)> = None;
+        for run in runs {
+            let bytes = run.bytes_in(variable, &range);
+            let to = &mut out[bytes.start - offset..bytes.end - offset];
+            if run.plane == ZERO_PLANE {
+                to.fill(0);
+                continue;
+            }
+            let file = match open.take() {
+                Some((plane, file)) if plane == run.plane => file,
+                _ => self.inner.hold.shared.plane_file(run.plane)?,
+            };
+            self.inner.hold.shared.read_plane(run.plane, &file, (base + bytes.start) as u64, to)?;
+            open = Some((run.plane, file));
         }
         Ok(())
+    }
+
+    /// Whether the region's files are another user's, who could cut them short at any time: read them with
+    /// [`read`](Snapshot::read).
+    pub fn is_foreign(&self) -> bool {
+        self.inner.hold.shared.is_foreign()
     }
 
     /// A file that holds the version for as long as it is open anywhere: here, or in children that inherit it by `fork`,

@@ -179,9 +179,10 @@ public:
     }
     result<span<const std::byte>> try_bytes(const std::string& name) const&& = delete;
 
-    /// Copies elements, as they follow each other in memory from number `first` on.
+    /// Copies elements, as they follow each other in memory from number `first` on. They are read from the files: if somebody
+    /// cut those short, that is an error here, where a view would end the process by SIGBUS.
     ///
-    /// Errors: `unknown_variable`; `wrong_dtype`; `out_of_range`.
+    /// Errors: `unknown_variable`; `wrong_dtype`; `out_of_range`; `corrupt`.
     template <class T>
     result<void> try_read(const std::string& name, span<T> out, std::size_t first = 0) const {
         stillframe_variable found{};

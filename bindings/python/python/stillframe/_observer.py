@@ -129,7 +129,11 @@ class Snapshot(
     __hash__ = object.__hash__
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
-        """A copy of some elements, counted as they lie in memory, as a flat array. Maps nothing."""
+        """A copy of some elements, counted as they lie in memory, as a flat array.
+
+        They are read from the files: if somebody cut those short, that is an error here, and a fatal signal where arrays of
+        the snapshot show them.
+        """
         variable = self._variable(name)
         size = variable.itemsize
         count = variable.nbytes // size

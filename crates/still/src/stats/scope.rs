@@ -7,6 +7,9 @@ use crate::slice::{self, Axis, Request};
 use std::ops::Range;
 use stillframe::{AnySnapshot, Block, Part, Snapshot};
 
+/// Bytes that are read at once: they stay in the cache until they are counted.
+const BLOCK_BYTES: usize = 1 << 18;
+
 /// Elements of a version: a selection of each snapshot that has some.
 pub struct Scope<'a> {
     shares: Vec<(&'a Snapshot, Selection)>,
@@ -76,12 +79,18 @@ impl<'a> Scope<'a> {
         self.shares.first().map(|(_, selection)| selection)
     }
 
-    /// Passes on the bytes of all elements in pieces, rank by rank; whole variables as they lie in the planes.
+    /// Passes on the bytes of all elements in pieces, rank by rank; whole variables in blocks.
     pub fn visit(&self, sink: &mut dyn FnMut(&[u8])) -> Result<(), Failure> {
         for (snapshot, selection) in &self.shares {
             let whole = selection.axes.iter().all(Axis::is_whole) && selection.stride_bytes == selection.dtype.bytes();
             if whole {
-                snapshot.chunks(&selection.variable)?.for_each(|chunk| sink(chunk.bytes));
+                let bytes = snapshot.variable(&selection.variable)?.bytes;
+                let mut block = vec![0; bytes.min(BLOCK_BYTES)];
+                for at in (0..bytes).step_by(BLOCK_BYTES) {
+                    let some = &mut block[..BLOCK_BYTES.min(bytes - at)];
+                    snapshot.read(&selection.variable, at, some)?;
+                    sink(some);
+                }
                 continue;
             }
             let source = SnapshotSource { snapshot, variable: &selection.variable };
