@@ -45,7 +45,8 @@ module stillframe
     stillframe_producer_gone = 106, stillframe_no_space = 107, stillframe_bound = 108, stillframe_no_slot = 109, &
     stillframe_no_mappings = 110, stillframe_no_files = 111, stillframe_foreign_pages = 112, &
     stillframe_no_tracker = 113, stillframe_system = 114, stillframe_rank_missing = 115, stillframe_rank_gone = 116, &
-    stillframe_no_common_version = 117, stillframe_survives = 118, stillframe_staged = 119
+    stillframe_no_common_version = 117, stillframe_survives = 118, stillframe_staged = 119, &
+    stillframe_untrusted = 120
   integer, parameter, public :: stillframe_corrupt = 200, stillframe_internal = 300
   ! The same of checkpoints, from 1000 on.
   integer, parameter, public :: stillframe_other_region = 1010, stillframe_saving = 1011, stillframe_expression = 1012, &
@@ -687,7 +688,9 @@ module stillframe
     integer(c_int64_t) :: bound_bytes = 0, wait_ms = 0
     type(c_ptr) :: tracker = c_null_ptr
     integer(c_int32_t) :: rule = 0, keep = 0, threads = 0, mode = 0, flags = 0, rank = 0, ranks = 0, drift = 0
-    integer(c_int64_t) :: rollback = 0, reserved(5) = 0
+    integer(c_int64_t) :: rollback = 0
+    type(c_ptr) :: trust = c_null_ptr
+    integer(c_int64_t) :: reserved(4) = 0
   end type
 
   type, bind(c) :: c_recovery_options
@@ -756,7 +759,9 @@ module stillframe
 
   type, bind(c) :: c_observer_options
     type(c_ptr) :: dir = c_null_ptr
-    integer(c_int64_t) :: wait_ms = 0, populate_threads = 0, reserved(3) = 0
+    integer(c_int64_t) :: wait_ms = 0, populate_threads = 0
+    type(c_ptr) :: trust = c_null_ptr
+    integer(c_int64_t) :: reserved(2) = 0
   end type
 
   type, bind(c) :: c_version_info
@@ -2461,22 +2466,24 @@ contains
   ! ---- regions ------------------------------------------------------------------------------------------------------
 
   ! How a region is made, as C wants it. An option that is left out is the library's default.
-  subroutine take_options(options, c_dir, c_tracker, name, handle, o, &
-      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion)
+  subroutine take_options(options, c_dir, c_tracker, c_trust, name, handle, o, &
+      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion, trust)
     type(c_region_options), intent(out) :: options
-    character(kind=c_char), allocatable, target, intent(out) :: c_dir(:), c_tracker(:)
+    character(kind=c_char), allocatable, target, intent(out) :: c_dir(:), c_tracker(:), c_trust(:)
     character(*), intent(in) :: name
     type(c_ptr), intent(in) :: handle
     type(outcome), intent(inout) :: o
     integer, intent(in), optional :: rank, ranks, keep, rule, wait_ms, threads, mode, drift
     logical, intent(in), optional :: large_pages, demotion
     integer(int64), intent(in), optional :: bound_bytes
-    character(*), intent(in), optional :: dir, tracker
+    character(*), intent(in), optional :: dir, tracker, trust
 
     call set_terminated(c_dir, dir)
     call set_terminated(c_tracker, tracker)
+    call set_terminated(c_trust, trust)
     options%dir = address_of(c_dir)
     options%tracker = address_of(c_tracker)
+    options%trust = address_of(c_trust)
     if (present(bound_bytes)) options%bound_bytes = bound_bytes
     if (present(wait_ms)) options%wait_ms = wait_ms
     if (present(rank)) options%rank = int(rank, c_int32_t)
@@ -2496,25 +2503,26 @@ contains
   ! Creates a region, or recovers what the last run left under its name; with fresh=.true. what it left is removed first, or
   ! set aside as NAME~1 if that run did not end by itself.
   ! With ranks, this is rank `rank` (from 0) of a group of so many; with rollback, versions above that one are dropped from
-  ! what the last run left. An option that is left out is the library's default.
+  ! what the last run left. Directories and files of other users are refused unless trust says 'user:NUMBER', 'group:NUMBER'
+  ! or 'any'. An option that is left out is the library's default.
   subroutine region_create(self, name, rank, ranks, fresh, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, &
-      drift, rollback, large_pages, demotion, stat, errmsg)
+      drift, rollback, large_pages, demotion, trust, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer, intent(in), optional :: rank, ranks, keep, rule, wait_ms, threads, mode, drift
     logical, intent(in), optional :: large_pages, demotion
     integer(int64), intent(in), optional :: bound_bytes
-    character(*), intent(in), optional :: dir, tracker
+    character(*), intent(in), optional :: dir, tracker, trust
     logical, intent(in), optional :: fresh
     integer(int64), intent(in), optional :: rollback
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(c_region_options) :: options
-    character(kind=c_char), allocatable, target :: c_dir(:), c_tracker(:)
+    character(kind=c_char), allocatable, target :: c_dir(:), c_tracker(:), c_trust(:)
     type(outcome) :: o
 
-    call take_options(options, c_dir, c_tracker, name, self%handle, o, &
-      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion)
+    call take_options(options, c_dir, c_tracker, c_trust, name, self%handle, o, &
+      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion, trust)
     if (present(fresh)) options%flags = ior(options%flags, merge(fresh_flag, 0_c_int32_t, fresh))
     if (present(rollback)) then
       options%flags = ior(options%flags, rollback_flag)
@@ -2530,7 +2538,7 @@ contains
   ! declared with the same name, type, shape and part then have their content; `read` reads it into other arrays. The ranks
   ! of a group all begin with the same version: the newest, or `version`. The other options are those of create.
   subroutine region_recover(self, name, checkpoints, version, rank, ranks, origin, keep, rule, wait_ms, bound_bytes, threads, &
-      dir, mode, tracker, drift, large_pages, demotion, stat, errmsg)
+      dir, mode, tracker, drift, large_pages, demotion, trust, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     character(*), intent(in), optional :: checkpoints
@@ -2539,16 +2547,16 @@ contains
     integer, intent(in), optional :: rank, ranks, keep, rule, wait_ms, threads, mode, drift
     logical, intent(in), optional :: large_pages, demotion
     integer(int64), intent(in), optional :: bound_bytes
-    character(*), intent(in), optional :: dir, tracker
+    character(*), intent(in), optional :: dir, tracker, trust
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(c_recovery_options) :: options
     type(c_origin) :: c
-    character(kind=c_char), allocatable, target :: c_dir(:), c_tracker(:), c_checkpoints(:)
+    character(kind=c_char), allocatable, target :: c_dir(:), c_tracker(:), c_trust(:), c_checkpoints(:)
     type(outcome) :: o
 
-    call take_options(options%region, c_dir, c_tracker, name, self%handle, o, &
-      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion)
+    call take_options(options%region, c_dir, c_tracker, c_trust, name, self%handle, o, &
+      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion, trust)
     call set_terminated(c_checkpoints, checkpoints)
     options%checkpoints = address_of(c_checkpoints)
     if (present(version)) then
@@ -6771,19 +6779,21 @@ contains
   ! Opens a region, waiting up to wait_ms for it to appear.
   ! With populate, so many threads enter all pages of a variable in the page tables when it is first seen, and take them out in
   ! the end: for programs that read all of a large variable. Otherwise pages are entered as they are first read.
-  subroutine observer_open(self, name, dir, wait_ms, populate, stat, errmsg)
+  subroutine observer_open(self, name, dir, wait_ms, populate, trust, stat, errmsg)
     class(stillframe_observer), intent(inout) :: self
     character(*), intent(in) :: name
-    character(*), intent(in), optional :: dir
+    character(*), intent(in), optional :: dir, trust
     integer, intent(in), optional :: wait_ms, populate
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: c_dir(:)
+    character(kind=c_char), allocatable, target :: c_dir(:), c_trust(:)
     type(c_observer_options) :: options
     type(outcome) :: o
 
     call set_terminated(c_dir, dir)
+    call set_terminated(c_trust, trust)
     options%dir = address_of(c_dir)
+    options%trust = address_of(c_trust)
     if (present(wait_ms)) options%wait_ms = wait_ms
     if (present(populate)) options%populate_threads = populate
     if (c_associated(self%handle)) call refuse(o, stillframe_bad_argument, &
@@ -6821,19 +6831,21 @@ contains
   end subroutine
 
   ! Opens a group: all ranks of a parallel program, waiting up to wait_ms for it to appear.
-  subroutine group_open(self, name, dir, wait_ms, stat, errmsg)
+  subroutine group_open(self, name, dir, wait_ms, trust, stat, errmsg)
     class(stillframe_group), intent(inout) :: self
     character(*), intent(in) :: name
-    character(*), intent(in), optional :: dir
+    character(*), intent(in), optional :: dir, trust
     integer, intent(in), optional :: wait_ms
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: c_dir(:)
+    character(kind=c_char), allocatable, target :: c_dir(:), c_trust(:)
     type(c_observer_options) :: options
     type(outcome) :: o
 
     call set_terminated(c_dir, dir)
+    call set_terminated(c_trust, trust)
     options%dir = address_of(c_dir)
+    options%trust = address_of(c_trust)
     if (present(wait_ms)) options%wait_ms = wait_ms
     if (c_associated(self%handle)) call refuse(o, stillframe_bad_argument, &
       "'" // trim(name) // "': this variable is open already: close it first, or use another variable")

@@ -150,6 +150,8 @@ typedef enum {
     STILLFRAME_SURVIVES = 118,
     // Another process is restoring the same region.
     STILLFRAME_STAGED = 119,
+    // A directory or file that somebody else made, or could change.
+    STILLFRAME_UNTRUSTED = 120,
     // A shared file is damaged.
     STILLFRAME_CORRUPT = 200,
     // A defect of Stillframe, caught before it could do more harm. Please report its text.
@@ -385,8 +387,11 @@ typedef struct {
     // With STILLFRAME_ROLLBACK: versions above this one are dropped when a region is taken over, so that they can be
     // published again. For the ranks of a group, which may have died at different versions.
     uint64_t rollback;
+    // Whose directories and files are taken for good, besides those of the process's user and of root: "own", "user:NUMBER",
+    // "group:NUMBER" or "any"; NULL: $STILLFRAME_TRUST, else "own".
+    const char *trust;
     // 0.
-    uint64_t reserved[5];
+    uint64_t reserved[4];
 } stillframe_region_options;
 
 // What a region did since this producer made it.
@@ -490,8 +495,12 @@ typedef struct {
     // take them out in the end: for programs that read all of a large variable. 0: pages are entered as they are first read.
     // Not for groups.
     uint64_t populate_threads;
+    // Whose directories and files are taken for good, besides those of the process's user and of root: "own", "user:NUMBER",
+    // "group:NUMBER" or "any"; NULL: $STILLFRAME_TRUST, else "own" in the directory that is the user's by default, and "any"
+    // in one that is named.
+    const char *trust;
     // 0.
-    uint64_t reserved[3];
+    uint64_t reserved[2];
 } stillframe_observer_options;
 
 // A version that exists.

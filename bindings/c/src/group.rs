@@ -86,6 +86,9 @@ pub extern "C" fn stillframe_group_open(
         if let Some(dir) = given.dir {
             options = options.dir(dir);
         }
+        if let Some(trust) = given.trust {
+            options = options.trust(trust);
+        }
         out.put(handle::insert(options.open(name)?));
         Ok(())
     })

@@ -8,7 +8,7 @@ use crate::call::{Call, Failure, run};
 use crate::handle::{self, Handled, Kind, Table};
 use crate::snapshot::{self, stillframe_snapshot};
 use crate::status::stillframe_status;
-use engine::{Observer, Snapshot};
+use engine::{NoTrust, Observer, Snapshot, Trust};
 use std::ffi::c_char;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,8 +28,12 @@ pub struct stillframe_observer_options {
     /// take them out in the end: for programs that read all of a large variable. 0: pages are entered as they are first read.
     /// Not for groups.
     pub populate_threads: u64,
+    /// Whose directories and files are taken for good, besides those of the process's user and of root: "own", "user:NUMBER",
+    /// "group:NUMBER" or "any"; NULL: $STILLFRAME_TRUST, else "own" in the directory that is the user's by default, and "any"
+    /// in one that is named.
+    pub trust: *const c_char,
     /// 0.
-    pub reserved: [u64; 3],
+    pub reserved: [u64; 2],
 }
 
 /// A version that exists.
@@ -69,17 +73,20 @@ pub struct Options {
     pub dir: Option<PathBuf>,
     pub wait: Duration,
     pub populate: Option<usize>,
+    pub trust: Option<Trust>,
 }
 
 /// The options as they were given.
 pub fn options(call: &Call, given: *const stillframe_observer_options) -> Result<Options, Failure> {
     let Some(given) = call.read("options", given)? else { return Ok(Options::default()) };
-    if given.reserved != [0; 3] {
+    if given.reserved != [0; 2] {
         return Err(Failure::argument("options.reserved", "it is not 0: set the whole structure to 0 first"));
     }
     let dir = call.text_or_null("options.dir", given.dir)?.map(PathBuf::from);
     let populate = (given.populate_threads != 0).then(|| usize::try_from(given.populate_threads).unwrap_or(usize::MAX));
-    Ok(Options { dir, wait: Duration::from_millis(given.wait_ms), populate })
+    let trust = call.text_or_null("options.trust", given.trust)?.map(str::parse).transpose();
+    let trust = trust.map_err(|error: NoTrust| engine::Error::from(error))?;
+    Ok(Options { dir, wait: Duration::from_millis(given.wait_ms), populate, trust })
 }
 
 /// A version, of which negative numbers mean none.
@@ -114,6 +121,9 @@ pub extern "C" fn stillframe_open(
         }
         if let Some(threads) = given.populate {
             options = options.populate(threads);
+        }
+        if let Some(trust) = given.trust {
+            options = options.trust(trust);
         }
         out.put(handle::insert(options.open(name)?));
         Ok(())

@@ -11,7 +11,7 @@ use crate::loan;
 use crate::recovery::Beginning;
 use crate::status::stillframe_status;
 use crate::variable::{Known, Portion, Variables};
-use engine::{Attributes, Outcome, Region, RegionOptions, Rule, Scalar, TrackerKind};
+use engine::{Attributes, Outcome, Region, RegionOptions, Rule, Scalar, TrackerKind, Trust};
 use std::ffi::{CStr, c_char};
 use std::time::Duration;
 
@@ -85,8 +85,11 @@ pub struct stillframe_region_options {
     /// With STILLFRAME_ROLLBACK: versions above this one are dropped when a region is taken over, so that they can be
     /// published again. For the ranks of a group, which may have died at different versions.
     pub rollback: u64,
+    /// Whose directories and files are taken for good, besides those of the process's user and of root: "own", "user:NUMBER",
+    /// "group:NUMBER" or "any"; NULL: $STILLFRAME_TRUST, else "own".
+    pub trust: *const c_char,
     /// 0.
-    pub reserved: [u64; 5],
+    pub reserved: [u64; 4],
 }
 
 /// What a publish did.
@@ -175,7 +178,7 @@ fn options(call: &Call, given: *const stillframe_region_options) -> Result<Regio
 
 pub fn options_of(call: &Call, given: &stillframe_region_options) -> Result<RegionOptions, Failure> {
     let mut options = Region::options();
-    if given.reserved != [0; 5] {
+    if given.reserved != [0; 4] {
         return Err(Failure::argument("options.reserved", "it is not 0: set the whole structure to 0 first"));
     }
     let flags = [STILLFRAME_NO_LARGE_PAGES, STILLFRAME_NO_DEMOTION, STILLFRAME_FRESH, STILLFRAME_ROLLBACK];
@@ -203,6 +206,9 @@ pub fn options_of(call: &Call, given: &stillframe_region_options) -> Result<Regi
     }
     if let Some(tracker) = call.text_or_null("options.tracker", given.tracker)? {
         options = options.tracker(tracker.parse()?);
+    }
+    if let Some(trust) = call.text_or_null("options.trust", given.trust)? {
+        options = options.trust(trust.parse::<Trust>().map_err(engine::Error::from)?);
     }
     let timeout = (given.wait_ms != 0).then(|| Duration::from_millis(given.wait_ms));
     options = options.rule(match given.rule {

@@ -97,6 +97,8 @@ pub enum stillframe_status_code {
     STILLFRAME_SURVIVES = 118,
     /// Another process is restoring the same region.
     STILLFRAME_STAGED = 119,
+    /// A directory or file that somebody else made, or could change.
+    STILLFRAME_UNTRUSTED = 120,
     /// A shared file is damaged.
     STILLFRAME_CORRUPT = 200,
     /// A defect of Stillframe, caught before it could do more harm. Please report its text.
@@ -207,6 +209,7 @@ names! {
     c"NO_COMMON_VERSION" => STILLFRAME_NO_COMMON_VERSION,
     c"SURVIVES" => STILLFRAME_SURVIVES,
     c"STAGED" => STILLFRAME_STAGED,
+    c"UNTRUSTED" => STILLFRAME_UNTRUSTED,
     c"CORRUPT" => STILLFRAME_CORRUPT,
     c"INTERNAL" => STILLFRAME_INTERNAL,
     c"OTHER_REGION" => STILLFRAME_OTHER_REGION,

@@ -81,6 +81,13 @@ TEST(threads_enter_what_is_viewed) {
     FAILS(bad_option, "1025", sf::observer::try_open("entered", sf::observer_options().populate(1025)));
 }
 
+TEST(who_is_trusted_is_said) {
+    FAILS(bad_option, "everybody", sf::region::try_create("trusting", sf::options().trust("everybody")));
+    sf::region region("trusting", sf::options().trust("own"));
+    FAILS(bad_option, "group:", sf::observer::try_open("trusting", sf::observer_options().trust("group:")));
+    sf::observer("trusting", sf::observer_options().trust("own"));
+}
+
 TEST(snapshots_outlive_observer_and_producer) {
     std::vector<double> u(100000, 3.0);
     auto region = std::make_unique<sf::region>("outlive");

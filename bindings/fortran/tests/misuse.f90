@@ -52,6 +52,10 @@ contains
     call expect(stat == stillframe_bad_name, 'a name that is none is refused')
     call other%create('options', keep=1000, stat=stat, errmsg=short)
     call expect(stat == stillframe_bad_option .and. len_trim(short) > 0, 'options are checked, and errmsg may be short')
+    call other%create('options', trust='everybody', stat=stat, errmsg=message)
+    call expect(stat == stillframe_bad_option .and. index(message, 'everybody') > 0, 'trust is a word of its own')
+    call observer%open('misuse', trust='user:', stat=stat, errmsg=message)
+    call expect(stat == stillframe_bad_option .and. index(message, 'user:') > 0, 'an observer trusts users by number')
     call other%publish(1, stat=stat, errmsg=message)
     call expect(stat == stillframe_bad_handle .and. len_trim(message) > 0, 'a region that was not created does not publish')
 

@@ -6,7 +6,7 @@ use crate::errors;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 use std::time::Duration;
-use stillframe::{Attributes, DType, Field, Order, Scalar};
+use stillframe::{Attributes, DType, Error, Field, NoTrust, Order, Scalar, Trust};
 
 /// A dtype as Python sees it.
 pub fn dtype_to_python<'py>(py: Python<'py>, dtype: &DType) -> PyResult<Bound<'py, PyAny>> {
@@ -143,6 +143,12 @@ fn scalar_from_python(value: &Bound<'_, PyAny>) -> Option<Scalar> {
     } else {
         value.extract().ok().map(Scalar::Text)
     }
+}
+
+/// Whose files are believed, as Python says it.
+pub fn trust(py: Python<'_>, text: Option<&str>) -> PyResult<Option<Trust>> {
+    let trust = text.map(str::parse).transpose();
+    trust.map_err(|error: NoTrust| errors::raise(py, Error::from(error)))
 }
 
 /// A time in seconds from Python; `None` and infinity are no limit.

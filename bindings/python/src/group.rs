@@ -31,8 +31,15 @@ fn snapshots(snapshot: GroupSnapshot) -> Vec<Snapshot> {
 #[pymethods]
 impl Group {
     #[new]
-    #[pyo3(signature = (name, *, wait, dir))]
-    fn new(py: Python<'_>, name: String, wait: Option<f64>, dir: Option<PathBuf>) -> PyResult<Self> {
+    #[pyo3(signature = (name, *, wait, dir, trust))]
+    fn new(
+        py: Python<'_>,
+        name: String,
+        wait: Option<f64>,
+        dir: Option<PathBuf>,
+        trust: Option<&str>,
+    ) -> PyResult<Self> {
+        let trust = convert::trust(py, trust)?;
         let deadline = wait::deadline(convert::seconds(py, "wait", wait)?);
         let not_yet =
             |error: &Error| matches!(error, Error::NoRegion { .. } | Error::Timeout { .. } | Error::SlowRank { .. });
@@ -40,6 +47,10 @@ impl Group {
             let options = stillframe::Group::options().wait(slice);
             let options = match &dir {
                 Some(dir) => options.dir(dir),
+                None => options,
+            };
+            let options = match trust {
+                Some(trust) => options.trust(trust),
                 None => options,
             };
             Ok(py.detach(|| options.open(&name)))

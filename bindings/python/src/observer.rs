@@ -31,14 +31,16 @@ impl Observer {
 #[pymethods]
 impl Observer {
     #[new]
-    #[pyo3(signature = (name, *, wait, dir, populate))]
+    #[pyo3(signature = (name, *, wait, dir, populate, trust))]
     fn new(
         py: Python<'_>,
         name: String,
         wait: Option<f64>,
         dir: Option<PathBuf>,
         populate: Option<usize>,
+        trust: Option<&str>,
     ) -> PyResult<Self> {
+        let trust = convert::trust(py, trust)?;
         let deadline = wait::deadline(convert::seconds(py, "wait", wait)?);
         let not_yet =
             |error: &Error| matches!(error, Error::NoRegion { .. } | Error::NoVersion { .. } | Error::Timeout { .. });
@@ -50,6 +52,10 @@ impl Observer {
             };
             let options = match populate {
                 Some(threads) => options.populate(threads),
+                None => options,
+            };
+            let options = match trust {
+                Some(trust) => options.trust(trust),
                 None => options,
             };
             Ok(py.detach(|| options.open(&name)))

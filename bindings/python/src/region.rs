@@ -241,7 +241,7 @@ type Published = (u64, bool, u64, u64, u64, f64);
 #[pymethods]
 impl Region {
     #[new]
-    #[pyo3(signature = (name, *, keep, bound, rule, timeout, threads, tracker, dir, large_pages, rank, ranks, drift, rollback, fresh, recovery))]
+    #[pyo3(signature = (name, *, keep, bound, rule, timeout, threads, tracker, dir, large_pages, rank, ranks, drift, rollback, fresh, trust, recovery))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -259,6 +259,7 @@ impl Region {
         drift: Option<usize>,
         rollback: Option<u64>,
         fresh: bool,
+        trust: Option<&str>,
         recovery: Option<(Option<PathBuf>, Option<u64>)>,
     ) -> PyResult<Self> {
         let timeout = convert::seconds(py, "timeout", timeout)?;
@@ -284,6 +285,9 @@ impl Region {
         }
         if let Some(dir) = dir {
             options = options.dir(dir);
+        }
+        if let Some(trust) = convert::trust(py, trust)? {
+            options = options.trust(trust);
         }
         match (rank, ranks) {
             (Some(rank), Some(ranks)) => options = options.rank(rank, ranks),

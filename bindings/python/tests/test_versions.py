@@ -441,6 +441,19 @@ def test_threads_enter_what_is_seen_whole() -> None:
             sf.open("r", populate=0)
 
 
+def test_whose_directories_are_believed(tmp_path: Path) -> None:
+    with sf.create("r", dir=tmp_path, trust="own") as region:
+        region.publish(1)
+        assert sf.open("r", dir=tmp_path, trust="own").newest().version == 1
+        for open_it in [sf.open, sf.create, sf.open_group]:
+            with pytest.raises(sf.MisuseError, match="everybody"):
+                open_it("r", dir=tmp_path, trust="everybody")
+    tmp_path.chmod(0o777)
+    with pytest.raises(sf.ResourceError, match="can be written to by everybody"):
+        sf.create("r", dir=tmp_path)
+    sf.create("r", dir=tmp_path, trust="any").unlink()
+
+
 def test_written_where_the_kernel_does_not_see_it() -> None:
     with sf.create("r") as region:
         region.array("u", (10_000,))

@@ -182,7 +182,7 @@ impl DecisionFile {
         loop {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
-            let opened = Unforked::open(&options, &path).map_err(|error| Error::io("open", &path, error))?;
+            let opened = Unforked::open(|| options.open(&path)).map_err(|error| Error::io("open", &path, error))?;
             let Some(file) = opened.get() else { continue };
             file.lock().map_err(|error| Error::io("flock", &path, error))?;
             // It goes with the group when that is removed, which may have been while it was waited for.

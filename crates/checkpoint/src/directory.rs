@@ -23,7 +23,8 @@ impl Lock {
     pub(crate) fn take(dir: &Path) -> Result<Lock> {
         let path = dir.join(LOCK);
         loop {
-            let opened = Unforked::open(File::options().read(true).write(true).create(true).truncate(false), &path);
+            let opened =
+                Unforked::open(|| File::options().read(true).write(true).create(true).truncate(false).open(&path));
             let lock = Lock { path: path.clone(), file: opened.map_err(|error| Error::io("open", &path, error))? };
             let Some(file) = lock.file.get() else { continue };
             let taken = lock::try_lock(file, Kind::Write, 0, 1).map_err(|failure| match failure.errno() {

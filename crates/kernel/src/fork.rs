@@ -13,12 +13,9 @@
 use crate::lock;
 use once_cell::race::OnceBox;
 use std::cell::{Cell, RefCell};
-use std::fs::{File, OpenOptions};
-use std::io;
+use std::fs::File;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -122,16 +119,15 @@ fn place(descriptor: i32) -> Option<(usize, &'static AtomicU64, u64)> {
 }
 
 impl Unforked {
-    /// Opens a file.
+    /// The file that `open` opens, which must not wait for anybody: a fork waits for it.
     ///
     /// # Errors
-    /// As [`OpenOptions::open`].
-    pub fn open(options: &OpenOptions, path: &Path) -> io::Result<Unforked> {
+    /// Those of `open`.
+    pub fn open<E>(open: impl FnOnce() -> Result<File, E>) -> Result<Unforked, E> {
         // A child forked between the two steps would have the open file, and each lock that this process takes on it
         // later, for as long as it lives.
         undivided(|| {
-            // Nor is a fork to wait for whoever would write into a pipe that somebody put there.
-            let file = options.clone().custom_flags(libc::O_NONBLOCK).open(path)?;
+            let file = open()?;
             if let Some((index, word, bit)) = place(file.as_raw_fd()) {
                 CLOSE_WORDS.fetch_max(index + 1, Ordering::SeqCst);
                 word.fetch_or(bit, Ordering::SeqCst);
@@ -281,7 +277,7 @@ mod tests {
             limit.rlim_cur = limit.rlim_max;
             libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
         }
-        let open = || Unforked::open(File::options().read(true), Path::new("/dev/null")).unwrap();
+        let open = || Unforked::open(|| File::open("/dev/null")).unwrap();
         let mut files: Vec<Unforked> = (0..COUNT).map(|_| open()).collect();
         files.truncate(COUNT - 1);
         let descriptors: Vec<i32> = files.iter().map(|file| file.file.as_raw_fd()).collect();

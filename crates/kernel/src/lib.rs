@@ -15,6 +15,7 @@
 pub mod copy;
 pub mod disk;
 pub mod exit;
+pub mod folder;
 pub mod fork;
 pub mod futex;
 pub mod lock;
@@ -29,6 +30,7 @@ pub mod remark;
 pub mod rename;
 pub mod space;
 pub mod thread;
+pub mod trust;
 pub mod uffd;
 pub mod workers;
 

@@ -2,7 +2,8 @@
 //!
 //! Nothing is ever written to it. Ring slot *s* owns the bytes from `s * `[`SLOT_STRIDE`] on, up to the next slot's; a read
 //! lock that begins at its first byte is a lease on the version in the slot. The producer has a write lock on the byte at
-//! [`LIVENESS_AT`] for life.
+//! [`LIVENESS_AT`] for life. Where a reader keeps it from that one, it has a write lock on the first byte of
+//! [`PRODUCER_FILE`], which no reader may open, and shows that it lives by a read lock on the byte at [`BESIDE_AT`].
 
 use crate::head::SLOTS;
 
@@ -12,6 +13,11 @@ pub const FILE: &str = "lease";
 pub const SLOT_STRIDE: u64 = 1 << 40;
 /// The byte the producer locks.
 pub const LIVENESS_AT: u64 = 1 << 62;
+
+/// The byte that a producer without the lock at [`LIVENESS_AT`] locks.
+pub const BESIDE_AT: u64 = LIVENESS_AT + 1;
+/// Name of the file that tells such producers apart.
+pub const PRODUCER_FILE: &str = "lease.producer";
 
 /// First byte of a slot, the only one that decides whether the slot is held.
 pub const fn slot_at(slot: usize) -> u64 {
@@ -45,6 +51,7 @@ mod tests {
         assert_eq!(decode_lock(slot_at(SLOTS), slot_at(SLOTS)), None);
         assert_eq!(decode_lock(slot_at(2), slot_at(3)), None);
         assert_eq!(decode_lock(LIVENESS_AT, LIVENESS_AT), None);
+        assert_eq!(decode_lock(BESIDE_AT, BESIDE_AT), None);
         assert!(slot_at(SLOTS) <= LIVENESS_AT && lock_bytes(u64::MAX) < SLOT_STRIDE);
     }
 }

@@ -89,7 +89,7 @@ fn numbers() -> BTreeMap<String, u64> {
             ORDER_AT, RANK_AT, PAGE_OFFSET_AT, WINDOW_AT, ZERO_AT, BYTES_AT, PLACE_AT, SHAPE_AT,
         }
         table::{ ZERO_PLANE, SUBTABLE }
-        lease::{ SLOT_STRIDE, LIVENESS_AT }
+        lease::{ SLOT_STRIDE, LIVENESS_AT, BESIDE_AT }
     };
     let nested = constants! {
         descriptor::{
@@ -113,6 +113,7 @@ fn texts() -> BTreeMap<String, String> {
         ("table::FILE", table::FILE.to_string()),
         ("table::PLANE_PREFIX", table::PLANE_PREFIX.to_string()),
         ("lease::FILE", lease::FILE.to_string()),
+        ("lease::PRODUCER_FILE", lease::PRODUCER_FILE.to_string()),
     ]
     .map(|(name, text)| (name.to_string(), text))
     .into()

@@ -68,6 +68,7 @@ Examples:
   still drepl --help              files of one layout into another
 
 `still COMMAND --help` has more, and says what --json prints.
+STILLFRAME_TRUST=user:NUMBER, group:NUMBER or any: use what belongs to others as one's own.
 Exit codes: 0 well, 1 something is wrong, 2 the command makes no sense.")]
 struct Cli {
     /// Directory of the regions [default: $STILLFRAME_DIR, else /dev/shm/stillframe-UID]

@@ -47,11 +47,11 @@ impl ObserverOptions {
     /// As [`open`](ObserverOptions::open) and [`GroupOptions::open`](crate::GroupOptions::open).
     pub fn open_any(self, name: &str) -> Result<AnyObserver> {
         let begin = Instant::now();
-        let (dir, wait) = (self.dir.clone(), self.wait);
+        let (group, wait) = (Group::options_of(&self), self.wait);
         match self.open(name) {
             Err(Error::IsGroup { .. }) => {
                 let left = wait.saturating_sub(begin.elapsed());
-                Group::options().dir(dir).wait(left).open(name).map(AnyObserver::Group)
+                group.wait(left).open(name).map(AnyObserver::Group)
             }
             other => other.map(AnyObserver::Region),
         }

@@ -8,24 +8,26 @@
 //! Memory is looked at beforehand: a control group or machine without it kills, and says nothing that could be acted on. What
 //! the new run will take is not known, and is taken to be what the last one took.
 
-use crate::directory::{self, Obstacle, REMOVAL};
+use crate::directory::{self, Directory, Obstacle, REMOVAL};
 use crate::files::{self, ASIDE, Head, LeaseFile};
 use crate::staging::{self, Hidden, There};
 use crate::{Error, RegionOptions, Result, companions, inspect};
-use std::fs::File;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 use stillframe_kernel::disk::{FileSystem, file_system};
-use stillframe_kernel::{memory, points, remark, rename};
+use stillframe_kernel::trust::Guard;
+use stillframe_kernel::{memory, points, remark};
 use stillframe_protocol::Newest;
 use stillframe_segment::head::{self, Counter};
 
 /// A producer's region, and its group if it is a rank.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
-    root: PathBuf,
+    dir: PathBuf,
+    guard: Guard,
     region: String,
     group: Option<Ranks>,
 }
@@ -39,7 +41,8 @@ struct Ranks {
 
 /// A region of an earlier run, locked.
 struct Left {
-    dir: PathBuf,
+    region: String,
+    directory: Directory,
     _leases: LeaseFile,
 }
 
@@ -54,20 +57,24 @@ enum Ending {
 }
 
 impl Run {
-    pub(crate) fn new(options: &RegionOptions, given: &str) -> Run {
+    pub(crate) fn new(options: &RegionOptions, given: &str) -> Result<Run> {
         let group = options.rank.map(|(rank, ranks)| Ranks { name: given.into(), rank, ranks });
         let region = group.as_ref().map_or(given.into(), |group| files::rank_name(given, group.rank));
-        Run { root: options.dir.clone(), region, group }
+        Ok(Run { dir: options.dir.clone(), guard: options.guard()?, region, group })
+    }
+
+    /// The directory of regions, if it is there.
+    fn root(&self) -> Option<Directory> {
+        Directory::root(&self.dir, self.guard).ok().flatten()
     }
 
     /// Takes what the last run left out of the way: of all ranks, unless one of them lives, and of the region itself.
-    pub(crate) fn clear(&self) -> Result<()> {
-        let root = &self.root;
+    pub(crate) fn clear(&self, root: &Directory) -> Result<()> {
         if let Some(Ranks { name, .. }) = &self.group {
-            clear(root, name, &|| companions::ranks_left(root, name))?;
+            clear(root, name, &|root| companions::ranks_left(root, name))?;
         }
-        let dir = files::region_dir(root, &self.region)?;
-        clear(root, &self.region, &|| Ok(Vec::from_iter(dir.is_dir().then(|| self.region.clone()))))
+        let region = &self.region;
+        clear(root, region, &|root| Ok(root.below(region)?.map(|_| region.clone()).into_iter().collect()))
     }
 
     /// The names under which something may be set aside.
@@ -78,9 +85,10 @@ impl Run {
 
     /// Removes what is set aside, for want of room. `false` if nothing is.
     pub(crate) fn make_room(&self) -> bool {
+        let Some(root) = self.root().map(|root| root.guarded(self.guard.looking())) else { return false };
         let mut is_made = false;
-        for name in self.asides().filter(|name| self.root.join(name).is_dir()) {
-            if inspect::remove(&self.root, &name, false).is_ok() {
+        for name in self.asides().filter(|name| is_there(&root, name)) {
+            if inspect::remove_from(&root, &name, false).is_ok() {
                 is_made = true;
                 remark::say(move || {
                     format!("'{name}', which was set aside, is removed: the file system had no room left")
@@ -91,10 +99,13 @@ impl Run {
     }
 
     /// Whether all other ranks ended by themselves, with a version. If this one's files go at its end, so may theirs have.
-    fn is_last(&self, group: &Ranks, unlinks: bool) -> bool {
+    fn is_last(&self, root: &Directory, group: &Ranks, unlinks: bool) -> bool {
         (0..group.ranks).filter(|rank| *rank != group.rank).all(|rank| {
-            let dir = self.root.join(files::rank_name(&group.name, rank));
-            matches!(ending(&dir), Ending::Good) || unlinks && !dir.join(head::FILE).exists()
+            match root.below(&files::rank_name(&group.name, rank)) {
+                Ok(Some(directory)) if directory.has(head::FILE) => matches!(ending(&directory), Ending::Good),
+                Ok(_) => unlinks,
+                Err(_) => false,
+            }
         })
     }
 }
@@ -129,10 +140,12 @@ impl End {
             return Vec::new();
         }
         let run = &self.run;
-        let group = run.group.as_ref().filter(|group| run.root.join(aside(&group.name)).is_dir());
-        let group = group.filter(|group| run.is_last(group, unlinks)).map(|group| &group.name);
+        let Some(root) = run.root() else { return Vec::new() };
+        let group = run.group.as_ref().filter(|group| is_there(&root, &aside(&group.name)));
+        let looked = root.guarded(run.guard.looking());
+        let group = group.filter(|group| run.is_last(&looked, group, unlinks)).map(|group| &group.name);
         let names = group.into_iter().chain([&run.region]);
-        names.filter_map(|name| hide(&run.root, &aside(name)).ok().flatten()).collect()
+        names.filter_map(|name| hide(&root, &aside(name)).ok().flatten()).collect()
     }
 }
 
@@ -140,19 +153,25 @@ fn aside(name: &str) -> String {
     format!("{name}{ASIDE}")
 }
 
+/// Whether a directory has this name.
+fn is_there(root: &Directory, name: &str) -> bool {
+    matches!(root.guarded(root.guard().looking()).below(name), Ok(Some(_)))
+}
+
 /// Takes what an earlier run left under a name out of the way, if nobody produces any of it.
-fn clear(root: &Path, name: &str, find: &dyn Fn() -> Result<Vec<String>>) -> Result<()> {
-    if find()?.is_empty() {
+fn clear(root: &Directory, name: &str, find: &dyn Fn(&Directory) -> Result<Vec<String>>) -> Result<()> {
+    // What is taken out of the way is not written to, whatever mode it has.
+    let looked = root.guarded(root.guard().looking());
+    if find(&looked)?.is_empty() {
         return Ok(());
     }
     let aside = aside(name);
     // One process at a time, so that ranks which begin together find all of an earlier run or nothing.
     let mut hidden = Hidden::claim(root, &aside, REMOVAL)?;
     let mut left = Vec::new();
-    for region in find()? {
-        let dir = files::region_dir(root, &region)?;
-        match directory::try_lock(&dir, &region, 0o600)? {
-            Ok(leases) => left.push(Left { dir, _leases: leases }),
+    for region in find(&looked)? {
+        match directory::try_lock(&looked, &region, 0o600)? {
+            Ok((directory, leases)) => left.push(Left { region, directory, _leases: leases }),
             // Whoever has it, to produce or to remove it as well, is met again when it is locked.
             Err(Obstacle::Held) => return Ok(()),
             Err(Obstacle::Removed | Obstacle::NoDirectory) => {}
@@ -161,7 +180,7 @@ fn clear(root: &Path, name: &str, find: &dyn Fn() -> Result<Vec<String>>) -> Res
     points::hit("aside.locked");
     let bad: Vec<Option<u64>> = left
         .iter()
-        .filter_map(|left| match ending(&left.dir) {
+        .filter_map(|left| match ending(&left.directory) {
             Ending::Bad(newest) => Some(newest),
             Ending::Empty | Ending::Good => None,
         })
@@ -172,19 +191,19 @@ fn clear(root: &Path, name: &str, find: &dyn Fn() -> Result<Vec<String>>) -> Res
         }
         None => format!("what the last run of '{name}' left"),
     };
-    let bytes: u64 = left.iter().map(|left| staging::allocated_bytes(&left.dir)).sum();
+    let bytes: u64 = left.iter().map(|left| left.directory.folder().allocated_bytes()).sum();
     let fits = bad.is_empty() || memory_has(root, bytes);
     if bad.is_empty() || !fits {
-        left.iter().try_for_each(|left| directory::remove(root, &left.dir))?;
+        left.iter().try_for_each(|left| directory::remove(&looked, &left.directory, &left.region))?;
         if !fits {
             remark::say(move || format!("{what} is removed: memory has no room for it beside as much again"));
         }
         return Ok(());
     }
 
-    let is_replaced = hide_in(&hidden, root, &aside)?;
+    let is_replaced = hide_in(&hidden, &looked, &aside)?;
     points::hit("aside.hidden");
-    put(root, name, &aside, &left)?;
+    put(&looked, name, &aside, &left)?;
     points::hit("aside.put");
     drop(left);
     if is_replaced {
@@ -197,55 +216,68 @@ fn clear(root: &Path, name: &str, find: &dyn Fn() -> Result<Vec<String>>) -> Res
 }
 
 /// Renames what a run left: in one step, unless something else lies beside the ranks.
-fn put(root: &Path, name: &str, aside: &str, left: &[Left]) -> Result<()> {
-    let (from, to) = (files::region_dir(root, name)?, files::region_dir(root, aside)?);
-    let is_left = |path: &Path| left.iter().any(|left| left.dir == path);
-    let rename = |from: &Path, to: &Path| rename::rename_new(from, to).map_err(|failure| Error::system(from, failure));
-    let entries = std::fs::read_dir(&from).map_err(|error| Error::io("open", &from, error))?;
-    if is_left(&from) || entries.flatten().all(|entry| is_left(&entry.path())) {
-        return rename(&from, &to);
+fn put(root: &Directory, name: &str, aside: &str, left: &[Left]) -> Result<()> {
+    let path = root.path().join(name);
+    let missing = || Error::io("renameat2", &path, ErrorKind::NotFound.into());
+    let rename = |from: &Directory, name: &str, to: &Directory, new: &str| {
+        let renamed = from.folder().rename_new(name, to.folder(), new);
+        renamed.map_err(|error| Error::io("renameat2", &from.path().join(name), error))
+    };
+    let from = root.below(name)?.ok_or_else(missing)?;
+    let is_left = |region: &str| left.iter().any(|left| left.region == region);
+    let is_rank = |entry: OsString| entry.to_str().is_some_and(|entry| is_left(&format!("{name}/{entry}")));
+    if is_left(name) || from.names()?.into_iter().all(is_rank) {
+        let (above, last) = root.above(name)?.ok_or_else(missing)?;
+        return rename(&above, last, &above, &self::aside(last));
     }
-    let meta = std::fs::metadata(&from).map_err(|error| Error::io("stat", &from, error))?;
-    directory::make(&to, meta.permissions().mode() & 0o777)?;
-    left.iter().try_for_each(|left| rename(&left.dir, &to.join(left.dir.file_name().unwrap_or_default())))
+    let about = from.folder().about().map_err(|error| Error::io("fstat", &path, error))?;
+    let to = root.make_below(aside, about.mode & 0o777)?;
+    let ranks = left.iter().filter_map(|left| left.region.rsplit_once('/'));
+    ranks.map(|(_, rank)| rank).try_for_each(|rank| rename(&from, rank, &to, rank))
 }
 
 /// Takes what has this name out of sight; `None` if nothing has.
-fn hide(root: &Path, name: &str) -> Result<Option<Hidden>> {
-    if !files::region_dir(root, name)?.is_dir() {
+fn hide(root: &Directory, name: &str) -> Result<Option<Hidden>> {
+    if !is_there(root, name) {
         return Ok(None);
     }
     let mut hidden = Hidden::claim(root, name, REMOVAL)?;
-    let is_hidden = hide_in(&hidden, root, name)?;
+    let is_hidden = hide_in(&hidden, &root.guarded(root.guard().looking()), name)?;
     hidden.give_way();
     Ok(is_hidden.then_some(hidden))
 }
 
-fn hide_in(hidden: &Hidden, root: &Path, name: &str) -> Result<bool> {
-    let (dir, begin) = (files::region_dir(root, name)?, Instant::now());
+fn hide_in(hidden: &Hidden, root: &Directory, name: &str) -> Result<bool> {
+    let begin = Instant::now();
     loop {
         // What is not a region's is somebody's own.
-        if !staging::check_entries(&dir, name)? {
+        if !staging::check_entries(root, name)? {
             return Ok(false);
         }
         let mut there = There::default();
-        match there.lock_rest(&dir, name) {
+        match there.lock_rest(root, name) {
             // Somebody just removes it, by names that are not to be those of others meanwhile.
             Err(Error::InUse { .. }) if begin.elapsed() < REMOVAL => std::thread::sleep(Duration::from_millis(1)),
             Err(error) => return Err(error),
-            Ok(()) => match rename::rename_new(&dir, &hidden.place.join("former")) {
-                Err(failure) if failure.errno() == libc::ENOENT => return Ok(false),
-                renamed => return renamed.map(|()| true).map_err(|failure| Error::system(&dir, failure)),
-            },
+            Ok(()) => {
+                let Some((above, last)) = root.above(name)? else { return Ok(false) };
+                return match above.folder().rename_new(last, hidden.place.folder(), "former") {
+                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                    renamed => {
+                        let fail = |error| Error::io("renameat2", &above.path().join(last), error);
+                        renamed.map(|()| true).map_err(fail)
+                    }
+                };
+            }
         }
     }
 }
 
 /// How the last run of a region ended.
-fn ending(dir: &Path) -> Ending {
+fn ending(directory: &Directory) -> Ending {
     let mut bytes = vec![0; head::HEAD_BYTES];
-    let read = File::open(dir.join(head::FILE)).and_then(|file| directory::read_begin(&file, &mut bytes));
-    let Ok(length) = read else { return Ending::Empty };
+    let Ok(Some((file, _))) = directory.file(head::FILE) else { return Ending::Empty };
+    let Ok(length) = directory::read_begin(&file, &mut bytes) else { return Ending::Empty };
     match head::check_geometry(&bytes[..length]) {
         Ok(true) => {}
         Ok(false) => return Ending::Empty,
@@ -264,7 +296,7 @@ fn ending(dir: &Path) -> Ending {
 }
 
 /// Whether memory has so many bytes to spare, if that is what the directory's files lie in.
-fn memory_has(root: &Path, bytes: u64) -> bool {
-    let is_memory = File::open(root).is_ok_and(|root| matches!(file_system(&root), Ok(FileSystem::Tmpfs)));
+fn memory_has(root: &Directory, bytes: u64) -> bool {
+    let is_memory = root.folder().reopen().is_ok_and(|root| matches!(file_system(&root), Ok(FileSystem::Tmpfs)));
     !is_memory || memory::available_bytes().is_none_or(|available_bytes| available_bytes >= bytes)
 }

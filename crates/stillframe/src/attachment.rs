@@ -1,13 +1,15 @@
 //! What an observer has open: the files of a region, and the holds that keep versions alive.
 
+use crate::directory::{Directory, Unopened};
 use crate::files::{Head, LeaseFile, check_pages, plane_file};
 use crate::schemas::read_schema;
 use crate::{Error, Result};
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
+use stillframe_kernel::folder::About;
 use stillframe_kernel::map::Mapping;
 use stillframe_kernel::workers::Workers;
 use stillframe_protocol::{self as protocol, Leased};
@@ -19,6 +21,7 @@ use stillframe_segment::{Corrupt, PLANES_MAX, Schema, WINDOW_BYTES, lease, table
 pub(crate) struct Shared {
     pub(crate) name: String,
     pub(crate) dir: PathBuf,
+    directory: Directory,
     pub(crate) head: Head,
     pub(crate) leases: LeaseFile,
     tables: File,
@@ -46,38 +49,36 @@ struct PlaneMap {
 }
 
 impl Shared {
-    pub(crate) fn open(root: &Path, dir: &Path, name: &str) -> Result<Shared> {
+    pub(crate) fn open(root: &Directory, name: &str) -> Result<Shared> {
         check_pages()?;
-        let missing = || Error::NoRegion { region: name.into(), dir: root.to_path_buf() };
-        let failed = |file: &str, error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::NotFound => missing(),
-            _ => Error::io("open", &dir.join(file), error),
-        };
-        let open = |file: &str| File::open(dir.join(file)).map_err(|error| failed(file, error));
-        let corrupt = |corrupt| Error::Corrupt { dir: dir.to_path_buf(), corrupt };
-        let head_file = open(head::FILE)?;
+        let missing = || Error::NoRegion { region: name.into(), dir: root.path().into() };
+        let directory = root.below(name)?.ok_or_else(missing)?;
+        let dir = directory.path().to_path_buf();
+        let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
+        let (head_file, about) = directory.file(head::FILE)?.ok_or_else(missing)?;
         let mut begin = [0; 64];
         let length =
             head_file.read_at(&mut begin, 0).map_err(|error| Error::io("read", &dir.join(head::FILE), error))?;
         if !head::check_geometry(&begin[..length]).map_err(corrupt)? {
             return Err(missing());
         }
-        check_length(&head_file, dir, head::FILE, head::HEAD_BYTES as u64)?;
+        check_length(about.bytes, &dir, head::FILE, head::HEAD_BYTES as u64)?;
         let head = Head::map(&head_file, &dir.join(head::FILE), false)?;
-        let meta = head_file.metadata().map_err(|error| Error::io("fstat", &dir.join(head::FILE), error))?;
-        let (identity, owner) = ((meta.dev(), meta.ino()), meta.uid());
-        let is_there =
-            || std::fs::metadata(dir.join(head::FILE)).is_ok_and(|meta| (meta.dev(), meta.ino()) == identity);
+        let (identity, owner) = (about.identity, about.owner);
+        let is_there = || directory.about(head::FILE).is_some_and(|about| about.identity == identity);
         // A finished head has the other files beside it, unless the region is just being removed, the head first.
-        let beside = |file: &str, error: Error| match error {
-            Error::NoRegion { .. } if is_there() => corrupt(Corrupt::new(file, 0, "a file", "no such file")),
-            other => other,
+        let beside = |file: &str| match is_there() {
+            true => corrupt(Corrupt::new(file, 0, "a file", "no such file")),
+            false => missing(),
         };
-        let tables = open(table::FILE).map_err(|error| beside(table::FILE, error))?;
-        let leases = LeaseFile::open(dir, name).map_err(|error| beside(lease::FILE, failed(lease::FILE, error)))?;
+        let (tables, _) = directory.file(table::FILE)?.ok_or_else(|| beside(table::FILE))?;
+        let leases = LeaseFile::open(&directory, name).map_err(|unopened| match unopened {
+            Unopened::Missing => beside(lease::FILE),
+            Unopened::Failed(error) => error,
+        })?;
         let caches = Mutex::new(Caches::default());
-        let (name, dir) = (name.into(), dir.to_path_buf());
-        let shared = Shared { name, dir, head, leases, tables, identity, owner, caches, workers: None };
+        let name = name.into();
+        let shared = Shared { name, dir, directory, head, leases, tables, identity, owner, caches, workers: None };
         // A region that was replaced while its files were opened is opened anew, or waited for.
         shared.check_names().map_err(|_| missing())?;
         Ok(shared)
@@ -95,7 +96,7 @@ impl Shared {
         if let Some(schema) = self.caches().schemas.get(&number) {
             return Ok(schema.clone());
         }
-        let schema = read_schema(&self.dir, number);
+        let schema = read_schema(&self.directory, number);
         self.check_names()?;
         let schema = Arc::new(schema?);
         let mut caches = self.caches();
@@ -138,7 +139,8 @@ impl Shared {
         };
         let file = known.file.clone();
         // Bytes past the end of the file would be a fatal signal at the first touch.
-        let length = check_length(&file, &self.dir, &name, end)?;
+        let length = file.metadata().map_err(|error| Error::io("fstat", &path, error))?.len();
+        check_length(length, &self.dir, &name, end)?;
         let bytes = length / WINDOW_BYTES as u64 * WINDOW_BYTES as u64;
         let mut map = Mapping::shared(&file, 0, bytes.max(end) as usize, false)
             .map_err(|failure| Error::system(&path, failure))?;
@@ -184,16 +186,13 @@ impl Shared {
         let count = self.head.counter(Counter::Planes).min(PLANES_MAX as u64) as usize;
         while caches.planes.len() < count {
             let name = plane_file(caches.planes.len());
-            let path = self.dir.join(&name);
-            match File::open(&path) {
-                Ok(file) => caches.planes.push(PlaneMap { file: Arc::new(file), map: None }),
+            let opened = self.directory.file(&name);
+            match opened.and_then(|opened| opened.ok_or_else(|| self.corrupt(Corrupt::missing(&name)))) {
+                Ok((file, _)) => caches.planes.push(PlaneMap { file: Arc::new(file), map: None }),
                 Err(error) => {
                     caches.planes.truncate(known);
                     self.check_names()?;
-                    return Err(match error.kind() {
-                        std::io::ErrorKind::NotFound => self.corrupt(Corrupt::missing(&name)),
-                        _ => Error::io("open", &path, error),
-                    });
+                    return Err(error);
                 }
             }
         }
@@ -213,27 +212,25 @@ impl Shared {
 
     /// Whether the region's name is still that of these files.
     pub(crate) fn is_named(&self) -> bool {
-        let there = std::fs::metadata(self.dir.join(head::FILE));
-        there.is_ok_and(|there| (there.dev(), there.ino()) == self.identity)
+        About::at(&self.dir.join(head::FILE), true).is_ok_and(|about| about.identity == self.identity)
     }
 
     /// Whether the files opened by name before this call are of this region, rather than of none or of a later one of the
     /// same name: of all names the head's goes first and comes first.
     fn check_names(&self) -> Result<()> {
-        if self.is_named() {
+        if self.directory.about(head::FILE).is_some_and(|about| about.identity == self.identity) {
             return Ok(());
         }
         Err(Error::NoRegion { region: self.name.clone(), dir: self.dir.parent().unwrap_or(&self.dir).to_path_buf() })
     }
 }
 
-fn check_length(file: &File, dir: &Path, name: &str, bytes: u64) -> Result<u64> {
-    let length = file.metadata().map_err(|error| Error::io("fstat", &dir.join(name), error))?.len();
+fn check_length(length: u64, dir: &Path, name: &str, bytes: u64) -> Result<()> {
     if length < bytes {
         let corrupt = Corrupt::new(name, length as usize, format!("{bytes} bytes"), "the end of the file");
         return Err(Error::Corrupt { dir: dir.to_path_buf(), corrupt });
     }
-    Ok(length)
+    Ok(())
 }
 
 /// A lease that ends with the value.

@@ -1,12 +1,11 @@
 //! The other ranks of a producer's group, as their heads tell, and what the producer retains for them.
 
+use crate::directory::{self, Directory, Unopened};
 use crate::files::{Head, LeaseFile};
 use crate::producer::{Producer, Version};
 use crate::{Error, Result, files, group};
 use std::cell::Cell;
-use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use stillframe_kernel::points;
@@ -21,6 +20,7 @@ const ROUND: Duration = Duration::from_millis(10);
 /// The other ranks of a group.
 #[derive(Debug)]
 pub(crate) struct Companions {
+    root: Directory,
     ranks: u32,
     seats: Vec<Seat>,
     round: Instant,
@@ -31,7 +31,6 @@ pub(crate) struct Companions {
 #[derive(Debug)]
 struct Seat {
     name: String,
-    dir: PathBuf,
     /// When this producer began: a rank that is gone since before that has yet to begin.
     begun_ns: u64,
     rank: Option<Rank>,
@@ -52,16 +51,16 @@ struct Rank {
 
 impl Companions {
     /// The companions of a rank, if those that live say the same number of ranks.
-    pub(crate) fn open(root: &Path, group: &str, rank: u32, ranks: u32) -> Result<Companions> {
+    pub(crate) fn open(root: &Directory, group: &str, rank: u32, ranks: u32) -> Result<Companions> {
         check_living(root, group, rank, ranks)?;
         let begun_ns = files::unix_ns();
         let mut seats = Vec::new();
         for other in (0..ranks).filter(|other| *other != rank) {
             let name = files::rank_name(group, other);
-            let dir = files::region_dir(root, &name)?;
-            seats.push(Seat { name, dir, begun_ns, rank: None });
+            seats.push(Seat { name, begun_ns, rank: None });
         }
-        let mut companions = Companions { ranks, seats, round: Instant::now(), retention: Retention::default() };
+        let (root, round, retention) = (root.clone(), Instant::now(), Retention::default());
+        let mut companions = Companions { root, ranks, seats, round, retention };
         companions.go_round();
         Ok(companions)
     }
@@ -69,18 +68,21 @@ impl Companions {
     /// Opens the ranks that began, and lets go of those whose files are gone.
     fn go_round(&mut self) {
         for seat in &mut self.seats {
-            let (ranks, path) = (self.ranks, seat.dir.join(head::FILE));
-            let identity = std::fs::metadata(&path).ok().map(|meta| (meta.dev(), meta.ino()));
+            let ranks = self.ranks;
+            // One that cannot be believed is as one that has not begun: its own producer and observers say what is wrong.
+            let directory = self.root.below(&seat.name).ok().flatten();
+            let head = directory.as_ref().and_then(|directory| directory.about(head::FILE));
+            let identity = head.map(|about| about.identity);
             let is_same = |rank: &Rank| Some(rank.identity) == identity && rank.head.number32(head::RANKS_AT) == ranks;
             if !seat.rank.as_ref().is_some_and(is_same) {
                 let had = seat.rank.is_some();
-                seat.rank = Rank::open(&path, ranks);
+                seat.rank = directory.as_ref().and_then(|directory| Rank::open(directory, ranks));
                 if had {
                     self.retention.forget();
                 }
             }
             if let Some(rank) = &mut seat.rank {
-                rank.is_alive = is_alive(&seat.dir, &seat.name);
+                rank.is_alive = directory.is_some_and(|directory| is_alive(&directory, &seat.name));
                 rank.was_alive |= rank.is_alive;
             }
         }
@@ -90,7 +92,8 @@ impl Companions {
     fn is_everywhere(&mut self, version: u64) -> bool {
         // A rank that began since the last round already counts on what it sees.
         for seat in self.seats.iter_mut().filter(|seat| seat.rank.is_none()) {
-            seat.rank = Rank::open(&seat.dir.join(head::FILE), self.ranks);
+            let directory = self.root.below(&seat.name).ok().flatten();
+            seat.rank = directory.and_then(|directory| Rank::open(&directory, self.ranks));
         }
         let is_everywhere = retention::is_everywhere(version, &self.seats);
         if is_everywhere {
@@ -109,19 +112,25 @@ impl Companions {
 }
 
 /// The number of ranks that the last producer of a region told; 0 if there is none, or the region is of no group.
-fn ranks_of(dir: &Path) -> u32 {
-    let mut word = [0; 4];
-    let read = File::open(dir.join(head::FILE)).and_then(|file| file.read_exact_at(&mut word, head::RANKS_AT as u64));
-    read.map_or(0, |()| u32::from_le_bytes(word))
+fn ranks_of(directory: &Directory) -> u32 {
+    directory::head_word(directory, head::RANKS_AT)
+}
+
+/// The directories of the ranks of a group that have one, with the names of their regions.
+fn ranks_there(root: &Directory, group: &str) -> Result<Vec<(u32, Directory, String)>> {
+    let mut found = Vec::new();
+    for rank in group::ranks_below(root, group)? {
+        let name = files::rank_name(group, rank);
+        found.extend(root.below(&name)?.map(|directory| (rank, directory, name)));
+    }
+    Ok(found)
 }
 
 /// Fails if a living rank of the group says another number of ranks.
-pub(crate) fn check_living(root: &Path, group: &str, rank: u32, ranks: u32) -> Result<()> {
-    let dir = files::region_dir(root, group)?;
-    for other in group::ranks_below(&dir)?.into_iter().filter(|other| *other != rank) {
-        let dir = dir.join(other.to_string());
-        let others = ranks_of(&dir);
-        if others != ranks && others != 0 && is_alive(&dir, &files::rank_name(group, other)) {
+pub(crate) fn check_living(root: &Directory, group: &str, rank: u32, ranks: u32) -> Result<()> {
+    for (other, directory, name) in ranks_there(root, group)?.into_iter().filter(|(other, ..)| *other != rank) {
+        let others = ranks_of(&directory);
+        if others != ranks && others != 0 && is_alive(&directory, &name) {
             let why = format!(
                 "{ranks}, but rank {other} of group '{group}' lives and says {others}: end that run, or take another name"
             );
@@ -132,40 +141,35 @@ pub(crate) fn check_living(root: &Path, group: &str, rank: u32, ranks: u32) -> R
 }
 
 /// The regions of ranks of a group that any run left.
-pub(crate) fn ranks_left(root: &Path, group: &str) -> Result<Vec<String>> {
-    let dir = files::region_dir(root, group)?;
-    let ranks = group::ranks_below(&dir)?.into_iter();
-    Ok(ranks
-        .filter(|rank| ranks_of(&dir.join(rank.to_string())) != 0)
-        .map(|rank| files::rank_name(group, rank))
-        .collect())
+pub(crate) fn ranks_left(root: &Directory, group: &str) -> Result<Vec<String>> {
+    let mut found = ranks_there(root, group)?;
+    found.retain(|(_, directory, _)| ranks_of(directory) != 0);
+    Ok(found.into_iter().map(|(.., name)| name).collect())
 }
 
 /// Whether a producer lives; what cannot be asked counts as living.
-fn is_alive(dir: &Path, name: &str) -> bool {
-    match LeaseFile::open(dir, name) {
+fn is_alive(directory: &Directory, name: &str) -> bool {
+    match LeaseFile::open(directory, name) {
         Ok(leases) => leases.is_produced().unwrap_or(true),
-        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+        Err(unopened) => !matches!(unopened, Unopened::Missing),
     }
 }
 
 impl Rank {
     /// A rank of a group of so many; `None` if it has not begun, or is left over from a run with another number.
-    fn open(path: &Path, ranks: u32) -> Option<Rank> {
-        let file = File::open(path).ok()?;
-        let meta = file.metadata().ok()?;
+    fn open(directory: &Directory, ranks: u32) -> Option<Rank> {
+        let (file, about) = directory.file(head::FILE).ok()??;
         let mut begin = [0; 64];
         file.read_exact_at(&mut begin, 0).ok()?;
         // A head that cannot be believed is one that has not begun: its own producer and observers say what is wrong.
-        if head::check_geometry(&begin) != Ok(true) || meta.len() < head::HEAD_BYTES as u64 {
+        if head::check_geometry(&begin) != Ok(true) || about.bytes < head::HEAD_BYTES as u64 {
             return None;
         }
-        let head = Head::map(&file, path, false).ok()?;
+        let head = Head::map(&file, &directory.path().join(head::FILE), false).ok()?;
         let is_of_group = head.number32(head::RANKS_AT) == ranks;
-        let identity = (meta.dev(), meta.ino());
         is_of_group.then(|| Rank {
             head,
-            identity,
+            identity: about.identity,
             newest: Cell::new((Newest(0), 0)),
             is_alive: true,
             was_alive: false,

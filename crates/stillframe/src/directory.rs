@@ -1,79 +1,305 @@
-//! A region's directory: making, locking, clearing and removing it.
+//! Directories of regions: opening them and what lies in them, making, locking, clearing and removing them.
+//!
+//! Everything is opened by one step from a directory that is open, and looked at before it is used: whose it is, who may
+//! write to it, and whether it is what it should be.
 
 use crate::files::{self, LeaseFile};
 use crate::{Error, Result};
-use std::fs::File;
-use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt};
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use stillframe_kernel::folder::{About, Access, Folder, Form};
+use stillframe_kernel::trust::Guard;
 use stillframe_segment::{BLOCK_BYTES, Corrupt, head, lease, table};
 
-/// A region's directory itself, rather than whatever has its name by now: after a removal by force, the producer that goes
-/// on must not write among the files of the next one.
+/// How often others may make or remove a directory at the same time before it is no coincidence.
+const ATTEMPTS: usize = 100;
+
+/// A directory itself, rather than whatever has its name by now: after a removal by force, the producer that goes on must not
+/// write among the files of the next one.
 #[derive(Debug, Clone)]
 pub(crate) struct Directory {
-    handle: std::sync::Arc<File>,
+    /// For messages.
+    path: PathBuf,
+    folder: Folder,
+    guard: Guard,
+}
+
+/// Why a file was not opened.
+pub(crate) enum Unopened {
+    /// Nothing has its name.
+    Missing,
+    Failed(Error),
 }
 
 impl Directory {
-    pub(crate) fn open(path: &Path) -> Result<Directory> {
-        let handle = File::open(path).map_err(|error| Error::io("open", path, error))?;
-        Ok(Directory { handle: handle.into() })
+    /// Opens the directory that holds regions; `None` if there is none.
+    pub(crate) fn root(path: &Path, guard: Guard) -> Result<Option<Directory>> {
+        let unopened = |error: io::Error| match error.kind() {
+            ErrorKind::NotFound => Ok(None),
+            _ => Err(Error::io("open", path, error)),
+        };
+        let opened = match Folder::open(path, false) {
+            Err(error) if is_no_directory(&error) => match About::at(path, true) {
+                Err(error) => Err(error),
+                Ok(about) => {
+                    // A link of the user's own is followed. Anybody may put one into `/dev/shm`.
+                    let form = if about.form == Form::Link { Form::Link } else { Form::Folder };
+                    check(guard.looking(), &about, form, path)?;
+                    Folder::open(path, true)
+                }
+            },
+            opened => opened,
+        };
+        match opened {
+            Ok(folder) => Directory::checked(path.into(), folder, guard).map(Some),
+            Err(error) => unopened(error),
+        }
     }
 
-    /// A path to a file in the directory that holds even if the directory's own name is gone (proc(5), /proc/pid/fd).
-    pub(crate) fn join(&self, name: &str) -> PathBuf {
-        use std::os::fd::AsRawFd;
-        PathBuf::from(format!("/proc/self/fd/{}/{name}", self.handle.as_raw_fd()))
+    /// Opens the directory that holds regions. It is made, with those above it, as far as it is not there.
+    pub(crate) fn make_root(path: &Path, mode: u32, guard: Guard) -> Result<Directory> {
+        for _ in 0..ATTEMPTS {
+            if let Some(root) = Directory::root(path, guard)? {
+                return Ok(root);
+            }
+            make(path, mode)?;
+        }
+        Err(Error::io("open", path, ErrorKind::NotFound.into()))
+    }
+
+    fn checked(path: PathBuf, folder: Folder, guard: Guard) -> Result<Directory> {
+        if !guard.believes_all() {
+            let about = folder.about().map_err(|error| Error::io("fstat", &path, error))?;
+            check(guard, &about, Form::Folder, &path)?;
+        }
+        Ok(Directory { path, folder, guard })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    pub(crate) fn guard(&self) -> Guard {
+        self.guard
+    }
+
+    /// The same directory, looked at in another way from here on.
+    pub(crate) fn guarded(&self, guard: Guard) -> Directory {
+        Directory { guard, ..self.clone() }
+    }
+
+    fn child(&self, name: &str) -> Result<Option<Directory>> {
+        let path = self.path.join(name);
+        match self.folder.folder(name) {
+            Ok(folder) => Directory::checked(path, folder, self.guard).map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => {
+                if let Ok(about) = self.folder.about_name(name) {
+                    check(self.guard, &about, Form::Folder, &path)?;
+                }
+                Err(Error::io("open", &path, error))
+            }
+        }
+    }
+
+    /// Opens the directory of a name below this one, which may have several parts; `None` if there is none.
+    pub(crate) fn below(&self, name: &str) -> Result<Option<Directory>> {
+        let mut at = self.clone();
+        for part in name.split('/') {
+            match at.child(part)? {
+                Some(child) => at = child,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(at))
+    }
+
+    /// The directory in which the last part of a name lies, and that part; `None` if there is none.
+    pub(crate) fn above<'a>(&self, name: &'a str) -> Result<Option<(Directory, &'a str)>> {
+        Ok(match name.rsplit_once('/') {
+            Some((above, last)) => self.below(above)?.map(|above| (above, last)),
+            None => Some((self.clone(), name)),
+        })
+    }
+
+    /// As [`below`](Directory::below), and makes the directories that are not there.
+    pub(crate) fn make_below(&self, name: &str, mode: u32) -> Result<Directory> {
+        let mut failure = ErrorKind::NotFound.into();
+        for _ in 0..ATTEMPTS {
+            match self.try_make_below(name, mode)? {
+                Ok(directory) => return Ok(directory),
+                // Another process removed the one above it together with its last region.
+                Err(error) => failure = error,
+            }
+        }
+        Err(Error::io("open", &self.path.join(name), failure))
+    }
+
+    fn try_make_below(&self, name: &str, mode: u32) -> Result<io::Result<Directory>> {
+        let mut at = self.clone();
+        for part in name.split('/') {
+            if let Some(child) = at.child(part)? {
+                at = child;
+                continue;
+            }
+            let path = at.path.join(part);
+            let made = at.folder.make_folder(part, mode);
+            let child = match made {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Err(error)),
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(Error::io("open", &path, error)),
+                _ => at.child(part)?,
+            };
+            let Some(child) = child else { return Ok(Err(ErrorKind::NotFound.into())) };
+            if made.is_ok() {
+                match child.folder.permit(mode) {
+                    // What removes regions may take it again before it has its mode.
+                    Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Err(error)),
+                    permitted => permitted.map_err(|error| Error::io("chmod", &path, error))?,
+                }
+            }
+            at = child;
+        }
+        Ok(Ok(at))
+    }
+
+    /// What is known of what has a name here: of a link the link itself. `None` if nothing has it.
+    pub(crate) fn about(&self, name: &str) -> Option<About> {
+        self.folder.about_name(name).ok()
+    }
+
+    /// Whether anything has this name here.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.about(name).is_some()
+    }
+
+    /// Opens a file.
+    pub(crate) fn open(&self, name: &str, access: Access) -> Result<(File, About), Unopened> {
+        let path = || self.path.join(name);
+        let failed = |call, error| Unopened::Failed(Error::io(call, &path(), error));
+        let checked = |about: &About| check(self.guard, about, Form::File, &path()).map_err(Unopened::Failed);
+        let file = match self.folder.file(name, access) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(Unopened::Missing),
+            Err(error) => {
+                // Links and sockets are not even opened.
+                self.about(name).map_or(Ok(()), |about| checked(&about))?;
+                return Err(failed("open", error));
+            }
+        };
+        let about = About::of(&file).map_err(|error| failed("fstat", error))?;
+        checked(&about)?;
+        Ok((file, about))
+    }
+
+    /// Opens a file to read it; `None` if there is none.
+    pub(crate) fn file(&self, name: &str) -> Result<Option<(File, About)>> {
+        match self.open(name, Access::Read) {
+            Ok(opened) => Ok(Some(opened)),
+            Err(Unopened::Missing) => Ok(None),
+            Err(Unopened::Failed(error)) => Err(error),
+        }
+    }
+
+    /// Opens a file to write it and makes it if need be, with all the access that `mode` grants.
+    pub(crate) fn try_create(&self, name: &str, mode: u32) -> Result<File, Unopened> {
+        let (file, about) = self.open(name, Access::Create(mode & 0o666 | 0o600))?;
+        files::permit(&file, &about, mode)
+            .map_err(|error| Unopened::Failed(Error::io("open", &self.path.join(name), error)))?;
+        Ok(file)
+    }
+
+    /// As [`try_create`](Directory::try_create), in a directory that is there.
+    pub(crate) fn create(&self, name: &str, mode: u32) -> Result<File> {
+        self.try_create(name, mode).map_err(|unopened| match unopened {
+            Unopened::Missing => Error::io("open", &self.path.join(name), ErrorKind::NotFound.into()),
+            Unopened::Failed(error) => error,
+        })
+    }
+
+    /// The names in the directory.
+    pub(crate) fn names(&self) -> Result<Vec<OsString>> {
+        self.folder.names().map_err(|error| Error::io("open", &self.path, error))
+    }
+
+    /// The names in the directory that are texts, as all of a region's are; none if it cannot be listed.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let names = self.folder.names().unwrap_or_default();
+        names.into_iter().filter_map(|name| name.into_string().ok()).collect()
+    }
+
+    /// Takes a file's name away, if it is there.
+    pub(crate) fn unlink(&self, name: &str) -> Result<()> {
+        match self.folder.remove_file(name) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("unlink", &self.path.join(name), error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes what has a name, with all that is in it, and follows no link.
+    pub(crate) fn remove_all(&self, name: &str) -> Result<()> {
+        match self.folder.remove_all(name) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("unlink", &self.path.join(name), error)),
+            _ => Ok(()),
+        }
     }
 }
 
+fn check(guard: Guard, about: &About, form: Form, path: &Path) -> Result<()> {
+    guard.check(about, form).map_err(|distrust| Error::Untrusted { path: path.into(), distrust })
+}
+
+/// Whether a directory was not opened because its name is that of something else.
+fn is_no_directory(error: &io::Error) -> bool {
+    [Some(libc::ELOOP), Some(libc::ENOTDIR)].contains(&error.raw_os_error())
+}
+
 /// Refuses to put a region inside another, where nobody would find it.
-pub(crate) fn check_neighbours(root: &Path, dir: &Path, name: &str) -> Result<()> {
+pub(crate) fn check_neighbours(root: &Directory, name: &str) -> Result<()> {
     let fail = |why| Err(Error::BadName { name: name.into(), what: "region", why });
-    let above = dir.ancestors().skip(1).take_while(|above| *above != root && above.starts_with(root));
-    if above.into_iter().any(|above| above.join(stillframe_segment::lease::FILE).exists()) {
-        return fail("it lies inside another region; choose a name beside it");
+    for (end, _) in name.match_indices('/') {
+        if root.below(&name[..end])?.is_some_and(|above| above.has(lease::FILE)) {
+            return fail("it lies inside another region; choose a name beside it");
+        }
     }
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let is_region = |entry: std::fs::DirEntry| {
-        entry.file_type().is_ok_and(|kind| kind.is_dir()) && !files::is_own_file(&entry.file_name().to_string_lossy())
+    let Some(directory) = root.below(name)? else { return Ok(()) };
+    let is_region = |name: &String| {
+        !files::is_own_file(name) && directory.about(name).is_some_and(|about| about.form == Form::Folder)
     };
-    if entries.into_iter().any(is_region) {
+    if directory.texts().iter().any(is_region) {
         return fail("other regions lie below it; choose a name beside them");
     }
     Ok(())
 }
 
 /// Makes a directory and those above it, as far as they are not there.
-pub(crate) fn make(dir: &Path, mode: u32) -> Result<()> {
+fn make(dir: &Path, mode: u32) -> Result<()> {
     let mut failure = ErrorKind::NotFound.into();
-    for _ in 0..100 {
+    for _ in 0..ATTEMPTS {
         if dir.is_dir() {
             return Ok(());
         }
         if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             make(parent, mode)?;
         }
-        match std::fs::DirBuilder::new().mode(mode).create(dir) {
-            // What removes regions may take it again before it has its mode.
-            Ok(()) => match permit(dir, mode) {
+        match DirBuilder::new().mode(mode).create(dir) {
+            Ok(()) => match Folder::open(dir, false).and_then(|folder| folder.permit(mode)) {
                 Err(error) if error.kind() == ErrorKind::NotFound => failure = error,
                 permitted => return permitted.map_err(|error| Error::io("chmod", dir, error)),
             },
-            // Another process made it, or removed the one above it together with its last region.
+            // Another process made it, or removed the one above it.
             Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => failure = error,
             Err(error) => return Err(Error::io("open", dir, error)),
         }
     }
     Err(Error::io("open", dir, failure))
-}
-
-/// Gives a new directory the bits that the process's umask took away; a group's bit that it inherited stays.
-fn permit(dir: &Path, mode: u32) -> std::io::Result<()> {
-    let inherited = std::fs::metadata(dir)?.permissions().mode() & 0o7000;
-    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode | inherited))
 }
 
 /// Longest time between the lock of whoever removes a region and the end of its head, and until all of it is gone: giving
@@ -91,36 +317,42 @@ pub(crate) enum Obstacle {
     NoDirectory,
 }
 
-/// Opens the lease file, makes it if it is missing, and takes the producer's lock in it if nobody has it. Whoever produces
-/// and whoever removes does this first, so that only one of them goes on.
-pub(crate) fn try_lock(dir: &Path, name: &str, mode: u32) -> Result<Result<LeaseFile, Obstacle>> {
-    let path = dir.join(lease::FILE);
-    let leases = match LeaseFile::create(dir, name, mode) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Err(Obstacle::NoDirectory)),
-        other => other.map_err(|error| Error::io("open", &path, error))?,
+/// Opens the lease file of a region, makes it if it is missing, and takes the producer's lock in it if nobody has it. Whoever
+/// produces and whoever removes does this first, so that only one of them goes on.
+pub(crate) fn try_lock(root: &Directory, name: &str, mode: u32) -> Result<Result<(Directory, LeaseFile), Obstacle>> {
+    let Some(directory) = root.below(name)? else { return Ok(Err(Obstacle::NoDirectory)) };
+    let leases = match LeaseFile::create(&directory, name, mode) {
+        Err(Unopened::Missing) => return Ok(Err(Obstacle::NoDirectory)),
+        Err(Unopened::Failed(error)) => return Err(error),
+        Ok(leases) => leases,
     };
     if !leases.try_produce()? {
         return Ok(Err(Obstacle::Held));
     }
-    let ours = leases.file()?.metadata().map_err(|error| Error::io("fstat", &path, error))?;
-    let is_there = std::fs::metadata(&path).is_ok_and(|there| there.ino() == ours.ino());
-    Ok(if is_there { Ok(leases) } else { Err(Obstacle::Removed) })
+    let ours = About::of(leases.file()?).map_err(|error| Error::io("fstat", directory.path(), error))?;
+    // By its name, which may be that of another directory by now.
+    let there = root.below(name)?.and_then(|directory| directory.about(lease::FILE));
+    let is_there = there.is_some_and(|there| there.identity == ours.identity);
+    Ok(if is_there { Ok((directory, leases)) } else { Err(Obstacle::Removed) })
 }
 
 /// Takes the producer's lock, and makes the directory again if the region is just being removed.
-pub(crate) fn lock(dir: &Path, name: &str, mode: u32) -> Result<LeaseFile> {
+pub(crate) fn lock(root: &Directory, name: &str, mode: u32) -> Result<(Directory, LeaseFile)> {
     let begin = Instant::now();
     loop {
-        match try_lock(dir, name, mode)? {
-            Ok(leases) => return Ok(leases),
-            Err(Obstacle::NoDirectory) if begin.elapsed() < REMOVAL => make(dir, mode)?,
+        match try_lock(root, name, mode)? {
+            Ok(locked) => return Ok(locked),
+            Err(Obstacle::NoDirectory) if begin.elapsed() < REMOVAL => drop(root.make_below(name, mode)?),
             Err(Obstacle::Removed) if begin.elapsed() < REMOVAL => {}
             Err(Obstacle::NoDirectory | Obstacle::Removed) => return Err(Error::InUse { region: name.into(), pid: 0 }),
             Err(Obstacle::Held) => {
+                let directory = root.below(name)?;
                 // Whoever removes a region has the lock too, and takes the head away first.
-                let patience = if dir.join(head::FILE).exists() { REMOVAL_BEGINS } else { REMOVAL };
+                let has_head = directory.as_ref().is_some_and(|directory| directory.has(head::FILE));
+                let patience = if has_head { REMOVAL_BEGINS } else { REMOVAL };
                 if begin.elapsed() >= patience {
-                    return Err(Error::InUse { region: name.into(), pid: producer_pid(dir) });
+                    let pid = directory.map_or(0, |directory| producer_pid(&directory));
+                    return Err(Error::InUse { region: name.into(), pid });
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -129,11 +361,16 @@ pub(crate) fn lock(dir: &Path, name: &str, mode: u32) -> Result<LeaseFile> {
 }
 
 /// What the last producer of a region wrote as its process number; 0 if there is none.
-pub(crate) fn producer_pid(dir: &Path) -> u32 {
-    let mut pid = [0; 4];
-    let head = File::open(dir.join(head::FILE));
-    let read = head.and_then(|head| head.read_exact_at(&mut pid, head::PRODUCER_PID_AT as u64));
-    read.map_or(0, |()| u32::from_le_bytes(pid))
+pub(crate) fn producer_pid(directory: &Directory) -> u32 {
+    head_word(directory, head::PRODUCER_PID_AT)
+}
+
+/// A number in the head of a region, whether it is finished or not; 0 if there is none.
+pub(crate) fn head_word(directory: &Directory, at: usize) -> u32 {
+    let mut word = [0; 4];
+    let read =
+        directory.file(head::FILE).ok().flatten().and_then(|(head, _)| head.read_exact_at(&mut word, at as u64).ok());
+    read.map_or(0, |()| u32::from_le_bytes(word))
 }
 
 pub(crate) fn read_begin(file: &File, bytes: &mut [u8]) -> std::io::Result<usize> {
@@ -148,15 +385,9 @@ pub(crate) fn read_begin(file: &File, bytes: &mut [u8]) -> std::io::Result<usize
 }
 
 /// Removes what an unfinished creation left, except for the files observers may have open already.
-pub(crate) fn clear(dir: &Path) -> Result<()> {
-    let entries = std::fs::read_dir(dir).map_err(|error| Error::io("readdir", dir, error))?;
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name == table::FILE || is_numbered(&name) {
-            std::fs::remove_file(entry.path()).map_err(|error| Error::io("unlink", &entry.path(), error))?;
-        }
-    }
-    Ok(())
+pub(crate) fn clear(directory: &Directory) -> Result<()> {
+    let is_left = |name: &&String| *name == table::FILE || is_numbered(name);
+    directory.texts().iter().filter(is_left).try_for_each(|name| directory.unlink(name))
 }
 
 /// Whether a file is one of those that a region has several of, rather than somebody's `schema.sql`.
@@ -167,18 +398,15 @@ fn is_numbered(name: &str) -> bool {
 
 /// Whether a directory has nothing but what an unfinished creation leaves. Without a head that says so, it may as well be
 /// somebody's own with a file called `lease` or `head` in it.
-pub(crate) fn is_unfinished(dir: &Path) -> bool {
-    let is_ours = |entry: std::io::Result<std::fs::DirEntry>| {
-        entry.is_ok_and(|entry| {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            match name.as_str() {
-                lease::FILE => entry.metadata().is_ok_and(|meta| meta.is_file() && meta.len() == 0),
-                head::FILE | table::FILE => true,
-                name => is_numbered(name),
-            }
-        })
+pub(crate) fn is_unfinished(directory: &Directory) -> bool {
+    let is_ours = |name: &OsString| match name.to_str() {
+        Some(lease::FILE) => {
+            directory.about(lease::FILE).is_some_and(|about| about.form == Form::File && about.bytes == 0)
+        }
+        Some(head::FILE | table::FILE | lease::PRODUCER_FILE) => true,
+        name => name.is_some_and(is_numbered),
     };
-    std::fs::read_dir(dir).is_ok_and(|mut entries| entries.all(is_ours))
+    directory.names().is_ok_and(|names| names.iter().all(is_ours))
 }
 
 /// Gives the head its space and its geometry, all but the magic.
@@ -202,25 +430,26 @@ pub(crate) fn check_blocks(file: &File, path: &Path) -> Result<Result<(), Corrup
 }
 
 /// Removes a region's files, the lease last, and the directories that are then empty.
-pub(crate) fn remove(root: &Path, dir: &Path) -> Result<()> {
-    let unlink = |path: &Path| match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("unlink", path, error)),
-        _ => Ok(()),
-    };
-    let entries = std::fs::read_dir(dir).map_err(|error| Error::io("open", dir, error))?;
+pub(crate) fn remove(root: &Directory, directory: &Directory, name: &str) -> Result<()> {
+    let names = directory.names()?;
     // The head first: without it nobody takes the rest for a region.
-    unlink(&dir.join(head::FILE))?;
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name == table::FILE || is_numbered(&name) {
-            unlink(&entry.path())?;
+    directory.unlink(head::FILE)?;
+    for name in names.iter().filter_map(|name| name.to_str()) {
+        if name == table::FILE || is_numbered(name) {
+            directory.unlink(name)?;
         }
     }
-    unlink(&dir.join(lease::FILE))?;
-    let mut at = dir;
-    while at != root && std::fs::remove_dir(at).is_ok() {
-        let Some(parent) = at.parent() else { break };
-        at = parent;
+    directory.unlink(lease::FILE)?;
+    // Who finds a lease must find what its locks go with.
+    directory.unlink(lease::PRODUCER_FILE)?;
+    let mut name = name;
+    loop {
+        if root.above(name)?.is_none_or(|(above, last)| above.folder.remove_folder(last).is_err()) {
+            return Ok(());
+        }
+        match name.rsplit_once('/') {
+            Some((above, _)) => name = above,
+            None => return Ok(()),
+        }
     }
-    Ok(())
 }

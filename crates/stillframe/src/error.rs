@@ -4,6 +4,7 @@ use crate::DType;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use stillframe_kernel::Failure;
+use stillframe_kernel::trust::{Distrust, NoTrust};
 use stillframe_segment::{Corrupt, PAGE_BYTES};
 
 /// A result whose error is an [`Error`].
@@ -216,6 +217,14 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// A directory or file that somebody else made, or could change.
+    #[error("{} {distrust}", path.display())]
+    Untrusted {
+        /// The directory or file.
+        path: PathBuf,
+        /// What is wrong with it.
+        distrust: Distrust,
+    },
     /// Nothing was published yet.
     #[error("region '{region}' has no version yet")]
     NoVersion {
@@ -423,6 +432,12 @@ pub enum Error {
     },
 }
 
+impl From<NoTrust> for Error {
+    fn from(error: NoTrust) -> Error {
+        Error::BadOption { option: "trust", why: error.to_string() }
+    }
+}
+
 fn list(names: &[String]) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
@@ -498,6 +513,7 @@ impl Error {
             Error::NoCommonVersion { .. } => 117,
             Error::Survives { .. } => 118,
             Error::Staged { .. } => 119,
+            Error::Untrusted { .. } => 120,
             Error::Corrupt { .. } => 200,
         }
     }

@@ -1,15 +1,17 @@
 //! Where a region's files lie, and the shared head and lease files seen through the protocol's eyes.
 
+use crate::directory::{Directory, Unopened};
 use crate::{Corrupt, Error, Result};
-use std::fs::{File, OpenOptions, Permissions};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, OnceLock};
+use stillframe_kernel::folder::{About, Access};
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::map::Mapping;
+use stillframe_kernel::trust::{Guard, Purpose, Trust};
 use stillframe_protocol::{Board, Leases, Newest, Stamp, State};
 use stillframe_segment::head::{self, Counter, Descriptor};
 use stillframe_segment::{lease, schema, table};
@@ -18,8 +20,27 @@ use stillframe_segment::{lease, schema, table};
 pub fn root() -> PathBuf {
     match std::env::var_os("STILLFRAME_DIR") {
         Some(dir) if !dir.is_empty() => dir.into(),
-        _ => PathBuf::from(format!("/dev/shm/stillframe-{}", stillframe_kernel::user_id())),
+        _ => own_root(),
     }
+}
+
+fn own_root() -> PathBuf {
+    PathBuf::from(format!("/dev/shm/stillframe-{}", stillframe_kernel::user_id()))
+}
+
+/// Whose directories and files are believed: what the option says, else `$STILLFRAME_TRUST`; `None` if nothing does.
+pub(crate) fn trust(option: Option<Trust>) -> Result<Option<Trust>> {
+    match std::env::var("STILLFRAME_TRUST") {
+        Ok(text) if option.is_none() && !text.is_empty() => Ok(Some(text.parse()?)),
+        _ => Ok(option),
+    }
+}
+
+/// How somebody looks at what lies in a directory. Who names one that is not his own by default has said whose it is: what
+/// its files tell is checked in any case.
+pub(crate) fn looking(dir: &Path, option: Option<Trust>) -> Result<Guard> {
+    let by_dir = if dir == own_root() { Trust::Own } else { Trust::Any };
+    Ok(Guard::new(trust(option)?.unwrap_or(by_dir), Purpose::Look))
 }
 
 /// Ends the name of what a run that did not end by itself left, once it is set aside: of a region, or of a group. Regions that
@@ -61,7 +82,7 @@ pub(crate) fn region_dir(root: &Path, name: &str) -> Result<PathBuf> {
     } else if name.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
         "a part of it is empty or starts with '.'"
     } else if name.split('/').any(is_own_file) {
-        "a part of it is what a region calls its own files: head, tables, lease, plane.N or schema.N"
+        "a part of it is what a region calls its own files: head, tables, lease, lease.producer, plane.N or schema.N"
     } else if !name.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c)) {
         "only letters, digits, '.', '_', '-' and '/' are allowed"
     } else {
@@ -73,7 +94,8 @@ pub(crate) fn region_dir(root: &Path, name: &str) -> Result<PathBuf> {
 /// Whether a region calls one of its files so.
 pub(crate) fn is_own_file(name: &str) -> bool {
     let numbered = [table::PLANE_PREFIX, schema::FILE_PREFIX];
-    [head::FILE, table::FILE, lease::FILE].contains(&name) || numbered.iter().any(|prefix| name.starts_with(prefix))
+    [head::FILE, table::FILE, lease::FILE, lease::PRODUCER_FILE].contains(&name)
+        || numbered.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Refuses pages of another size than the format's.
@@ -84,26 +106,13 @@ pub(crate) fn check_pages() -> Result<()> {
     }
 }
 
-fn creating(mode: u32) -> OpenOptions {
-    let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false).mode(mode & 0o666 | 0o600);
-    options
-}
-
 /// Gives a file all the access that `mode` grants: the process's umask takes bits away that were asked for.
-fn permit(file: &File, mode: u32) -> std::io::Result<()> {
+pub(crate) fn permit(file: &File, about: &About, mode: u32) -> std::io::Result<()> {
     let wanted = mode & 0o666;
-    if file.metadata()?.mode() & wanted != wanted {
+    if about.mode & wanted != wanted {
         file.set_permissions(Permissions::from_mode(wanted))?;
     }
     Ok(())
-}
-
-/// Opens a file of a region for writing and makes it if need be, with all the access that `mode` grants.
-pub(crate) fn create_file(path: &Path, mode: u32) -> std::io::Result<File> {
-    let file = creating(mode).open(path)?;
-    permit(&file, mode)?;
-    Ok(file)
 }
 
 /// The name of a region that is a rank of a group.
@@ -272,53 +281,107 @@ impl Board for Head {
 #[derive(Debug)]
 pub(crate) struct LeaseFile {
     file: Unforked,
-    path: PathBuf,
+    directory: Directory,
     region: String,
+    /// The file whose lock a producer has instead, if readers keep it from the one in this file.
+    beside: OnceLock<Unforked>,
     /// How many snapshots of this opening hold each slot. Locks of one opening merge, so they are counted here.
     holds: Mutex<[u32; head::SLOTS]>,
 }
 
 impl LeaseFile {
     /// Opens the one in a region's directory, to read.
-    pub(crate) fn open(dir: &Path, region: &str) -> std::io::Result<LeaseFile> {
-        LeaseFile::open_as(File::options().read(true), dir, region)
+    pub(crate) fn open(directory: &Directory, region: &str) -> Result<LeaseFile, Unopened> {
+        LeaseFile::open_by(directory, region, || directory.open(lease::FILE, Access::Read).map(|(file, _)| file))
     }
 
-    /// Opens the one in a region's directory for writing, and makes it if need be, as [`create_file`].
-    pub(crate) fn create(dir: &Path, region: &str, mode: u32) -> std::io::Result<LeaseFile> {
-        let leases = LeaseFile::open_as(&creating(mode), dir, region)?;
-        leases.file.get().map_or(Ok(()), |file| permit(file, mode))?;
-        Ok(leases)
+    /// Opens the one in a region's directory for writing, and makes it if need be, as [`Directory::create`].
+    pub(crate) fn create(directory: &Directory, region: &str, mode: u32) -> Result<LeaseFile, Unopened> {
+        LeaseFile::open_by(directory, region, || directory.try_create(lease::FILE, mode))
     }
 
-    fn open_as(options: &OpenOptions, dir: &Path, region: &str) -> std::io::Result<LeaseFile> {
-        let path = dir.join(lease::FILE);
+    fn open_by(
+        directory: &Directory,
+        region: &str,
+        open: impl FnOnce() -> Result<File, Unopened>,
+    ) -> Result<LeaseFile, Unopened> {
+        let file = Unforked::open(open)?;
         let holds = Mutex::new([0; head::SLOTS]);
-        Ok(LeaseFile { file: Unforked::open(options, &path)?, path, region: region.into(), holds })
+        Ok(LeaseFile { file, directory: directory.clone(), region: region.into(), beside: OnceLock::new(), holds })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join(lease::FILE)
     }
 
     pub(crate) fn file(&self) -> Result<&File> {
         self.file.get().ok_or_else(|| Error::Forked { region: self.region.clone() })
     }
 
+    fn gone(&self) -> Error {
+        let dir = self.directory.path();
+        Error::NoRegion { region: self.region.clone(), dir: dir.parent().unwrap_or(dir).into() }
+    }
+
     /// Takes the producer's lock, which it keeps for life; `false` if another producer has it.
+    ///
+    /// Whoever may read a region may lock what it likes for reading, the producer's byte too, and the kernel does not tell who
+    /// does. So that readers keep no producer out, one that finds only readers in its way has its lock beside. Those with the
+    /// one lock and those with the other first take theirs and then look for the other: at least one sees the other.
     pub(crate) fn try_produce(&self) -> Result<bool> {
-        lock::try_lock(self.file()?, Kind::Write, lease::LIVENESS_AT, 1).map_err(|f| Error::system(&self.path, f))
+        let file = self.file()?;
+        let fail = |failure| Error::system(&self.path(), failure);
+        if lock::try_lock(file, Kind::Write, lease::LIVENESS_AT, 1).map_err(fail)? {
+            let is_free = !self.is_produced_beside()?;
+            if !is_free {
+                lock::unlock(file, lease::LIVENESS_AT, 1).map_err(fail)?;
+            }
+            return Ok(is_free);
+        }
+        let has_writer = || lock::is_held(file, Kind::Read, lease::LIVENESS_AT, 1).map_err(fail);
+        if has_writer()? {
+            return Ok(false);
+        }
+        let own = match Unforked::open(|| self.directory.try_create(lease::PRODUCER_FILE, 0o600)) {
+            // The directory is gone.
+            Err(Unopened::Missing) => return Ok(false),
+            Err(Unopened::Failed(error)) => return Err(error),
+            Ok(own) => own,
+        };
+        let is_first = match own.get() {
+            Some(own) => lock::try_lock(own, Kind::Write, 0, 1).map_err(fail)?,
+            None => false,
+        };
+        if !is_first || has_writer()? || !lock::try_lock(file, Kind::Read, lease::BESIDE_AT, 1).map_err(fail)? {
+            return Ok(false);
+        }
+        Ok(self.beside.set(own).is_ok())
+    }
+
+    /// Whether a producer lives whom readers kept from the lock in this file, as it alone can tell.
+    fn is_produced_beside(&self) -> Result<bool> {
+        let Some((own, _)) = self.directory.file(lease::PRODUCER_FILE)? else { return Ok(false) };
+        lock::is_held(&own, Kind::Read, 0, 1).map_err(|failure| Error::system(&self.path(), failure))
     }
 
     /// Gives the producer's lock back.
     pub(crate) fn end_producing(&self) {
+        // The locks go with the files anyway; this only makes them go before the bell is rung.
         if let Ok(file) = self.file() {
-            // The lock goes with the file anyway; this only makes it go before the bell is rung.
-            let _ = lock::unlock(file, lease::LIVENESS_AT, 1);
+            let _ = lock::unlock(file, lease::LIVENESS_AT, 2);
+        }
+        if let Some(own) = self.beside.get().and_then(Unforked::get) {
+            let _ = lock::unlock(own, 0, 1);
         }
     }
 
     /// A lease of its own on a slot that somebody holds already: it ends when the last copy of the file is closed.
     pub(crate) fn keep(&self, slot: usize) -> Result<File> {
-        // Not by its name, which may be that of a later region's lease file.
-        let own = PathBuf::from(format!("/proc/self/fd/{}", self.file()?.as_raw_fd()));
-        let file = File::open(own).map_err(|error| Error::io("open", &self.path, error))?;
+        let identity = |file: &File| About::of(file).map(|about| about.identity).ok();
+        let opened = self.directory.file(lease::FILE)?.map(|(file, _)| file);
+        // The name may be that of a later region's lease file.
+        let own = identity(self.file()?);
+        let file = opened.filter(|file| identity(file) == own).ok_or_else(|| self.gone())?;
         self.lock_slot(&file, slot)?;
         Ok(file)
     }
@@ -326,19 +389,20 @@ impl LeaseFile {
     fn lock_slot(&self, file: &File, slot: usize) -> Result<()> {
         let at = lease::slot_at(slot);
         let locked = lock::try_lock(file, Kind::Read, at, lease::lock_bytes(monotonic_ms()))
-            .map_err(|f| Error::system(&self.path, f))?;
+            .map_err(|f| Error::system(&self.path(), f))?;
         if !locked {
             // What is not locked must not be read, and nobody who means well locks a slot for writing.
-            let dir = self.path.parent().unwrap_or(&self.path).to_path_buf();
             let corrupt = Corrupt::new(lease::FILE, at as usize, "read locks only", "a write lock");
-            return Err(Error::Corrupt { dir, corrupt });
+            return Err(Error::Corrupt { dir: self.directory.path().into(), corrupt });
         }
         Ok(())
     }
 
-    /// Whether a producer lives.
+    /// Whether a producer lives. A reader that locks the byte beside looks like one.
     pub(crate) fn is_produced(&self) -> Result<bool> {
-        lock::is_held(self.file()?, Kind::Read, lease::LIVENESS_AT, 1).map_err(|f| Error::system(&self.path, f))
+        let (file, fail) = (self.file()?, |failure| Error::system(&self.path(), failure));
+        Ok(lock::is_held(file, Kind::Read, lease::LIVENESS_AT, 1).map_err(fail)?
+            || lock::is_held(file, Kind::Write, lease::BESIDE_AT, 1).map_err(fail)?)
     }
 }
 
@@ -366,7 +430,7 @@ impl Leases for LeaseFile {
     }
 
     fn is_held(&self, slot: usize) -> Result<bool> {
-        lock::is_held(self.file()?, Kind::Write, lease::slot_at(slot), 1).map_err(|f| Error::system(&self.path, f))
+        lock::is_held(self.file()?, Kind::Write, lease::slot_at(slot), 1).map_err(|f| Error::system(&self.path(), f))
     }
 }
 

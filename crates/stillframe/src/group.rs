@@ -4,15 +4,17 @@
 //! the others have still to publish (see `companions`), so that while ranks are apart there is such a version all the same.
 
 use crate::attachment::Hold;
+use crate::directory::Directory;
 use crate::files;
-use crate::observer::{Observer, WAIT_SLICE};
+use crate::observer::{Observer, ObserverOptions, WAIT_SLICE};
 use crate::snapshot::Snapshot;
 use crate::{Error, Result};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use stillframe_kernel::futex;
+use stillframe_kernel::trust::Trust;
 use stillframe_protocol::{self as protocol, Leased};
 use stillframe_segment::Corrupt;
 use stillframe_segment::head;
@@ -53,14 +55,20 @@ pub struct RankInfo {
 /// Options for opening a group.
 #[derive(Debug, Clone)]
 pub struct GroupOptions {
-    dir: PathBuf,
+    observer: ObserverOptions,
     wait: Duration,
 }
 
 impl GroupOptions {
     /// The directory that holds the regions' own; by default `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`.
     pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
-        self.dir = dir.into();
+        self.observer = self.observer.dir(dir);
+        self
+    }
+
+    /// Whose directories and files are taken for good, as [`ObserverOptions::trust`].
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.observer = self.observer.trust(trust);
         self
     }
 
@@ -79,10 +87,10 @@ impl GroupOptions {
         let begin = Instant::now();
         let mut pause = Duration::from_micros(200);
         let members = loop {
-            if let Some(members) = survey(&self.dir, name, &[])? {
+            if let Some(members) = survey(&self.observer, name, &[])? {
                 break members;
             }
-            match Observer::options().dir(&self.dir).open_once(name) {
+            match self.observer.open_once(name) {
                 Err(Error::NoRegion { .. }) => {}
                 Err(error) => return Err(error),
                 Ok(_) => {
@@ -92,7 +100,7 @@ impl GroupOptions {
             }
             let left = self.wait.saturating_sub(begin.elapsed());
             if self.wait.is_zero() {
-                return Err(Error::NoRegion { region: name.into(), dir: self.dir });
+                return Err(Error::NoRegion { region: name.into(), dir: self.observer.dir });
             }
             if left.is_zero() {
                 return Err(Error::Timeout { region: name.into(), what: "the group to appear", waited: self.wait });
@@ -100,8 +108,8 @@ impl GroupOptions {
             std::thread::sleep(pause.min(left));
             pause = (pause * 2).min(POLL_MAX);
         };
-        let group =
-            Group { inner: Arc::new(Inner { name: name.into(), dir: self.dir, members: Mutex::new(members.into()) }) };
+        let members = Mutex::new(members.into());
+        let group = Group { inner: Arc::new(Inner { name: name.into(), observer: self.observer, members }) };
         if !self.wait.is_zero() {
             match group.wait_newer(None, Some(self.wait.saturating_sub(begin.elapsed()))) {
                 // A group that will never have a version in common can still be looked at.
@@ -118,7 +126,7 @@ type Members = Arc<[Option<Observer>]>;
 #[derive(Debug)]
 struct Inner {
     name: String,
-    dir: PathBuf,
+    observer: ObserverOptions,
     members: Mutex<Members>,
 }
 
@@ -205,7 +213,12 @@ struct Standing {
 impl Group {
     /// Options for opening a group.
     pub fn options() -> GroupOptions {
-        GroupOptions { dir: files::root(), wait: Duration::ZERO }
+        GroupOptions { observer: Observer::options(), wait: Duration::ZERO }
+    }
+
+    /// Options for opening a group where an observer would look for it.
+    pub(crate) fn options_of(observer: &ObserverOptions) -> GroupOptions {
+        GroupOptions { observer: observer.for_ranks(), wait: Duration::ZERO }
     }
 
     /// Opens a group of which a rank has begun, with default options.
@@ -362,7 +375,7 @@ impl Group {
         if known.iter().all(is_current) {
             return Ok(known);
         }
-        let Some(found) = survey(&self.inner.dir, &self.inner.name, &known)? else {
+        let Some(found) = survey(&self.inner.observer, &self.inner.name, &known)? else {
             // Removed, or just being made anew: what was open can still be read.
             return Ok(known);
         };
@@ -565,15 +578,20 @@ fn stopped(members: &Members, after: Option<u64>) -> Option<usize> {
 ///
 /// What is left of an earlier run with another number of ranks is no part of it: a rank counts if it tells the number of
 /// ranks that the living ranks tell or, if none lives, the one that began last.
-pub(crate) fn survey(root: &Path, name: &str, known: &[Option<Observer>]) -> Result<Option<Vec<Option<Observer>>>> {
-    let dir = files::region_dir(root, name)?;
+pub(crate) fn survey(
+    options: &ObserverOptions,
+    name: &str,
+    known: &[Option<Observer>],
+) -> Result<Option<Vec<Option<Observer>>>> {
+    files::region_dir(&options.dir, name)?;
+    let Some(root) = options.root()? else { return Ok(None) };
     let mut found = Vec::new();
     let mut failures = Vec::new();
-    for rank in ranks_below(&dir)? {
+    for rank in ranks_below(&root, name)? {
         let reused = known.get(rank as usize).cloned().flatten().filter(|observer| observer.shared.is_named());
         let observer = match reused {
             Some(observer) => observer,
-            None => match Observer::options().dir(root).open_once(&files::rank_name(name, rank)) {
+            None => match options.open_in(&root, &files::rank_name(name, rank)) {
                 Ok(observer) => observer,
                 Err(Error::NoRegion { .. }) => continue,
                 Err(error) => {
@@ -608,21 +626,15 @@ pub(crate) fn survey(root: &Path, name: &str, known: &[Option<Observer>]) -> Res
     Ok(Some(members))
 }
 
-/// The numbers that name directories below this one, ascending.
-pub(crate) fn ranks_below(dir: &Path) -> Result<Vec<u32>> {
-    let entries = match std::fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-            return Ok(Vec::new());
-        }
-        Err(error) => return Err(Error::io("open", dir, error)),
+/// The numbers that name directories below that of this name, ascending.
+pub(crate) fn ranks_below(root: &Directory, name: &str) -> Result<Vec<u32>> {
+    let Some(directory) = root.below(name)? else { return Ok(Vec::new()) };
+    let rank = |name: String| {
+        let rank = name.parse::<u32>().ok()?;
+        (rank < head::RANKS_MAX && name == rank.to_string()).then_some(rank)
     };
-    let rank = |entry: std::fs::DirEntry| {
-        let name = entry.file_name();
-        let rank = name.to_str()?.parse::<u32>().ok()?;
-        (rank < head::RANKS_MAX && name == *rank.to_string()).then_some(rank)
-    };
-    let mut ranks: Vec<u32> = entries.flatten().filter_map(rank).collect();
+    let names = directory.names()?.into_iter().filter_map(|name| name.into_string().ok());
+    let mut ranks: Vec<u32> = names.filter_map(rank).collect();
     ranks.sort_unstable();
     Ok(ranks)
 }

@@ -1,16 +1,16 @@
 //! Looking at regions from outside: which exist, who holds what, what is damaged, what can go.
 
-use crate::directory::{self, Obstacle};
+use crate::directory::{self, Directory, Obstacle};
 use crate::files::{self, LeaseFile, plane_file};
 use crate::group::{self, Group, RankInfo, RankState};
 use crate::observer::{Observer, VersionInfo};
 use crate::staging;
 use crate::tracker::TrackerKind;
 use crate::{Corrupt, Error, Result};
-use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use stillframe_kernel::folder::{About, Form};
 use stillframe_kernel::fork::Unforked;
+use stillframe_kernel::trust::{Distrust, Guard, Purpose};
 use stillframe_protocol::{Board, Leases};
 use stillframe_segment::head::{self, Counter};
 use stillframe_segment::{PLANES_MAX, lease};
@@ -149,48 +149,76 @@ pub struct Removed {
     pub bytes: u64,
 }
 
-/// The regions below a directory, by name.
+/// The directory of regions for who looks, if it is there.
+fn look(dir: &Path) -> Result<Option<Directory>> {
+    Directory::root(dir, files::looking(dir, None)?)
+}
+
+/// The directory of regions for who removes some, if it is there.
+fn own(dir: &Path) -> Result<Option<Directory>> {
+    Directory::root(dir, Guard::new(files::trust(None)?.unwrap_or_default(), Purpose::Look))
+}
+
+/// The regions below a directory, by name. Those that cannot be read, or are somebody else's where that matters, are among
+/// them.
 ///
 /// # Errors
 /// Environment if the directory cannot be read; a directory that is not there has no regions.
 pub fn regions(dir: &Path) -> Result<Vec<RegionInfo>> {
     let mut names = Vec::new();
-    find(dir, String::new(), 0, &mut names)?;
+    if let Some(root) = look(dir)? {
+        find(&root, "", 0, &mut names)?;
+    }
     names.sort();
     let mut found = Vec::with_capacity(names.len());
     for name in names {
         match region(dir, &name) {
+            Ok(info) => found.push(info),
             // It went away after it was found.
             Err(Error::NoRegion { .. }) => {}
-            other => found.push(other?),
+            // A directory that has a file of a region, and regions below it.
+            Err(error) => {
+                let state = State::Unreadable(error.to_string());
+                found.push(RegionInfo { state, ..unread(&name, dir.join(&name), None) });
+            }
         }
     }
     Ok(found)
 }
 
-fn find(dir: &Path, prefix: String, depth: usize, names: &mut Vec<String>) -> Result<()> {
-    let entries = match std::fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+fn find(directory: &Directory, prefix: &str, depth: usize, names: &mut Vec<String>) -> Result<()> {
+    let device = |about: About| about.identity.0;
+    let own = directory.folder().about().map(device).ok();
+    let entries = match directory.names() {
         // A directory of another user inside one's own is not one's own business.
         Err(_) if depth > 0 => return Ok(()),
-        Err(error) => return Err(Error::io("open", dir, error)),
+        entries => entries?,
     };
-    let device = std::fs::metadata(dir).map(|meta| meta.dev()).ok();
-    for entry in entries.flatten() {
-        // Regions of a directory lie in its file system; what is mounted below has its own.
-        if !entry.metadata().is_ok_and(|meta| meta.is_dir() && Some(meta.dev()) == device) {
-            continue;
-        }
-        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+    for entry in entries.into_iter().filter_map(|entry| entry.into_string().ok()) {
+        let name = format!("{prefix}{entry}");
         if files::region_dir(Path::new(""), &name).is_err() {
             continue;
         }
-        let path = entry.path();
-        if path.join(lease::FILE).exists() || path.join(head::FILE).exists() || std::fs::read_dir(&path).is_err() {
-            names.push(name);
-        } else if depth < 8 {
-            find(&path, format!("{name}/"), depth + 1, names)?;
+        let Some(about) = directory.about(&entry) else { continue };
+        if about.form == Form::Link {
+            // It is not followed, but who finds no region under its name is to know why.
+            let there = directory.path().join(&entry);
+            let leads_to = |file| About::at(&there.join(file), false).is_ok();
+            names.extend((leads_to(lease::FILE) || leads_to(head::FILE)).then_some(name));
+            continue;
+        }
+        // Regions of a directory lie in its file system; what is mounted below has its own.
+        if about.form != Form::Folder || Some(device(about)) != own {
+            continue;
+        }
+        match directory.below(&entry) {
+            Ok(None) => {}
+            Ok(Some(below)) if !(below.has(lease::FILE) || below.has(head::FILE) || below.names().is_err()) => {
+                if depth < 8 {
+                    find(&below, &format!("{name}/"), depth + 1, names)?;
+                }
+            }
+            _ => names.push(name),
         }
     }
     Ok(())
@@ -221,17 +249,17 @@ fn group_of(info: &RegionInfo) -> Option<&str> {
 }
 
 /// What can be said of a region before it is opened.
-fn unread(name: &str, path: PathBuf) -> RegionInfo {
-    let planes = planes(&path);
+fn unread(name: &str, path: PathBuf, directory: Option<&Directory>) -> RegionInfo {
     RegionInfo {
         name: name.into(),
+        path,
         state: State::Incomplete,
         rank: None,
         newest: None,
         versions: Vec::new(),
         created_ns: 0,
-        allocated_bytes: allocated_bytes(&path),
-        planes,
+        allocated_bytes: directory.map_or(0, allocated_bytes),
+        planes: directory.map_or(Vec::new(), planes),
         working_bytes: 0,
         producer_pid: 0,
         keep: 0,
@@ -245,7 +273,6 @@ fn unread(name: &str, path: PathBuf) -> RegionInfo {
         waiting_ns: None,
         skipping_ns: None,
         skipping: 0,
-        path,
     }
 }
 
@@ -255,13 +282,18 @@ fn unread(name: &str, path: PathBuf) -> RegionInfo {
 /// [`Error::NoRegion`] if there is none of this name, [`Error::IsGroup`] if it is a group's.
 pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
     let path = files::region_dir(dir, name)?;
-    if !path.is_dir() {
-        return Err(Error::NoRegion { region: name.into(), dir: dir.to_path_buf() });
-    }
-    let mut info = unread(name, path);
+    let missing = || Error::NoRegion { region: name.into(), dir: dir.to_path_buf() };
+    let directory = match look(dir)?.ok_or_else(missing)?.below(name) {
+        Ok(directory) => directory.ok_or_else(missing)?,
+        Err(error) => {
+            let state = State::Unreadable(error.to_string());
+            return Ok(RegionInfo { state, ..unread(name, path, None) });
+        }
+    };
+    let mut info = unread(name, path, Some(&directory));
     let observer = match Observer::options().dir(dir).open(name) {
         Ok(observer) => observer,
-        Err(Error::NoRegion { .. }) if info.path.read_dir().is_ok() => return Ok(info),
+        Err(Error::NoRegion { .. }) if directory.names().is_ok() => return Ok(info),
         Err(error @ Error::IsGroup { .. }) => return Err(error),
         Err(error) => {
             info.state = State::Unreadable(error.to_string());
@@ -292,16 +324,16 @@ pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
     Ok(info)
 }
 
-fn planes(path: &Path) -> Vec<PlaneInfo> {
-    let allocated = |index: usize| std::fs::metadata(path.join(plane_file(index))).ok().map(|meta| meta.blocks() * 512);
-    (0..PLANES_MAX)
-        .map_while(|index| allocated(index).map(|bytes| PlaneInfo { index, allocated_bytes: bytes }))
-        .collect()
+fn planes(directory: &Directory) -> Vec<PlaneInfo> {
+    let plane = |index: usize| {
+        let allocated_bytes = directory.about(&plane_file(index))?.allocated_bytes;
+        Some(PlaneInfo { index, allocated_bytes })
+    };
+    (0..PLANES_MAX).map_while(plane).collect()
 }
 
-fn allocated_bytes(path: &Path) -> u64 {
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.blocks() * 512).sum()
+fn allocated_bytes(directory: &Directory) -> u64 {
+    directory.texts().iter().filter_map(|name| directory.about(name)).map(|about| about.allocated_bytes).sum()
 }
 
 /// Who holds versions of a region, each process once, longest first.
@@ -309,10 +341,12 @@ fn allocated_bytes(path: &Path) -> u64 {
 /// # Errors
 /// As [`region`].
 pub fn holders(dir: &Path, name: &str) -> Result<Vec<Holder>> {
-    let path = files::region_dir(dir, name)?;
-    let observer = Observer::options().dir(dir).open(name)?;
-    let lease = path.join(lease::FILE);
-    let meta = std::fs::metadata(&lease).map_err(|error| Error::io("open", &lease, error))?;
+    holders_of(&Observer::options().dir(dir).open(name)?)
+}
+
+pub(crate) fn holders_of(observer: &Observer) -> Result<Vec<Holder>> {
+    let lease = About::of(observer.shared.leases.file()?);
+    let lease = lease.map_err(|error| Error::io("fstat", &observer.shared.dir.join(lease::FILE), error))?.identity;
     let now = files::monotonic_ms();
     let version = |slot: usize| {
         let stamp = observer.shared.head.stamp(slot);
@@ -334,12 +368,12 @@ pub fn holders(dir: &Path, name: &str) -> Result<Vec<Holder>> {
     let entries = std::fs::read_dir("/proc").map_err(|error| Error::io("open", Path::new("/proc"), error))?;
     for entry in entries.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        let holds = holds_of(pid, &meta);
+        let holds = holds_of(pid, lease);
         add(Some(pid), &holds);
         seen.extend(holds);
     }
     // Locks of processes that may not be looked into are known to the kernel's list of locks.
-    let mut others = listed_holds(&meta);
+    let mut others = listed_holds(lease.1);
     others.retain(|hold| match seen.iter().position(|seen| seen == hold) {
         Some(index) => {
             seen.swap_remove(index);
@@ -352,14 +386,12 @@ pub fn holders(dir: &Path, name: &str) -> Result<Vec<Holder>> {
     Ok(found)
 }
 
-/// Leases that a process has on the file with this metadata, from what /proc tells of its open files.
-fn holds_of(pid: i32, meta: &std::fs::Metadata) -> Vec<(usize, u64)> {
+/// Leases that a process has on a file, from what /proc tells of its open files.
+fn holds_of(pid: i32, file: (u64, u64)) -> Vec<(usize, u64)> {
     let mut found = Vec::new();
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return found };
     for entry in entries.flatten() {
-        let same =
-            std::fs::metadata(entry.path()).is_ok_and(|file| file.ino() == meta.ino() && file.dev() == meta.dev());
-        if !same {
+        if !About::at(&entry.path(), false).is_ok_and(|about| about.identity == file) {
             continue;
         }
         let info = format!("/proc/{pid}/fdinfo/{}", entry.file_name().to_string_lossy());
@@ -369,9 +401,9 @@ fn holds_of(pid: i32, meta: &std::fs::Metadata) -> Vec<(usize, u64)> {
     found
 }
 
-fn listed_holds(meta: &std::fs::Metadata) -> Vec<(usize, u64)> {
+fn listed_holds(inode: u64) -> Vec<(usize, u64)> {
     let text = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    text.lines().filter_map(|line| parse_lock(line, Some(meta.ino()))).collect()
+    text.lines().filter_map(|line| parse_lock(line, Some(inode))).collect()
 }
 
 /// Slot and time of a lease from a line such as `1: OFDLCK  ADVISORY  READ -1 00:19:7 1099511627776 1099511640000`.
@@ -404,23 +436,30 @@ fn process(pid: i32) -> (Option<String>, char) {
 /// # Errors
 /// [`Error::InUse`] while a producer lives, without `force`; of a group nothing is removed then.
 pub fn remove(dir: &Path, name: &str, force: bool) -> Result<Removed> {
-    let ranks = ranks(dir, name)?;
+    files::region_dir(dir, name)?;
+    let root = own(dir)?.ok_or_else(|| Error::NoRegion { region: name.into(), dir: dir.to_path_buf() })?;
+    remove_from(&root, name, force)
+}
+
+/// As [`remove`], for who has the directory of regions open.
+pub(crate) fn remove_from(root: &Directory, name: &str, force: bool) -> Result<Removed> {
+    let ranks = ranks(root, name)?;
     if ranks.iter().all(|info| info.rank.is_none()) {
-        return remove_region(dir, name, force);
+        return remove_region(root, name, force);
     }
     if let Some(info) = ranks.iter().find(|info| info.state == State::Live && !force) {
         return Err(Error::InUse { region: info.name.clone(), pid: info.producer_pid });
     }
     let mut bytes = 0;
     for info in ranks {
-        match remove_region(dir, &info.name, force) {
+        match remove_region(root, &info.name, force) {
             Ok(removed) => bytes += removed.bytes,
             // Somebody else removed it meanwhile.
             Err(Error::NoRegion { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    bytes += remove_beside(dir, name);
+    bytes += remove_beside(root, name);
     Ok(Removed { bytes })
 }
 
@@ -431,8 +470,8 @@ const RECOVERY: &str = ".recovery";
 const FORMER: &str = ".former";
 
 /// What has this end, beside the group of this name.
-fn hidden(dir: &Path, name: &str, end: &str) -> PathBuf {
-    dir.join(format!(".{}{end}", name.replace('/', "%")))
+fn hidden(name: &str, end: &str) -> String {
+    format!(".{}{end}", name.replace('/', "%"))
 }
 
 /// The group that a hidden file tells what its ranks go on from.
@@ -441,49 +480,53 @@ fn recovered_group(hidden: &str) -> Option<String> {
 }
 
 /// Locks a file, if nobody else has it.
-fn try_lock(path: &Path) -> Option<Unforked> {
-    let file = Unforked::open(File::options().read(true), path).ok()?;
+fn try_lock(root: &Directory, name: &str) -> Option<Unforked> {
+    let file = Unforked::open(|| root.file(name).ok().flatten().map(|(file, _)| file).ok_or(())).ok()?;
     file.get()?.try_lock().ok()?;
     Some(file)
 }
 
+/// Bytes of memory or disk behind a directory and all below it.
+pub(crate) fn allocated_below(root: &Directory, name: &str) -> u64 {
+    root.folder().folder(name).map_or(0, |folder| folder.allocated_bytes())
+}
+
 /// What runs that created or recovered a group left beside it, if no region of the group is among those that stay and nobody
 /// holds one of the group before it.
-fn left_beside(dir: &Path, staying: &[&RegionInfo]) -> Vec<RegionInfo> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let left = entries.filter_map(|entry| {
-        let hidden_name = entry.file_name().to_str()?.to_string();
+fn left_beside(root: &Directory, staying: &[&RegionInfo]) -> Vec<RegionInfo> {
+    let left = root.texts().into_iter().filter_map(|hidden_name| {
         let group = recovered_group(&hidden_name)?;
         let stays = staying.iter().any(|info| info.name.rsplit_once('/').is_some_and(|(of, _)| of == group));
-        let former = hidden(dir, &group, FORMER);
+        let former_name = hidden(&group, FORMER);
+        let former = root.path().join(&former_name);
         let goes = !stays
             && regions(&former).ok()?.iter().all(|info| is_free(&former, info))
-            && try_lock(&entry.path()).is_some();
-        let bytes = entry.metadata().ok()?.blocks() * 512 + staging::allocated_bytes(&former);
-        goes.then(|| RegionInfo { allocated_bytes: bytes, ..unread(&hidden_name, entry.path()) })
+            && try_lock(root, &hidden_name).is_some();
+        let bytes = root.about(&hidden_name)?.allocated_bytes + allocated_below(root, &former_name);
+        let path = root.path().join(&hidden_name);
+        goes.then(|| RegionInfo { allocated_bytes: bytes, ..unread(&hidden_name, path, None) })
     });
     left.collect()
 }
 
 /// Removes what a run that created or recovered a group left beside it, if no rank is there, and returns the bytes that this
 /// frees. Who begins a run has the file locked, and then it stays.
-fn remove_beside(dir: &Path, name: &str) -> u64 {
-    let (path, former) = (hidden(dir, name, RECOVERY), hidden(dir, name, FORMER));
-    let Some(_lock) = try_lock(&path).filter(|_| ranks(dir, name).is_ok_and(|ranks| ranks.is_empty())) else {
+fn remove_beside(root: &Directory, name: &str) -> u64 {
+    let (decision, former) = (hidden(name, RECOVERY), hidden(name, FORMER));
+    let Some(_lock) = try_lock(root, &decision).filter(|_| ranks(root, name).is_ok_and(|ranks| ranks.is_empty()))
+    else {
         return 0;
     };
-    let own_bytes = std::fs::metadata(&path).map_or(0, |meta| meta.blocks() * 512);
-    let former_bytes = staging::allocated_bytes(&former);
-    let _ = std::fs::remove_dir_all(&former);
-    std::fs::remove_file(&path).map_or(0, |()| own_bytes + former_bytes)
+    let bytes = root.about(&decision).map_or(0, |about| about.allocated_bytes) + allocated_below(root, &former);
+    let _ = root.remove_all(&former);
+    root.unlink(&decision).map_or(0, |()| bytes)
 }
 
 /// The regions that are ranks of a group of this name, those left over from other runs too.
-fn ranks(dir: &Path, name: &str) -> Result<Vec<RegionInfo>> {
-    let path = files::region_dir(dir, name)?;
+fn ranks(root: &Directory, name: &str) -> Result<Vec<RegionInfo>> {
     let mut found = Vec::new();
-    for rank in group::ranks_below(&path)? {
-        match region(dir, &files::rank_name(name, rank)) {
+    for rank in group::ranks_below(root, name)? {
+        match region(root.path(), &files::rank_name(name, rank)) {
             // One that cannot be read, or was never finished, goes with the others.
             Ok(info) if info.rank.is_some() || !matches!(info.state, State::Live | State::Dead) => found.push(info),
             Ok(_) | Err(Error::NoRegion { .. } | Error::IsGroup { .. }) => {}
@@ -493,26 +536,30 @@ fn ranks(dir: &Path, name: &str) -> Result<Vec<RegionInfo>> {
     Ok(found)
 }
 
-pub(crate) fn remove_region(dir: &Path, name: &str, force: bool) -> Result<Removed> {
-    let path = files::region_dir(dir, name)?;
-    if !path.is_dir() {
-        return Err(Error::NoRegion { region: name.into(), dir: dir.to_path_buf() });
-    }
-    let bytes = allocated_bytes(&path);
+fn remove_region(root: &Directory, name: &str, force: bool) -> Result<Removed> {
+    let missing = || Error::NoRegion { region: name.into(), dir: root.path().into() };
+    let directory = root.below(name)?.ok_or_else(missing)?;
+    let bytes = allocated_bytes(&directory);
     // The lock is kept while the files go, so that no producer can begin among them.
-    let _leases = loop {
-        match directory::try_lock(&path, name, 0o600)? {
-            Ok(leases) => break Some(leases),
-            Err(Obstacle::Held) if force => break None,
-            Err(Obstacle::Held) => {
-                let pid = region(dir, name).map_or(0, |info| info.producer_pid);
-                return Err(Error::InUse { region: name.into(), pid });
+    let (directory, _leases) = loop {
+        match directory::try_lock(root, name, 0o600) {
+            Ok(Ok((directory, leases))) => break (directory, Some(leases)),
+            Ok(Err(Obstacle::Held)) if force => break (directory, None),
+            Ok(Err(Obstacle::Held)) => {
+                return Err(Error::InUse { region: name.into(), pid: directory::producer_pid(&directory) });
             }
-            Err(Obstacle::Removed) => {}
-            Err(Obstacle::NoDirectory) => return Err(Error::NoRegion { region: name.into(), dir: dir.to_path_buf() }),
+            Ok(Err(Obstacle::Removed)) => {}
+            Ok(Err(Obstacle::NoDirectory)) => return Err(missing()),
+            // Nobody can lock what is no file.
+            Err(Error::Untrusted { path, distrust: Distrust::Form { .. } })
+                if force && path == directory.path().join(lease::FILE) =>
+            {
+                break (directory, None);
+            }
+            Err(error) => return Err(error),
         }
     };
-    directory::remove(dir, &path)?;
+    directory::remove(root, &directory, name)?;
     Ok(Removed { bytes })
 }
 
@@ -524,11 +571,12 @@ pub(crate) fn remove_region(dir: &Path, name: &str, force: bool) -> Result<Remov
 /// As [`regions`].
 pub fn collect(dir: &Path) -> Result<Vec<(String, Result<Removed>)>> {
     let mut done = Vec::new();
+    let Some(root) = own(dir)? else { return Ok(done) };
     for info in collectable(dir)? {
         let removed = match recovered_group(&info.name) {
-            Some(group) => Ok(Removed { bytes: remove_beside(dir, &group) }),
-            None if staging::is_staged(&info.path) => staging::remove(&info.path).map(|bytes| Removed { bytes }),
-            None => remove_region(dir, &info.name, false),
+            Some(group) => Ok(Removed { bytes: remove_beside(&root, &group) }),
+            None if staging::is_staged(&info.name) => staging::remove(&root, &info.name).map(|bytes| Removed { bytes }),
+            None => remove_region(&root, &info.name, false),
         };
         match removed {
             // Somebody else removed it meanwhile.
@@ -544,8 +592,10 @@ pub fn collect(dir: &Path) -> Result<Vec<(String, Result<Removed>)>> {
 /// # Errors
 /// As [`regions`].
 pub fn collectable(dir: &Path) -> Result<Vec<RegionInfo>> {
+    let Some(root) = own(dir)? else { return Ok(Vec::new()) };
     let all = regions(dir)?;
-    let free: Vec<bool> = all.iter().map(|info| is_free(dir, info)).collect();
+    let is_own = |info: &RegionInfo| matches!(root.below(&info.name), Ok(Some(_)));
+    let free: Vec<bool> = all.iter().map(|info| is_free(dir, info) && is_own(info)).collect();
     // The last version of a rank that died is part of what its group can still show.
     let wanted: Vec<(String, u32)> = std::iter::zip(&all, &free)
         .filter(|(_, free)| !**free)
@@ -559,11 +609,11 @@ pub fn collectable(dir: &Path) -> Result<Vec<RegionInfo>> {
     let goes: Vec<bool> = std::iter::zip(&all, free).map(|(info, free)| free && !is_wanted(info)).collect();
     let staying: Vec<&RegionInfo> =
         std::iter::zip(&all, &goes).filter(|(_, goes)| !**goes).map(|(info, _)| info).collect();
-    let beside = left_beside(dir, &staying);
+    let beside = left_beside(&root, &staying);
     let going = std::iter::zip(all, goes).filter(|(_, goes)| *goes).map(|(info, _)| info);
-    let staged = staging::left_over(dir).into_iter().map(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        RegionInfo { allocated_bytes: staging::allocated_bytes(&path), ..unread(&name, path) }
+    let staged = staging::left_over(&root).into_iter().map(|name| {
+        let path = root.path().join(&name);
+        RegionInfo { allocated_bytes: allocated_below(&root, &name), ..unread(&name, path, None) }
     });
     Ok(going.chain(staged).chain(beside).collect())
 }
@@ -572,7 +622,11 @@ pub fn collectable(dir: &Path) -> Result<Vec<RegionInfo>> {
 fn is_free(dir: &Path, info: &RegionInfo) -> bool {
     match info.state {
         State::Dead => !is_held(dir, &info.name),
-        State::Incomplete => directory::is_unfinished(&info.path) && !is_produced(dir, &info.name),
+        State::Incomplete => {
+            let directory = look(dir).ok().flatten().and_then(|root| root.below(&info.name).ok().flatten());
+            directory
+                .is_some_and(|directory| directory::is_unfinished(&directory) && !is_produced(&directory, &info.name))
+        }
         _ => false,
     }
 }
@@ -582,8 +636,8 @@ fn is_held(dir: &Path, name: &str) -> bool {
     observer.is_ok_and(|observer| (0..head::SLOTS).any(|slot| observer.shared.leases.is_held(slot).unwrap_or(true)))
 }
 
-fn is_produced(dir: &Path, name: &str) -> bool {
-    LeaseFile::open(&dir.join(name), name).is_ok_and(|leases| leases.is_produced().unwrap_or(true))
+fn is_produced(directory: &Directory, name: &str) -> bool {
+    LeaseFile::open(directory, name).is_ok_and(|leases| leases.is_produced().unwrap_or(true))
 }
 
 /// Looks for damage in a region: reads all that describes the versions of a region. No finding means that all of it is sound.

@@ -58,7 +58,9 @@ pub use region::{
 };
 pub use snapshot::{Chunk, Chunks, Snapshot, VariableView, View};
 pub use staging::Staging;
+pub use stillframe_kernel::folder::Form;
 pub use stillframe_kernel::fork::generation as fork_generation;
+pub use stillframe_kernel::trust::{Distrust, NoTrust, Trust};
 pub use stillframe_segment::dtype::{DTypeError, Field};
 pub use stillframe_segment::{Corrupt, DType, Order, PAGE_BYTES, RANK_MAX, Scalar};
 pub use tracker::{TRACKERS, TrackerKind};

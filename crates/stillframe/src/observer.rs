@@ -1,6 +1,7 @@
 //! Observers: those who look.
 
 use crate::attachment::Shared;
+use crate::directory::Directory;
 use crate::files;
 use crate::group;
 use crate::snapshot::Snapshot;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use stillframe_kernel::futex;
+use stillframe_kernel::trust::Trust;
 use stillframe_kernel::workers::Workers;
 use stillframe_protocol::{self as protocol, Board, Leased, State};
 use stillframe_segment::head::{self};
@@ -23,6 +25,7 @@ pub struct ObserverOptions {
     pub(crate) dir: PathBuf,
     pub(crate) wait: Duration,
     populate: Option<usize>,
+    trust: Option<Trust>,
 }
 
 impl ObserverOptions {
@@ -38,6 +41,15 @@ impl ObserverOptions {
         self
     }
 
+    /// Whose directories and files are taken for good, besides those of the process's user and of root; by default
+    /// `$STILLFRAME_TRUST`, else nobody's in the directory that is the user's by default, and everybody's in one that is
+    /// named. What an observer reads of a region is checked whoever made it. But its owner can change what was published, and
+    /// a file that he cuts shorter while memory that shows it is looked at ends the process with a `SIGBUS`.
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = Some(trust);
+        self
+    }
+
     /// Enters all pages of a variable in the page tables when it is first seen whole ([`slice`](Snapshot::slice),
     /// [`view`](Snapshot::view)), by so many threads, the calling one included, which also take them out in the end. For
     /// programs that read all of a large variable: without this, pages are entered as they are first read.
@@ -48,8 +60,26 @@ impl ObserverOptions {
 
     /// Opens a region that is there.
     pub(crate) fn open_once(&self, name: &str) -> Result<Observer> {
-        let dir = files::region_dir(&self.dir, name)?;
-        let mut shared = Shared::open(&self.dir, &dir, name)?;
+        files::region_dir(&self.dir, name)?;
+        match self.root()? {
+            Some(root) => self.open_in(&root, name),
+            None => Err(Error::NoRegion { region: name.into(), dir: self.dir.clone() }),
+        }
+    }
+
+    /// Options for the regions of a group that is found where these would look.
+    pub(crate) fn for_ranks(&self) -> ObserverOptions {
+        ObserverOptions { wait: Duration::ZERO, populate: None, ..self.clone() }
+    }
+
+    /// The directory that holds the region's own, if it is there.
+    pub(crate) fn root(&self) -> Result<Option<Directory>> {
+        Directory::root(&self.dir, files::looking(&self.dir, self.trust)?)
+    }
+
+    /// As [`open_once`](ObserverOptions::open_once).
+    pub(crate) fn open_in(&self, root: &Directory, name: &str) -> Result<Observer> {
+        let mut shared = Shared::open(root, name)?;
         shared.workers = self.populate.map(|threads| Arc::new(Workers::new(threads)));
         Ok(Observer { shared: Arc::new(shared) })
     }
@@ -71,7 +101,7 @@ impl ObserverOptions {
             match self.open_once(name) {
                 Ok(observer) => break observer,
                 Err(error @ Error::NoRegion { .. }) => {
-                    if let Some(ranks) = group::survey(&self.dir, name, &[])? {
+                    if let Some(ranks) = group::survey(&self, name, &[])? {
                         return Err(Error::IsGroup { region: name.into(), ranks: ranks.len() as u32 });
                     }
                     let left =
@@ -131,7 +161,7 @@ pub struct VersionInfo {
 impl Observer {
     /// Options for opening an observer.
     pub fn options() -> ObserverOptions {
-        ObserverOptions { dir: files::root(), wait: Duration::ZERO, populate: None }
+        ObserverOptions { dir: files::root(), wait: Duration::ZERO, populate: None, trust: None }
     }
 
     /// Opens an observer on a region that exists, with default options.

@@ -3,6 +3,7 @@
 use crate::{Error, Region, Result, TrackerKind, files};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use stillframe_kernel::trust::{Guard, Purpose, Trust};
 use stillframe_segment::head::{RANKS_MAX, SLOTS};
 
 /// What to do when a region's bound, or its file system, has no room for another version because observers hold old ones.
@@ -51,6 +52,7 @@ pub struct RegionOptions {
     pub(crate) drift: usize,
     pub(crate) rollback: Option<u64>,
     pub(crate) fresh: bool,
+    trust: Option<Trust>,
 }
 
 /// Versions that a rank retains for slower ones, unless told otherwise.
@@ -76,6 +78,7 @@ impl Default for RegionOptions {
             drift: DRIFT_DEFAULT,
             rollback: None,
             fresh: false,
+            trust: None,
         }
     }
 }
@@ -178,6 +181,32 @@ impl RegionOptions {
     pub fn fresh(mut self, fresh: bool) -> Self {
         self.fresh = fresh;
         self
+    }
+
+    /// Whose directories and files are taken for good, besides those of the process's user and of root; by default
+    /// `$STILLFRAME_TRUST`, else nobody's. A directory or file that belongs to somebody else, or that others may write to, is
+    /// refused otherwise ([`Error::Untrusted`]), unless [`mode`](RegionOptions::mode) grants just that.
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = Some(trust);
+        self
+    }
+
+    /// Whose directories and files are taken for good, as [`trust`](RegionOptions::trust) said or by default.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`] if `$STILLFRAME_TRUST` says nothing of the kind.
+    pub fn trusted(&self) -> Result<Trust> {
+        Ok(files::trust(self.trust)?.unwrap_or_default())
+    }
+
+    /// How the region's files are looked at before they are written.
+    pub(crate) fn guard(&self) -> Result<Guard> {
+        Ok(Guard::new(self.trusted()?, Purpose::Write { granted: self.mode }))
+    }
+
+    /// How they are looked at before names are taken away.
+    pub(crate) fn looking(&self) -> Result<Guard> {
+        Ok(Guard::new(self.trusted()?, Purpose::Look))
     }
 
     /// The directory that holds the region's own, as [`dir`](RegionOptions::dir) said or by default.

@@ -4,12 +4,12 @@
 //! *present* while the file system has memory behind it. Free present slots are written again before new ones are taken.
 
 use crate::directory::Directory;
-use crate::files::{create_file, plane_file};
+use crate::files::plane_file;
 use crate::mask::{Mask, insert_pages};
 use crate::{Error, Result};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use stillframe_kernel::space;
 use stillframe_segment::{PAGE_BYTES, PLANES_MAX, WINDOW_BYTES, WINDOW_PAGES};
@@ -30,7 +30,6 @@ pub(crate) struct Plane {
 /// All planes of a region.
 #[derive(Debug)]
 pub(crate) struct Planes {
-    dir: PathBuf,
     directory: Directory,
     /// Access mode of the files.
     mode: u32,
@@ -54,8 +53,8 @@ pub(crate) struct Assignment {
 const PLANES_EASY: usize = 8;
 
 impl Planes {
-    pub(crate) fn new(dir: &Path, directory: Directory, mode: u32) -> Planes {
-        Planes { dir: dir.to_path_buf(), directory, mode, list: Vec::new(), windows: 0, present_pages: 0, turn: 0 }
+    pub(crate) fn new(directory: Directory, mode: u32) -> Planes {
+        Planes { directory, mode, list: Vec::new(), windows: 0, present_pages: 0, turn: 0 }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -87,7 +86,7 @@ impl Planes {
     /// in use are marked.
     pub(crate) fn recover(&mut self, windows: usize) -> Result<()> {
         self.windows = windows;
-        while self.list.len() < PLANES_MAX && self.directory.join(&plane_file(self.list.len())).exists() {
+        while self.list.len() < PLANES_MAX && self.directory.has(&plane_file(self.list.len())) {
             self.add()?;
         }
         Ok(())
@@ -137,9 +136,8 @@ impl Planes {
     /// Opens or makes one more plane and returns its number.
     fn add(&mut self) -> Result<usize> {
         let number = self.list.len();
-        let path = self.dir.join(plane_file(number));
-        let file = create_file(&self.directory.join(&plane_file(number)), self.mode);
-        let file = file.map_err(|error| Error::io("open", &path, error))?;
+        let path = self.directory.path().join(plane_file(number));
+        let file = self.directory.create(&plane_file(number), self.mode)?;
         let mut plane = Plane {
             file: file.into(),
             path,
@@ -209,7 +207,7 @@ impl Planes {
                     None if self.list.len() < PLANES_MAX => self.add()?,
                     None => {
                         return Err(Error::NoSlot {
-                            region: self.dir.display().to_string(),
+                            region: self.directory.path().display().to_string(),
                             slots: PLANES_MAX,
                             held: 0,
                         });
@@ -271,7 +269,10 @@ impl Planes {
         let plane = match chosen {
             Some(plane) => plane,
             None if self.list.len() < PLANES_MAX => self.add()?,
-            None => return Err(Error::NoSlot { region: self.dir.display().to_string(), slots: PLANES_MAX, held: 0 }),
+            None => {
+                let region = self.directory.path().display().to_string();
+                return Err(Error::NoSlot { region, slots: PLANES_MAX, held: 0 });
+            }
         };
         for (index, mask) in pages.iter().enumerate() {
             self.mark(plane, window + index, *mask);

@@ -14,9 +14,8 @@ use crate::tables::Tables;
 use crate::tracker::Tracker;
 use crate::{Declaration, Error, Kind, Part, RegionOptions, Result, element};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use stillframe_kernel::copy::{Copier, PageCopy};
 use stillframe_kernel::exit::LastWords;
@@ -116,15 +115,11 @@ pub(crate) struct Producer {
 /// What to do when numbers are used up.
 const MAKE_ANEW: &str = "remove the region and make it anew ('still rm', or the option 'fresh')";
 
-fn open(path: &Path, mode: u32) -> Result<File> {
-    files::create_file(path, mode).map_err(|error| Error::io("open", path, error))
-}
-
 impl Producer {
     /// Begins as the producer of a region, or of that of a rank of the group that has this name.
     pub(crate) fn open(options: RegionOptions, given: &str) -> Result<Producer> {
         match Producer::begin(options.clone(), given) {
-            Err(Error::NoSpace { .. }) if Run::new(&options, given).make_room() => Producer::begin(options, given),
+            Err(Error::NoSpace { .. }) if Run::new(&options, given)?.make_room() => Producer::begin(options, given),
             other => other,
         }
     }
@@ -133,21 +128,25 @@ impl Producer {
         files::check_pages()?;
         let name = &options.rank.map_or(given.into(), |(rank, _)| files::rank_name(given, rank));
         let dir = files::new_region_dir(&options.dir, name)?;
-        directory::check_neighbours(&options.dir, &dir, name)?;
-        let tracker = Tracker::open(options.tracker)?;
-        let rank = options.rank;
-        let run = Run::new(&options, given);
-        if options.fresh {
-            run.clear()?;
+        let guard = options.guard()?;
+        if let Some(root) = Directory::root(&options.dir, guard)? {
+            directory::check_neighbours(&root, name)?;
         }
-        let companions = rank.map(|(rank, ranks)| Companions::open(&options.dir, given, rank, ranks)).transpose()?;
-        directory::make(&dir, options.mode)?;
+        let tracker = Tracker::open(options.tracker)?;
+        let root = Directory::make_root(&options.dir, options.mode, guard)?;
+        let rank = options.rank;
+        let run = Run::new(&options, given)?;
+        if options.fresh {
+            run.clear(&root)?;
+        }
+        let companions = rank.map(|(rank, ranks)| Companions::open(&root, given, rank, ranks)).transpose()?;
+        root.make_below(name, options.mode)?;
         points::hit("create.dir");
-        let leases = Arc::new(directory::lock(&dir, name, options.mode)?);
+        let (directory, leases) = directory::lock(&root, name, options.mode)?;
+        let leases = Arc::new(leases);
         points::hit("create.locked");
-        let directory = Directory::open(&dir)?;
         let head_path = dir.join(head::FILE);
-        let head_file = open(&head_path, options.mode)?;
+        let head_file = directory.create(head::FILE, options.mode)?;
         let mut begin = vec![0; head::HEAD_BYTES];
         let length =
             directory::read_begin(&head_file, &mut begin).map_err(|error| Error::io("read", &head_path, error))?;
@@ -159,13 +158,13 @@ impl Producer {
             return Err(corrupt(Corrupt::new(head::FILE, length, expected, found)));
         }
         if !finished {
-            directory::clear(&dir)?;
+            directory::clear(&directory)?;
             // The head is written where observers may already wait for its magic, so it keeps its place.
             directory::write_head(&head_file, &head_path)?;
             points::hit("create.head");
         }
         let tables_path = dir.join(table::FILE);
-        let tables_file = open(&tables_path, options.mode)?;
+        let tables_file = directory.create(table::FILE, options.mode)?;
         directory::check_blocks(&tables_file, &tables_path).and_then(|found| found.map_err(corrupt))?;
         let tables = Tables::open(tables_file, tables_path, name)?;
         let head = Head::map(&head_file, &head_path, true)?;
@@ -173,7 +172,7 @@ impl Producer {
         let mut producer = Producer {
             name: name.to_string(),
             companions,
-            planes: Planes::new(&dir, directory.clone(), options.mode),
+            planes: Planes::new(directory.clone(), options.mode),
             directory,
             copier: Copier::new(options.copy_threads()),
             options,
@@ -231,7 +230,7 @@ impl Producer {
         }
         if let Some((rank, ranks)) = producer.options.rank {
             // One that began at the same time has seen this one, or is seen by it.
-            companions::check_living(&producer.options.dir, given, rank, ranks)?;
+            companions::check_living(&root, given, rank, ranks)?;
         }
         producer.head.ring();
         points::hit("create.done");
@@ -497,7 +496,7 @@ impl Producer {
             "remove variables, or say less in their attributes, units and names",
         )?;
         if let Err(error) = self.write_schema_file(&name, &text) {
-            let _ = std::fs::remove_file(self.directory.join(&name));
+            let _ = self.directory.unlink(&name);
             return Err(error);
         }
         points::hit("publish.schema");
@@ -505,7 +504,7 @@ impl Producer {
         self.head.set_number32(head::SCHEMAS_AT, number);
         let old = std::mem::replace(&mut self.schema, number);
         if old != 0 && self.versions.iter().all(|version| version.schema != old) {
-            let _ = std::fs::remove_file(self.directory.join(&schema_file(old)));
+            let _ = self.directory.unlink(&schema_file(old));
         }
         self.schema_changed = false;
         Ok(())
@@ -513,8 +512,7 @@ impl Producer {
 
     fn write_schema_file(&self, name: &str, text: &[u8]) -> Result<()> {
         let path = self.dir.join(name);
-        let file = files::create_file(&self.directory.join(name), self.options.mode);
-        let mut file = file.map_err(|error| Error::io("open", &path, error))?;
+        let mut file = self.directory.create(name, self.options.mode)?;
         // One of this name was left by a producer that died before a version named it.
         file.set_len(0).map_err(|error| Error::io("ftruncate", &path, error))?;
         file.write_all(text).map_err(|error| Error::io("write", &path, error).needing(text.len() as u64))

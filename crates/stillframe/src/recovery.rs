@@ -9,6 +9,7 @@ use crate::tables::Tables;
 use crate::{Error, Result};
 use std::io::ErrorKind;
 use std::sync::Arc;
+use stillframe_kernel::folder::Form;
 use stillframe_kernel::points;
 use stillframe_protocol::{self as protocol, Board, Leased, State};
 use stillframe_segment::head;
@@ -63,7 +64,7 @@ impl Producer {
         self.retire_unwanted()?;
         if let Some(newest) = self.versions.last().cloned() {
             let manifest = self.read_manifest(&newest)?;
-            let schema = read_schema(&self.dir, newest.schema)?;
+            let schema = read_schema(&self.directory, newest.schema)?;
             self.table = Arc::new(shown_windows(&newest.table, &manifest));
             self.schema = newest.schema;
             self.recovered = Some(newest.number);
@@ -97,7 +98,7 @@ impl Producer {
             self.schemas = described.filter(|number| *number < schema::ID_END).fold(self.schemas, u32::max);
         }
         // What cannot be read of the newest version is an error later, of another it is to whoever reads that.
-        let known = numbers.into_iter().filter_map(|number| read_schema(&self.dir, number).ok());
+        let known = numbers.into_iter().filter_map(|number| read_schema(&self.directory, number).ok());
         for variable in known.flat_map(|schema| schema.variables) {
             self.next_id = self.next_id.max(variable.id + 1);
         }
@@ -212,11 +213,12 @@ impl Producer {
             }
         }
         for (plane, end) in ends.into_iter().enumerate().filter(|(_, end)| *end > 0) {
-            let path = self.dir.join(plane_file(plane));
-            let bytes = match std::fs::metadata(&path) {
-                Ok(meta) => meta.len(),
+            let bytes = match self.directory.folder().about_name(plane_file(plane)) {
+                Ok(about) if about.form == Form::File => about.bytes,
+                // That it is no file is said when it is opened.
+                Ok(_) => continue,
                 Err(error) if error.kind() == ErrorKind::NotFound => 0,
-                Err(error) => return Err(Error::io("stat", &path, error)),
+                Err(error) => return Err(Error::io("stat", &self.dir.join(plane_file(plane)), error)),
             };
             let needed = (end * WINDOW_BYTES) as u64;
             if bytes < needed {

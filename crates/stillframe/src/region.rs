@@ -7,6 +7,7 @@
 //! taken from a slice is used before that slice's borrow ends; other addresses are vouched for by the caller of an `unsafe fn`.
 #![allow(unsafe_code)]
 
+use crate::directory::Directory;
 use crate::loan::{Loan, LoanBytes};
 use crate::mask::Mask;
 use crate::place::{Source, Working};
@@ -577,9 +578,13 @@ impl Region {
     /// Environment if a file cannot be removed.
     pub fn unlink(self) -> Result<()> {
         self.check_process()?;
-        let root = self.producer.options.dir.clone();
-        let _aside = self.producer.end.say(true, true);
-        crate::directory::remove(&root, &self.producer.dir)
+        let Producer { options, directory, name, end, .. } = &self.producer;
+        let _aside = end.say(true, true);
+        // The files are this region's, whatever has its name by now.
+        match Directory::root(&options.dir, options.looking()?)? {
+            Some(root) => crate::directory::remove(&root, directory, name),
+            None => Ok(()),
+        }
     }
 }
 

@@ -86,7 +86,7 @@ impl Producer {
         self.tables.release(version.table_block, version.table.len() * 4);
         if self.versions.iter().all(|other| other.schema != version.schema) && version.schema != self.schema {
             // A schema file that stays behind is found by the next recovery.
-            let _ = std::fs::remove_file(self.directory.join(&schema_file(version.schema)));
+            let _ = self.directory.unlink(&schema_file(version.schema));
         }
         points::hit("retire.done");
         Ok(true)

@@ -4,10 +4,10 @@
 //! that nobody holds. What is left is held by observers, and then the region's rule decides. Whoever waits keeps nothing of what a try took, so that others who share
 //! the file system get what they can use, and tries again only when there may be enough.
 
+use crate::observer::{Observer, ObserverOptions};
 use crate::planes::Assignment;
 use crate::producer::Producer;
 use crate::{Error, Result, Rule, inspect};
-use std::path::Path;
 use std::time::{Duration, Instant};
 use stillframe_kernel::{points, remark};
 use stillframe_protocol::Board;
@@ -220,9 +220,10 @@ impl Producer {
     }
 
     fn say(&self, what: String) {
-        let (name, root, newest) = (self.name.clone(), self.options.dir.clone(), self.newest_number());
+        let (name, newest) = (self.name.clone(), self.newest_number());
+        let observer = self.options.trusted().map(|trust| Observer::options().dir(&self.options.dir).trust(trust));
         remark::say(move || {
-            let holders = name_holders(&root, &name, newest);
+            let holders = name_holders(observer, &name, newest);
             format!("region '{name}' {what}: {holders}; 'still show {name}' tells who holds what")
         });
     }
@@ -251,8 +252,9 @@ impl Producer {
 }
 
 /// Who holds versions older than the newest, for people.
-fn name_holders(root: &Path, name: &str, newest: Option<u64>) -> String {
-    let mut holders = inspect::holders(root, name).unwrap_or_default();
+fn name_holders(options: Result<ObserverOptions>, name: &str, newest: Option<u64>) -> String {
+    let holders = options.and_then(|options| options.open(name)).and_then(|observer| inspect::holders_of(&observer));
+    let mut holders = holders.unwrap_or_default();
     holders.retain(|holder| holder.version.is_none() || holder.version < newest);
     if holders.is_empty() {
         return "old versions are held".into();

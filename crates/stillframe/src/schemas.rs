@@ -1,22 +1,19 @@
 //! Schema files, and what they say of the variables of a version.
 
+use crate::directory::Directory;
 use crate::files::schema_file;
 use crate::{Error, Result, element};
-use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::path::Path;
+use std::io::Read;
 use stillframe_segment::{Corrupt, Extent, Schema, Variable, manifest, schema, table};
 
 /// Reads a schema file.
-pub(crate) fn read_schema(dir: &Path, number: u32) -> Result<Schema> {
+pub(crate) fn read_schema(directory: &Directory, number: u32) -> Result<Schema> {
     let name = schema_file(number);
-    let path = dir.join(&name);
-    let corrupt = |corrupt| Error::Corrupt { dir: dir.to_path_buf(), corrupt };
-    let file = File::open(&path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => corrupt(Corrupt::new(&name, 0, "a schema", "no such file")),
-        _ => Error::io("open", &path, error),
-    })?;
-    let mut bytes = Vec::new();
+    let path = directory.path().join(&name);
+    let corrupt = |corrupt| Error::Corrupt { dir: directory.path().into(), corrupt };
+    let opened = directory.file(&name)?;
+    let (file, about) = opened.ok_or_else(|| corrupt(Corrupt::new(&name, 0, "a schema", "no such file")))?;
+    let mut bytes = Vec::with_capacity((about.bytes as usize).min(schema::BYTES_MAX) + 1);
     let mut limited = file.take(schema::BYTES_MAX as u64 + 1);
     limited.read_to_end(&mut bytes).map_err(|error| Error::io("read", &path, error))?;
     if bytes.len() > schema::BYTES_MAX {

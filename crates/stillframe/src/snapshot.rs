@@ -344,7 +344,7 @@ impl Snapshot {
     /// whatever becomes of the snapshot. It has no other use.
     ///
     /// # Errors
-    /// Environment if the file cannot be opened.
+    /// Environment if the file cannot be opened; [`Error::NoRegion`] if the region was removed.
     pub fn keep(&self) -> Result<File> {
         self.inner.hold.shared.leases.keep(self.inner.hold.leased.slot)
     }

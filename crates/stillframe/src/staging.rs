@@ -6,18 +6,19 @@
 //!
 //! What is to be removed goes by the same way (`aside`): out of sight first, by one rename, and then away.
 
-use crate::directory::{self, Obstacle};
+use crate::directory::{self, Directory, Obstacle};
 use crate::files::{self, LeaseFile};
 use crate::group::ranks_below;
 use crate::{Error, RegionOptions, Result, inspect};
-use std::fs::{DirBuilder, File, TryLockError};
+use std::fs::TryLockError;
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use stillframe_kernel::folder::{About, Form};
 use stillframe_kernel::fork::Unforked;
-use stillframe_kernel::{points, rename};
+use stillframe_kernel::points;
+use stillframe_kernel::trust::Distrust;
 use stillframe_segment::{head, lease};
 
 /// Ends of the hidden directories' names.
@@ -63,23 +64,23 @@ impl Staging {
     /// cannot be made.
     pub fn begin(options: &RegionOptions, name: &str) -> Result<Staging> {
         let dir = files::new_region_dir(&options.dir, name)?;
-        directory::make(&options.dir, options.mode)?;
-        sweep(&options.dir)?;
-        let hidden = Hidden::claim(&options.dir, name, PATIENCE)?;
+        let root = Directory::make_root(&options.dir, options.mode, options.guard()?)?;
+        sweep(&root)?;
+        let hidden = Hidden::claim(&root, name, PATIENCE)?;
         points::hit("staging.begun");
         Ok(Staging { options: options.clone(), name: name.into(), dir, hidden })
     }
 
     /// Options for making the region here, under the name it will have, or that of a rank of so many.
     pub fn options(&self, rank: Option<(u32, u32)>) -> RegionOptions {
-        let mut options = self.options.clone().dir(&self.hidden.place).fresh(false);
+        let mut options = self.options.clone().dir(self.hidden.place.path()).fresh(false);
         (options.rank, options.rollback) = (rank, None);
         options
     }
 
     /// The hidden directory.
     pub fn path(&self) -> &Path {
-        &self.hidden.place
+        self.hidden.place.path()
     }
 
     /// Whether [`commit`](Staging::commit) would find its place taken, as things are: to be asked before the work is done.
@@ -101,32 +102,40 @@ impl Staging {
     /// [`Error::InUse`] if a producer of the name lives; [`Error::Survives`] if a region is there that has versions or cannot
     /// be read, without `replace`; [`Error::BadName`] if other regions or files are in the way. Nothing is changed then.
     pub fn commit(self, replace: bool) -> Result<()> {
-        let made = self.hidden.place.join(&self.name);
-        if let Some(parent) = self.dir.parent() {
-            directory::make(parent, self.options.mode)?;
+        let (above, last) = match self.name.rsplit_once('/') {
+            Some((above, last)) => (Some(above), last),
+            None => (None, &*self.name),
+        };
+        let Hidden { root, place, .. } = &self.hidden;
+        let (mut from, mut to) = (place.clone(), root.clone());
+        if let Some(above) = above {
+            let missing = || Error::io("open", &place.path().join(above), ErrorKind::NotFound.into());
+            from = place.below(above)?.ok_or_else(missing)?;
+            to = root.make_below(above, self.options.mode)?;
         }
-        if made.join(lease::FILE).exists() {
-            directory::check_neighbours(&self.options.dir, &self.dir, &self.name)
+        if place.below(&self.name)?.is_some_and(|made| made.has(lease::FILE)) {
+            directory::check_neighbours(root, &self.name)
                 .or_else(|error| if self.ranks_there()?.is_empty() { Err(error) } else { Ok(()) })?;
         }
+        let fail = |error| Error::io("renameat2", &self.dir, error);
         for _ in 0..ATTEMPTS {
             points::hit("staging.made");
-            match rename::rename_new(&made, &self.dir) {
+            match from.folder().rename_new(last, to.folder(), last) {
                 Ok(()) => {
                     points::hit("staging.renamed");
                     return Ok(());
                 }
-                Err(failure) if failure.errno() == libc::EEXIST => {}
-                Err(failure) => return Err(Error::system(&self.dir, failure)),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(fail(error)),
             }
             let Some(mut there) = self.lock_what_is_there()? else { continue };
             there.check(&self.options.dir, replace)?;
             points::hit("staging.locked");
-            rename::exchange(&made, &self.dir).map_err(|failure| Error::system(&self.dir, failure))?;
+            from.folder().exchange(last, to.folder(), last).map_err(fail)?;
             points::hit("staging.exchanged");
             // A rank may have begun where the others were locked.
-            if let Err(error) = there.lock_rest(&made, &self.name) {
-                rename::exchange(&made, &self.dir).map_err(|failure| Error::system(&self.dir, failure))?;
+            if let Err(error) = there.lock_rest(place, &self.name) {
+                from.folder().exchange(last, to.folder(), last).map_err(fail)?;
                 return Err(error);
             }
             return Ok(());
@@ -135,18 +144,18 @@ impl Staging {
     }
 
     fn ranks_there(&self) -> Result<Vec<u32>> {
-        ranks_below(&self.dir)
+        ranks_below(&self.hidden.root, &self.name)
     }
 
     /// Locks all that has the region's name, so that no producer begins meanwhile; `None` if it went away.
     fn lock_what_is_there(&self) -> Result<Option<There>> {
         let mut there = There::default();
-        match check_entries(&self.dir, &self.name) {
-            Ok(true) => {}
-            Ok(false) => return Ok(None),
-            Err(error) => return Err(error),
+        // What makes way is not written to, whatever mode it has.
+        let root = self.hidden.root.guarded(self.options.looking()?);
+        if !check_entries(&root, &self.name)? {
+            return Ok(None);
         }
-        there.lock_rest(&self.dir, &self.name)?;
+        there.lock_rest(&root, &self.name)?;
         Ok(Some(there))
     }
 }
@@ -154,35 +163,36 @@ impl Staging {
 /// A hidden directory, of one process at a time. Dropped, it goes with all that is in it.
 #[derive(Debug)]
 pub(crate) struct Hidden {
-    pub(crate) place: PathBuf,
+    /// The directory that holds regions.
+    root: Directory,
+    name: String,
+    pub(crate) place: Directory,
     /// Whoever has the hidden directory locked lives.
     lock: Unforked,
 }
 
 impl Hidden {
     /// Makes the one for this name, or waits until others do not have it any more.
-    pub(crate) fn claim(root: &Path, name: &str, patience: Duration) -> Result<Hidden> {
+    pub(crate) fn claim(root: &Directory, region: &str, patience: Duration) -> Result<Hidden> {
         let begin = Instant::now();
-        let place = root.join(format!(".{}{SUFFIX}", name.replace('/', "%")));
+        let name = format!(".{}{SUFFIX}", region.replace('/', "%"));
         loop {
-            match DirBuilder::new().mode(0o700).create(&place) {
+            match root.folder().make_folder(&name, 0o700) {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                    return Err(Error::io("open", &place, error));
+                    return Err(Error::io("open", &root.path().join(&name), error));
                 }
                 _ => {}
             }
-            match try_lock(&place)? {
+            match try_lock(root, &name)? {
                 // The sweep passes over what somebody looks at just then, who has it locked for an instant.
-                Claim::Locked(_lock) if !is_empty(&place) => {
-                    std::fs::remove_dir_all(&place).map_err(|error| Error::io("unlink", &place, error))?;
-                }
-                Claim::Locked(lock) => return Ok(Hidden { place, lock }),
+                Claim::Locked(place, _lock) if !place.names()?.is_empty() => root.remove_all(&name)?,
+                Claim::Locked(place, lock) => return Ok(Hidden { root: root.clone(), name, place, lock }),
                 // Whoever looks for left-overs has it for an instant, too.
                 Claim::Held => std::thread::sleep(Duration::from_millis(1)),
                 Claim::Gone => {}
             }
             if begin.elapsed() >= patience {
-                return Err(Error::Staged { region: name.into() });
+                return Err(Error::Staged { region: region.into() });
             }
         }
     }
@@ -190,12 +200,11 @@ impl Hidden {
     /// Lets others have the directory's name, so that they need not wait until what is in it is gone.
     pub(crate) fn give_way(&mut self) {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = self.place.file_name().unwrap_or_default().to_string_lossy();
         let (pid, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let other = self.place.with_file_name(format!("{name}.{pid}.{number}{SUFFIX}"));
+        let other = format!("{}.{pid}.{number}{SUFFIX}", self.name);
         // Where that name is taken, by a process of another namespace that had the same number, others wait.
-        if rename::rename_new(&self.place, &other).is_ok() {
-            self.place = other;
+        if self.root.folder().rename_new(&self.name, self.root.folder(), &other).is_ok() {
+            self.name = other;
         }
     }
 }
@@ -204,7 +213,7 @@ impl Drop for Hidden {
     fn drop(&mut self) {
         // What a forked child has of it is its parent's. Whoever stages next removes what cannot be removed here.
         if self.lock.is_ours() {
-            let _ = std::fs::remove_dir_all(&self.place);
+            let _ = self.root.remove_all(&self.name);
         }
     }
 }
@@ -216,20 +225,21 @@ pub(crate) struct There {
 }
 
 impl There {
-    /// Locks the region in `dir`, or its ranks, as far as they are not locked yet.
-    pub(crate) fn lock_rest(&mut self, dir: &Path, name: &str) -> Result<()> {
-        let mut found: Vec<(PathBuf, String)> = Vec::new();
-        if dir.join(lease::FILE).exists() || dir.join(head::FILE).exists() {
-            found.push((dir.to_path_buf(), name.into()));
+    /// Locks the region of this name, or its ranks, as far as they are not locked yet.
+    pub(crate) fn lock_rest(&mut self, root: &Directory, name: &str) -> Result<()> {
+        let mut found: Vec<String> = Vec::new();
+        if root.below(name)?.is_some_and(|directory| directory.has(lease::FILE) || directory.has(head::FILE)) {
+            found.push(name.into());
         }
-        found.extend(
-            ranks_below(dir)?.into_iter().map(|rank| (dir.join(rank.to_string()), files::rank_name(name, rank))),
-        );
-        found.retain(|(_, name)| self.locked.iter().all(|(locked, _)| locked != name));
-        for (dir, name) in found {
-            match directory::try_lock(&dir, &name, 0o600)? {
-                Ok(leases) => self.locked.push((name, leases)),
-                Err(Obstacle::Held) => return Err(Error::InUse { pid: directory::producer_pid(&dir), region: name }),
+        found.extend(ranks_below(root, name)?.into_iter().map(|rank| files::rank_name(name, rank)));
+        found.retain(|name| self.locked.iter().all(|(locked, _)| locked != name));
+        for name in found {
+            match directory::try_lock(root, &name, 0o600)? {
+                Ok((_, leases)) => self.locked.push((name, leases)),
+                Err(Obstacle::Held) => {
+                    let pid = root.below(&name)?.map_or(0, |directory| directory::producer_pid(&directory));
+                    return Err(Error::InUse { pid, region: name });
+                }
                 Err(Obstacle::Removed | Obstacle::NoDirectory) => {}
             }
         }
@@ -255,24 +265,23 @@ impl There {
 }
 
 /// Refuses to take away what is neither a region's nor a rank's; `false` if there is no directory.
-pub(crate) fn check_entries(dir: &Path, name: &str) -> Result<bool> {
+pub(crate) fn check_entries(root: &Directory, name: &str) -> Result<bool> {
     let why = "what lies below it is not only its own, and would be lost; move that away, or choose another name";
     let stranger = || Error::BadName { name: name.into(), what: "region", why };
-    let entries = match std::fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(error) if error.kind() == ErrorKind::NotADirectory => return Err(stranger()),
-        Err(error) => return Err(Error::io("open", dir, error)),
+    let directory = match root.below(name) {
+        Ok(Some(directory)) => directory,
+        Ok(None) => return Ok(false),
+        Err(Error::Untrusted { distrust: Distrust::Form { .. }, .. }) => return Err(stranger()),
+        Err(error) => return Err(error),
     };
-    let ranks = ranks_below(dir)?;
-    for entry in entries {
-        let entry = entry.map_err(|error| Error::io("readdir", dir, error))?;
-        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        let text = entry.file_name().to_string_lossy().into_owned();
+    let ranks = ranks_below(root, name)?;
+    for entry in directory.names()? {
+        let text = entry.to_str().ok_or_else(stranger)?;
+        let is_folder = directory.about(text).is_some_and(|about| about.form == Form::Folder);
         let is_rank = ranks.iter().any(|rank| text == rank.to_string());
-        match is_dir {
-            true if is_rank => check_entries(&entry.path(), &format!("{name}/{text}")).map(drop)?,
-            false if files::is_own_file(&text) => {}
+        match is_folder {
+            true if is_rank => check_entries(root, &format!("{name}/{text}")).map(drop)?,
+            false if files::is_own_file(text) => {}
             _ => return Err(stranger()),
         }
     }
@@ -280,72 +289,53 @@ pub(crate) fn check_entries(dir: &Path, name: &str) -> Result<bool> {
 }
 
 enum Claim {
-    Locked(Unforked),
+    Locked(Directory, Unforked),
     Held,
     Gone,
 }
 
 /// Locks a hidden directory, if it is still the one of its name.
-fn try_lock(place: &Path) -> Result<Claim> {
-    let claimed = match Unforked::open(File::options().read(true), place) {
+fn try_lock(root: &Directory, hidden: &str) -> Result<Claim> {
+    let Some(place) = root.below(hidden)? else { return Ok(Claim::Gone) };
+    let claimed = match Unforked::open(|| place.folder().reopen()) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Claim::Gone),
-        other => other.map_err(|error| Error::io("open", place, error))?,
+        other => other.map_err(|error| Error::io("open", place.path(), error))?,
     };
     let Some(file) = claimed.get() else { return Ok(Claim::Gone) };
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Ok(Claim::Held),
-        Err(TryLockError::Error(error)) => return Err(Error::io("flock", place, error)),
+        Err(TryLockError::Error(error)) => return Err(Error::io("flock", place.path(), error)),
     }
-    let ours = file.metadata().map_err(|error| Error::io("fstat", place, error))?;
-    let is_there = std::fs::symlink_metadata(place).is_ok_and(|there| there.ino() == ours.ino());
-    Ok(if is_there { Claim::Locked(claimed) } else { Claim::Gone })
+    let ours = About::of(file).map_err(|error| Error::io("fstat", place.path(), error))?;
+    let is_there = root.about(hidden).is_some_and(|there| there.identity == ours.identity);
+    Ok(if is_there { Claim::Locked(place, claimed) } else { Claim::Gone })
 }
 
-fn is_empty(place: &Path) -> bool {
-    std::fs::read_dir(place).is_ok_and(|mut entries| entries.next().is_none())
-}
-
-/// Whether a path is that of a hidden directory.
-pub(crate) fn is_staged(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+/// Whether a name is that of a hidden directory.
+pub(crate) fn is_staged(name: &str) -> bool {
     name.starts_with('.') && name.ends_with(SUFFIX)
 }
 
 /// The hidden directories, whoever made them.
-fn staged(root: &Path) -> impl Iterator<Item = PathBuf> {
-    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
-    let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
-    dirs.filter(|path| is_staged(path))
+fn staged(root: &Directory) -> impl Iterator<Item = String> {
+    let is_folder = |name: &String| root.about(name).is_some_and(|about| about.form == Form::Folder);
+    root.texts().into_iter().filter(|name| is_staged(name)).filter(is_folder)
 }
 
 /// The hidden directories whose makers are dead.
-pub(crate) fn left_over(root: &Path) -> Vec<PathBuf> {
-    staged(root).filter(|path| matches!(try_lock(path), Ok(Claim::Locked(_)))).collect()
+pub(crate) fn left_over(root: &Directory) -> Vec<String> {
+    staged(root).filter(|name| matches!(try_lock(root, name), Ok(Claim::Locked(..)))).collect()
 }
 
 /// Removes what dead processes left staged. Others' are their own business.
-fn sweep(root: &Path) -> Result<()> {
-    staged(root).try_for_each(|place| remove(&place).map(drop))
+fn sweep(root: &Directory) -> Result<()> {
+    staged(root).try_for_each(|name| remove(root, &name).map(drop))
 }
 
 /// Removes a hidden directory if its maker is dead, and says how many bytes that frees.
-pub(crate) fn remove(place: &Path) -> Result<u64> {
-    let Ok(Claim::Locked(_lock)) = try_lock(place) else { return Ok(0) };
-    let bytes = allocated_bytes(place);
-    match std::fs::remove_dir_all(place) {
-        Ok(()) => Ok(bytes),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(bytes),
-        Err(error) => Err(Error::io("unlink", place, error)),
-    }
-}
-
-/// Bytes of memory or disk behind a directory and all below it.
-pub(crate) fn allocated_bytes(dir: &Path) -> u64 {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let bytes = entries.filter_map(|entry| match entry.file_type().ok()?.is_dir() {
-        true => Some(allocated_bytes(&entry.path())),
-        false => entry.metadata().ok().map(|meta| meta.blocks() * 512),
-    });
-    bytes.sum()
+pub(crate) fn remove(root: &Directory, name: &str) -> Result<u64> {
+    let Ok(Claim::Locked(place, _lock)) = try_lock(root, name) else { return Ok(0) };
+    let bytes = place.folder().allocated_bytes();
+    root.remove_all(name).map(|()| bytes)
 }

@@ -154,7 +154,7 @@ fn hold(attached: &mut Attached, snapshot: &Snapshot) -> Result<Option<Arc<File>
     }
     let hold = match snapshot.keep() {
         Ok(file) => Arc::new(file),
-        Err(Error::NoFiles { .. }) => return Ok(None),
+        Err(Error::NoFiles { .. } | Error::NoRegion { .. }) => return Ok(None),
         Err(error) => return Err(error),
     };
     attached.held.insert(snapshot.version(), Arc::downgrade(&hold));

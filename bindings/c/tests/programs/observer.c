@@ -66,6 +66,20 @@ static void threads_enter_what_is_viewed(void) {
     OK(stillframe_unlink(region));
 }
 
+static void who_is_trusted_is_said(void) {
+    stillframe_region_options options = {.trust = "everybody"};
+    FAILS(STILLFRAME_BAD_OPTION, "everybody", stillframe_create("trusting", &options, &region));
+    options.trust = "own";
+    OK(stillframe_create("trusting", &options, &region));
+    stillframe_observer *observer;
+    stillframe_observer_options looking = {.trust = "user:"};
+    FAILS(STILLFRAME_BAD_OPTION, "user:", stillframe_open("trusting", &looking, &observer));
+    looking.trust = "own";
+    OK(stillframe_open("trusting", &looking, &observer));
+    OK(stillframe_observer_close(observer));
+    OK(stillframe_unlink(region));
+}
+
 static void versions_are_found_by_their_number(void) {
     begin("numbers", 4);
     for (uint64_t version = 10; version <= 60; version += 10)

@@ -58,6 +58,7 @@ enum class status : std::int32_t {
     no_common_version = STILLFRAME_NO_COMMON_VERSION,
     survives = STILLFRAME_SURVIVES,
     staged = STILLFRAME_STAGED,
+    untrusted = STILLFRAME_UNTRUSTED,
     corrupt = STILLFRAME_CORRUPT,
     internal = STILLFRAME_INTERNAL,
     other_region = STILLFRAME_OTHER_REGION,

@@ -42,16 +42,25 @@ public:
         return *this;
     }
 
+    /// Whose directories and files are taken for good, besides those of the process's user and of root: "own", "user:NUMBER",
+    /// "group:NUMBER" or "any"; by default $STILLFRAME_TRUST, else "own" in the directory that is the user's by default, and
+    /// "any" in one that is named.
+    observer_options& trust(std::string trust) {
+        trust_ = std::move(trust);
+        return *this;
+    }
+
     /// As the C interface wants it; valid as long as these options.
     stillframe_observer_options given() const {
         stillframe_observer_options given = given_;
         given.dir = dir_.empty() ? nullptr : dir_.c_str();
+        given.trust = trust_.empty() ? nullptr : trust_.c_str();
         return given;
     }
 
 private:
     stillframe_observer_options given_{};
-    std::string dir_;
+    std::string dir_, trust_;
 };
 
 /// A number of a version, or none.

@@ -100,6 +100,13 @@ public:
         return *this;
     }
 
+    /// Whose directories and files are taken for good, besides those of the process's user and of root: "own", "user:NUMBER",
+    /// "group:NUMBER" or "any"; by default $STILLFRAME_TRUST, else "own".
+    options& trust(std::string trust) {
+        trust_ = std::move(trust);
+        return *this;
+    }
+
     /// Whether managed arrays ask for large pages; true by default.
     options& large_pages(bool large_pages) { return flag(STILLFRAME_NO_LARGE_PAGES, !large_pages); }
 
@@ -127,6 +134,7 @@ public:
         stillframe_region_options given = given_;
         given.dir = dir_.empty() ? nullptr : dir_.c_str();
         given.tracker = tracker_.empty() ? nullptr : tracker_.c_str();
+        given.trust = trust_.empty() ? nullptr : trust_.c_str();
         return given;
     }
 
@@ -140,6 +148,7 @@ private:
     stillframe_region_options given_{};
     std::string dir_;
     std::string tracker_;
+    std::string trust_;
 };
 
 /// What a publish did.

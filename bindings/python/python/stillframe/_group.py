@@ -151,13 +151,21 @@ class Group(Closing, metaclass=Made, by="stillframe.open_group(name) opens the r
         return f"<stillframe.Group {self.name!r}>"
 
 
-def open_group(name: str, *, wait: float | None = 0.0, dir: str | os.PathLike[str] | None = None) -> Group:
+def open_group(
+    name: str,
+    *,
+    wait: float | None = 0.0,
+    dir: str | os.PathLike[str] | None = None,
+    trust: str | None = None,
+) -> Group:
     """Opens a group, the ranks of a parallel program that publish each by itself, to look at all of them at once.
 
     :param wait: most seconds to wait for all ranks and the first version that all have; for ever if None.
     :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
+    :param trust: whose directories and files are taken for good, as for :func:`stillframe.create`; everybody's in a ``dir``
+        that is named if None.
     """
-    return Group._of(_native.Group(name, wait=wait, dir=dir))
+    return Group._of(_native.Group(name, wait=wait, dir=dir, trust=trust))
 
 
 def open_any(name: str, *, wait: float | None, dir: str | os.PathLike[str] | None) -> Observer | Group:

@@ -47,6 +47,7 @@ class Region:
         drift: int | None,
         rollback: int | None,
         fresh: bool,
+        trust: str | None,
         recovery: tuple[str | os.PathLike[str] | None, int | None] | None,
     ) -> Region: ...
     @property
@@ -96,7 +97,7 @@ class Region:
 @final
 class Observer:
     def __new__(
-        cls, name: str, *, wait: float | None, dir: str | os.PathLike[str] | None, populate: int | None
+        cls, name: str, *, wait: float | None, dir: str | os.PathLike[str] | None, populate: int | None, trust: str | None
     ) -> Observer: ...
     @property
     def name(self) -> str: ...
@@ -126,7 +127,9 @@ class Snapshot:
 
 @final
 class Group:
-    def __new__(cls, name: str, *, wait: float | None, dir: str | os.PathLike[str] | None) -> Group: ...
+    def __new__(
+        cls, name: str, *, wait: float | None, dir: str | os.PathLike[str] | None, trust: str | None
+    ) -> Group: ...
     @property
     def name(self) -> str: ...
     @property

@@ -272,7 +272,12 @@ class Observer(Closing, metaclass=Made, by="stillframe.open(name) opens a region
 
 
 def open_region(
-    name: str, *, wait: float | None = 0.0, dir: str | os.PathLike[str] | None = None, populate: int | None = None
+    name: str,
+    *,
+    wait: float | None = 0.0,
+    dir: str | os.PathLike[str] | None = None,
+    populate: int | None = None,
+    trust: str | None = None,
 ) -> Observer:
     """Opens a region to look at it.
 
@@ -280,5 +285,7 @@ def open_region(
     :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
     :param populate: how many threads enter all pages of a variable in the page tables when it is first seen, and take them
         out in the end: for programs that read all of a large variable. If None, pages are entered as they are first read.
+    :param trust: whose directories and files are taken for good, as for :func:`stillframe.create`; everybody's in a ``dir``
+        that is named if None.
     """
-    return Observer._of(_native.Observer(name, wait=wait, dir=dir, populate=populate))
+    return Observer._of(_native.Observer(name, wait=wait, dir=dir, populate=populate, trust=trust))

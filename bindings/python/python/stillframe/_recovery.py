@@ -47,6 +47,7 @@ def recover(
     rank: int | None = None,
     ranks: int | None = None,
     drift: int | None = None,
+    trust: str | None = None,
 ) -> tuple[Region, Origin]:
     """Creates a region that begins with what the last run left, and says what that is.
 
@@ -75,6 +76,7 @@ def recover(
         drift=drift,
         rollback=None,
         fresh=False,
+        trust=trust,
         recovery=(checkpoints, version),
     )
     assert native.origin is not None

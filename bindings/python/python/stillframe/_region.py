@@ -389,6 +389,7 @@ def create(
     drift: int | None = None,
     rollback: int | None = None,
     fresh: bool = False,
+    trust: str | None = None,
 ) -> Region:
     """Creates a region, or takes over what a producer that is gone left of it.
 
@@ -411,6 +412,8 @@ def create(
     :param rollback: when a region is taken over, drop its versions above this one, so that they can be published again.
     :param fresh: begin with nothing, so that versions may begin again: what a producer that is gone left is removed, or set
         aside as ``name~1`` if it did not end by itself.
+    :param trust: whose directories and files are taken for good, besides those of the process's user and of root: "own",
+        "user:NUMBER", "group:NUMBER" or "any"; ``$STILLFRAME_TRUST`` or "own" if None.
     """
     native = _native.Region(
         name,
@@ -427,6 +430,7 @@ def create(
         drift=drift,
         rollback=rollback,
         fresh=fresh,
+        trust=trust,
         recovery=None,
     )
     return Region._of(native)

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use stillframe::{DType, Declaration, Error, Kind, Observer, Order, Region, Snapshot, inspect};
+use stillframe::{DType, Declaration, Distrust, Error, Kind, Observer, Order, Region, Snapshot, inspect};
 use stillframe_segment::head::{self, Descriptor, descriptor};
 use stillframe_segment::table::{self, Entry};
 use stillframe_segment::{BLOCK_BYTES, Corrupt, Manifest, PAGE_BYTES, PLANES_MAX, Schema, WINDOW_PAGES};
@@ -311,9 +311,11 @@ fn check_error(error: &Error) {
         | Error::ProducerGone { .. }
         | Error::NoMappings { .. }
         | Error::NoSpace { .. } => {}
-        // A directory in the place of a file, or a file too long to be mapped.
+        // A directory in the place of a file.
+        Error::Untrusted { distrust, .. } => assert!(matches!(distrust, Distrust::Form { .. }), "{text}"),
+        // A file too long to be mapped.
         Error::System { path, failure } => {
-            let expected = [libc_errno::EISDIR, libc_errno::EOVERFLOW, libc_errno::EINVAL, libc_errno::EFBIG];
+            let expected = [libc_errno::EOVERFLOW, libc_errno::EINVAL, libc_errno::EFBIG];
             assert!(expected.contains(&failure.errno()), "{}: {text}", path.display());
         }
         other => panic!("{other:?}"),
@@ -322,7 +324,6 @@ fn check_error(error: &Error) {
 
 mod libc_errno {
     pub const EINVAL: i32 = 22;
-    pub const EISDIR: i32 = 21;
     pub const EFBIG: i32 = 27;
     pub const EOVERFLOW: i32 = 75;
 }

@@ -1,6 +1,7 @@
 //! What the tests share: directories of their own, a watchdog, and the trackers that work here.
 #![allow(dead_code)]
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -14,7 +15,8 @@ impl Dir {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = PathBuf::from(format!("/dev/shm/stillframe-test-{}-{number}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
+        // Whatever the tests' mask is, the group must not write to it.
+        std::fs::DirBuilder::new().mode(0o755).create(&path).unwrap();
         Dir(path)
     }
 

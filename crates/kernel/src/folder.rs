@@ -1,0 +1,379 @@
+//! Directories by their descriptors (`openat` and its relatives).
+//!
+//! Who names a file by a path relies on everybody who may write to a directory on the way: a name may be a link to somewhere
+//! else, or a pipe that nobody writes into, and may lead elsewhere when it is used again. Here a name is one step from a
+//! directory that is open: no link is followed, no pipe is waited for, and a directory stays the one it is, whatever has its
+//! name by now.
+
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A directory. Copies share the descriptor.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    handle: Arc<File>,
+}
+
+/// What a file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// To read what is there.
+    Read,
+    /// To read and write, and made if it is not there, with this mode less the process's umask.
+    Create(u32),
+    /// To write what was not there.
+    New(u32),
+}
+
+/// What a name is that of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A regular file.
+    File,
+    /// A directory.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A pipe with a name.
+    Pipe,
+    /// A socket or a device.
+    Other,
+}
+
+/// What is known of a file or directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct About {
+    /// Its device and inode, which tell it from all others while it is there.
+    pub identity: (u64, u64),
+    /// What it is.
+    pub form: Form,
+    /// The bits of its access mode.
+    pub mode: u32,
+    /// Number of the user it belongs to.
+    pub owner: u32,
+    /// Number of the group it belongs to.
+    pub group: u32,
+    /// How many names it has.
+    pub links: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// Bytes of memory or disk behind it.
+    pub allocated_bytes: u64,
+}
+
+impl About {
+    // The fields have other types on other machines.
+    #[allow(clippy::unnecessary_cast)]
+    fn new(stat: &Stat) -> About {
+        let form = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Form::File,
+            FileType::Directory => Form::Folder,
+            FileType::Symlink => Form::Link,
+            FileType::Fifo => Form::Pipe,
+            _ => Form::Other,
+        };
+        About {
+            identity: (stat.st_dev as u64, stat.st_ino as u64),
+            form,
+            mode: stat.st_mode as u32 & 0o7777,
+            owner: stat.st_uid,
+            group: stat.st_gid,
+            links: stat.st_nlink as u64,
+            bytes: stat.st_size as u64,
+            allocated_bytes: stat.st_blocks as u64 * 512,
+        }
+    }
+
+    /// What is known of an open file.
+    ///
+    /// # Errors
+    /// As fstat(2).
+    pub fn of(file: &File) -> io::Result<About> {
+        Ok(About::new(&fs::fstat(file)?))
+    }
+
+    /// What is known of what a path leads to, or, with `link`, of a link that has this name itself.
+    ///
+    /// # Errors
+    /// As fstatat(2).
+    pub fn at(path: &Path, link: bool) -> io::Result<About> {
+        let flags = if link { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
+        Ok(About::new(&fs::statat(fs::CWD, path, flags)?))
+    }
+}
+
+/// To step into a directory takes no right to list it.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// A name is one step: no path, and nothing that leads upwards.
+fn step(name: &OsStr) -> io::Result<&OsStr> {
+    let is_step = !name.is_empty() && name != "." && name != ".." && !name.as_bytes().contains(&b'/');
+    is_step.then_some(name).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+impl Folder {
+    /// Opens a directory by a path. If the last name of it is a link, that is followed only with `through_link`.
+    ///
+    /// # Errors
+    /// As open(2).
+    pub fn open(path: &Path, through_link: bool) -> io::Result<Folder> {
+        let flags = if through_link { FOLDER } else { FOLDER | OFlags::NOFOLLOW };
+        Ok(Folder::new(fs::open(path, flags, Mode::empty())?))
+    }
+
+    fn new(handle: impl Into<File>) -> Folder {
+        Folder { handle: Arc::new(handle.into()) }
+    }
+
+    /// The directory as a file that can be locked and synced.
+    ///
+    /// # Errors
+    /// As openat(2).
+    pub fn reopen(&self) -> io::Result<File> {
+        Ok(fs::openat(&*self.handle, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?.into())
+    }
+
+    /// What is known of the directory.
+    ///
+    /// # Errors
+    /// As fstat(2).
+    pub fn about(&self) -> io::Result<About> {
+        About::of(&self.handle)
+    }
+
+    /// What is known of what has a name here: of a link the link itself.
+    ///
+    /// # Errors
+    /// As fstatat(2).
+    pub fn about_name(&self, name: impl AsRef<OsStr>) -> io::Result<About> {
+        let stat = fs::statat(&*self.handle, step(name.as_ref())?, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(About::new(&stat))
+    }
+
+    /// Whether a name is here, of whatever.
+    pub fn has(&self, name: impl AsRef<OsStr>) -> bool {
+        self.about_name(name).is_ok()
+    }
+
+    /// Opens a directory in this one.
+    ///
+    /// # Errors
+    /// As openat(2), for a link too.
+    pub fn folder(&self, name: impl AsRef<OsStr>) -> io::Result<Folder> {
+        let opened = fs::openat(&*self.handle, step(name.as_ref())?, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
+        Ok(Folder::new(opened))
+    }
+
+    /// Opens what is no directory in this one: a pipe too, whose form the caller has to look at.
+    ///
+    /// # Errors
+    /// As openat(2), for a link too.
+    pub fn file(&self, name: impl AsRef<OsStr>, access: Access) -> io::Result<File> {
+        let (flags, mode) = match access {
+            Access::Read => (OFlags::RDONLY, 0),
+            Access::Create(mode) => (OFlags::RDWR | OFlags::CREATE, mode),
+            Access::New(mode) => (OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode),
+        };
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let opened = fs::openat(&*self.handle, step(name.as_ref())?, flags, Mode::from_raw_mode(mode as _))?;
+        Ok(opened.into())
+    }
+
+    /// Makes a directory in this one, with this mode less the process's umask.
+    ///
+    /// # Errors
+    /// As mkdirat(2).
+    pub fn make_folder(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<()> {
+        Ok(fs::mkdirat(&*self.handle, step(name.as_ref())?, Mode::from_raw_mode(mode as _))?)
+    }
+
+    /// Gives the directory all bits of a mode: the process's umask takes bits away that were asked for when it was made. A
+    /// group's bit that it inherited stays.
+    ///
+    /// # Errors
+    /// As fchmod(2).
+    pub fn permit(&self, mode: u32) -> io::Result<()> {
+        let inherited = self.about()?.mode & 0o7000;
+        Ok(fs::fchmod(self.reopen()?, Mode::from_raw_mode((mode | inherited) as _))?)
+    }
+
+    /// The names in the directory.
+    ///
+    /// # Errors
+    /// As readdir(3).
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in fs::Dir::new(self.reopen()?)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push(OsString::from_vec(name.to_vec()));
+            }
+        }
+        Ok(names)
+    }
+
+    /// Bytes of memory or disk behind all that is in the directory and below it.
+    pub fn allocated_bytes(&self) -> u64 {
+        let names = self.names().unwrap_or_default();
+        let bytes = names.iter().filter_map(|name| {
+            let about = self.about_name(name).ok()?;
+            Some(match about.form {
+                Form::Folder => self.folder(name).map_or(0, |below| below.allocated_bytes()),
+                _ => about.allocated_bytes,
+            })
+        });
+        bytes.sum()
+    }
+
+    /// Makes a symbolic link.
+    ///
+    /// # Errors
+    /// As symlinkat(2).
+    pub fn link_to(&self, target: &Path, name: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(fs::symlinkat(target, &*self.handle, step(name.as_ref())?)?)
+    }
+
+    /// Takes a name away that is no directory's: of a link the link.
+    ///
+    /// # Errors
+    /// As unlinkat(2).
+    pub fn remove_file(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(fs::unlinkat(&*self.handle, step(name.as_ref())?, AtFlags::empty())?)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// As unlinkat(2).
+    pub fn remove_folder(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(fs::unlinkat(&*self.handle, step(name.as_ref())?, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Removes what has a name, with all that is in it if it is a directory, and follows no link. What goes away meanwhile
+    /// is not missed, the name itself is.
+    ///
+    /// # Errors
+    /// As unlinkat(2), openat(2) and readdir(3).
+    pub fn remove_all(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        let name = name.as_ref();
+        let below = match self.folder(name) {
+            // A link, or whatever else is no directory.
+            Err(error) if [Some(libc::ELOOP), Some(libc::ENOTDIR)].contains(&error.raw_os_error()) => {
+                return self.remove_file(name);
+            }
+            opened => opened?,
+        };
+        for name in below.names()? {
+            // Most are files, and what a directory says to that differs.
+            let removed = match below.remove_file(&name) {
+                Err(error) if is_folder(&error) => below.remove_all(&name),
+                other => other,
+            };
+            match removed {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        self.remove_folder(name)
+    }
+
+    /// Renames, in the place of a file that may be there.
+    ///
+    /// # Errors
+    /// As renameat(2).
+    pub fn rename(&self, name: impl AsRef<OsStr>, to: &Folder, new: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(fs::renameat(&*self.handle, step(name.as_ref())?, &*to.handle, step(new.as_ref())?)?)
+    }
+
+    /// Renames, or fails with `EEXIST` if the new name is taken.
+    ///
+    /// # Errors
+    /// As renameat2(2).
+    pub fn rename_new(&self, name: impl AsRef<OsStr>, to: &Folder, new: impl AsRef<OsStr>) -> io::Result<()> {
+        self.rename_with(name.as_ref(), to, new.as_ref(), RenameFlags::NOREPLACE)
+    }
+
+    /// Gives each of two files or directories the other's name, in one step.
+    ///
+    /// # Errors
+    /// As renameat2(2).
+    pub fn exchange(&self, name: impl AsRef<OsStr>, other: &Folder, others: impl AsRef<OsStr>) -> io::Result<()> {
+        self.rename_with(name.as_ref(), other, others.as_ref(), RenameFlags::EXCHANGE)
+    }
+
+    fn rename_with(&self, name: &OsStr, to: &Folder, new: &OsStr, flags: RenameFlags) -> io::Result<()> {
+        Ok(fs::renameat_with(&*self.handle, step(name)?, &*to.handle, step(new)?, flags)?)
+    }
+
+    /// Gives a file of this directory one more name.
+    ///
+    /// # Errors
+    /// As linkat(2).
+    pub fn hard_link(&self, name: impl AsRef<OsStr>, to: &Folder, new: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(fs::linkat(&*self.handle, step(name.as_ref())?, &*to.handle, step(new.as_ref())?, AtFlags::empty())?)
+    }
+}
+
+/// Whether unlinkat(2) refused because the name is a directory's.
+fn is_folder(error: &io::Error) -> bool {
+    let errno = error.raw_os_error();
+    errno == Some(Errno::ISDIR.raw_os_error()) || errno == Some(Errno::PERM.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn place(name: &str) -> std::path::PathBuf {
+        let path = std::path::PathBuf::from(format!("/dev/shm/stillframe-folder-{}-{name}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_name_is_one_step() {
+        let path = place("step");
+        let folder = Folder::open(&path, false).unwrap();
+        for name in ["", ".", "..", "a/b", "/etc", "a/"] {
+            assert_eq!(folder.file(name, Access::Create(0o600)).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+            assert_eq!(folder.folder(name).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+            assert_eq!(folder.remove_all(name).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        }
+        std::fs::remove_dir(&path).unwrap();
+    }
+
+    #[test]
+    fn what_is_removed_is_what_lies_in_the_directory() {
+        let path = place("remove");
+        std::fs::create_dir_all(path.join("a/b/c")).unwrap();
+        std::fs::create_dir_all(path.join("other")).unwrap();
+        for file in ["a/x", "a/b/y", "a/b/c/z", "other/kept"] {
+            std::fs::write(path.join(file), file).unwrap();
+        }
+        symlink(path.join("other"), path.join("a/b/link")).unwrap();
+        symlink(path.join("other"), path.join("alone")).unwrap();
+        let folder = Folder::open(&path, false).unwrap();
+        folder.remove_all("a").unwrap();
+        folder.remove_all("alone").unwrap();
+        assert_eq!(folder.remove_all("a").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(folder.names().unwrap(), ["other"]);
+        assert!(path.join("other/kept").exists());
+        // The directory is itself, whatever has its name.
+        let other = folder.folder("other").unwrap();
+        folder.rename("other", &folder, "moved").unwrap();
+        symlink("/", path.join("other")).unwrap();
+        assert_eq!(other.names().unwrap(), ["kept"]);
+        assert_eq!(other.about_name("kept").unwrap().bytes, 10);
+        folder.remove_all("moved").unwrap();
+        assert!(!other.has("kept"));
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}
