@@ -7,7 +7,9 @@ use crate::{Job, Result, work};
 use std::time::Duration;
 
 pub fn producer(job: &Job, kind: &str) -> Result<()> {
-    let mut region = stillframe::Region::options().keep(1).create("rivals")?;
+    // The producer may be a step ahead, and the observer, on a busy machine, not have taken the version before yet: it has to
+    // stay until then, as it does in the buffers of the rivals.
+    let mut region = stillframe::Region::options().keep(2).create("rivals")?;
     match kind {
         // The application's own array: publishing finds and copies what was written.
         "tracked" => {

@@ -901,8 +901,8 @@ stillframe_status stillframe_set_text(stillframe_region *region,
 // version: above that of the last publish. published: what was done; may be NULL.
 //
 // Errors, after which nothing was published, what was written is part of the next publish, and attributes that were set
-// are kept for it: NOT_INCREASING; NO_MEMORY_THERE if a tracked array was freed; BOUND, NO_SPACE or NO_SLOT if there is no
-// room by the region's rule; FORKED; BUSY.
+// are kept for it: NOT_INCREASING; LIMIT if no reader would accept so much; NO_MEMORY_THERE if a tracked array was freed;
+// BOUND, NO_SPACE or NO_SLOT if there is no room by the region's rule; FORKED; BUSY.
 stillframe_status stillframe_publish(stillframe_region *region,
                                      uint64_t version,
                                      stillframe_published *published);

@@ -246,6 +246,50 @@ TEST(containers_outlive_their_region) {
     CHECK(snapshot.view<int>("v")[2999] == 5);
 }
 
+// Publishes until what is not written exists once, in the region's files.
+static void let_cool(sf::region& region, managed_vector<int>& v, std::uint64_t first) {
+    for (std::uint64_t version = first; version < first + 120; ++version) {
+        v[7] = static_cast<int>(version);
+        region.publish(version);
+    }
+}
+
+TEST(containers_keep_what_they_have_whatever_the_next_producer_publishes) {
+    constexpr std::size_t size = 1 << 20;
+    managed_vector<int> v;
+    {
+        sf::region region("followed");
+        v = managed_vector<int>(size, 5, sf::allocator<int>(region, "v"));
+        let_cool(region, v, 1);
+        v[7] = 5;
+    }
+    {
+        sf::region region("followed");
+        managed_vector<int> next(size, 0, sf::allocator<int>(region, "v"));
+        for (int value = 6; value < 9; ++value) {
+            std::fill(next.begin(), next.end(), value);
+            region.publish(1000 + static_cast<std::uint64_t>(value));
+        }
+    }
+    CHECK(std::count(v.begin(), v.end(), 5) == size);
+}
+
+TEST(a_container_that_grows_takes_along_what_lies_in_the_region_s_files) {
+    sf::region region("growing");
+    managed_vector<int> v(1 << 20, 5, sf::allocator<int>(region, "v"));
+    let_cool(region, v, 1);
+    v.push_back(6);
+    v[7] = 5;
+    region.publish(200);
+    let_cool(region, v, 201);
+    v[7] = 5;
+    CHECK(std::count(v.begin(), v.end(), 5) == 1 << 20 && v.back() == 6);
+    region.publish(400);
+    const auto snapshot = sf::observer("growing").newest();
+    const auto view = snapshot.view<int>("v");
+    CHECK(std::equal(v.begin(), v.end(), view.begin()));
+}
+
 TEST(strings_and_arrays_of_arrays_have_managed_memory) {
     sf::region region("strings");
     std::basic_string<char, std::char_traits<char>, sf::allocator<char>> text(100, 'x', sf::allocator<char>(region, "text"));

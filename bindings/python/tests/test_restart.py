@@ -63,6 +63,30 @@ def test_a_region_begins_with_memory_or_a_checkpoint_or_nothing_and_says_which(t
         sf.recover("heat", checkpoints=store, version=3)
 
 
+@pytest.mark.parametrize("cold", [False, True])
+def test_an_array_kept_over_close_stays_whatever_the_next_producer_publishes(cold: bool) -> None:
+    with sf.create("heat") as region:
+        u = region.array("u", (600_000,))
+        u[:] = 1
+        for version in range(1, 120 if cold else 2):
+            u[7] = version
+            region.publish(version)
+        if cold:
+            kept = u
+        del u
+    if not cold:
+        with sf.create("heat") as region:
+            assert region.recovered == 1
+            kept = region.array("u", (600_000,))
+    expected = kept.copy()
+    with sf.create("heat") as region:
+        again = region.array("u", (600_000,))
+        for value in (5, 6, 7):
+            again[:] = value
+            region.publish(1000 + value)
+        assert np.array_equal(kept, expected)
+
+
 def run(ranks: int, version: int, store: Path) -> str:
     """A run of so many ranks that checks what it begins with, and goes one version on. Those of odd versions balance their
     load before they begin: the first rank has one row more, the last one less."""

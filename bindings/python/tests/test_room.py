@@ -68,19 +68,19 @@ def test_the_limit_is_for_all_publishes_since_the_newest_version() -> None:
 def test_a_loan_without_room_says_how_much_there_is() -> None:
     pages = 16
     with sf.create("r", bound=2 * pages * 4096, timeout=0.2) as region:
-        region.loaned("u", (pages * 512,), "f8")
         held = []
         for version in (1, 2):
-            with region.loan("u") as u:
+            with region.loan("u", (pages * 512,)) as u:
                 u[:] = version
             region.publish(version)
             held.append(sf.open("r").newest())
         begin = time.monotonic()
-        with pytest.raises(sf.OutOfSpace, match=f"its bound of {2 * pages * 4096} bytes"), region.loan("u"):
+        full = pytest.raises(sf.OutOfSpace, match=f"its bound of {2 * pages * 4096} bytes")
+        with full, region.loan("u", (pages * 512,)):
             pass
         assert time.monotonic() - begin >= 0.2
         held[0].close()
-        with region.loan("u") as u:
+        with region.loan("u", (pages * 512,)) as u:
             u[:] = 3
         assert not region.publish(3).skipped
 

@@ -6,7 +6,7 @@
 //! library is loaded, before anybody is bound, with one exception: GCC's OpenMP binds the first thread while it is loaded, which
 //! may be before. But it says which processors it found.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -93,8 +93,9 @@ fn add_places(set: &mut Processors) {
         let functions =
             (find(c"omp_get_num_places"), find(c"omp_get_place_num_procs"), find(c"omp_get_place_proc_ids"));
         if let (Some(places), Some(count), Some(list)) = functions {
-            let (places, count, list): (Number, NumberIn, List) =
-                (transmute(places), transmute(count), transmute(list));
+            let places = transmute::<*mut c_void, Number>(places);
+            let count = transmute::<*mut c_void, NumberIn>(count);
+            let list = transmute::<*mut c_void, List>(list);
             for place in 0..places() {
                 let mut numbers = vec![0; usize::try_from(count(place)).unwrap_or(0)];
                 list(place, numbers.as_mut_ptr());

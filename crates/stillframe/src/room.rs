@@ -182,7 +182,6 @@ impl Producer {
         if self.patience.wait.is_none() {
             self.patience.wait = Some(Wait { begin: Instant::now(), is_said: false });
             self.head.set_waiting(true);
-            points::hit("room.waiting");
         }
         let Some(wait) = &mut self.patience.wait else { return };
         if wait.begin.elapsed() >= SAID_AFTER && !std::mem::replace(&mut wait.is_said, true) {

@@ -7,9 +7,17 @@ mod common;
 mod helper;
 
 use common::{Dir, Numbers, trackers, watchdog};
+use std::sync::{Mutex, MutexGuard};
 use stillframe::{Observer, Order, Region, Snapshot, Tracked, TrackerKind};
 
 const PAGE: usize = 4096;
+
+/// One test at a time has addresses free for an instant which it wants back: another would take them.
+static ADDRESSES: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ADDRESSES.lock().unwrap_or_else(|poison| poison.into_inner())
+}
 
 /// Anonymous memory whose place can be chosen.
 struct Map {
@@ -145,6 +153,7 @@ fn on_every_tracker(what: &str, mut act: impl FnMut(&mut Stage, &mut Map)) {
 
 #[test]
 fn an_array_that_was_freed_and_got_again_at_its_address_shows_its_new_content() {
+    let _alone = alone();
     on_every_tracker("all freed", |stage, map| {
         map.again();
         stage.publish(map.words(), "fresh");
@@ -155,6 +164,7 @@ fn an_array_that_was_freed_and_got_again_at_its_address_shows_its_new_content() 
 
 #[test]
 fn part_of_an_array_that_was_freed_and_got_again_shows_its_new_content() {
+    let _alone = alone();
     on_every_tracker("part freed", |_, map| {
         let (address, bytes) = (map.address + 20 * PAGE, 10 * PAGE);
         unmap(address, bytes);
@@ -165,6 +175,7 @@ fn part_of_an_array_that_was_freed_and_got_again_shows_its_new_content() {
 
 #[test]
 fn pages_that_an_allocator_gave_back_show_zeros() {
+    let _alone = alone();
     on_every_tracker("given back", |stage, map| {
         map.advise(11, 7);
         stage.publish(map.words(), "given back");
@@ -228,6 +239,7 @@ fn give_back_at_random(tracker: TrackerKind, seed: u64, versions: u64) {
 
 #[test]
 fn random_parts_of_large_arrays_that_were_given_back_show_zeros() {
+    let _alone = alone();
     watchdog(600);
     let versions = std::env::var("STILLFRAME_TEST_VERSIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(150);
     for tracker in trackers() {
@@ -239,6 +251,7 @@ fn random_parts_of_large_arrays_that_were_given_back_show_zeros() {
 
 #[test]
 fn a_page_table_that_goes_beside_a_page_that_was_written_leaves_zeros() {
+    let _alone = alone();
     watchdog(300);
     for tracker in trackers() {
         for large in [false, true] {
@@ -261,6 +274,7 @@ fn a_page_table_that_goes_beside_a_page_that_was_written_leaves_zeros() {
 
 #[test]
 fn an_array_that_was_moved_or_grown_shows_its_content() {
+    let _alone = alone();
     on_every_tracker("moved", |stage, map| {
         map.remap(map.bytes, true);
         stage.publish(map.words(), "moved");
@@ -406,6 +420,7 @@ fn move_at_random(tracker: TrackerKind, seed: u64, versions: u64) {
 
 #[test]
 fn arrays_that_move_to_and_fro_and_onto_each_other_s_places_show_their_content() {
+    let _alone = alone();
     watchdog(600);
     let versions = std::env::var("STILLFRAME_TEST_VERSIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(150);
     for tracker in trackers() {
@@ -417,6 +432,7 @@ fn arrays_that_move_to_and_fro_and_onto_each_other_s_places_show_their_content()
 
 #[test]
 fn vectors_that_come_and_go_show_their_content() {
+    let _alone = alone();
     watchdog(300);
     for tracker in trackers() {
         let numbers = &mut Numbers(9);
@@ -450,6 +466,7 @@ fn vectors_that_come_and_go_show_their_content() {
 
 #[test]
 fn variables_that_swap_their_buffers_show_their_content() {
+    let _alone = alone();
     watchdog(300);
     for tracker in trackers() {
         let dir = Dir::new("swap");
@@ -474,6 +491,7 @@ fn variables_that_swap_their_buffers_show_their_content() {
 
 #[test]
 fn arrays_of_one_address_may_belong_to_several_variables_in_turn() {
+    let _alone = alone();
     watchdog(300);
     for tracker in trackers() {
         let dir = Dir::new("shared");
@@ -504,6 +522,7 @@ const LONELY: usize = 0x2a00_0000_0000;
 
 #[test]
 fn memory_that_was_freed_is_an_error_that_names_it_and_loses_nothing() {
+    let _alone = alone();
     watchdog(300);
     for tracker in trackers() {
         let dir = Dir::new("gone");
@@ -546,6 +565,7 @@ fn memory_that_was_freed_is_an_error_that_names_it_and_loses_nothing() {
 
 #[test]
 fn a_part_of_a_managed_variable_may_be_tracked_under_another_name() {
+    let _alone = alone();
     watchdog(300);
     for tracker in trackers() {
         let dir = Dir::new("part");

@@ -877,8 +877,10 @@ fn mappings_for_chunks(arguments: &[String]) {
             }
             Err(error) => {
                 check_no_mappings(error);
-                let mut bytes = vec![0; expected.len() * 8];
-                check_no_mappings(snapshot.read("a", 0, &mut bytes).unwrap_err());
+                // What goes through the files needs no mapping.
+                let mut found = vec![u64::MAX; expected.len()];
+                snapshot.read("a", 0, bytemuck::cast_slice_mut(&mut found)).unwrap();
+                assert!(found == expected, "{pairs}");
                 failures += 1;
             }
         }

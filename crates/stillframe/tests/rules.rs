@@ -138,7 +138,7 @@ fn a_wait_ends_when_a_thread_lets_go() {
 
 #[test]
 fn a_thread_that_holds_its_own_snapshot_does_not_stop_itself() {
-    watchdog(20);
+    watchdog(300);
     let dir = Dir::new("own");
     let mut region = dir.options().bound_bytes(2 * BYTES).create("r").unwrap();
     let array = region.array("a", &[WORDS]).unwrap();

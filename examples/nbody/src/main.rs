@@ -9,7 +9,7 @@ mod gravity;
 
 use gravity::Force;
 use std::process::ExitCode;
-use stillframe::{Attributes, Loaned, Observer, Region, Scalar};
+use stillframe::{Attributes, Loaned, Observer, Region, Rule, Scalar};
 
 const USAGE: &str = "\
 usage: nbody [--bodies N] [--dt T] [--seed S] [--steps N]
@@ -72,7 +72,8 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> stillframe::Result<()> {
     // Whoever opens the region as its producer takes over what the last call left.
-    let mut region = Region::create(&options.state)?;
+    // And a step that finds no room because somebody looks waits: left out, it would not have been made.
+    let mut region = Region::options().rule(Rule::Wait { timeout: None }).create(&options.state)?;
     let mut variables = None;
     let mut read = options.read.or(region.recovered());
     for _ in 0..options.steps {

@@ -285,6 +285,34 @@ static void a_producer_that_is_killed_leaves_its_last_version_whole(void) {
     }
 }
 
+static void begin_and_die(void) {
+    region = stillframe_begin("crashed", 0, 0);
+    CHECK(region);
+    uint64_t number = 7;
+    OK(stillframe_track(region, "number", "uint64", 0, NULL, &number));
+    OK(stillframe_publish(region, 7, NULL));
+}
+
+static void what_a_killed_run_left_is_set_aside_by_the_next_that_begins(void) {
+    in_child(begin_and_die);
+    region = stillframe_begin("crashed", 0, 0);
+    CHECK(region);
+    uint64_t number = 1;
+    OK(stillframe_track(region, "number", "uint64", 0, NULL, &number));
+    OK(stillframe_publish(region, 1, NULL));
+    observer = look("crashed~1");
+    snapshot = newest(observer);
+    uint64_t found = 0;
+    OK(stillframe_read(snapshot, "number", 0, &found, sizeof found));
+    CHECK(found == 7);
+    OK(stillframe_release(snapshot));
+    OK(stillframe_observer_close(observer));
+    stillframe_region *other;
+    FAILS(STILLFRAME_BAD_NAME, "did not end by itself", stillframe_create("crashed~1", NULL, &other));
+    OK(stillframe_unlink(region));
+    FAILS(STILLFRAME_NO_REGION, "crashed~1", stillframe_open("crashed~1", NULL, &observer));
+}
+
 int main(int argc, char **argv) {
     const test tests[] = {
         TEST(handles_of_the_parent_are_refused_in_a_child),
@@ -295,6 +323,7 @@ int main(int argc, char **argv) {
         TEST(a_signal_handler_that_interrupts_a_publish_finds_the_region_busy),
         TEST(signals_that_come_at_any_instant_of_a_publish_never_hang_it),
         TEST(a_producer_that_is_killed_leaves_its_last_version_whole),
+        TEST(what_a_killed_run_left_is_set_aside_by_the_next_that_begins),
     };
     return RUN_TESTS(tests);
 }

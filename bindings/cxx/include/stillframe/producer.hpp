@@ -156,12 +156,10 @@ public:
         const auto found = blocks_.find(data);
         if (found == blocks_.end()) return false;
         block& block = found->second;
-        if (block.is == role::variable) {
-            // In a forked child the memory cannot be given back; it ends with the process.
-            if (stillframe_remove_keeping(handle_, block.variable, &block.kept) != STILLFRAME_OK) return true;
-            variables_.erase(block.name);
-        } else if (block.is == role::tracked) {
-            (void)stillframe_remove(handle_, block.name.c_str());
+        if (block.is != role::none) {
+            const auto status = stillframe_remove(handle_, block.name.c_str());
+            // In a forked child the variable's memory cannot be given back; it ends with the process.
+            if (status != STILLFRAME_OK && block.is == role::variable) return true;
             variables_.erase(block.name);
         }
         (void)stillframe_kept_free(block.kept);
