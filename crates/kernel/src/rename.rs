@@ -19,11 +19,6 @@ fn rename(from: &Path, to: &Path, flags: u32) -> Result<(), Failure> {
     }
 }
 
-/// Renames, or fails with `EEXIST` if the new name is taken.
-pub fn rename_new(from: &Path, to: &Path) -> Result<(), Failure> {
-    rename(from, to, libc::RENAME_NOREPLACE)
-}
-
 /// Gives each of two files or directories the other's name, in one step.
 pub fn exchange(left: &Path, right: &Path) -> Result<(), Failure> {
     rename(left, right, libc::RENAME_EXCHANGE)

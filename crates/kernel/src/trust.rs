@@ -132,6 +132,11 @@ impl Guard {
         Guard { purpose: Purpose::Look, ..self }
     }
 
+    /// Whether what is looked at may be written to.
+    pub fn is_writing(self) -> bool {
+        matches!(self.purpose, Purpose::Write { .. })
+    }
+
     /// Whether all that matters is what a name is that of.
     pub fn believes_all(self) -> bool {
         self.trust == Trust::Any && self.purpose == Purpose::Look
@@ -146,9 +151,8 @@ impl Guard {
         if about.form != expected {
             return Err(Distrust::Form { found: about.form, expected });
         }
-        let is_writing = matches!(purpose, Purpose::Write { .. });
         // Who may put a file where another one should be may have given it a name that leads to one of the user's own.
-        if expected == Form::File && is_writing && about.links > 1 {
+        if expected == Form::File && self.is_writing() && about.links > 1 {
             return Err(Distrust::Links { names: about.links });
         }
         let is_of_group = trust == Trust::Group(about.group);

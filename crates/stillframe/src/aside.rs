@@ -15,6 +15,7 @@ use crate::{Error, RegionOptions, Result, companions, inspect};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 use stillframe_kernel::disk::{FileSystem, file_system};
@@ -30,6 +31,8 @@ pub(crate) struct Run {
     guard: Guard,
     region: String,
     group: Option<Ranks>,
+    /// Whether it was said that what is set aside stays.
+    is_said: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Clone)]
@@ -52,7 +55,7 @@ enum Ending {
     Empty,
     /// It ended by itself.
     Good,
-    /// It did not, or the head is not one of this build; with the newest version.
+    /// It did not, or the head is none that can be read; with the newest version.
     Bad(Option<u64>),
 }
 
@@ -60,12 +63,26 @@ impl Run {
     pub(crate) fn new(options: &RegionOptions, given: &str) -> Result<Run> {
         let group = options.rank.map(|(rank, ranks)| Ranks { name: given.into(), rank, ranks });
         let region = group.as_ref().map_or(given.into(), |group| files::rank_name(given, group.rank));
-        Ok(Run { dir: options.dir.clone(), guard: options.guard()?, region, group })
+        Ok(Run { dir: options.dir.clone(), guard: options.guard()?, region, group, is_said: Arc::default() })
     }
 
-    /// The directory of regions, if it is there.
-    fn root(&self) -> Option<Directory> {
-        Directory::root(&self.dir, self.guard).ok().flatten()
+    /// The directory of regions, if it is there and can be used.
+    fn root(&self, guard: Guard) -> Option<Directory> {
+        match Directory::root(&self.dir, guard) {
+            Ok(root) => root,
+            Err(error) => {
+                self.say_stays(&aside(&self.region), error);
+                None
+            }
+        }
+    }
+
+    /// Says, once, that what may be set aside is not removed.
+    fn say_stays(&self, aside: &str, error: Error) {
+        if !self.is_said.swap(true, Ordering::Relaxed) {
+            let aside = aside.to_string();
+            remark::say(move || format!("'{aside}', if a former run was set aside so, is not removed: {error}"));
+        }
     }
 
     /// Takes what the last run left out of the way: of all ranks, unless one of them lives, and of the region itself.
@@ -85,14 +102,19 @@ impl Run {
 
     /// Removes what is set aside, for want of room. `false` if nothing is.
     pub(crate) fn make_room(&self) -> bool {
-        let Some(root) = self.root().map(|root| root.guarded(self.guard.looking())) else { return false };
+        let Some(root) = self.root(self.guard.looking()) else { return false };
         let mut is_made = false;
         for name in self.asides().filter(|name| is_there(&root, name)) {
-            if inspect::remove_from(&root, &name, false).is_ok() {
-                is_made = true;
-                remark::say(move || {
-                    format!("'{name}', which was set aside, is removed: the file system had no room left")
-                });
+            match inspect::remove_from(&root, &name, false) {
+                Ok(_) => {
+                    is_made = true;
+                    remark::say(move || {
+                        format!("'{name}', which was set aside, is removed: the file system had no room left")
+                    });
+                }
+                // Another rank removed it.
+                Err(Error::NoRegion { .. }) => {}
+                Err(error) => self.say_stays(&name, error),
             }
         }
         is_made
@@ -140,12 +162,19 @@ impl End {
             return Vec::new();
         }
         let run = &self.run;
-        let Some(root) = run.root() else { return Vec::new() };
+        let Some(root) = run.root(run.guard) else { return Vec::new() };
         let group = run.group.as_ref().filter(|group| is_there(&root, &aside(&group.name)));
         let looked = root.guarded(run.guard.looking());
         let group = group.filter(|group| run.is_last(&looked, group, unlinks)).map(|group| &group.name);
         let names = group.into_iter().chain([&run.region]);
-        names.filter_map(|name| hide(&root, &aside(name)).ok().flatten()).collect()
+        let hide = |name: &String| {
+            let aside = aside(name);
+            hide(&root, &aside).unwrap_or_else(|error| {
+                run.say_stays(&aside, error);
+                None
+            })
+        };
+        names.filter_map(hide).collect()
     }
 }
 
@@ -276,8 +305,13 @@ fn hide_in(hidden: &Hidden, root: &Directory, name: &str) -> Result<bool> {
 /// How the last run of a region ended.
 fn ending(directory: &Directory) -> Ending {
     let mut bytes = vec![0; head::HEAD_BYTES];
-    let Ok(Some((file, _))) = directory.file(head::FILE) else { return Ending::Empty };
-    let Ok(length) = directory::read_begin(&file, &mut bytes) else { return Ending::Empty };
+    let file = match directory.file(head::FILE) {
+        Ok(Some((file, _))) => file,
+        Ok(None) => return Ending::Empty,
+        // Whoever put it there: what lies beside it may be worth something.
+        Err(_) => return Ending::Bad(None),
+    };
+    let Ok(length) = directory::read_begin(&file, &mut bytes) else { return Ending::Bad(None) };
     match head::check_geometry(&bytes[..length]) {
         Ok(true) => {}
         Ok(false) => return Ending::Empty,

@@ -208,11 +208,15 @@ impl Directory {
         }
     }
 
-    /// Opens a file to write it and makes it if need be, with all the access that `mode` grants.
+    /// Opens a file to write it, or to lock it as a writer does, and makes it if need be. Who writes it gives it all the access
+    /// that `mode` grants.
     pub(crate) fn try_create(&self, name: &str, mode: u32) -> Result<File, Unopened> {
         let (file, about) = self.open(name, Access::Create(mode & 0o666 | 0o600))?;
-        files::permit(&file, &about, mode)
-            .map_err(|error| Unopened::Failed(Error::io("open", &self.path.join(name), error)))?;
+        // A file that is only locked, to be removed, may have other names: what it is to those is not changed.
+        if self.guard.is_writing() {
+            files::permit(&file, &about, mode)
+                .map_err(|error| Unopened::Failed(Error::io("chmod", &self.path.join(name), error)))?;
+        }
         Ok(file)
     }
 

@@ -169,6 +169,40 @@ fn no_link_is_followed_and_no_pipe_waited_for() {
 }
 
 #[test]
+fn what_fresh_cannot_read_is_set_aside_and_what_it_cannot_lock_is_refused() {
+    watchdog(300);
+    for name in FILES {
+        for kind in ["link", "loose link", "pipe", "second name"] {
+            let (dir, victim) = left("fresh");
+            let (root, moved) = (dir.path().join("regions"), dir.path().join("moved"));
+            let file = root.join("r").join(name);
+            std::fs::rename(&file, &moved).unwrap();
+            match kind {
+                "link" => symlink(&moved, &file).unwrap(),
+                "loose link" => symlink(dir.path().join("nowhere"), &file).unwrap(),
+                "pipe" => make_pipe(&file),
+                _ => std::fs::hard_link(&moved, &file).unwrap(),
+            }
+            // The owner may not write to it, so that whoever opens it as its user is wrong, too, if it changes.
+            set_mode(&moved, if is_root() { 0o444 } else { 0o644 });
+            let before = (std::fs::read(&moved).unwrap(), std::fs::metadata(&moved).unwrap().mode());
+            let created = Region::options().dir(&root).fresh(true).create("r");
+            match (name, kind) {
+                ("lease", "second name") => drop(created.unwrap()),
+                ("lease", _) => check_refusal(created, &[file.to_str().unwrap()]),
+                _ => drop(created.unwrap()),
+            }
+            // Of a region without a head that can be read nobody knows how it ended.
+            let is_aside = name == "head" && kind != "second name";
+            assert_eq!(root.join("r~1/plane.0").exists(), is_aside, "{name}, {kind}");
+            assert_eq!(before, (std::fs::read(&moved).unwrap(), std::fs::metadata(&moved).unwrap().mode()));
+            assert!(!dir.path().join("nowhere").exists());
+            assert_eq!(std::fs::read(&victim).unwrap(), content());
+        }
+    }
+}
+
+#[test]
 fn a_region_whose_directory_is_a_link_is_refused() {
     watchdog(300);
     let (dir, _) = left("linked");
