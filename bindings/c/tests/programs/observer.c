@@ -258,6 +258,7 @@ int main(int argc, char **argv) {
     const test tests[] = {
         TEST(a_snapshot_does_not_change_while_it_is_held),
         TEST(threads_enter_what_is_viewed),
+        TEST(who_is_trusted_is_said),
         TEST(versions_are_found_by_their_number),
         TEST(an_observer_waits_for_a_region_and_its_first_version),
         TEST(pieces_and_changes_are_walked_over),
