@@ -257,7 +257,7 @@ fn whoever_may_not_is_told_and_changes_nothing() {
         return;
     };
     assert!(text.contains("code 102:") && text.contains("may not be opened or made by this user"), "{text}");
-    assert!(Command::new("chmod").arg("777").arg(&open).status().unwrap().success());
+    assert!(Command::new("chmod").arg("1777").arg(&open).status().unwrap().success());
     for path in [&chunk, &checkpoint.join(layout::MANIFEST), &checkpoint, &scene.place.store()] {
         let text = told(&open, "0", path).unwrap();
         assert!(text.contains("code 1110:") && text.contains("give this user the right"), "{path:?}: {text}");
