@@ -29,7 +29,7 @@ use loom::sync::atomic::{Ordering, fence};
 use std::sync::atomic::{Ordering, fence};
 
 /// Another rank of the group, as far as its head tells. Loads have acquire ordering.
-pub trait Companion {
+pub trait Peer {
     /// Number of its newest version; `None` if it has none or has not begun.
     fn newest(&self) -> Option<u64>;
     /// Whether it has this version live.
@@ -60,9 +60,9 @@ pub struct Retention {
 }
 
 /// Whether all others have a version. Asked by whoever doubts it.
-pub fn is_everywhere<C: Companion>(version: u64, companions: &[C]) -> bool {
+pub fn is_everywhere<C: Peer>(version: u64, peers: &[C]) -> bool {
     fence(Ordering::SeqCst);
-    companions.iter().all(|companion| companion.has(version))
+    peers.iter().all(|peer| peer.has(version))
 }
 
 /// What is known of a version that all ranks have published or passed.
@@ -72,12 +72,12 @@ enum Finding {
     Past,
 }
 
-fn find<C: Companion>(version: u64, companions: &[C]) -> Finding {
-    if !companions.iter().all(|companion| companion.has(version)) {
+fn find<C: Peer>(version: u64, peers: &[C]) -> Finding {
+    if !peers.iter().all(|peer| peer.has(version)) {
         return Finding::Past;
     }
     fence(Ordering::SeqCst);
-    match companions.iter().all(|companion| companion.is_firm(version)) {
+    match peers.iter().all(|peer| peer.is_firm(version)) {
         true => Finding::Common,
         false => Finding::Doubted,
     }
@@ -98,12 +98,12 @@ impl Retention {
     /// `keep` of the newest stay in any case, and of the others at most `drift`.
     ///
     /// As long as the slowest rank has nothing new, this loads no more than the newest word of each.
-    pub fn spares<C: Companion>(&mut self, own: &[u64], keep: usize, drift: usize, companions: &[C]) -> Vec<Spare> {
+    pub fn spares<C: Peer>(&mut self, own: &[u64], keep: usize, drift: usize, peers: &[C]) -> Vec<Spare> {
         let mut spares = Vec::new();
         // Nothing that was read before the own version was committed counts.
         fence(Ordering::SeqCst);
         let newest = own.last().copied();
-        let slowest = companions.iter().fold(newest, |least, companion| least.min(companion.newest()));
+        let slowest = peers.iter().fold(newest, |least, peer| least.min(peer.newest()));
         let kept = own.len() - keep.min(own.len());
         let passed = own.partition_point(|version| Some(*version) <= slowest);
         if slowest != self.slowest {
@@ -112,7 +112,7 @@ impl Retention {
             for (index, version) in own[..passed].iter().copied().enumerate().rev() {
                 let finding = match self.common {
                     Some(_) => Finding::Past,
-                    None => find(version, companions),
+                    None => find(version, peers),
                 };
                 match finding {
                     Finding::Common => self.common = Some(version),
@@ -128,8 +128,8 @@ impl Retention {
             spares.extend(past.map(|version| Spare { version: *version, is_past: true }));
         }
         let Some(furthest) = own[passed.min(kept)..kept].last().copied() else { return spares };
-        let is_gone = |companion: &&C| companion.newest() < Some(furthest) && !companion.may_publish();
-        if let Some(end) = companions.iter().filter(is_gone).map(Companion::newest).min() {
+        let is_gone = |peer: &&C| peer.newest() < Some(furthest) && !peer.may_publish();
+        if let Some(end) = peers.iter().filter(is_gone).map(Peer::newest).min() {
             let waiting = own[..kept].iter().filter(|version| Some(**version) > end);
             spares.extend(waiting.map(|version| Spare { version: *version, is_past: false }));
         }
@@ -138,7 +138,7 @@ impl Retention {
         if retained.len() > drift {
             // What a faster rank let go is common never.
             let is_past =
-                |version: u64| companions.iter().any(|other| other.newest() >= Some(version) && !other.has(version));
+                |version: u64| peers.iter().any(|other| other.newest() >= Some(version) && !other.has(version));
             retained.retain(|version| {
                 let is_past = Some(*version) > slowest && is_past(*version);
                 if is_past {

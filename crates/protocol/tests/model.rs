@@ -455,7 +455,7 @@ mod planted {
 mod group {
     use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     use std::sync::Arc;
-    use stillframe_protocol::retention::{Companion, Retention, is_everywhere};
+    use stillframe_protocol::retention::{Peer, Retention, is_everywhere};
 
     #[derive(Default)]
     struct Head {
@@ -466,7 +466,7 @@ mod group {
 
     struct Seen(Arc<Head>);
 
-    impl Companion for Seen {
+    impl Peer for Seen {
         fn newest(&self) -> Option<u64> {
             Some(self.0.newest.load(Ordering::Acquire))
         }

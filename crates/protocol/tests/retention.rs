@@ -7,7 +7,7 @@
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard};
-use stillframe_protocol::retention::{Companion, Retention, is_everywhere};
+use stillframe_protocol::retention::{Peer, Retention, is_everywhere};
 
 #[derive(Debug, Clone, Default)]
 struct Head {
@@ -91,7 +91,7 @@ struct Other<'a> {
     other: usize,
 }
 
-impl Companion for Other<'_> {
+impl Peer for Other<'_> {
     fn newest(&self) -> Option<u64> {
         self.world.step(self.me).heads[self.other].newest
     }
@@ -114,7 +114,7 @@ impl Companion for Other<'_> {
 struct Rank<'a> {
     world: &'a World,
     me: usize,
-    companions: Vec<Other<'a>>,
+    peers: Vec<Other<'a>>,
     retention: Retention,
     keep: usize,
     drift: usize,
@@ -123,8 +123,8 @@ struct Rank<'a> {
 impl<'a> Rank<'a> {
     fn new(world: &'a World, me: usize, keep: usize, drift: usize) -> Rank<'a> {
         let ranks = world.state.lock().unwrap().heads.len();
-        let companions = (0..ranks).filter(|other| *other != me).map(|other| Other { world, me, other }).collect();
-        Rank { world, me, companions, retention: Retention::default(), keep, drift }
+        let peers = (0..ranks).filter(|other| *other != me).map(|other| Other { world, me, other }).collect();
+        Rank { world, me, peers, retention: Retention::default(), keep, drift }
     }
 
     fn publish(&mut self, version: u64) {
@@ -135,7 +135,7 @@ impl<'a> Rank<'a> {
             head.newest = Some(version);
             head.live.iter().copied().collect()
         };
-        let spares = self.retention.spares(&own, self.keep, self.drift, &self.companions);
+        let spares = self.retention.spares(&own, self.keep, self.drift, &self.peers);
         {
             let mut state = self.world.step(self.me);
             state.relied = state.relied.max(self.retention.common());
@@ -144,7 +144,7 @@ impl<'a> Rank<'a> {
         for spare in spares {
             if !spare.is_past {
                 self.world.step(self.me).heads[self.me].doubt = Some(spare.version);
-                if is_everywhere(spare.version, &self.companions) {
+                if is_everywhere(spare.version, &self.peers) {
                     self.retention.forget();
                     self.world.step(self.me).heads[self.me].doubt = None;
                     continue;

@@ -115,6 +115,19 @@ pub enum Error {
         /// Bytes there are.
         bytes: usize,
     },
+    /// A pinned variable was to get more memory than it has where it is.
+    #[error(
+        "variable '{name}' is pinned, and the {room_bytes} bytes of memory that it has cannot become {wanted_bytes} without \
+         moving: let devices forget it, unpin it, resize it, and pin it again"
+    )]
+    IsPinned {
+        /// The variable.
+        name: String,
+        /// How long it can become where it is.
+        room_bytes: usize,
+        /// How long it was to be.
+        wanted_bytes: usize,
+    },
     /// The two snapshots are of different regions.
     #[error("the snapshots are of different regions, '{left}' and '{right}'")]
     DifferentRegions {
@@ -493,6 +506,7 @@ impl Error {
             Error::IsGroup { .. } => 23,
             Error::NotGroup { .. } => 24,
             Error::Limit { .. } => 26,
+            Error::IsPinned { .. } => 27,
             Error::InUse { .. } => 100,
             Error::NoRegion { .. } => 101,
             Error::Denied { .. } => 102,

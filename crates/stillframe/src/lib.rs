@@ -8,59 +8,44 @@
 //! Handles do not survive `fork`: a child opens its own.
 #![deny(unsafe_code)]
 
-mod any_observer;
-mod aside;
-mod attachment;
 mod block;
-mod companions;
-mod diagnose;
-mod directory;
+mod clock;
 mod element;
 mod error;
-mod files;
-mod gather;
 mod group;
 pub mod inspect;
-mod loan;
-mod managed;
 mod mask;
 mod observer;
-mod options;
 mod part;
 mod place;
-mod planes;
 mod producer;
-mod publish;
-mod recovery;
-mod region;
-mod retirement;
-mod room;
-mod schemas;
-mod snapshot;
-mod staging;
-mod sticky;
-mod tables;
-mod tracker;
+mod store;
+mod variable;
+mod working;
 
-pub use any_observer::{AnyObserver, AnySnapshot};
 pub use block::Block;
 pub use element::Element;
 pub use error::{Error, Family, Result};
+pub use group::any::{AnyObserver, AnySnapshot};
 pub use group::{Group, GroupOptions, GroupSnapshot, GroupSnapshots, RankInfo, RankState};
-pub use loan::{EndedLoan, Loan, LoanBytes};
 pub use num_complex::Complex;
-pub use observer::{Observer, ObserverOptions, Snapshots, VersionInfo};
-pub use options::{RegionOptions, Rule};
+pub use observer::chunks::{Chunk, Chunks};
+pub use observer::options::ObserverOptions;
+pub use observer::snapshot::Snapshot;
+pub use observer::variable::VariableView;
+pub use observer::view::View;
+pub use observer::{Observer, Snapshots, VersionInfo};
 pub use part::Part;
-pub use region::{
-    Array, Attributes, Declaration, KeptMemory, Kind, Loaned, Outcome, Publication, Published, Region, Statistics,
-    Tracked, VariableId,
-};
-pub use snapshot::{Chunk, Chunks, Snapshot, VariableView, View};
-pub use staging::Staging;
+pub use producer::options::{RegionOptions, Rule};
+pub use producer::publication::Publication;
+pub use producer::region::{KeptMemory, Region};
+pub use producer::staging::Staging;
+pub use producer::statistics::{Outcome, Published, Statistics};
 pub use stillframe_kernel::folder::Form;
 pub use stillframe_kernel::fork::generation as fork_generation;
 pub use stillframe_kernel::trust::{Distrust, NoTrust, Trust};
 pub use stillframe_segment::dtype::{DTypeError, Field};
 pub use stillframe_segment::{Corrupt, DType, Order, PAGE_BYTES, RANK_MAX, Scalar};
-pub use tracker::{TRACKERS, TrackerKind};
+pub use variable::{Array, Attributes, Declaration, Kind, Loaned, Tracked, VariableId};
+pub use working::loan::{EndedLoan, Loan, LoanBytes};
+pub use working::tracker::kind::{TRACKERS, TrackerKind};

@@ -4,9 +4,11 @@
 //! without knowing more than attributes.
 
 use crate::block::Block;
-use crate::region::Attributes;
-use crate::{Declaration, Error, Result, Scalar, VariableView};
+use crate::error::{Error, Result};
+use crate::observer::variable::VariableView;
+use crate::variable::{Attributes, Declaration};
 use std::ops::Range;
+use stillframe_segment::Scalar;
 
 /// The box of a global array that a variable holds: the array of all ranks has `global_shape` elements, and the variable,
 /// with its own shape, begins at `offset` in it.

@@ -1,0 +1,143 @@
+//! Who holds versions.
+
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::observer::Observer;
+use std::path::Path;
+use stillframe_kernel::folder::About;
+use stillframe_protocol::Board;
+use stillframe_segment::lease;
+
+/// A process, or as much as can be known of it, that holds versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Process number; `None` of all that belong to other users, which cannot be told apart.
+    pub pid: Option<i32>,
+    /// Name of its program.
+    pub command: Option<String>,
+    /// Its state as the kernel's letter: `T` is stopped, `?` unknown.
+    pub state: char,
+    /// The oldest version it holds.
+    pub version: Option<u64>,
+    /// How many it holds.
+    pub versions: usize,
+    /// For how long it has been holding one, in milliseconds.
+    pub age_ms: u64,
+}
+
+impl Holder {
+    /// Whether it is stopped, as by a debugger or Ctrl-Z, and so will not let go by itself.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let command = self.command.as_deref().unwrap_or("a process");
+        let stopped = if self.is_stopped() { ", stopped" } else { "" };
+        match self.pid {
+            Some(pid) => write!(f, "{command} ({pid}{stopped}) holds ")?,
+            None => write!(f, "another user holds ")?,
+        }
+        match (self.versions, self.version) {
+            (1, Some(version)) => write!(f, "version {version}"),
+            (1, None) => write!(f, "a version"),
+            (count, _) => write!(f, "{count} versions"),
+        }
+    }
+}
+
+/// Who holds versions of a region, each process once, longest first.
+///
+/// # Errors
+/// As [`region`].
+pub fn holders(dir: &Path, name: &str) -> Result<Vec<Holder>> {
+    holders_of(&Observer::options().dir(dir).open(name)?)
+}
+
+pub(crate) fn holders_of(observer: &Observer) -> Result<Vec<Holder>> {
+    let lease = About::of(observer.shared.leases.file()?);
+    let lease = lease.map_err(|error| Error::io("fstat", &observer.shared.dir.join(lease::FILE), error))?.identity;
+    let now = clock::monotonic_ms();
+    let version = |slot: usize| {
+        let stamp = observer.shared.head.stamp(slot);
+        (stamp.sequence() > 0).then(|| observer.shared.head.descriptor(slot).version)
+    };
+    let mut found: Vec<Holder> = Vec::new();
+    let mut add = |pid: Option<i32>, holds: &[(usize, u64)]| {
+        let Some(oldest_ms) = holds.iter().map(|hold| hold.1).min() else { return };
+        // One slot held through several openings is one version.
+        let mut slots: Vec<usize> = holds.iter().map(|hold| hold.0).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        let (command, state) = pid.map_or((None, '?'), process);
+        let version = slots.iter().filter_map(|slot| version(*slot)).min();
+        let age_ms = now.saturating_sub(oldest_ms);
+        found.push(Holder { pid, command, state, version, versions: slots.len(), age_ms });
+    };
+    let mut seen = Vec::new();
+    let entries = std::fs::read_dir("/proc").map_err(|error| Error::io("open", Path::new("/proc"), error))?;
+    for entry in entries.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let holds = holds_of(pid, lease);
+        add(Some(pid), &holds);
+        seen.extend(holds);
+    }
+    // Locks of processes that may not be looked into are known to the kernel's list of locks.
+    let mut others = listed_holds(lease.1);
+    others.retain(|hold| match seen.iter().position(|seen| seen == hold) {
+        Some(index) => {
+            seen.swap_remove(index);
+            false
+        }
+        None => true,
+    });
+    add(None, &others);
+    found.sort_by_key(|holder| std::cmp::Reverse(holder.age_ms));
+    Ok(found)
+}
+
+/// Leases that a process has on a file, from what /proc tells of its open files.
+fn holds_of(pid: i32, file: (u64, u64)) -> Vec<(usize, u64)> {
+    let mut found = Vec::new();
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return found };
+    for entry in entries.flatten() {
+        if !About::at(&entry.path(), false).is_ok_and(|about| about.identity == file) {
+            continue;
+        }
+        let info = format!("/proc/{pid}/fdinfo/{}", entry.file_name().to_string_lossy());
+        let text = std::fs::read_to_string(info).unwrap_or_default();
+        found.extend(text.lines().filter_map(|line| parse_lock(line.strip_prefix("lock:")?, None)));
+    }
+    found
+}
+
+fn listed_holds(inode: u64) -> Vec<(usize, u64)> {
+    let text = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    text.lines().filter_map(|line| parse_lock(line, Some(inode))).collect()
+}
+
+/// Slot and time of a lease from a line such as `1: OFDLCK  ADVISORY  READ -1 00:19:7 1099511627776 1099511640000`.
+fn parse_lock(line: &str, inode: Option<u64>) -> Option<(usize, u64)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let kind = words.iter().position(|word| *word == "OFDLCK")?;
+    let [mode, _pid, file, start, end] = words.get(kind + 2..kind + 7)? else { return None };
+    if *mode != "READ" {
+        return None;
+    }
+    let found: u64 = file.rsplit(':').next()?.parse().ok()?;
+    if inode.is_some_and(|inode| inode != found) {
+        return None;
+    }
+    lease::decode_lock(start.parse().ok()?, end.parse().ok()?)
+}
+
+fn process(pid: i32) -> (Option<String>, char) {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let parts = text.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')'));
+    match parts {
+        Some((command, rest)) => (Some(command.to_string()), rest.trim_start().chars().next().unwrap_or('?')),
+        None => (None, '?'),
+    }
+}

@@ -1,0 +1,14 @@
+//! Looking at regions from outside: which exist, who holds what, what is damaged, what can go.
+
+pub(crate) mod damage;
+pub(crate) mod diagnose;
+pub(crate) mod holders;
+pub(crate) mod region;
+pub(crate) mod removal;
+
+pub use crate::place::names::{aside_of, root};
+pub use damage::verify;
+pub use diagnose::{Diagnosis, Fact, TrackerProbe, diagnose};
+pub use holders::{Holder, holders};
+pub use region::{GroupInfo, PlaneInfo, RegionInfo, State, group, region, regions};
+pub use removal::{Removed, collect, collectable, remove};

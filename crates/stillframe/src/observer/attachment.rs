@@ -1,0 +1,250 @@
+//! What an observer has open: the files of a region, and the holds that keep versions alive.
+
+use crate::error::{Error, Result};
+use crate::place::directory::{Directory, Unopened};
+use crate::place::names::plane_file;
+use crate::store::head::{Head, check_pages};
+use crate::store::lease::LeaseFile;
+use crate::store::schemas::read_schema;
+use ::stillframe_protocol as protocol;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use stillframe_kernel::folder::About;
+use stillframe_kernel::map::Mapping;
+use stillframe_kernel::workers::Workers;
+use stillframe_protocol::Leased;
+use stillframe_segment::head::{self, Counter};
+use stillframe_segment::{Corrupt, PLANES_MAX, Schema, WINDOW_BYTES, lease, table};
+
+/// What an observer and its snapshots have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) name: String,
+    pub(crate) dir: PathBuf,
+    directory: Directory,
+    pub(crate) head: Head,
+    pub(crate) leases: LeaseFile,
+    tables: File,
+    /// Device and inode of the head.
+    identity: (u64, u64),
+    /// User whose the head is.
+    owner: u32,
+    caches: Mutex<Caches>,
+    /// Who makes page-table entries of variables that are seen whole, unless each page is left to the first that reads it.
+    pub(crate) workers: Option<Arc<Workers>>,
+}
+
+#[derive(Debug, Default)]
+struct Caches {
+    schemas: HashMap<u32, Arc<Schema>>,
+    /// The planes there were when a version was last held. They are opened with the hold, because their names may be gone,
+    /// or those of another region, when they are first read.
+    planes: Vec<PlaneMap>,
+}
+
+#[derive(Debug, Clone)]
+struct PlaneMap {
+    file: Arc<File>,
+    map: Option<Arc<Mapping>>,
+}
+
+impl Shared {
+    pub(crate) fn open(root: &Directory, name: &str) -> Result<Shared> {
+        check_pages()?;
+        let missing = || Error::NoRegion { region: name.into(), dir: root.path().into() };
+        let directory = root.below(name)?.ok_or_else(missing)?;
+        let dir = directory.path().to_path_buf();
+        let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
+        let (head_file, about) = directory.file(head::FILE)?.ok_or_else(missing)?;
+        let mut begin = [0; 64];
+        let length =
+            head_file.read_at(&mut begin, 0).map_err(|error| Error::io("read", &dir.join(head::FILE), error))?;
+        if !head::check_geometry(&begin[..length]).map_err(corrupt)? {
+            return Err(missing());
+        }
+        check_length(about.bytes, &dir, head::FILE, head::HEAD_BYTES as u64)?;
+        let head = Head::map(&head_file, &dir.join(head::FILE), false)?;
+        let (identity, owner) = (about.identity, about.owner);
+        let is_there = || directory.about(head::FILE).is_some_and(|about| about.identity == identity);
+        // A finished head has the other files beside it, unless the region is just being removed, the head first.
+        let beside = |file: &str| match is_there() {
+            true => corrupt(Corrupt::new(file, 0, "a file", "no such file")),
+            false => missing(),
+        };
+        let (tables, _) = directory.file(table::FILE)?.ok_or_else(|| beside(table::FILE))?;
+        let leases = LeaseFile::open(&directory, name).map_err(|unopened| match unopened {
+            Unopened::Missing => beside(lease::FILE),
+            Unopened::Failed(error) => error,
+        })?;
+        let caches = Mutex::new(Caches::default());
+        let name = name.into();
+        let shared = Shared { name, dir, directory, head, leases, tables, identity, owner, caches, workers: None };
+        // A region that was replaced while its files were opened is opened anew, or waited for.
+        shared.check_names().map_err(|_| missing())?;
+        Ok(shared)
+    }
+
+    fn caches(&self) -> MutexGuard<'_, Caches> {
+        self.caches.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    pub(crate) fn corrupt(&self, corrupt: Corrupt) -> Error {
+        Error::Corrupt { dir: self.dir.clone(), corrupt }
+    }
+
+    pub(crate) fn schema(&self, number: u32) -> Result<Arc<Schema>> {
+        if let Some(schema) = self.caches().schemas.get(&number) {
+            return Ok(schema.clone());
+        }
+        let schema = read_schema(&self.directory, number);
+        self.check_names()?;
+        let schema = Arc::new(schema?);
+        let mut caches = self.caches();
+        // Old schemas are read again if they are ever needed again.
+        if caches.schemas.len() >= 64 {
+            caches.schemas.clear();
+        }
+        caches.schemas.insert(number, schema.clone());
+        Ok(schema)
+    }
+
+    /// Reads bytes of the `tables` file.
+    pub(crate) fn read_tables(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.tables.read_exact_at(out, offset).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                let expected = format!("{} bytes", out.len());
+                self.corrupt(Corrupt::new(table::FILE, offset as usize, expected, "the end of the file"))
+            }
+            _ => Error::io("read", &self.dir.join(table::FILE), error),
+        })
+    }
+
+    pub(crate) fn table_blocks(&self) -> Result<u32> {
+        let meta = self.tables.metadata().map_err(|error| Error::io("fstat", &self.dir.join(table::FILE), error))?;
+        Ok((meta.len() / stillframe_segment::BLOCK_BYTES as u64).min(u64::from(u32::MAX >> 1)) as u32)
+    }
+
+    /// A map of a whole plane that reaches at least to `end`, and its file.
+    pub(crate) fn plane(&self, plane: u8, end: u64) -> Result<(Arc<Mapping>, Arc<File>)> {
+        let mut caches = self.caches();
+        if let Some(PlaneMap { file, map: Some(map) }) = caches.planes.get(plane as usize)
+            && map.bytes() as u64 >= end
+        {
+            return Ok((map.clone(), file.clone()));
+        }
+        let name = plane_file(plane as usize);
+        let path = self.dir.join(&name);
+        let Some(known) = caches.planes.get_mut(plane as usize) else {
+            return Err(self.corrupt(Corrupt::missing(&name)));
+        };
+        let file = known.file.clone();
+        // Bytes past the end of the file would be a fatal signal at the first touch.
+        let length = file.metadata().map_err(|error| Error::io("fstat", &path, error))?.len();
+        check_length(length, &self.dir, &name, end)?;
+        let bytes = length / WINDOW_BYTES as u64 * WINDOW_BYTES as u64;
+        let mut map = Mapping::shared(&file, 0, bytes.max(end) as usize, false)
+            .map_err(|failure| Error::system(&path, failure))?;
+        if let Some(workers) = &self.workers {
+            map.unmap_by(workers);
+        }
+        let map = Arc::new(map);
+        known.map = Some(map.clone());
+        Ok((map, file))
+    }
+
+    /// The file of a plane that a held version uses.
+    pub(crate) fn plane_file(&self, plane: u8) -> Result<Arc<File>> {
+        let known = self.caches().planes.get(plane as usize).map(|known| known.file.clone());
+        known.ok_or_else(|| self.corrupt(Corrupt::missing(&plane_file(plane as usize))))
+    }
+
+    /// Reads bytes of a plane through its file: if it was cut short, that is an error and no signal.
+    pub(crate) fn read_plane(&self, plane: u8, file: &File, offset: u64, out: &mut [u8]) -> Result<()> {
+        file.read_exact_at(out, offset).map_err(|error| {
+            let name = plane_file(plane as usize);
+            match error.kind() {
+                std::io::ErrorKind::UnexpectedEof => {
+                    let length = file.metadata().map_or(0, |meta| meta.len());
+                    let expected = format!("{} bytes", out.len());
+                    let found = format!("the end of the file, which has {length} bytes");
+                    self.corrupt(Corrupt::new(&name, offset as usize, expected, found))
+                }
+                _ => Error::io("read", &self.dir.join(name), error),
+            }
+        })
+    }
+
+    /// Whether another user owns the files.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.owner != stillframe_kernel::user_id()
+    }
+
+    /// Opens the planes that came since the last call. All that a version uses exist when it is held.
+    pub(crate) fn open_planes(&self) -> Result<()> {
+        let mut caches = self.caches();
+        let known = caches.planes.len();
+        let count = self.head.counter(Counter::Planes).min(PLANES_MAX as u64) as usize;
+        while caches.planes.len() < count {
+            let name = plane_file(caches.planes.len());
+            let opened = self.directory.file(&name);
+            match opened.and_then(|opened| opened.ok_or_else(|| self.corrupt(Corrupt::missing(&name)))) {
+                Ok((file, _)) => caches.planes.push(PlaneMap { file: Arc::new(file), map: None }),
+                Err(error) => {
+                    caches.planes.truncate(known);
+                    self.check_names()?;
+                    return Err(error);
+                }
+            }
+        }
+        if caches.planes.len() > known
+            && let Err(error) = self.check_names()
+        {
+            caches.planes.truncate(known);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Whether both are the same files. Those that are mapped are not reused, so their inodes tell.
+    pub(crate) fn is_same(&self, other: &Shared) -> bool {
+        self.identity == other.identity
+    }
+
+    /// Whether the region's name is still that of these files.
+    pub(crate) fn is_named(&self) -> bool {
+        About::at(&self.dir.join(head::FILE), true).is_ok_and(|about| about.identity == self.identity)
+    }
+
+    /// Whether the files opened by name before this call are of this region, rather than of none or of a later one of the
+    /// same name: of all names the head's goes first and comes first.
+    fn check_names(&self) -> Result<()> {
+        if self.directory.about(head::FILE).is_some_and(|about| about.identity == self.identity) {
+            return Ok(());
+        }
+        Err(Error::NoRegion { region: self.name.clone(), dir: self.dir.parent().unwrap_or(&self.dir).to_path_buf() })
+    }
+}
+
+fn check_length(length: u64, dir: &Path, name: &str, bytes: u64) -> Result<()> {
+    if length < bytes {
+        let corrupt = Corrupt::new(name, length as usize, format!("{bytes} bytes"), "the end of the file");
+        return Err(Error::Corrupt { dir: dir.to_path_buf(), corrupt });
+    }
+    Ok(())
+}
+
+/// A lease that ends with the value.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) leased: Leased,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        protocol::release(&self.shared.leases, self.leased);
+    }
+}

@@ -1,0 +1,88 @@
+//! The bytes of a variable piece by piece, as they lie in the planes.
+//!
+//! # Safety
+//!
+//! The law of [`pieces`](crate::observer::pieces): a chunk lives no longer than the snapshot whose version its pages belong to.
+#![allow(unsafe_code)]
+
+use crate::error::Result;
+use crate::observer::pieces::{Inner, Run};
+use crate::observer::variable::VariableView;
+use std::ops::Range;
+use std::sync::Arc;
+use stillframe_kernel::map::Mapping;
+use stillframe_segment::table::ZERO_PLANE;
+use stillframe_segment::{Extent, PAGE_BYTES, WINDOW_BYTES};
+
+/// A piece of a variable.
+#[derive(Debug, Clone, Copy)]
+pub struct Chunk<'a> {
+    /// Offset of the first byte in the variable.
+    pub offset: usize,
+    /// The bytes.
+    pub bytes: &'a [u8],
+}
+
+/// The pieces of a variable; see [`Snapshot::chunks`].
+#[derive(Debug)]
+pub struct Chunks<'a> {
+    /// Its hold, and the maps that it keeps, are what the pieces live on.
+    _inner: &'a Inner,
+    extent: &'a Extent,
+    /// The runs with their maps, which those of zeros do not have.
+    runs: std::vec::IntoIter<(Run, Option<Arc<Mapping>>)>,
+    /// The run being handed out.
+    run: Option<(Run, Option<Arc<Mapping>>)>,
+    range: Range<usize>,
+}
+
+static ZEROS: [u8; WINDOW_BYTES] = [0; WINDOW_BYTES];
+
+impl<'a> Chunks<'a> {
+    pub(crate) fn new(
+        inner: &'a Inner,
+        variable: &'a VariableView,
+        runs: Vec<Run>,
+        range: Range<usize>,
+    ) -> Result<Self> {
+        let extent = &variable.extent;
+        let base = extent.window as usize * WINDOW_BYTES;
+        // All maps are made here, so that iterating cannot fail.
+        let map = |run: Run| {
+            let end = (base + (run.page + run.pages) * PAGE_BYTES) as u64;
+            let is_zeros = run.plane == ZERO_PLANE;
+            let map = if is_zeros { None } else { Some(inner.plane_map(run.plane, end)?) };
+            Ok((run, map))
+        };
+        let runs = runs.into_iter().map(map).collect::<Result<Vec<_>>>()?;
+        Ok(Chunks { _inner: inner, extent, runs: runs.into_iter(), run: None, range })
+    }
+}
+
+impl<'a> Iterator for Chunks<'a> {
+    type Item = Chunk<'a>;
+
+    fn next(&mut self) -> Option<Chunk<'a>> {
+        let base = self.extent.window as usize * WINDOW_BYTES;
+        let page_offset = self.extent.page_offset as usize;
+        loop {
+            let (run, map) = self.run.take().or_else(|| self.runs.next())?;
+            let start = (run.page * PAGE_BYTES).saturating_sub(page_offset).max(self.range.start);
+            let end = ((run.page + run.pages) * PAGE_BYTES - page_offset).min(self.range.end);
+            if start >= end {
+                continue;
+            }
+            let Some(map) = map else {
+                let stop = end.min(start + ZEROS.len());
+                if stop < end {
+                    self.run = Some((run, None));
+                }
+                self.range.start = stop;
+                return Some(Chunk { offset: start, bytes: &ZEROS[..stop - start] });
+            };
+            // SAFETY: the pages belong to the version that the snapshot holds, and the snapshot keeps the map.
+            let bytes = unsafe { &*std::ptr::from_ref(map.bytes_at(base + page_offset + start, end - start)) };
+            return Some(Chunk { offset: start, bytes });
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Observers: those who look.
+
+pub(crate) mod attachment;
+pub(crate) mod chunks;
+pub(crate) mod open;
+pub(crate) mod options;
+pub(crate) mod pieces;
+pub(crate) mod ranks;
+pub(crate) mod snapshot;
+pub(crate) mod variable;
+pub(crate) mod view;
+
+use crate::error::{Error, Result};
+use crate::observer::attachment::Shared;
+use crate::observer::options::ObserverOptions;
+use crate::observer::snapshot::Snapshot;
+use crate::place::names;
+use ::stillframe_protocol as protocol;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use stillframe_kernel::futex;
+use stillframe_protocol::{Board, Leased, State};
+use stillframe_segment::head;
+
+/// Longest sleep before a waiting observer looks whether the producer still lives.
+pub(crate) const WAIT_SLICE: Duration = Duration::from_millis(50);
+
+/// A look at a region. Many may exist, in any process, and come and go as they like.
+///
+/// It holds nothing writable, and nothing at all but its snapshots. It can be used from several threads.
+#[derive(Debug, Clone)]
+pub struct Observer {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// A version that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VersionInfo {
+    /// The producer's number of the version.
+    pub version: u64,
+    /// Time of publishing in nanoseconds since 1970.
+    pub published_ns: u64,
+    /// Pages that were dirty.
+    pub dirty_pages: u64,
+    /// Pages of all variables.
+    pub total_pages: u64,
+    /// Whether it is on its way out: those who hold it keep it, but nobody else can get it.
+    pub retiring: bool,
+}
+
+impl Observer {
+    /// Options for opening an observer.
+    pub fn options() -> ObserverOptions {
+        ObserverOptions { dir: names::root(), wait: Duration::ZERO, populate: None, trust: None }
+    }
+
+    /// Opens an observer on a region that exists, with default options.
+    ///
+    /// # Errors
+    /// As [`ObserverOptions::open`].
+    pub fn open(name: &str) -> Result<Observer> {
+        Observer::options().open(name)
+    }
+
+    /// The region's name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Whether the region has a living producer.
+    pub fn producer_alive(&self) -> bool {
+        self.shared.leases.is_produced().unwrap_or(false)
+    }
+
+    /// Whether the region's name is still that of the files which are looked at. It is not after the region was removed, or
+    /// made anew: the observer can be opened again then.
+    pub fn is_current(&self) -> bool {
+        self.shared.is_named()
+    }
+
+    /// When the producer began, or the last one if none lives, in nanoseconds since 1970. It differs between runs.
+    pub fn begun_ns(&self) -> u64 {
+        self.shared.head.number64(head::BEGUN_NS_AT)
+    }
+
+    /// Holds the newest version.
+    ///
+    /// # Errors
+    /// [`Error::NoVersion`] if nothing was published yet.
+    pub fn newest(&self) -> Result<Snapshot> {
+        let leased = protocol::lease_newest(&self.shared.head, &self.shared.leases)?;
+        let Some(leased) = leased else {
+            self.shared.head.check_newest().map_err(|corrupt| self.shared.corrupt(corrupt))?;
+            return Err(Error::NoVersion { region: self.shared.name.clone() });
+        };
+        Snapshot::open(self.shared.clone(), leased)
+    }
+
+    /// Holds a given version.
+    ///
+    /// # Errors
+    /// [`Error::VersionGone`] if it is not, or no longer, there.
+    pub fn version(&self, version: u64) -> Result<Snapshot> {
+        self.shared.leases.file()?;
+        let listed = self.listed();
+        let found = listed.iter().find(|(_, number)| *number == version);
+        if let Some((leased, _)) = found
+            && let Some(snapshot) = self.hold(*leased, version)?
+        {
+            return Ok(snapshot);
+        }
+        let (oldest, newest) = (listed.first().map(|first| first.1), listed.last().map(|last| last.1));
+        Err(Error::VersionGone { region: self.shared.name.clone(), version, oldest, newest })
+    }
+
+    /// Holds the smallest version above `version` (any, for `None`), waiting for it at most `timeout` (for ever, for
+    /// `None`).
+    ///
+    /// # Errors
+    /// [`Error::Timeout`]; [`Error::ProducerGone`] if nobody will publish it.
+    pub fn next_after(&self, version: Option<u64>, timeout: Option<Duration>) -> Result<Snapshot> {
+        self.wait_for("the next version", timeout, |observer| {
+            for (leased, number) in observer.listed() {
+                if version.is_none_or(|version| number > version)
+                    && let Some(snapshot) = observer.hold(leased, number)?
+                {
+                    return Ok(Some(snapshot));
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    /// Holds the newest version above `version` (any, for `None`), skipping those in between; waits as
+    /// [`next_after`](Observer::next_after) does.
+    ///
+    /// # Errors
+    /// As [`next_after`](Observer::next_after).
+    pub fn newest_after(&self, version: Option<u64>, timeout: Option<Duration>) -> Result<Snapshot> {
+        self.wait_for("a newer version", timeout, |observer| {
+            // A look at the number before the lease keeps idle waiting from holding anything.
+            if observer.newer(version).is_none() {
+                return Ok(None);
+            }
+            match observer.newest() {
+                Ok(snapshot) if version.is_none_or(|version| snapshot.version() > version) => Ok(Some(snapshot)),
+                Ok(_) | Err(Error::NoVersion { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    /// Waits until the newest version is above `version` (any, for `None`) and returns its number, without holding it;
+    /// waits as [`next_after`](Observer::next_after) does.
+    ///
+    /// # Errors
+    /// As [`next_after`](Observer::next_after).
+    pub fn wait_newer(&self, version: Option<u64>, timeout: Option<Duration>) -> Result<u64> {
+        self.wait_for("a newer version", timeout, |observer| Ok(observer.newer(version)))
+    }
+
+    /// The number of the newest version, if it is above `version`.
+    pub(crate) fn newer(&self, version: Option<u64>) -> Option<u64> {
+        let head = &self.shared.head;
+        loop {
+            let newest = head.newest();
+            if newest.sequence() == 0 || newest.slot() >= head::SLOTS {
+                return None;
+            }
+            let number = head.descriptor(newest.slot()).version;
+            std::sync::atomic::fence(Ordering::Acquire);
+            // A slot is reused only after a newer version was committed, so its number holds if this does.
+            if head.newest() == newest {
+                return version.is_none_or(|version| number > version).then_some(number);
+            }
+        }
+    }
+
+    /// Goes through versions as they come. With `every` each version that still exists comes in turn, else always the
+    /// newest. Ends when the producer is gone, or nothing came for `timeout`.
+    pub fn snapshots(&self, every: bool, timeout: Option<Duration>) -> Snapshots {
+        Snapshots { observer: self.clone(), every, timeout, last: None }
+    }
+
+    /// The versions that exist, ascending.
+    pub fn versions(&self) -> Vec<VersionInfo> {
+        let head = &self.shared.head;
+        let newest = head.newest().sequence();
+        let mut found = Vec::new();
+        for slot in 0..head.slots() {
+            let stamp = head.stamp(slot);
+            let descriptor = head.descriptor(slot);
+            std::sync::atomic::fence(Ordering::Acquire);
+            // A slot that changed meanwhile belongs to no version that is worth listing.
+            if head.stamp(slot) != stamp || stamp.sequence() > newest || stamp.sequence() == 0 {
+                continue;
+            }
+            let retiring = match stamp.state() {
+                Some(State::Live) => false,
+                Some(State::Retiring) => true,
+                _ => continue,
+            };
+            found.push(VersionInfo {
+                version: descriptor.version,
+                published_ns: descriptor.published_ns,
+                dirty_pages: descriptor.dirty_pages,
+                total_pages: descriptor.total_pages,
+                retiring,
+            });
+        }
+        found.sort_by_key(|info| info.version);
+        found
+    }
+
+    /// The versions that can be leased, with the numbers they had when looked at.
+    pub(crate) fn listed(&self) -> Vec<(Leased, u64)> {
+        let list = protocol::list(&self.shared.head);
+        list.into_iter().map(|leased| (leased, self.shared.head.descriptor(leased.slot).version)).collect()
+    }
+
+    fn hold(&self, leased: Leased, number: u64) -> Result<Option<Snapshot>> {
+        if !protocol::lease(&self.shared.head, &self.shared.leases, leased)? {
+            return Ok(None);
+        }
+        let snapshot = Snapshot::open(self.shared.clone(), leased)?;
+        Ok((snapshot.version() == number).then_some(snapshot))
+    }
+
+    fn wait_for<T>(
+        &self,
+        what: &'static str,
+        timeout: Option<Duration>,
+        mut look: impl FnMut(&Observer) -> Result<Option<T>>,
+    ) -> Result<T> {
+        let begin = Instant::now();
+        let shared = &self.shared;
+        shared.leases.file()?;
+        loop {
+            let seen = shared.head.bell().load(Ordering::Acquire);
+            if let Some(found) = look(self)? {
+                return Ok(found);
+            }
+            if !self.producer_alive() {
+                // It may have published and ended since the look.
+                return look(self)?.ok_or_else(|| Error::ProducerGone { region: shared.name.clone() });
+            }
+            let mut sleep = WAIT_SLICE;
+            if let Some(timeout) = timeout {
+                let waited = begin.elapsed();
+                if waited >= timeout {
+                    return Err(Error::Timeout { region: shared.name.clone(), what, waited });
+                }
+                sleep = sleep.min(timeout - waited);
+            }
+            futex::wait(shared.head.bell(), seen, Some(sleep));
+        }
+    }
+}
+
+/// Versions as they come; see [`Observer::snapshots`].
+#[derive(Debug)]
+pub struct Snapshots {
+    observer: Observer,
+    every: bool,
+    timeout: Option<Duration>,
+    last: Option<u64>,
+}
+
+impl Iterator for Snapshots {
+    type Item = Result<Snapshot>;
+
+    fn next(&mut self) -> Option<Result<Snapshot>> {
+        let next = match self.every {
+            true => self.observer.next_after(self.last, self.timeout),
+            false => self.observer.newest_after(self.last, self.timeout),
+        };
+        match next {
+            Ok(snapshot) => {
+                self.last = Some(snapshot.version());
+                Some(Ok(snapshot))
+            }
+            Err(Error::Timeout { .. } | Error::ProducerGone { .. }) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+}

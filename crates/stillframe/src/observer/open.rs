@@ -1,0 +1,80 @@
+//! Opening a region by its name, once it is there.
+
+use crate::error::{Error, Result};
+use crate::observer::Observer;
+use crate::observer::attachment::Shared;
+use crate::observer::options::ObserverOptions;
+use crate::observer::ranks::survey;
+use crate::place::directory::Directory;
+use crate::place::names;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use stillframe_kernel::workers::Workers;
+
+impl ObserverOptions {
+    /// Opens a region that is there.
+    pub(crate) fn open_once(&self, name: &str) -> Result<Observer> {
+        names::region_dir(&self.dir, name)?;
+        match self.root()? {
+            Some(root) => self.open_in(&root, name),
+            None => Err(Error::NoRegion { region: name.into(), dir: self.dir.clone() }),
+        }
+    }
+
+    /// As [`open_once`](ObserverOptions::open_once).
+    pub(crate) fn open_in(&self, root: &Directory, name: &str) -> Result<Observer> {
+        let mut shared = Shared::open(root, name)?;
+        shared.workers = self.populate.map(|threads| Arc::new(Workers::new(threads)));
+        Ok(Observer { shared: Arc::new(shared) })
+    }
+
+    /// Opens an observer on a region.
+    ///
+    /// # Errors
+    /// [`Error::NoRegion`], or with a wait [`Error::Timeout`]; [`Error::IsGroup`], see
+    /// [`open_any`](ObserverOptions::open_any); [`Error::Denied`] if it is another user's;
+    /// [`Error::Corrupt`] if its head is damaged; [`Error::BadOption`] if an option makes no sense.
+    pub fn open(self, name: &str) -> Result<Observer> {
+        if let Some(threads @ (0 | 1025..)) = self.populate {
+            return Err(Error::BadOption { option: "populate", why: format!("{threads} is not between 1 and 1024") });
+        }
+        let begin = Instant::now();
+        let deadline = begin.checked_add(self.wait);
+        let mut pause = Duration::from_micros(200);
+        let observer = loop {
+            match self.open_once(name) {
+                Ok(observer) => break observer,
+                Err(error @ Error::NoRegion { .. }) => {
+                    if let Some(ranks) = survey(&self, name, &[])? {
+                        return Err(Error::IsGroup { region: name.into(), ranks: ranks.len() as u32 });
+                    }
+                    let left =
+                        deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+                    if self.wait.is_zero() {
+                        return Err(error);
+                    }
+                    if left.is_zero() {
+                        return Err(Error::Timeout {
+                            region: name.into(),
+                            what: "the region to appear",
+                            waited: self.wait,
+                        });
+                    }
+                    // Nothing can be waited on in a directory that may not exist yet, so this polls.
+                    std::thread::sleep(pause.min(left));
+                    pause = (pause * 2).min(Duration::from_millis(5));
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        if !self.wait.is_zero() {
+            let left = self.wait.saturating_sub(begin.elapsed());
+            match observer.newest_after(None, Some(left)) {
+                // A region that nobody will fill can still be looked at.
+                Ok(_) | Err(Error::ProducerGone { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(observer)
+    }
+}

@@ -1,0 +1,58 @@
+//! How an observer is opened.
+
+use crate::error::Result;
+use crate::place::directory::Directory;
+use crate::place::names;
+use std::path::PathBuf;
+use std::time::Duration;
+use stillframe_kernel::trust::Trust;
+
+/// Options for opening an observer.
+#[derive(Debug, Clone)]
+pub struct ObserverOptions {
+    pub(crate) dir: PathBuf,
+    pub(crate) wait: Duration,
+    pub(crate) populate: Option<usize>,
+    pub(crate) trust: Option<Trust>,
+}
+
+impl ObserverOptions {
+    /// The directory that holds the region's own; by default `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`.
+    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.dir = dir.into();
+        self
+    }
+
+    /// How long to wait for the region to appear and to have a first version; not at all by default.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Whose directories and files are taken for good, besides those of the process's user and of root; by default
+    /// `$STILLFRAME_TRUST`, else nobody's in the directory that is the user's by default, and everybody's in one that is
+    /// named. What an observer reads of a region is checked whoever made it. But its owner can change what was published, and
+    /// a file that he cuts shorter while memory that shows it is looked at ends the process with a `SIGBUS`.
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = Some(trust);
+        self
+    }
+
+    /// Enters all pages of a variable in the page tables when it is first seen whole ([`slice`](Snapshot::slice),
+    /// [`view`](Snapshot::view)), by so many threads, the calling one included, which also take them out in the end. For
+    /// programs that read all of a large variable: without this, pages are entered as they are first read.
+    pub fn populate(mut self, threads: usize) -> Self {
+        self.populate = Some(threads);
+        self
+    }
+
+    /// Options for the regions of a group that is found where these would look.
+    pub(crate) fn for_ranks(&self) -> ObserverOptions {
+        ObserverOptions { wait: Duration::ZERO, populate: None, ..self.clone() }
+    }
+
+    /// The directory that holds the region's own, if it is there.
+    pub(crate) fn root(&self) -> Result<Option<Directory>> {
+        Directory::root(&self.dir, names::looking(&self.dir, self.trust)?)
+    }
+}

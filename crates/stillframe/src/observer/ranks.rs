@@ -1,0 +1,61 @@
+//! The ranks of a group that have begun.
+
+use crate::error::{Error, Result};
+use crate::observer::Observer;
+use crate::observer::options::ObserverOptions;
+use crate::place::directory::ranks_below;
+use crate::place::names;
+use stillframe_segment::{Corrupt, head};
+
+/// The ranks of a group, as far as they have begun; `None` if there is no group of this name. Observers that are `known`
+/// are used again.
+///
+/// What is left of an earlier run with another number of ranks is no part of it: a rank counts if it tells the number of
+/// ranks that the living ranks tell or, if none lives, the one that began last.
+pub(crate) fn survey(
+    options: &ObserverOptions,
+    name: &str,
+    known: &[Option<Observer>],
+) -> Result<Option<Vec<Option<Observer>>>> {
+    names::region_dir(&options.dir, name)?;
+    let Some(root) = options.root()? else { return Ok(None) };
+    let mut found = Vec::new();
+    let mut failures = Vec::new();
+    for rank in ranks_below(&root, name)? {
+        let reused = known.get(rank as usize).cloned().flatten().filter(|observer| observer.shared.is_named());
+        let observer = match reused {
+            Some(observer) => observer,
+            None => match options.open_in(&root, &names::rank_name(name, rank)) {
+                Ok(observer) => observer,
+                Err(Error::NoRegion { .. }) => continue,
+                Err(error) => {
+                    failures.push((rank, error));
+                    continue;
+                }
+            },
+        };
+        let shared = &observer.shared;
+        let ranks = shared.head.number32(head::RANKS_AT);
+        if ranks > head::RANKS_MAX {
+            let expected = format!("at most {} ranks", head::RANKS_MAX);
+            return Err(shared.corrupt(Corrupt::new(head::FILE, head::RANKS_AT, expected, ranks)));
+        }
+        if ranks > 0 && shared.head.number32(head::RANK_AT) == rank {
+            let order = (observer.producer_alive(), shared.head.number64(head::BEGUN_NS_AT));
+            found.push((rank, ranks, order, observer));
+        }
+    }
+    let Some(size) = found.iter().max_by_key(|(_, _, order, _)| *order).map(|(_, ranks, _, _)| *ranks) else {
+        return Ok(None);
+    };
+    if let Some((_, error)) = failures.into_iter().find(|(rank, _)| *rank < size) {
+        return Err(error);
+    }
+    let mut members = vec![None; size as usize];
+    for (rank, ranks, _, observer) in found {
+        if ranks == size && rank < size {
+            members[rank as usize] = Some(observer);
+        }
+    }
+    Ok(Some(members))
+}

@@ -1,0 +1,309 @@
+//! Directories of regions: opening them, and opening, making and removing what lies in them.
+//!
+//! Everything is opened by one step from a directory that is open, and looked at before it is used: whose it is, who may
+//! write to it, and whether it is what it should be.
+
+use crate::error::{Error, Result};
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use stillframe_kernel::folder::{About, Access, Folder, Form};
+use stillframe_kernel::trust::Guard;
+use stillframe_segment::head;
+
+/// How often others may make or remove a directory at the same time before it is no coincidence.
+const ATTEMPTS: usize = 100;
+
+/// A directory itself, rather than whatever has its name by now: after a removal by force, the producer that goes on must not
+/// write among the files of the next one.
+#[derive(Debug, Clone)]
+pub(crate) struct Directory {
+    /// For messages.
+    path: PathBuf,
+    pub(crate) folder: Folder,
+    guard: Guard,
+}
+
+/// Why a file was not opened.
+pub(crate) enum Unopened {
+    /// Nothing has its name.
+    Missing,
+    Failed(Error),
+}
+
+impl Directory {
+    /// Opens the directory that holds regions; `None` if there is none.
+    pub(crate) fn root(path: &Path, guard: Guard) -> Result<Option<Directory>> {
+        let unopened = |error: io::Error| match error.kind() {
+            ErrorKind::NotFound => Ok(None),
+            _ => Err(Error::io("open", path, error)),
+        };
+        let opened = match Folder::open(path, false) {
+            Err(error) if is_no_directory(&error) => match About::at(path, true) {
+                Err(error) => Err(error),
+                Ok(about) => {
+                    // A link of the user's own is followed. Anybody may put one into `/dev/shm`.
+                    let form = if about.form == Form::Link { Form::Link } else { Form::Folder };
+                    check(guard.looking(), &about, form, path)?;
+                    Folder::open(path, true)
+                }
+            },
+            opened => opened,
+        };
+        match opened {
+            Ok(folder) => Directory::checked(path.into(), folder, guard).map(Some),
+            Err(error) => unopened(error),
+        }
+    }
+
+    /// Opens the directory that holds regions. It is made, with those above it, as far as it is not there.
+    pub(crate) fn make_root(path: &Path, mode: u32, guard: Guard) -> Result<Directory> {
+        for _ in 0..ATTEMPTS {
+            if let Some(root) = Directory::root(path, guard)? {
+                return Ok(root);
+            }
+            make(path, mode)?;
+        }
+        Err(Error::io("open", path, ErrorKind::NotFound.into()))
+    }
+
+    fn checked(path: PathBuf, folder: Folder, guard: Guard) -> Result<Directory> {
+        if !guard.believes_all() {
+            let about = folder.about().map_err(|error| Error::io("fstat", &path, error))?;
+            check(guard, &about, Form::Folder, &path)?;
+        }
+        Ok(Directory { path, folder, guard })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    pub(crate) fn guard(&self) -> Guard {
+        self.guard
+    }
+
+    /// The same directory, looked at in another way from here on.
+    pub(crate) fn guarded(&self, guard: Guard) -> Directory {
+        Directory { guard, ..self.clone() }
+    }
+
+    fn child(&self, name: &str) -> Result<Option<Directory>> {
+        let path = self.path.join(name);
+        match self.folder.folder(name) {
+            Ok(folder) => Directory::checked(path, folder, self.guard).map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => {
+                if let Ok(about) = self.folder.about_name(name) {
+                    check(self.guard, &about, Form::Folder, &path)?;
+                }
+                Err(Error::io("open", &path, error))
+            }
+        }
+    }
+
+    /// Opens the directory of a name below this one, which may have several parts; `None` if there is none.
+    pub(crate) fn below(&self, name: &str) -> Result<Option<Directory>> {
+        let mut at = self.clone();
+        for part in name.split('/') {
+            match at.child(part)? {
+                Some(child) => at = child,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(at))
+    }
+
+    /// The directory in which the last part of a name lies, and that part; `None` if there is none.
+    pub(crate) fn above<'a>(&self, name: &'a str) -> Result<Option<(Directory, &'a str)>> {
+        Ok(match name.rsplit_once('/') {
+            Some((above, last)) => self.below(above)?.map(|above| (above, last)),
+            None => Some((self.clone(), name)),
+        })
+    }
+
+    /// As [`below`](Directory::below), and makes the directories that are not there.
+    pub(crate) fn make_below(&self, name: &str, mode: u32) -> Result<Directory> {
+        let mut failure = ErrorKind::NotFound.into();
+        for _ in 0..ATTEMPTS {
+            match self.try_make_below(name, mode)? {
+                Ok(directory) => return Ok(directory),
+                // Another process removed the one above it together with its last region.
+                Err(error) => failure = error,
+            }
+        }
+        Err(Error::io("open", &self.path.join(name), failure))
+    }
+
+    fn try_make_below(&self, name: &str, mode: u32) -> Result<io::Result<Directory>> {
+        let mut at = self.clone();
+        for part in name.split('/') {
+            if let Some(child) = at.child(part)? {
+                at = child;
+                continue;
+            }
+            let path = at.path.join(part);
+            let made = at.folder.make_folder(part, mode);
+            let child = match made {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Err(error)),
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(Error::io("open", &path, error)),
+                _ => at.child(part)?,
+            };
+            let Some(child) = child else { return Ok(Err(ErrorKind::NotFound.into())) };
+            if made.is_ok() {
+                match child.folder.permit(mode) {
+                    // What removes regions may take it again before it has its mode.
+                    Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Err(error)),
+                    permitted => permitted.map_err(|error| Error::io("chmod", &path, error))?,
+                }
+            }
+            at = child;
+        }
+        Ok(Ok(at))
+    }
+
+    /// What is known of what has a name here: of a link the link itself. `None` if nothing has it.
+    pub(crate) fn about(&self, name: &str) -> Option<About> {
+        self.folder.about_name(name).ok()
+    }
+
+    /// Whether anything has this name here.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.about(name).is_some()
+    }
+
+    /// Opens a file.
+    pub(crate) fn open(&self, name: &str, access: Access) -> Result<(File, About), Unopened> {
+        let path = || self.path.join(name);
+        let failed = |call, error| Unopened::Failed(Error::io(call, &path(), error));
+        let checked = |about: &About| check(self.guard, about, Form::File, &path()).map_err(Unopened::Failed);
+        let file = match self.folder.file(name, access) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(Unopened::Missing),
+            Err(error) => {
+                // Links and sockets are not even opened.
+                self.about(name).map_or(Ok(()), |about| checked(&about))?;
+                return Err(failed("open", error));
+            }
+        };
+        let about = About::of(&file).map_err(|error| failed("fstat", error))?;
+        checked(&about)?;
+        Ok((file, about))
+    }
+
+    /// Opens a file to read it; `None` if there is none.
+    pub(crate) fn file(&self, name: &str) -> Result<Option<(File, About)>> {
+        match self.open(name, Access::Read) {
+            Ok(opened) => Ok(Some(opened)),
+            Err(Unopened::Missing) => Ok(None),
+            Err(Unopened::Failed(error)) => Err(error),
+        }
+    }
+
+    /// Opens a file to write it, or to lock it as a writer does, and makes it if need be. Who writes it gives it all the access
+    /// that `mode` grants.
+    pub(crate) fn try_create(&self, name: &str, mode: u32) -> Result<File, Unopened> {
+        let (file, about) = self.open(name, Access::Create(mode & 0o666 | 0o600))?;
+        // A file that is only locked, to be removed, may have other names: what it is to those is not changed.
+        if self.guard.is_writing() {
+            permit(&file, &about, mode)
+                .map_err(|error| Unopened::Failed(Error::io("chmod", &self.path.join(name), error)))?;
+        }
+        Ok(file)
+    }
+
+    /// As [`try_create`](Directory::try_create), in a directory that is there.
+    pub(crate) fn create(&self, name: &str, mode: u32) -> Result<File> {
+        self.try_create(name, mode).map_err(|unopened| match unopened {
+            Unopened::Missing => Error::io("open", &self.path.join(name), ErrorKind::NotFound.into()),
+            Unopened::Failed(error) => error,
+        })
+    }
+
+    /// The names in the directory.
+    pub(crate) fn names(&self) -> Result<Vec<OsString>> {
+        self.folder.names().map_err(|error| Error::io("open", &self.path, error))
+    }
+
+    /// The names in the directory that are texts, as all of a region's are; none if it cannot be listed.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let names = self.folder.names().unwrap_or_default();
+        names.into_iter().filter_map(|name| name.into_string().ok()).collect()
+    }
+
+    /// Takes a file's name away, if it is there.
+    pub(crate) fn unlink(&self, name: &str) -> Result<()> {
+        match self.folder.remove_file(name) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("unlink", &self.path.join(name), error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes what has a name, with all that is in it, and follows no link.
+    pub(crate) fn remove_all(&self, name: &str) -> Result<()> {
+        match self.folder.remove_all(name) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("unlink", &self.path.join(name), error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check(guard: Guard, about: &About, form: Form, path: &Path) -> Result<()> {
+    guard.check(about, form).map_err(|distrust| Error::Untrusted { path: path.into(), distrust })
+}
+
+/// Whether a directory was not opened because its name is that of something else.
+fn is_no_directory(error: &io::Error) -> bool {
+    [Some(libc::ELOOP), Some(libc::ENOTDIR)].contains(&error.raw_os_error())
+}
+
+/// Makes a directory and those above it, as far as they are not there.
+fn make(dir: &Path, mode: u32) -> Result<()> {
+    let mut failure = ErrorKind::NotFound.into();
+    for _ in 0..ATTEMPTS {
+        if dir.is_dir() {
+            return Ok(());
+        }
+        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            make(parent, mode)?;
+        }
+        match DirBuilder::new().mode(mode).create(dir) {
+            Ok(()) => match Folder::open(dir, false).and_then(|folder| folder.permit(mode)) {
+                Err(error) if error.kind() == ErrorKind::NotFound => failure = error,
+                permitted => return permitted.map_err(|error| Error::io("chmod", dir, error)),
+            },
+            // Another process made it, or removed the one above it.
+            Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => failure = error,
+            Err(error) => return Err(Error::io("open", dir, error)),
+        }
+    }
+    Err(Error::io("open", dir, failure))
+}
+
+/// Gives a file all the access that `mode` grants: the process's umask takes bits away that were asked for.
+pub(crate) fn permit(file: &File, about: &About, mode: u32) -> std::io::Result<()> {
+    let wanted = mode & 0o666;
+    if about.mode & wanted != wanted {
+        file.set_permissions(Permissions::from_mode(wanted))?;
+    }
+    Ok(())
+}
+
+/// The numbers that name directories below that of this name, ascending.
+pub(crate) fn ranks_below(root: &Directory, name: &str) -> Result<Vec<u32>> {
+    let Some(directory) = root.below(name)? else { return Ok(Vec::new()) };
+    let rank = |name: String| {
+        let rank = name.parse::<u32>().ok()?;
+        (rank < head::RANKS_MAX && name == rank.to_string()).then_some(rank)
+    };
+    let names = directory.names()?.into_iter().filter_map(|name| name.into_string().ok());
+    let mut ranks: Vec<u32> = names.filter_map(rank).collect();
+    ranks.sort_unstable();
+    Ok(ranks)
+}

@@ -1,0 +1,5 @@
+//! Where the files of regions lie.
+
+pub(crate) mod directory;
+pub(crate) mod hidden;
+pub(crate) mod names;

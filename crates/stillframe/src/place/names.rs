@@ -1,0 +1,107 @@
+//! Names of regions, of their files, and of what lies beside them.
+
+use crate::error::{Error, Result};
+use std::path::{Path, PathBuf};
+use stillframe_kernel::trust::{Guard, Purpose, Trust};
+use stillframe_segment::{head, lease, schema, table};
+
+/// The directory that holds regions: `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`.
+pub fn root() -> PathBuf {
+    match std::env::var_os("STILLFRAME_DIR") {
+        Some(dir) if !dir.is_empty() => dir.into(),
+        _ => own_root(),
+    }
+}
+
+fn own_root() -> PathBuf {
+    PathBuf::from(format!("/dev/shm/stillframe-{}", stillframe_kernel::user_id()))
+}
+
+/// Whose directories and files are believed: what the option says, else `$STILLFRAME_TRUST`; `None` if nothing does.
+pub(crate) fn trust(option: Option<Trust>) -> Result<Option<Trust>> {
+    match std::env::var("STILLFRAME_TRUST") {
+        Ok(text) if option.is_none() && !text.is_empty() => Ok(Some(text.parse()?)),
+        _ => Ok(option),
+    }
+}
+
+/// How somebody looks at what lies in a directory. Who names one that is not his own by default has said whose it is: what
+/// its files tell is checked in any case.
+pub(crate) fn looking(dir: &Path, option: Option<Trust>) -> Result<Guard> {
+    let by_dir = if dir == own_root() { Trust::Own } else { Trust::Any };
+    Ok(Guard::new(trust(option)?.unwrap_or(by_dir), Purpose::Look))
+}
+
+/// Ends the name of what a run that did not end by itself left, once it is set aside: of a region, or of a group. Regions that
+/// are made have no such name.
+pub(crate) const ASIDE: &str = "~1";
+
+/// Checks the name of a region that is made, and returns its directory.
+pub(crate) fn new_region_dir(root: &Path, name: &str) -> Result<PathBuf> {
+    let dir = region_dir(root, name)?;
+    match name.contains(ASIDE) {
+        true => {
+            let why = "it is that of what a run that did not end by itself left; rename its directory to go on from it";
+            Err(Error::BadName { name: name.into(), what: "region", why })
+        }
+        false => Ok(dir),
+    }
+}
+
+/// The name that a region or group had before it was set aside; `None` if this is not such a name.
+pub fn aside_of(name: &str) -> Option<String> {
+    if let Some(former) = name.strip_suffix(ASIDE) {
+        return Some(former.into());
+    }
+    let (group, rank) = name.rsplit_once('/')?;
+    Some(format!("{}/{rank}", group.strip_suffix(ASIDE)?))
+}
+
+/// Checks a region's name and returns its directory.
+pub(crate) fn region_dir(root: &Path, name: &str) -> Result<PathBuf> {
+    let given = name;
+    let former = aside_of(name);
+    let name = former.as_deref().unwrap_or(name);
+    let why = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > 200 {
+        "it is longer than 200 bytes"
+    } else if name.starts_with(['.', '/']) || name.ends_with('/') {
+        "it starts with '.' or '/', or ends with '/'"
+    } else if name.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
+        "a part of it is empty or starts with '.'"
+    } else if name.split('/').any(is_own_file) {
+        "a part of it is what a region calls its own files: head, tables, lease, lease.producer, plane.N or schema.N"
+    } else if !name.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c)) {
+        "only letters, digits, '.', '_', '-' and '/' are allowed"
+    } else {
+        return Ok(root.join(given));
+    };
+    Err(Error::BadName { name: given.into(), what: "region", why })
+}
+
+/// Whether a region calls one of its files so.
+pub(crate) fn is_own_file(name: &str) -> bool {
+    let numbered = [table::PLANE_PREFIX, schema::FILE_PREFIX];
+    [head::FILE, table::FILE, lease::FILE, lease::PRODUCER_FILE].contains(&name)
+        || numbered.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The name of a region that is a rank of a group.
+pub(crate) fn rank_name(group: &str, rank: u32) -> String {
+    format!("{group}/{rank}")
+}
+
+pub(crate) fn plane_file(plane: usize) -> String {
+    format!("{}{plane}", table::PLANE_PREFIX)
+}
+
+pub(crate) fn schema_file(number: u32) -> String {
+    format!("{}{number}", schema::FILE_PREFIX)
+}
+
+/// Whether a file is one of those that a region has several of, rather than somebody's `schema.sql`.
+pub(crate) fn is_numbered(name: &str) -> bool {
+    let number = name.strip_prefix("schema.").or_else(|| name.strip_prefix("plane."));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}

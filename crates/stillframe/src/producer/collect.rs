@@ -1,0 +1,186 @@
+//! Finding the dirty pages of a publish.
+
+use crate::error::{Error, Result};
+use crate::mask::Mask;
+use crate::producer::input::Input;
+use crate::producer::state::{Producer, VariableState, Workspace};
+use crate::store::Store;
+use crate::working::Working;
+use crate::working::dirty::Dirty;
+use crate::working::tracker::kind::TrackerKind;
+use crate::working::tracker::memory::Watch;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
+
+/// A source whose dirty pages are published.
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// The variable, and which of its sources it is.
+    pub(crate) id: u32,
+    pub(crate) source: usize,
+    /// Number of dirty pages.
+    pub(crate) dirty: usize,
+    /// Its slots among those of the draft.
+    pub(crate) slots: Range<usize>,
+    pub(crate) before: Option<Before>,
+}
+
+/// The pages of a source that a version shows as they were before it was written, window by window.
+#[derive(Debug)]
+pub(crate) struct Before {
+    pub(crate) address: usize,
+    pages: Vec<Mask>,
+}
+
+impl Before {
+    pub(crate) fn has(&self, page: usize) -> bool {
+        self.pages[page / WINDOW_PAGES].has(page % WINDOW_PAGES)
+    }
+}
+
+impl Producer {
+    /// An array that was freed is an error while nothing has been touched, not a signal while it is copied.
+    pub(crate) fn check_mapped(&mut self, input: &Input) -> Result<()> {
+        let bytes = input.bytes;
+        let before = input.portion.as_ref().and_then(|portion| portion.before);
+        for address in std::iter::once(input.address).chain(before) {
+            if !self.workspace.maps.is_readable(address, bytes) {
+                let name = self.state(input.id)?.meta.name.clone();
+                return Err(Error::NotMapped { name, address, bytes });
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses shapes that do not fit the parts of global arrays which the variables are said to be.
+    pub(crate) fn check_parts(&self, inputs: &[Input]) -> Result<()> {
+        for state in self.workspace.variables.values() {
+            let Some(part) = &state.part else { continue };
+            let input = inputs.iter().find(|input| input.id == state.meta.id);
+            let shape = match (input, &state.shown) {
+                (Some(input), _) => input.shape.clone(),
+                (None, Some(shown)) if state.is_tracked() => shown.shape.iter().map(|n| *n as usize).collect(),
+                _ => continue,
+            };
+            part.check(&shape).map_err(|why| Error::WrongShape { name: state.meta.name.clone(), why })?;
+        }
+        Ok(())
+    }
+
+    /// Has a tracked variable published from where it is this time.
+    pub(crate) fn take_input(&mut self, input: &Input) -> Result<()> {
+        let (address, bytes) = (input.address, input.bytes);
+        let sequence = self.store.sequence();
+        let Working::Tracked(tracked) = &mut self.state_mut(input.id)?.working else {
+            return Err(self.state(input.id)?.wrong_kind("tracked"));
+        };
+        let mut new = None;
+        if let Some(windows) = tracked.windows_for(address, bytes) {
+            if let Some(source) = tracked.make_way(address) {
+                let allocation = source.maps.allocation;
+                self.workspace.tracker.unwatch(&source.memory, source.watch);
+                // Until the next version is there, the newest may be all there is of its content.
+                self.store.leave(allocation.window, allocation.windows);
+            }
+            new = Some(self.store.allocate(windows)?);
+        }
+        let state = self.state_mut(input.id)?;
+        if let Working::Tracked(tracked) = &mut state.working {
+            tracked.switch_to(address, bytes, new, sequence);
+        }
+        state.shape = input.shape.clone();
+        state.order = input.order;
+        Ok(())
+    }
+}
+
+impl Workspace {
+    /// Finds the dirty pages of everything that may have changed. On an error the jobs have those found until then.
+    pub(crate) fn collect(&mut self, store: &Store, inputs: &[Input], jobs: &mut Vec<Job>) -> Result<()> {
+        let Workspace { variables, tracker, .. } = self;
+        let overlapping = is_overlapping(variables);
+        let ids: Vec<u32> = variables.keys().copied().collect();
+        for id in ids {
+            let Some(state) = variables.get_mut(&id) else { continue };
+            let input = inputs.iter().find(|input| input.id == id);
+            let given = !state.is_tracked() || input.is_some();
+            let Some(index) = state.working.current().filter(|_| given) else { continue };
+            let source = &mut state.working.sources_mut()[index];
+            source.search(tracker);
+            jobs.push(Job { id, source: index, dirty: 0, slots: 0..0, before: None });
+            if overlapping {
+                let dirty: Vec<usize> = source.dirty_addresses().collect();
+                tell_others(variables, (id, index), &dirty);
+            }
+            let Some(state) = variables.get_mut(&id) else { continue };
+            let portion = input.and_then(|input| input.portion.as_ref());
+            let Dirty { pages, unseen } = match &mut state.working {
+                Working::Managed(managed) => managed.collect(store, state.shown.as_ref())?,
+                Working::Tracked(tracked) => tracked.collect(store, portion, state.shown.as_ref())?,
+                Working::Loaned(_) => continue,
+            };
+            let before = match portion.map(|portion| portion.before) {
+                Some(Some(address)) => Some(Before { address, pages: unseen }),
+                Some(None) if unseen.iter().any(|pages| !pages.is_empty()) => {
+                    let why = "no version shows the rest of it, which a publish of a part needs to be told".into();
+                    return Err(Error::WrongShape { name: state.meta.name.clone(), why });
+                }
+                _ => None,
+            };
+            if let Some(job) = jobs.last_mut() {
+                (job.dirty, job.before) = (pages, before);
+            }
+        }
+        if tracker.kind() == TrackerKind::SoftDirty {
+            self.search_the_rest(jobs);
+        }
+        self.tracker.finish()
+    }
+
+    /// What ends a search of soft-dirty bits ends it for all memory of the process, that of other sources included.
+    fn search_the_rest(&mut self, jobs: &[Job]) {
+        let Workspace { variables, tracker, .. } = self;
+        for (id, state) in variables.iter_mut() {
+            for (index, source) in state.working.sources_mut().iter_mut().enumerate() {
+                let searched = jobs.iter().any(|job| (job.id, job.source) == (*id, index));
+                if !searched && source.watch != Watch::New {
+                    source.search(tracker);
+                    source.remember();
+                }
+            }
+        }
+    }
+
+    /// Keeps the dirty pages of a publish that did not happen for the next one.
+    pub(crate) fn remember(&mut self, jobs: &[Job]) {
+        for job in jobs {
+            if let Some(source) = self.source_mut(job.id, job.source) {
+                source.remember();
+            }
+        }
+    }
+}
+
+/// Whether some page is watched for two sources, as when two variables swap their buffers or managed memory is tracked too.
+fn is_overlapping(variables: &BTreeMap<u32, VariableState>) -> bool {
+    let sources = variables.values().flat_map(|state| state.working.sources());
+    let mut ranges: Vec<(usize, usize)> = sources.map(|source| source.watched()).collect();
+    ranges.sort_unstable();
+    ranges.windows(2).any(|pair| pair[1].0 < pair[0].1)
+}
+
+/// Notes pages found dirty for one source in all others that have them: the search that found them armed them, and none
+/// will find them again.
+fn tell_others(variables: &mut BTreeMap<u32, VariableState>, finder: (u32, usize), addresses: &[usize]) {
+    for (id, state) in variables.iter_mut() {
+        let sources = state.working.sources_mut().iter_mut().enumerate();
+        for (_, source) in sources.filter(|(index, _)| (*id, *index) != finder) {
+            let (start, end) = source.watched();
+            for address in addresses.iter().filter(|address| (start..end).contains(address)) {
+                let page = (address - source.memory.address) / PAGE_BYTES;
+                source.pending[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! What a publish is given: the version's name, and where tracked variables are.
+
+use crate::variable::Attributes;
+use crate::working::dirty::Portion;
+use stillframe_segment::Order;
+
+/// What a version is called, and what is said of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Label {
+    pub(crate) number: u64,
+    /// Nanoseconds since 1970; the time of the commit if there are none.
+    pub(crate) published_ns: Option<u64>,
+    pub(crate) attributes: Attributes,
+}
+
+/// Where a tracked variable is this time.
+#[derive(Debug, Clone)]
+pub(crate) struct Input {
+    pub(crate) id: u32,
+    pub(crate) address: usize,
+    pub(crate) bytes: usize,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) order: Order,
+    pub(crate) portion: Option<Portion>,
+}

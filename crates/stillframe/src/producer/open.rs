@@ -1,0 +1,97 @@
+//! Beginning as the producer of a region.
+
+use crate::error::{Error, Result};
+use crate::group::peers::{Peers, check_living};
+use crate::place::directory::Directory;
+use crate::place::names;
+use crate::producer::aside::{End, Run};
+use crate::producer::options::RegionOptions;
+use crate::producer::patience::Patience;
+use crate::producer::retention;
+use crate::producer::state::{Producer, Undeclared, Workspace};
+use crate::producer::statistics::Statistics;
+use crate::store::head::check_pages;
+use crate::store::{Beginning, Store, ownership};
+use crate::working::tracker::Tracker;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use stillframe_kernel::copy::Copier;
+use stillframe_kernel::exit::LastWords;
+use stillframe_kernel::maps::Maps;
+use stillframe_kernel::points;
+
+impl Producer {
+    /// Begins as the producer of a region, or of that of a rank of the group that has this name.
+    pub(crate) fn open(options: RegionOptions, given: &str) -> Result<Producer> {
+        match Producer::begin(options.clone(), given) {
+            Err(Error::NoSpace { .. }) if Run::new(&options, given)?.make_room() => Producer::begin(options, given),
+            other => other,
+        }
+    }
+
+    fn begin(options: RegionOptions, given: &str) -> Result<Producer> {
+        check_pages()?;
+        let name = &options.rank.map_or(given.into(), |(rank, _)| names::rank_name(given, rank));
+        names::new_region_dir(&options.dir, name)?;
+        let guard = options.guard()?;
+        if let Some(root) = Directory::root(&options.dir, guard)? {
+            ownership::check_neighbours(&root, name)?;
+        }
+        let tracker = Tracker::open(options.tracker)?;
+        let root = Directory::make_root(&options.dir, options.mode, guard)?;
+        let run = Run::new(&options, given)?;
+        if options.fresh {
+            run.clear(&root)?;
+        }
+        let mut peers = options.rank.map(|(rank, ranks)| Peers::open(&root, given, rank, ranks)).transpose()?;
+        root.make_below(name, options.mode)?;
+        points::hit("create.dir");
+        let locked = ownership::lock(&root, name, options.mode)?;
+        points::hit("create.locked");
+        let (mut store, is_whole) = Store::open(locked, name, options.mode, options.bound_bytes)?;
+        let mut recovered = None;
+        if is_whole {
+            points::hit("recover.begin");
+            store.recover(options.rollback)?;
+            // Versions that were being retired may be free by now, and older ones than are kept may go.
+            retention::retire_unwanted(&mut store, peers.as_mut(), &options)?;
+            recovered = store.take_up_newest()?;
+            points::hit("recover.done");
+        }
+        let end = Arc::new(End::new(run, store.head.clone()));
+        let rank = options.rank.unwrap_or((0, 0));
+        store.begin(&Beginning { keep: options.keep as u32, tracker: tracker.kind().code(), rank }, is_whole);
+        if let Some((rank, ranks)) = options.rank {
+            // One that began at the same time has seen this one, or is seen by it.
+            check_living(&root, given, rank, ranks)?;
+        }
+        store.head.ring();
+        points::hit("create.done");
+        let number = recovered.as_ref().map(|newest| newest.number);
+        let undeclared = recovered.map_or(Vec::new(), |newest| newest.variables);
+        let workspace = Workspace {
+            variables: BTreeMap::new(),
+            undeclared: undeclared.into_iter().map(|(meta, extent)| Undeclared { meta, extent }).collect(),
+            schema_changed: true,
+            tracker,
+            maps: Maps::default(),
+            copier: Copier::new(options.copy_threads()),
+            shared_windows: 0,
+            copies: Vec::new(),
+        };
+        Ok(Producer {
+            store,
+            workspace,
+            options,
+            _last_words: {
+                let end = end.clone();
+                LastWords::new(move || drop(end.say(true, false)))
+            },
+            end,
+            peers,
+            recovered: number,
+            statistics: Statistics::default(),
+            patience: Patience::default(),
+        })
+    }
+}

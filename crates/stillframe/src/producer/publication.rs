@@ -1,0 +1,169 @@
+//! A publish being prepared.
+//!
+//! # Safety
+//!
+//! This module takes addresses of tracked memory. Its law: an address taken from a slice is used before that slice's borrow ends;
+//! other addresses are vouched for by the caller of an `unsafe fn`.
+#![allow(unsafe_code)]
+
+use crate::element::{self, Element};
+use crate::error::{Error, Result};
+use crate::producer::input::{Input, Label};
+use crate::producer::state::Producer;
+use crate::producer::statistics::Published;
+use crate::variable::{Tracked, VariableId};
+use crate::working::dirty::Portion;
+use std::ops::Range;
+use std::time::Duration;
+use stillframe_segment::{Order, PAGE_BYTES, Scalar};
+
+/// A publish being prepared. It borrows the tracked arrays until it is committed, so that nobody writes them meanwhile.
+#[derive(Debug)]
+#[must_use = "nothing is published before commit"]
+pub struct Publication<'a> {
+    pub(crate) producer: &'a mut Producer,
+    pub(crate) label: Label,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) error: Option<Error>,
+}
+
+impl<'a> Publication<'a> {
+    pub(crate) fn new(producer: &'a mut Producer, label: Label) -> Publication<'a> {
+        Publication { producer, label, inputs: Vec::new(), error: None }
+    }
+
+    /// Where a tracked variable is this time, and its shape. Tracked variables left out keep their last content.
+    pub fn tracked<T: Element>(mut self, tracked: &Tracked<T>, elements: &'a [T], shape: &[usize]) -> Self {
+        let bytes = std::mem::size_of_val(elements);
+        let memory = std::ptr::slice_from_raw_parts(elements.as_ptr().cast(), bytes);
+        // SAFETY: the slice is borrowed until the commit, so it is readable and nobody writes it.
+        unsafe { self.push(tracked.id, memory, shape, Order::C, None) };
+        self
+    }
+
+    /// As [`tracked`](Publication::tracked), for memory that Rust does not know.
+    ///
+    /// # Safety
+    /// The memory is readable, and nobody writes it until the commit returns.
+    pub unsafe fn tracked_raw(
+        mut self,
+        id: VariableId,
+        address: *const u8,
+        bytes: usize,
+        shape: &[usize],
+        order: Order,
+    ) -> Self {
+        // SAFETY: as the caller vouches.
+        unsafe { self.push(id.0, std::ptr::slice_from_raw_parts(address, bytes), shape, order, None) };
+        self
+    }
+
+    /// As [`tracked_raw`](Publication::tracked_raw), but publishes only the pages that `range`, in bytes of the variable,
+    /// touches. The others keep what the newest version shows of them, and what was written there is part of the first
+    /// later publish that includes it.
+    ///
+    /// Where the newest version shows nothing, as before the first publish, after the variable grew, or when it was
+    /// published from another address, the content at `before` is published instead: as many bytes as the variable has.
+    /// `None` says that this does not happen, and is misuse if it does.
+    ///
+    /// # Safety
+    /// As [`tracked_raw`](Publication::tracked_raw), for both memories.
+    pub unsafe fn tracked_part(
+        mut self,
+        id: VariableId,
+        memory: *const [u8],
+        shape: &[usize],
+        order: Order,
+        range: Range<usize>,
+        before: Option<*const u8>,
+    ) -> Self {
+        // SAFETY: as the caller vouches.
+        unsafe { self.push(id.0, memory, shape, order, Some((range, before))) };
+        self
+    }
+
+    /// # Safety
+    /// As [`tracked_part`](Publication::tracked_part).
+    unsafe fn push(
+        &mut self,
+        id: u32,
+        memory: *const [u8],
+        shape: &[usize],
+        order: Order,
+        portion: Option<(Range<usize>, Option<*const u8>)>,
+    ) {
+        let (address, bytes) = (memory.cast::<u8>() as usize, memory.len());
+        let check = self.producer.state(id).and_then(|state| {
+            let name = || state.meta.name.clone();
+            let expected = element::array_bytes(&state.meta.dtype, shape)
+                .map_err(|why| Error::WrongShape { name: name(), why })?;
+            if expected != bytes {
+                let why =
+                    format!("shape {shape:?} of {} is {expected} bytes, and the memory has {bytes}", state.meta.dtype);
+                return Err(Error::WrongShape { name: name(), why });
+            }
+            if self.inputs.iter().any(|input| input.id == id) {
+                return Err(Error::WrongShape { name: name(), why: "it was given twice for one version".into() });
+            }
+            match &portion {
+                Some((range, _)) if range.start > range.end || range.end > bytes => {
+                    Err(Error::OutOfRange { name: name(), start: range.start, end: range.end, bytes })
+                }
+                _ => Ok(()),
+            }
+        });
+        let portion = portion.map(|(range, before)| {
+            let page_offset = address % PAGE_BYTES;
+            let first = (page_offset + range.start) / PAGE_BYTES;
+            let end = if range.is_empty() { first } else { (page_offset + range.end).div_ceil(PAGE_BYTES) };
+            Portion { pages: first..end, before: before.map(|before| before as usize) }
+        });
+        match check {
+            Ok(()) => self.inputs.push(Input { id, address, bytes, shape: shape.to_vec(), order, portion }),
+            Err(error) => self.error = self.error.take().or(Some(error)),
+        }
+    }
+
+    /// Adds an attribute of the version.
+    pub fn attr(mut self, name: &str, value: impl Into<Scalar>) -> Self {
+        self.label.attributes.insert(name.into(), value.into());
+        self
+    }
+
+    /// Says when the version was published, in nanoseconds since 1970: for one that is put back, and that was published
+    /// before. Without it, it is the time of the commit.
+    pub fn published_ns(mut self, published_ns: u64) -> Self {
+        self.label.published_ns = Some(published_ns);
+        self
+    }
+
+    /// Publishes the version. On an error nothing was published, and what was written is part of the next version.
+    ///
+    /// # Errors
+    /// Misuse if the version does not increase or a variable was given wrongly, or if no reader would accept so much
+    /// ([`Error::Limit`]); environment if there is no room.
+    pub fn commit(mut self) -> Result<Published> {
+        loop {
+            if let Some(published) = self.publish(None)? {
+                return Ok(published);
+            }
+        }
+    }
+
+    /// As [`commit`](Publication::commit), but returns `None` when it has waited for room for `slice` and the rule would wait
+    /// on: to be published again, or [`stop_waiting`](Region::stop_waiting). For bindings that have to look for signals
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// As [`commit`](Publication::commit).
+    pub fn commit_within(mut self, slice: Duration) -> Result<Option<Published>> {
+        self.publish(Some(slice))
+    }
+
+    fn publish(&mut self, slice: Option<Duration>) -> Result<Option<Published>> {
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => self.producer.publish(&self.label, &self.inputs, slice),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Regions made where nobody sees them, and put in their place all at once.
+//!
+//! They are made in a hidden directory beside the regions, which no observer looks into, and their directory is renamed when
+//! they are whole. A process that is killed before leaves the hidden directory, which nobody has locked then; whoever stages
+//! next in the same directory of regions removes it.
+//!
+//! What is to be removed goes by the same way (`aside`): out of sight first, by one rename, and then away.
+
+use crate::error::{Error, Result};
+use crate::inspect::region::{State, region};
+use crate::place::directory::{Directory, ranks_below};
+use crate::place::hidden::{Hidden, sweep};
+use crate::place::names;
+use crate::producer::options::RegionOptions;
+use crate::store::ownership::{self, There, check_entries};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use stillframe_kernel::points;
+use stillframe_segment::lease;
+
+/// How often somebody else may come first before it is no coincidence.
+const ATTEMPTS: usize = 100;
+
+/// A hidden place for one region, or for all ranks of one group, while they are made: to restore them as a whole or not at
+/// all. Regions are made there with [`options`](Staging::options) and closed; [`commit`](Staging::commit) puts them in
+/// their place. Dropped before that, it removes them.
+///
+/// ```
+/// # use stillframe::{Kind, Observer, Region, Staging};
+/// # let dir = std::env::temp_dir().join(format!("stillframe-doc-staging-{}", std::process::id()));
+/// let staging = Staging::begin(&Region::options().dir(&dir), "heat")?;
+/// let mut region = staging.options(None).create("heat")?;
+/// region.array::<f64>("u", &[4])?;
+/// region.publish(120).commit()?;
+/// region.close()?;
+/// assert!(Observer::options().dir(&dir).open("heat").is_err());
+/// staging.commit(false)?;
+/// assert_eq!(Observer::options().dir(&dir).open("heat")?.newest()?.version(), 120);
+/// # std::fs::remove_dir_all(&dir).ok();
+/// # Ok::<(), stillframe::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Staging {
+    options: RegionOptions,
+    name: String,
+    /// Where the region's directory will be.
+    dir: PathBuf,
+    hidden: Hidden,
+}
+
+/// How long to look for a hidden directory to be free: of whoever looks for left-overs just then, which takes no time.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+impl Staging {
+    /// Begins, with the directory and mode that the options say. What dead processes left staged is removed.
+    ///
+    /// # Errors
+    /// [`Error::Staged`] if another process stages this name; misuse if it is no name; environment if the directory
+    /// cannot be made.
+    pub fn begin(options: &RegionOptions, name: &str) -> Result<Staging> {
+        let dir = names::new_region_dir(&options.dir, name)?;
+        let root = Directory::make_root(&options.dir, options.mode, options.guard()?)?;
+        sweep(&root)?;
+        let hidden = Hidden::claim(&root, name, PATIENCE)?;
+        points::hit("staging.begun");
+        Ok(Staging { options: options.clone(), name: name.into(), dir, hidden })
+    }
+
+    /// Options for making the region here, under the name it will have, or that of a rank of so many.
+    pub fn options(&self, rank: Option<(u32, u32)>) -> RegionOptions {
+        let mut options = self.options.clone().dir(self.hidden.place.path()).fresh(false);
+        (options.rank, options.rollback) = (rank, None);
+        options
+    }
+
+    /// The hidden directory.
+    pub fn path(&self) -> &Path {
+        self.hidden.place.path()
+    }
+
+    /// Whether [`commit`](Staging::commit) would find its place taken, as things are: to be asked before the work is done.
+    ///
+    /// # Errors
+    /// As [`commit`](Staging::commit).
+    pub fn check(&self, replace: bool) -> Result<()> {
+        match self.lock_what_is_there()? {
+            Some(there) => there.check(&self.options.dir, replace),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts what was made in its place, where observers see it and the next producer of the name recovers it: a region, or
+    /// all ranks of a group. If a region without a producer is there, it makes way if it has no version; with `replace` it
+    /// does in any case. Observers keep what they hold.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] if a producer of the name lives; [`Error::Survives`] if a region is there that has versions or cannot
+    /// be read, without `replace`; [`Error::BadName`] if other regions or files are in the way. Nothing is changed then.
+    pub fn commit(self, replace: bool) -> Result<()> {
+        let (above, last) = match self.name.rsplit_once('/') {
+            Some((above, last)) => (Some(above), last),
+            None => (None, &*self.name),
+        };
+        let Hidden { root, place, .. } = &self.hidden;
+        let (mut from, mut to) = (place.clone(), root.clone());
+        if let Some(above) = above {
+            let missing = || Error::io("open", &place.path().join(above), ErrorKind::NotFound.into());
+            from = place.below(above)?.ok_or_else(missing)?;
+            to = root.make_below(above, self.options.mode)?;
+        }
+        if place.below(&self.name)?.is_some_and(|made| made.has(lease::FILE)) {
+            ownership::check_neighbours(root, &self.name)
+                .or_else(|error| if self.ranks_there()?.is_empty() { Err(error) } else { Ok(()) })?;
+        }
+        let fail = |error| Error::io("renameat2", &self.dir, error);
+        for _ in 0..ATTEMPTS {
+            points::hit("staging.made");
+            match from.folder().rename_new(last, to.folder(), last) {
+                Ok(()) => {
+                    points::hit("staging.renamed");
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(fail(error)),
+            }
+            let Some(mut there) = self.lock_what_is_there()? else { continue };
+            there.check(&self.options.dir, replace)?;
+            points::hit("staging.locked");
+            from.folder().exchange(last, to.folder(), last).map_err(fail)?;
+            points::hit("staging.exchanged");
+            // A rank may have begun where the others were locked.
+            if let Err(error) = there.lock_rest(place, &self.name) {
+                from.folder().exchange(last, to.folder(), last).map_err(fail)?;
+                return Err(error);
+            }
+            return Ok(());
+        }
+        Err(Error::InUse { region: self.name.clone(), pid: 0 })
+    }
+
+    fn ranks_there(&self) -> Result<Vec<u32>> {
+        ranks_below(&self.hidden.root, &self.name)
+    }
+
+    /// Locks all that has the region's name, so that no producer begins meanwhile; `None` if it went away.
+    fn lock_what_is_there(&self) -> Result<Option<There>> {
+        let mut there = There::default();
+        // What makes way is not written to, whatever mode it has.
+        let root = self.hidden.root.guarded(self.options.looking()?);
+        if !check_entries(&root, &self.name)? {
+            return Ok(None);
+        }
+        there.lock_rest(&root, &self.name)?;
+        Ok(Some(there))
+    }
+}
+
+impl There {
+    /// Refuses to replace a region that has something to lose, unless that was asked for.
+    fn check(&self, root: &Path, replace: bool) -> Result<()> {
+        if replace {
+            return Ok(());
+        }
+        for (name, _) in &self.locked {
+            let info = match region(root, name) {
+                Err(Error::NoRegion { .. }) => continue,
+                other => other?,
+            };
+            if info.newest.is_some() || matches!(info.state, State::Unreadable(_)) {
+                return Err(Error::Survives { region: name.clone(), newest: info.newest });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,300 @@
+//! Drafts: versions being made.
+
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::mask::Mask;
+use crate::store::Store;
+use crate::store::planes::{Assignment, Planes};
+use crate::store::version::{Version, expand};
+use crate::variable::Attributes;
+use std::sync::Arc;
+use stillframe_kernel::points;
+use stillframe_protocol::{self as protocol, Leased, State};
+use stillframe_segment::head::{Counter, Descriptor};
+use stillframe_segment::table::{self, Entry, SUBTABLE, ZERO_PLANE};
+use stillframe_segment::{Extent, Manifest, PAGE_BYTES, Schema, WINDOW_PAGES, manifest};
+
+/// A version being made. It takes slots of planes and blocks of tables, and is the only one to do so. Dropped before it is
+/// committed, it gives back what it took, and the store is as it was.
+#[derive(Debug)]
+pub(crate) struct Draft<'a> {
+    store: &'a mut Store,
+    slots: Vec<Assignment>,
+    /// The window table, of whose sub-tables each is counted once for the draft; empty until it is made.
+    words: Vec<u32>,
+    /// Other runs of blocks, by their first and their bytes.
+    blocks: Vec<(u32, usize)>,
+}
+
+/// What is said of a version.
+#[derive(Debug)]
+pub(crate) struct Description<'a> {
+    pub(crate) number: u64,
+    /// Nanoseconds since 1970; the time of the commit if there are none.
+    pub(crate) published_ns: Option<u64>,
+    pub(crate) attributes: &'a Attributes,
+    pub(crate) extents: &'a [Extent],
+    pub(crate) dirty_pages: u64,
+    pub(crate) total_pages: u64,
+}
+
+/// What a draft becomes.
+#[derive(Debug)]
+pub(crate) enum Content<'a> {
+    /// A version that was not there before.
+    New(Description<'a>),
+    /// A version that is there, once more: with the same number and content, in other places.
+    Again(&'a Version),
+}
+
+/// Names of the points before and behind a commit at which tests end the process.
+pub(crate) type Points = [&'static str; 2];
+
+impl Store {
+    /// Begins a version. There has to be a [free slot](Store::free_slot) for it to be committed.
+    pub(crate) fn draft(&mut self) -> Draft<'_> {
+        Draft { store: self, slots: Vec::new(), words: Vec::new(), blocks: Vec::new() }
+    }
+}
+
+impl Draft<'_> {
+    /// What the draft is made in.
+    pub(crate) fn store(&self) -> &Store {
+        self.store
+    }
+
+    pub(crate) fn planes(&self) -> &Planes {
+        &self.store.planes
+    }
+
+    /// The slots that were taken, in the order in which they were.
+    pub(crate) fn slots(&self) -> &[Assignment] {
+        &self.slots
+    }
+
+    /// Takes slots for pages of a window, if it can be in the plane `hint`. Returns the plane that took the last of them.
+    pub(crate) fn take_slots(&mut self, window: usize, pages: Mask, hint: usize) -> Result<usize> {
+        self.store.planes.assign(window, pages, hint, &mut self.slots)?;
+        Ok(self.slots.last().map_or(0, |part| part.plane))
+    }
+
+    /// Takes slots of one plane for pages of neighbouring windows, and returns the plane.
+    pub(crate) fn take_in_one_plane(&mut self, window: usize, pages: &[Mask]) -> Result<usize> {
+        self.store.planes.assign_whole(window, pages, &mut self.slots)
+    }
+
+    /// Takes slots that are known to be free.
+    pub(crate) fn take(&mut self, slots: Vec<Assignment>) {
+        slots.iter().for_each(|part| self.store.planes.mark(part.plane, part.window, part.pages));
+        self.slots.extend(slots);
+    }
+
+    /// Takes memory for the slots that have none, if the bound allows it; `all_held` as for [`Store::held`].
+    pub(crate) fn take_memory(&mut self, all_held: bool) -> Result<()> {
+        let Store { planes, bound_bytes, .. } = &*self.store;
+        let missing: usize = self.slots.iter().map(|part| planes.missing(part).count()).sum();
+        if missing == 0 {
+            return Ok(());
+        }
+        let needed_bytes = (missing * PAGE_BYTES) as u64;
+        let used_bytes = planes.present_bytes();
+        if let Some(bound_bytes) = *bound_bytes
+            && used_bytes + needed_bytes > bound_bytes
+        {
+            let (region, held) = (self.store.name.clone(), self.store.held(all_held));
+            return Err(Error::Bound { region, used_bytes, needed_bytes, bound_bytes, held });
+        }
+        points::hit("publish.allocate");
+        self.store.planes.allocate(&self.slots)
+    }
+
+    /// Notes that the slots have memory because they were written, or with `false` that some of them may.
+    pub(crate) fn notice_memory(&mut self, is_written: bool) -> Result<()> {
+        self.store.planes.notice(if is_written { &self.slots } else { &[] })
+    }
+
+    /// Keeps the slots without a version: they are free again when [`Store::free_slots_of`] is told so.
+    pub(crate) fn lend(mut self) -> Vec<Assignment> {
+        std::mem::take(&mut self.slots)
+    }
+
+    /// The window table with which the version begins: the newest's, less what was given up since.
+    pub(crate) fn base(&self) -> Vec<u32> {
+        let mut words = Vec::clone(&self.store.base);
+        words.resize(self.store.space.windows(), u32::from(ZERO_PLANE));
+        words
+    }
+
+    /// Makes the window table: `words`, changed to the slots of the draft and to these others.
+    pub(crate) fn tabulate(&mut self, words: Vec<u32>, others: &[Assignment]) -> Result<()> {
+        self.release_table();
+        let Draft { store, slots, .. } = self;
+        let tables = &mut store.tables;
+        words.iter().filter(|word| **word & SUBTABLE != 0).for_each(|w| tables.retain(w & !SUBTABLE, WINDOW_PAGES));
+        self.words = words;
+        let mut all: Vec<&Assignment> = slots.iter().chain(others).collect();
+        all.sort_by_key(|part| part.window);
+        for parts in all.chunk_by(|left, right| left.window == right.window) {
+            let window = parts[0].window;
+            let old = self.words[window];
+            let new = match parts[..] {
+                [part] if part.pages == Mask::FULL => Entry::Uniform(part.plane as u8),
+                _ => {
+                    let mut subtable = expand(tables, old);
+                    for part in parts.iter() {
+                        for (start, end) in part.pages.runs() {
+                            subtable[start..end].fill(part.plane as u8);
+                        }
+                    }
+                    if subtable.iter().all(|plane| *plane == subtable[0]) {
+                        Entry::Uniform(subtable[0])
+                    } else {
+                        let block = tables.take(WINDOW_PAGES)?;
+                        tables.write(block, &subtable);
+                        Entry::Mixed(block)
+                    }
+                }
+            };
+            if old & SUBTABLE != 0 {
+                tables.release(old & !SUBTABLE, WINDOW_PAGES);
+            }
+            self.words[window] = new.encode();
+        }
+        Ok(())
+    }
+
+    /// Writes the schema of the versions to come. It stays if the draft does not.
+    pub(crate) fn write_schema(&mut self, schema: &Schema) -> Result<()> {
+        self.store.write_schema(schema)
+    }
+
+    /// Makes the version visible: the one way a version becomes so. On an error there is none.
+    pub(crate) fn commit(mut self, content: Content, points: Points) -> Result<()> {
+        let sequence = self.store.next_sequence()?;
+        // Whoever begins a draft makes sure of a slot, and nothing takes it since.
+        let slot = self.store.free_slot().ok_or_else(|| self.no_slot())?;
+        let mut descriptor = match &content {
+            Content::New(description) => self.describe(description)?,
+            Content::Again(version) => {
+                let (block, bytes) = version.manifest;
+                self.store.tables.retain(block, bytes);
+                self.blocks.push((block, bytes));
+                self.store.head.descriptor(version.leased.slot)
+            }
+        };
+        match content {
+            Content::Again(version) if *version.table == self.words => {
+                let (block, bytes) = (version.table_block, version.table.len() * 4);
+                self.store.tables.retain(block, bytes);
+                self.blocks.push((block, bytes));
+            }
+            _ => (descriptor.table_block, descriptor.table_crc) = self.write_table()?,
+        }
+        descriptor.windows = self.words.len() as u32;
+        let store = &mut *self.store;
+        store.head.set_descriptor(slot, &descriptor);
+        points::hit(points[0]);
+        store.head.set(Counter::Planes, store.planes.count() as u64);
+        protocol::commit(&store.head, slot, sequence);
+        points::hit(points[1]);
+        store.sequence = sequence;
+        // What was taken is the version's from here on.
+        let (table, slots) = (Arc::new(std::mem::take(&mut self.words)), std::mem::take(&mut self.slots));
+        self.blocks.clear();
+        match content {
+            Content::New(Description { extents, .. }) => {
+                store.base = table.clone();
+                store.head.ring();
+                store.give_back_left(extents);
+            }
+            Content::Again(_) => {
+                // What was given up since stays so.
+                let base = Arc::make_mut(&mut store.base);
+                slots.iter().for_each(|part| base[part.window] = table[part.window]);
+            }
+        }
+        store.versions.push(Version {
+            leased: Leased { slot, sequence },
+            number: descriptor.version,
+            state: State::Live,
+            table,
+            manifest: (descriptor.manifest_block, descriptor.manifest_bytes as usize),
+            table_block: descriptor.table_block,
+            schema: descriptor.schema,
+        });
+        Ok(())
+    }
+
+    fn no_slot(&self) -> Error {
+        Error::NoSlot { region: self.store.name.clone(), slots: self.store.slots(), held: self.store.held(true) }
+    }
+
+    /// Writes the manifest. Where the window table lies is said later.
+    fn describe(&mut self, description: &Description) -> Result<Descriptor> {
+        let mut bytes = std::mem::take(&mut self.store.buffer);
+        bytes.clear();
+        Manifest::encode(description.extents, description.attributes, &mut bytes);
+        let written = self.write_blocks(
+            &bytes,
+            "the bytes of the version's manifest",
+            manifest::BYTES_MAX as u64,
+            "publish with fewer or shorter attributes, or remove variables",
+        );
+        self.store.buffer = bytes;
+        let (manifest_block, manifest_bytes, manifest_crc) = written?;
+        Ok(Descriptor {
+            version: description.number,
+            manifest_block,
+            manifest_bytes: manifest_bytes as u32,
+            table_block: 0,
+            windows: 0,
+            manifest_crc,
+            table_crc: 0,
+            published_ns: description.published_ns.unwrap_or_else(clock::unix_ns),
+            dirty_pages: description.dirty_pages,
+            total_pages: description.total_pages,
+            schema: self.store.schema,
+        })
+    }
+
+    /// Writes the window table, and returns its block and checksum.
+    fn write_table(&mut self) -> Result<(u32, u32)> {
+        let mut bytes = std::mem::take(&mut self.store.buffer);
+        bytes.clear();
+        self.words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        let written = self.write_blocks(&bytes, "the bytes of the version's window table", u64::MAX, "");
+        self.store.buffer = bytes;
+        written.map(|(block, _, crc)| (block, crc))
+    }
+
+    fn write_blocks(
+        &mut self,
+        bytes: &[u8],
+        what: &'static str,
+        most: u64,
+        advice: &'static str,
+    ) -> Result<(u32, usize, u32)> {
+        self.store.check_limit(what, bytes.len() as u64, most, advice)?;
+        let block = self.store.tables.take(bytes.len())?;
+        self.blocks.push((block, bytes.len()));
+        self.store.tables.write(block, bytes);
+        Ok((block, bytes.len(), table::checksum(bytes)))
+    }
+
+    fn release_table(&mut self) {
+        for word in std::mem::take(&mut self.words).into_iter().filter(|word| word & SUBTABLE != 0) {
+            self.store.tables.release(word & !SUBTABLE, WINDOW_PAGES);
+        }
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        self.release_table();
+        for (block, bytes) in self.blocks.drain(..) {
+            self.store.tables.release(block, bytes);
+        }
+        let slots = std::mem::take(&mut self.slots);
+        self.store.free_slots_of(&slots);
+    }
+}

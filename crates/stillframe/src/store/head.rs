@@ -1,0 +1,202 @@
+//! The shared head of a region, seen through the protocol's eyes.
+
+use crate::clock::{self, unix_ns};
+use crate::error::{Error, Result};
+use crate::place::directory::Directory;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use stillframe_kernel::map::Mapping;
+use stillframe_protocol::{Board, Newest, Stamp, State};
+use stillframe_segment::Corrupt;
+use stillframe_segment::head::{self, Counter, Descriptor};
+
+/// Refuses pages of another size than the format's.
+pub(crate) fn check_pages() -> Result<()> {
+    match stillframe_kernel::system_page_bytes() {
+        stillframe_kernel::PAGE_BYTES => Ok(()),
+        found_bytes => Err(Error::ForeignPages { found_bytes }),
+    }
+}
+
+/// The shared head of a region.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    map: std::sync::Arc<Mapping>,
+}
+
+impl Head {
+    pub(crate) fn map(file: &File, path: &Path, writable: bool) -> Result<Head> {
+        let map = Mapping::shared(file, 0, head::HEAD_BYTES, writable).map_err(|f| Error::system(path, f))?;
+        Ok(Head { map: map.into() })
+    }
+
+    pub(crate) fn bell(&self) -> &std::sync::atomic::AtomicU32 {
+        self.map.word32(head::BELL_AT)
+    }
+
+    /// Lets everybody who waits look again.
+    pub(crate) fn ring(&self) {
+        self.bell().fetch_add(1, Ordering::Release);
+        stillframe_kernel::futex::wake_all(self.bell());
+    }
+
+    pub(crate) fn counter(&self, counter: Counter) -> u64 {
+        self.map.word64(head::COUNTERS_AT + 8 * counter as usize).load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add(&self, counter: Counter, amount: u64) {
+        let word = self.map.word64(head::COUNTERS_AT + 8 * counter as usize);
+        word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    }
+
+    pub(crate) fn set(&self, counter: Counter, value: u64) {
+        self.map.word64(head::COUNTERS_AT + 8 * counter as usize).store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn number32(&self, at: usize) -> u32 {
+        self.map.word32(at).load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_number32(&self, at: usize, value: u32) {
+        self.map.word32(at).store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn number64(&self, at: usize) -> u64 {
+        self.map.word64(at).load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_number64(&self, at: usize, value: u64) {
+        self.map.word64(at).store(value, Ordering::Relaxed);
+    }
+
+    /// When the last producer ended by itself, in nanoseconds since 1970; 0 if it lives or was killed.
+    pub(crate) fn ended_ns(&self) -> u64 {
+        self.number64(head::ENDED_NS_AT)
+    }
+
+    pub(crate) fn set_ended(&self, ended: bool) {
+        self.set_number64(head::ENDED_NS_AT, if ended { unix_ns() } else { 0 });
+    }
+
+    /// Shows that the producer begins to wait for room, or that it does not wait.
+    pub(crate) fn set_waiting(&self, waiting: bool) {
+        self.set_number64(head::WAITING_NS_AT, if waiting { unix_ns() } else { 0 });
+    }
+
+    /// Shows how many publishes were left out since the newest version, the last of them just now.
+    pub(crate) fn set_skipping(&self, skipped: u64) {
+        match skipped {
+            0 => self.set_number64(head::SKIPPING_NS_AT, 0),
+            1 => self.set_number64(head::SKIPPING_NS_AT, unix_ns()),
+            _ => {}
+        }
+        self.set_number64(head::SKIPPING_AT, skipped);
+    }
+
+    /// A time that the producer which began last wrote; `None` if there is none, or it is a former one's.
+    pub(crate) fn time_of_producer(&self, at: usize) -> Option<u64> {
+        let (time_ns, begun_ns) = (self.number64(at), self.number64(head::BEGUN_NS_AT));
+        Some(time_ns).filter(|time_ns| *time_ns != 0 && *time_ns >= begun_ns)
+    }
+
+    /// Whether the newest word names a version that can be leased.
+    pub(crate) fn check_newest(&self) -> Result<(), Corrupt> {
+        let newest = self.newest();
+        if newest.sequence() == 0 {
+            return Ok(());
+        }
+        if newest.slot() >= head::SLOTS {
+            let expected = format!("a slot below {}", head::SLOTS);
+            return Err(Corrupt::new(head::FILE, head::NEWEST_AT, expected, newest.slot()));
+        }
+        let stamp = self.stamp(newest.slot());
+        // Between reading the two, a living producer may have gone on.
+        if stamp != Stamp::new(newest.sequence(), State::Live) && self.newest() == newest {
+            let (at, expected) = (head::descriptor_at(newest.slot()), format!("version {} live", newest.sequence()));
+            return Err(Corrupt::new(head::FILE, at, expected, format!("{stamp:?}")));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn descriptor(&self, slot: usize) -> Descriptor {
+        let at = head::descriptor_at(slot) + 8;
+        Descriptor::decode(std::array::from_fn(|word| self.map.word64(at + 8 * word).load(Ordering::Relaxed)))
+    }
+
+    /// The number of the version in a slot.
+    pub(crate) fn number_at(&self, slot: usize) -> u64 {
+        self.map.word64(head::descriptor_at(slot) + head::descriptor::VERSION_AT).load(Ordering::Relaxed)
+    }
+
+    /// Sequence number of the version that the producer doubts, or 0.
+    pub(crate) fn doubt(&self) -> u64 {
+        self.map.word64(head::DOUBT_AT).load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_doubt(&self, sequence: u64) {
+        self.map.word64(head::DOUBT_AT).store(sequence, Ordering::Release);
+    }
+
+    pub(crate) fn set_descriptor(&self, slot: usize, descriptor: &Descriptor) {
+        let at = head::descriptor_at(slot) + 8;
+        for (word, value) in descriptor.encode().into_iter().enumerate() {
+            self.map.word64(at + 8 * word).store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Board for Head {
+    fn newest(&self) -> Newest {
+        Newest(self.map.word64(head::NEWEST_AT).load(Ordering::Acquire))
+    }
+
+    fn set_newest(&self, newest: Newest) {
+        self.map.word64(head::NEWEST_AT).store(newest.0, Ordering::Release);
+    }
+
+    fn stamp(&self, slot: usize) -> Stamp {
+        Stamp(self.map.word64(head::descriptor_at(slot)).load(Ordering::Acquire))
+    }
+
+    fn set_stamp(&self, slot: usize, stamp: Stamp) {
+        self.map.word64(head::descriptor_at(slot)).store(stamp.0, Ordering::Release);
+    }
+
+    fn slots(&self) -> usize {
+        head::SLOTS
+    }
+}
+
+/// What the last producer of a region wrote as its process number; 0 if there is none.
+pub(crate) fn producer_pid(directory: &Directory) -> u32 {
+    head_word(directory, head::PRODUCER_PID_AT)
+}
+
+/// A number in the head of a region, whether it is finished or not; 0 if there is none.
+pub(crate) fn head_word(directory: &Directory, at: usize) -> u32 {
+    let mut word = [0; 4];
+    let read =
+        directory.file(head::FILE).ok().flatten().and_then(|(head, _)| head.read_exact_at(&mut word, at as u64).ok());
+    read.map_or(0, |()| u32::from_le_bytes(word))
+}
+
+pub(crate) fn read_begin(file: &File, bytes: &mut [u8]) -> std::io::Result<usize> {
+    let mut length = 0;
+    while length < bytes.len() {
+        match file.read_at(&mut bytes[length..], length as u64)? {
+            0 => break,
+            count => length += count,
+        }
+    }
+    Ok(length)
+}
+
+/// Gives the head its space and its geometry, all but the magic.
+pub(crate) fn write_head(file: &File, path: &Path) -> Result<()> {
+    file.set_len(0).map_err(|error| Error::io("ftruncate", path, error))?;
+    let bytes = head::encode_geometry(clock::unix_ns());
+    // Writing takes the space, so that the mapping of a full file system's head never faults.
+    file.write_all_at(&bytes, 0).map_err(|error| Error::io("write", path, error).needing(head::HEAD_BYTES as u64))
+}

@@ -1,0 +1,341 @@
+//! What lies in shared memory, and how a version comes and goes there.
+//!
+//! A [`Store`] is one region's, and alone knows where its bytes lie. A version is made as a [`Draft`](draft::Draft): it takes
+//! slots of planes and blocks of tables, gives all of them back if it is dropped, and becomes visible in one way only,
+//! [`commit`](draft::Draft::commit). Nothing else writes tables.
+
+pub(crate) mod draft;
+pub(crate) mod head;
+pub(crate) mod lease;
+pub(crate) mod ownership;
+pub(crate) mod plane;
+pub(crate) mod planes;
+pub(crate) mod recovery;
+pub(crate) mod retirement;
+pub(crate) mod schemas;
+pub(crate) mod space;
+pub(crate) mod tables;
+pub(crate) mod version;
+
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::place::directory::Directory;
+use crate::place::names::schema_file;
+use crate::store::head::{Head, read_begin, write_head};
+use crate::store::lease::LeaseFile;
+use crate::store::planes::{Assignment, Planes};
+use crate::store::space::{Allocation, Space};
+use crate::store::tables::{Tables, check_blocks};
+use crate::store::version::{Subtable, Version, expand_window};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use stillframe_kernel::points;
+use stillframe_protocol::{Board, State};
+use stillframe_segment::head::Counter;
+use stillframe_segment::table::ZERO_PLANE;
+use stillframe_segment::{self as segment, Corrupt, Extent, Schema, manifest, schema, table};
+
+/// The part of a region that lies in shared memory, as its producer has it.
+#[derive(Debug)]
+pub(crate) struct Store {
+    /// The region's name.
+    pub(crate) name: String,
+    pub(crate) directory: Directory,
+    /// Access mode of the files.
+    mode: u32,
+    bound_bytes: Option<u64>,
+    pub(crate) head: Head,
+    /// With the producer's lock. Loans have it, too: nobody takes the region over while somebody may write slots of it.
+    pub(crate) leases: Arc<LeaseFile>,
+    tables: Tables,
+    planes: Planes,
+    space: Space,
+    /// In the order of their publishing; the last is the newest.
+    versions: Vec<Version>,
+    /// The window table with which the next version begins: the newest version's, less what was given up since.
+    base: Arc<Vec<u32>>,
+    /// Allocations given up, which go with the next version that does not show them.
+    leaving: Vec<(u32, u32)>,
+    sequence: u64,
+    /// Number of the schema of the versions to come.
+    schema: u32,
+    /// Highest number that a schema of the region ever had. It stands in the head, too.
+    schemas: u32,
+    /// Above the ids of all variables that the region ever had. It stands in the head, too.
+    next_id: u32,
+    next_serial: u64,
+    /// Bytes to be written, reused by every commit.
+    buffer: Vec<u8>,
+}
+
+/// What a producer says of itself in the head.
+pub(crate) struct Beginning {
+    pub(crate) keep: u32,
+    pub(crate) tracker: u32,
+    /// Rank and number of ranks; zeros if the region is of no group.
+    pub(crate) rank: (u32, u32),
+}
+
+/// What to do when numbers are used up.
+const MAKE_ANEW: &str = "remove the region and make it anew ('still rm', or the option 'fresh')";
+
+impl Store {
+    /// Locks a region's directory, which is there, and opens what lies in it, or makes it. Whether it was whole already, so that
+    /// it has to be recovered, is the second value.
+    pub(crate) fn open(
+        (directory, leases): (Directory, LeaseFile),
+        name: &str,
+        mode: u32,
+        bound_bytes: Option<u64>,
+    ) -> Result<(Store, bool)> {
+        let dir = directory.path().to_path_buf();
+        let head_path = dir.join(segment::head::FILE);
+        let head_file = directory.create(segment::head::FILE, mode)?;
+        let mut begin = vec![0; segment::head::HEAD_BYTES];
+        let length = read_begin(&head_file, &mut begin).map_err(|error| Error::io("read", &head_path, error))?;
+        let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
+        let is_whole = segment::head::check_geometry(&begin[..length]).map_err(corrupt)?;
+        if is_whole && length < segment::head::HEAD_BYTES {
+            // The magic is written last, so a head that has it was whole once, and its versions may still be there.
+            let (expected, found) = (format!("{} bytes", segment::head::HEAD_BYTES), "the end of the file");
+            return Err(corrupt(Corrupt::new(segment::head::FILE, length, expected, found)));
+        }
+        if !is_whole {
+            ownership::clear(&directory)?;
+            // The head is written where observers may already wait for its magic, so it keeps its place.
+            write_head(&head_file, &head_path)?;
+            points::hit("create.head");
+        }
+        let tables_path = dir.join(table::FILE);
+        let tables_file = directory.create(table::FILE, mode)?;
+        check_blocks(&tables_file, &tables_path).and_then(|found| found.map_err(corrupt))?;
+        let tables = Tables::open(tables_file, tables_path, name)?;
+        let head = Head::map(&head_file, &head_path, true)?;
+        head.set_doubt(0);
+        // Of a producer that was killed.
+        head.set_waiting(false);
+        head.set_skipping(0);
+        let store = Store {
+            name: name.into(),
+            planes: Planes::new(directory.clone(), mode),
+            directory,
+            mode,
+            bound_bytes,
+            head,
+            leases: leases.into(),
+            tables,
+            space: Space::default(),
+            versions: Vec::new(),
+            base: Arc::new(Vec::new()),
+            leaving: Vec::new(),
+            sequence: 0,
+            schema: 0,
+            schemas: 0,
+            next_id: 0,
+            next_serial: 1,
+            buffer: Vec::new(),
+        };
+        Ok((store, is_whole))
+    }
+
+    /// Says in the head who produces. With it a region that was not whole is.
+    pub(crate) fn begin(&self, beginning: &Beginning, is_whole: bool) {
+        let head = &self.head;
+        head.set_number32(segment::head::KEEP_AT, beginning.keep);
+        head.set_number64(segment::head::BOUND_BYTES_AT, self.bound_bytes.unwrap_or(0));
+        head.set_number32(segment::head::PRODUCER_PID_AT, std::process::id());
+        head.set_number32(segment::head::TRACKER_AT, beginning.tracker);
+        let (rank, ranks) = beginning.rank;
+        head.set_number32(segment::head::RANK_AT, rank);
+        head.set_number32(segment::head::RANKS_AT, ranks);
+        head.set_number64(segment::head::BEGUN_NS_AT, clock::unix_ns());
+        head.set_ended(false);
+        if !is_whole {
+            points::hit("create.tables");
+            head.set_number64(segment::head::MAGIC_AT, segment::head::MAGIC);
+        }
+    }
+
+    /// The region's directory, for messages.
+    pub(crate) fn dir(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn corrupt(&self, corrupt: Corrupt) -> Error {
+        Error::Corrupt { dir: self.dir().into(), corrupt }
+    }
+
+    pub(crate) fn planes(&self) -> &Planes {
+        &self.planes
+    }
+
+    /// The planes, to be looked into or cooled. Slots are taken by drafts.
+    pub(crate) fn planes_mut(&mut self) -> &mut Planes {
+        &mut self.planes
+    }
+
+    /// The versions that exist, in the order of their publishing.
+    pub(crate) fn versions(&self) -> &[Version] {
+        &self.versions
+    }
+
+    pub(crate) fn newest_number(&self) -> Option<u64> {
+        self.versions.last().map(|version| version.number)
+    }
+
+    /// Sequence number of the newest version.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The plane of each page of a window in the version with which the next one begins.
+    pub(crate) fn subtable(&self, window: usize) -> Subtable {
+        expand_window(&self.tables, &self.base, window)
+    }
+
+    /// The plane of each page of a window with this entry.
+    pub(crate) fn expand(&self, word: u32) -> Subtable {
+        version::expand(&self.tables, word)
+    }
+
+    /// Number of ring slots.
+    pub(crate) fn slots(&self) -> usize {
+        self.head.slots()
+    }
+
+    pub(crate) fn free_slot(&self) -> Option<usize> {
+        (0..self.slots()).find(|slot| self.versions.iter().all(|version| version.leased.slot != *slot))
+    }
+
+    /// Versions that observers hold, but for the newest: those on their way out, and with `all` also those still wanted.
+    pub(crate) fn held(&self, all: bool) -> usize {
+        let older = self.versions.len().saturating_sub(1);
+        let is_held = |index: &usize| match self.versions[*index].state {
+            State::Retiring => true,
+            _ => all && self.is_held(*index).unwrap_or(false),
+        };
+        (0..older).filter(is_held).count()
+    }
+
+    /// Refuses what no reader of the region would accept.
+    pub(crate) fn check_limit(&self, what: &'static str, needed: u64, most: u64, advice: &'static str) -> Result<()> {
+        match needed <= most {
+            true => Ok(()),
+            false => Err(Error::Limit { region: self.name.clone(), what, needed, most, advice }),
+        }
+    }
+
+    /// The sequence number of the version to come.
+    pub(crate) fn next_sequence(&self) -> Result<u64> {
+        let next = self.sequence + 1;
+        self.check_limit("the sequence number of its next version", next, segment::head::SEQUENCE_END - 1, MAKE_ANEW)?;
+        Ok(next)
+    }
+
+    /// A number that no variable of the region ever had.
+    pub(crate) fn new_id(&mut self) -> Result<u32> {
+        let id = self.next_id;
+        self.check_limit("the number of its next variable", id.into(), (schema::ID_END - 1).into(), MAKE_ANEW)?;
+        self.next_id += 1;
+        self.head.set_number32(segment::head::IDS_AT, self.next_id);
+        Ok(id)
+    }
+
+    /// Takes windows of the page space.
+    pub(crate) fn allocate(&mut self, windows: u32) -> Result<Allocation> {
+        self.check_limit("the serial number of its next place", self.next_serial, manifest::PLACE_END - 1, MAKE_ANEW)?;
+        let window = self.space.take(windows);
+        let fits = self
+            .check_limit(
+                "the number of its windows of 2 MiB",
+                self.space.windows() as u64,
+                segment::head::WINDOWS_MAX.into(),
+                "remove variables, or make them smaller",
+            )
+            .and_then(|()| self.planes.grow(self.space.windows()));
+        if let Err(error) = fits {
+            self.space.give_back(window, windows);
+            return Err(error);
+        }
+        self.next_serial += 1;
+        Ok(Allocation { serial: self.next_serial - 1, window, windows })
+    }
+
+    /// Gives windows back, which the versions to come leave out. The versions that exist keep their pages.
+    pub(crate) fn free(&mut self, window: u32, windows: u32) {
+        let table = Arc::make_mut(&mut self.base);
+        let end = (window as usize + windows as usize).min(table.len());
+        // Blocks of sub-tables belong to versions, which keep their own table.
+        table[(window as usize).min(end)..end].fill(u32::from(ZERO_PLANE));
+        self.space.give_back(window, windows);
+    }
+
+    /// Gives windows back when the next version is there. Until then the newest may be all there is of their content.
+    pub(crate) fn leave(&mut self, window: u32, windows: u32) {
+        self.leaving.push((window, windows));
+    }
+
+    /// Windows given up whose content the newest version may still show.
+    pub(crate) fn leaving(&self) -> &[(u32, u32)] {
+        &self.leaving
+    }
+
+    /// Gives back the windows given up that the version just committed does not show.
+    fn give_back_left(&mut self, extents: &[Extent]) {
+        let Store { leaving, space, .. } = self;
+        leaving.retain(|(window, windows)| {
+            let stays = extents.iter().any(|extent| extent.window == *window);
+            if !stays {
+                space.give_back(*window, *windows);
+            }
+            stays
+        });
+    }
+
+    /// Frees slots that belonged to no version, as those of a loan that nobody will see.
+    pub(crate) fn free_slots_of(&mut self, assignments: &[Assignment]) {
+        for part in assignments {
+            self.planes.unmark(part.plane, part.window, part.pages);
+        }
+    }
+
+    /// Writes the schema of the versions to come, under a number that no version ever named.
+    pub(crate) fn write_schema(&mut self, schema: &Schema) -> Result<()> {
+        let number = self.schemas + 1;
+        self.check_limit("the number of its next schema", number.into(), (schema::ID_END - 1).into(), MAKE_ANEW)?;
+        let (name, text) = (schema_file(number), schema.encode());
+        self.check_limit(
+            "the bytes of its schema",
+            text.len() as u64,
+            schema::BYTES_MAX as u64,
+            "remove variables, or say less in their attributes, units and names",
+        )?;
+        if let Err(error) = self.write_schema_file(&name, &text) {
+            let _ = self.directory.unlink(&name);
+            return Err(error);
+        }
+        points::hit("publish.schema");
+        self.schemas = number;
+        self.head.set_number32(segment::head::SCHEMAS_AT, number);
+        let old = std::mem::replace(&mut self.schema, number);
+        if old != 0 && self.versions.iter().all(|version| version.schema != old) {
+            let _ = self.directory.unlink(&schema_file(old));
+        }
+        Ok(())
+    }
+
+    fn write_schema_file(&self, name: &str, text: &[u8]) -> Result<()> {
+        let path = self.dir().join(name);
+        let mut file = self.directory.create(name, self.mode)?;
+        // One of this name was left by a producer that died before a version named it.
+        file.set_len(0).map_err(|error| Error::io("ftruncate", &path, error))?;
+        file.write_all(text).map_err(|error| Error::io("write", &path, error).needing(text.len() as u64))
+    }
+
+    /// Shows in the head how much memory and how many planes there are.
+    pub(crate) fn count_planes(&self) {
+        self.head.set(Counter::PlaneBytes, self.planes.present_bytes());
+        self.head.set(Counter::Planes, self.planes.count() as u64);
+    }
+}

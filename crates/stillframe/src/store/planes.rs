@@ -1,0 +1,371 @@
+//! The producer's planes: which slot to write next, and where memory is taken and given back.
+//!
+//! Free slots that have memory are written again before new ones are taken.
+
+use crate::error::{Error, Result};
+use crate::mask::{Mask, insert_pages};
+use crate::place::directory::Directory;
+use crate::place::names::plane_file;
+use crate::store::plane::{Plane, span};
+use stillframe_kernel::space;
+use stillframe_segment::{PAGE_BYTES, PLANES_MAX, WINDOW_PAGES};
+
+/// All planes of a region.
+#[derive(Debug)]
+pub(crate) struct Planes {
+    directory: Directory,
+    /// Access mode of the files.
+    mode: u32,
+    list: Vec<Plane>,
+    windows: usize,
+    present_pages: u64,
+    /// How often memory nobody needs was looked for.
+    turn: usize,
+}
+
+/// Part of a window that goes to one plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Assignment {
+    pub(crate) window: usize,
+    pub(crate) plane: usize,
+    pub(crate) pages: Mask,
+}
+
+/// Planes made before pages of one window are spread over several with free slots. A choice of contiguity over memory:
+/// free slots without memory cost nothing.
+const PLANES_EASY: usize = 8;
+
+impl Planes {
+    pub(crate) fn new(directory: Directory, mode: u32) -> Planes {
+        Planes { directory, mode, list: Vec::new(), windows: 0, present_pages: 0, turn: 0 }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(crate) fn plane(&self, plane: usize) -> &Plane {
+        &self.list[plane]
+    }
+
+    pub(crate) fn present_bytes(&self) -> u64 {
+        let unseen_pages: u64 = self.list.iter().map(|plane| plane.unseen_pages).sum();
+        (self.present_pages + unseen_pages) * PAGE_BYTES as u64
+    }
+
+    /// Makes all planes long enough for `windows` windows.
+    pub(crate) fn grow(&mut self, windows: usize) -> Result<()> {
+        if windows <= self.windows {
+            return Ok(());
+        }
+        for plane in &mut self.list {
+            plane.grow(windows)?;
+        }
+        self.windows = windows;
+        Ok(())
+    }
+
+    /// Opens the planes a dead producer left, until one is missing. [`settle`](Planes::settle) must follow, when the slots
+    /// in use are marked.
+    pub(crate) fn recover(&mut self, windows: usize) -> Result<()> {
+        self.windows = windows;
+        while self.list.len() < PLANES_MAX && self.directory.has(&plane_file(self.list.len())) {
+            self.add()?;
+        }
+        Ok(())
+    }
+
+    /// Takes the slots in use of recovered planes for all that has memory. What free slots have is found out before any is
+    /// chosen, so that beginning does not take the time of it.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        for plane in &mut self.list {
+            plane.present.clone_from(&plane.in_use);
+            let (taken_pages, present_pages) = (plane.taken_pages()?, plane.present_pages());
+            self.present_pages += present_pages;
+            match taken_pages < present_pages {
+                true => plane.settle()?,
+                false => plane.unseen_pages = taken_pages - present_pages,
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out which free slots have memory, if that is not known. They keep it, for a program that runs once per version
+    /// would otherwise take it, zeroed, and give it back each time.
+    pub(crate) fn see(&mut self) -> Result<()> {
+        for plane in self.list.iter_mut().filter(|plane| plane.unseen_pages > 0) {
+            let before = plane.present_pages();
+            plane.settle()?;
+            plane.unseen_pages = 0;
+            self.present_pages += plane.present_pages() - before;
+        }
+        Ok(())
+    }
+
+    /// Notes that slots have memory because they were written, and how much planes have by now of which nobody looked where
+    /// it is.
+    pub(crate) fn notice(&mut self, written: &[Assignment]) -> Result<()> {
+        for Assignment { window, plane, pages } in written {
+            let present = &mut self.list[*plane].present[*window];
+            self.present_pages += pages.without(*present).count() as u64;
+            *present = present.or(*pages);
+        }
+        for plane in &mut self.list {
+            plane.unseen_pages = plane.taken_pages()?.saturating_sub(plane.present_pages());
+        }
+        Ok(())
+    }
+
+    /// Opens or makes one more plane and returns its number.
+    fn add(&mut self) -> Result<usize> {
+        let number = self.list.len();
+        let path = self.directory.path().join(plane_file(number));
+        let file = self.directory.create(&plane_file(number), self.mode)?;
+        let mut plane = Plane {
+            file: file.into(),
+            path,
+            in_use: Vec::new(),
+            present: Vec::new(),
+            idle: Vec::new(),
+            unseen_pages: 0,
+        };
+        plane.grow(self.windows)?;
+        self.list.push(plane);
+        stillframe_kernel::points::hit("plane.created");
+        Ok(number)
+    }
+
+    /// Marks slots as used by a version that exists.
+    pub(crate) fn mark(&mut self, plane: usize, window: usize, pages: Mask) {
+        if let Some(mask) = self.list.get_mut(plane).and_then(|plane| plane.in_use.get_mut(window)) {
+            *mask = mask.or(pages);
+        }
+    }
+
+    /// Marks slots as used by no version.
+    pub(crate) fn unmark(&mut self, plane: usize, window: usize, pages: Mask) {
+        if let Some(mask) = self.list.get_mut(plane).and_then(|plane| plane.in_use.get_mut(window)) {
+            *mask = mask.without(pages);
+        }
+    }
+
+    /// Slots of a window that are free and have memory.
+    pub(crate) fn ready(&self, plane: usize, window: usize) -> Mask {
+        let plane = &self.list[plane];
+        plane.present[window].without(plane.in_use[window])
+    }
+
+    /// Slots of a window that no version uses.
+    pub(crate) fn free(&self, plane: usize, window: usize) -> Mask {
+        Mask::FULL.without(self.list[plane].in_use[window])
+    }
+
+    /// Chooses slots for the dirty pages of a window and marks them used. `hint` is the plane to prefer, so that
+    /// neighbouring windows end up side by side.
+    pub(crate) fn assign(&mut self, window: usize, dirty: Mask, hint: usize, out: &mut Vec<Assignment>) -> Result<()> {
+        self.see()?;
+        let count = self.list.len();
+        let order = || (hint..count).chain(0..hint.min(count));
+        let mut rest = dirty;
+        if let Some(plane) = order().find(|plane| dirty.without(self.ready(*plane, window)).is_empty()) {
+            return self.give(window, plane, dirty, &mut rest, out);
+        }
+        if let Some(plane) = order()
+            .find(|plane| dirty.without(self.free(*plane, window)).is_empty() && self.ready(*plane, window).is_empty())
+            && self.best_ready(window, dirty).is_none()
+        {
+            return self.give(window, plane, dirty, &mut rest, out);
+        }
+        while let Some(plane) = self.best_ready(window, rest) {
+            let pages = rest.and(self.ready(plane, window));
+            self.give(window, plane, pages, &mut rest, out)?;
+        }
+        while !rest.is_empty() {
+            let whole = order().find(|plane| rest.without(self.free(*plane, window)).is_empty());
+            let plane = match whole {
+                Some(plane) => plane,
+                None if self.list.len() < PLANES_EASY => self.add()?,
+                None => match self.best_free(window, rest) {
+                    Some(plane) => plane,
+                    None if self.list.len() < PLANES_MAX => self.add()?,
+                    None => {
+                        return Err(Error::NoSlot {
+                            region: self.directory.path().display().to_string(),
+                            slots: PLANES_MAX,
+                            held: 0,
+                        });
+                    }
+                },
+            };
+            let pages = rest.and(self.free(plane, window));
+            self.give(window, plane, pages, &mut rest, out)?;
+        }
+        Ok(())
+    }
+
+    fn give(
+        &mut self,
+        window: usize,
+        plane: usize,
+        pages: Mask,
+        rest: &mut Mask,
+        out: &mut Vec<Assignment>,
+    ) -> Result<()> {
+        self.mark(plane, window, pages);
+        *rest = rest.without(pages);
+        out.push(Assignment { window, plane, pages });
+        Ok(())
+    }
+
+    /// The plane with most of `wanted` free and with memory.
+    fn best_ready(&self, window: usize, wanted: Mask) -> Option<usize> {
+        self.best(wanted, |plane| self.ready(plane, window))
+    }
+
+    fn best_free(&self, window: usize, wanted: Mask) -> Option<usize> {
+        self.best(wanted, |plane| self.free(plane, window))
+    }
+
+    fn best(&self, wanted: Mask, slots: impl Fn(usize) -> Mask) -> Option<usize> {
+        let counts = (0..self.list.len()).map(|plane| (wanted.and(slots(plane)).count(), plane));
+        counts
+            .filter(|(count, _)| *count > 0)
+            .max_by_key(|(count, plane)| (*count, usize::MAX - plane))
+            .map(|best| best.1)
+    }
+
+    /// A plane in which all these pages of neighbouring windows are free, for a loan.
+    pub(crate) fn assign_whole(&mut self, window: usize, pages: &[Mask], out: &mut Vec<Assignment>) -> Result<usize> {
+        self.see()?;
+        let fits = |planes: &Planes, plane: usize, ready: bool| {
+            pages.iter().enumerate().all(|(index, mask)| {
+                let slots =
+                    if ready { planes.ready(plane, window + index) } else { planes.free(plane, window + index) };
+                mask.without(slots).is_empty()
+            })
+        };
+        let all = 0..self.list.len();
+        let chosen = all.clone().find(|plane| fits(self, *plane, true)).or_else(|| {
+            let mut all = all;
+            all.find(|plane| fits(self, *plane, false))
+        });
+        let plane = match chosen {
+            Some(plane) => plane,
+            None if self.list.len() < PLANES_MAX => self.add()?,
+            None => {
+                let region = self.directory.path().display().to_string();
+                return Err(Error::NoSlot { region, slots: PLANES_MAX, held: 0 });
+            }
+        };
+        for (index, mask) in pages.iter().enumerate() {
+            self.mark(plane, window + index, *mask);
+            out.push(Assignment { window: window + index, plane, pages: *mask });
+        }
+        Ok(plane)
+    }
+
+    /// Pages of an assignment that have no memory yet.
+    pub(crate) fn missing(&self, assignment: &Assignment) -> Mask {
+        assignment.pages.without(self.list[assignment.plane].present[assignment.window])
+    }
+
+    /// Slots of a window that have memory.
+    pub(crate) fn present(&self, plane: usize, window: usize) -> Mask {
+        self.list[plane].present[window]
+    }
+
+    /// Takes memory for slots that have none for as long as it takes to look at them.
+    pub(crate) fn take_bare(&self, plane: usize, window: usize, pages: Mask) -> Result<()> {
+        let plane = &self.list[plane];
+        for (start, end) in pages.runs() {
+            let (at, bytes) = span(window, start, end);
+            space::take(&plane.file, at, bytes).map_err(|f| Error::system(&plane.path, f).needing(bytes))?;
+        }
+        Ok(())
+    }
+
+    /// Gives back what [`take_bare`](Planes::take_bare) took, or part of it.
+    pub(crate) fn give_back_bare(&self, plane: usize, window: usize, pages: Mask) {
+        for (start, end) in pages.runs() {
+            let (at, bytes) = span(window, start, end);
+            // Memory that stays is found free by the next producer.
+            let _ = space::give_back(&self.list[plane].file, at, bytes);
+        }
+    }
+
+    /// Takes memory for the pages of `assignments` that have none, in as few calls as possible: all of it or nothing.
+    pub(crate) fn allocate(&mut self, assignments: &[Assignment]) -> Result<()> {
+        let mut runs: Vec<(usize, u64, u64)> = Vec::new();
+        for assignment in assignments {
+            for (start, end) in self.missing(assignment).runs() {
+                let (at, bytes) = span(assignment.window, start, end);
+                match runs.last_mut() {
+                    Some((plane, from, length)) if *plane == assignment.plane && *from + *length == at => {
+                        *length += bytes;
+                    }
+                    _ => runs.push((assignment.plane, at, bytes)),
+                }
+            }
+        }
+        let needed_bytes = runs.iter().map(|run| run.2).sum();
+        if let Some(plane) = runs.first().map(|run| &self.list[run.0])
+            && !space::may_take(&plane.file, needed_bytes)
+        {
+            return Err(Error::no_space(&plane.path, needed_bytes));
+        }
+        for (index, (number, at, bytes)) in runs.iter().enumerate() {
+            let plane = &self.list[*number];
+            if let Err(failure) = space::take(&plane.file, *at, *bytes) {
+                // Some file systems keep part of what they could not take whole.
+                for (number, at, bytes) in &runs[..=index] {
+                    let _ = space::give_back(&self.list[*number].file, *at, *bytes);
+                }
+                return Err(Error::system(&plane.path, failure).needing(needed_bytes));
+            }
+        }
+        for (number, at, bytes) in &runs {
+            let plane = &mut self.list[*number];
+            let first = *at as usize / PAGE_BYTES;
+            let pages = *bytes as usize / PAGE_BYTES;
+            let window = first / WINDOW_PAGES;
+            insert_pages(&mut plane.present[window..], first % WINDOW_PAGES, first % WINDOW_PAGES + pages);
+            self.present_pages += pages as u64;
+        }
+        Ok(())
+    }
+
+    /// Whether the file system may have so many bytes.
+    pub(crate) fn may_take(&self, bytes: u64) -> bool {
+        self.list.first().is_none_or(|plane| space::may_take(&plane.file, bytes))
+    }
+
+    /// Gives back memory of free slots: all of it, or in a few windows the slots that were free at the last visit too.
+    pub(crate) fn cool(&mut self, everything: bool) {
+        // A full turn takes this many calls, so that slots used every few hundred publishes keep their memory.
+        const TURN: usize = 512;
+        let turn = self.turn % TURN;
+        let (from, to) = match everything {
+            true => (0, self.windows),
+            false => (turn * self.windows / TURN, (turn + 1) * self.windows / TURN),
+        };
+        self.turn += usize::from(!everything);
+        // What cannot be looked at is looked at again when it is wanted.
+        let _ = self.see();
+        for window in from..to {
+            for plane in &mut self.list {
+                let ready = plane.present[window].without(plane.in_use[window]);
+                let cold = if everything { ready } else { ready.and(plane.idle[window]) };
+                plane.idle[window] = ready.without(cold);
+                for (start, end) in cold.runs() {
+                    let (at, bytes) = span(window, start, end);
+                    if space::give_back(&plane.file, at, bytes).is_ok() {
+                        let mut run = Mask::EMPTY;
+                        run.insert_run(start, end);
+                        plane.present[window] = plane.present[window].without(run);
+                        self.present_pages -= (end - start) as u64;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Letting versions go.
+
+use crate::error::Result;
+use crate::mask::Mask;
+use crate::place::names::schema_file;
+use crate::store::Store;
+use std::sync::Arc;
+use stillframe_kernel::points;
+use stillframe_protocol::{self as protocol, Leases, State};
+use stillframe_segment::WINDOW_PAGES;
+use stillframe_segment::table::{self, ZERO_PLANE};
+
+/// Pages compared at once, one byte each.
+const EIGHT: usize = 8;
+
+impl Store {
+    /// Retires versions until at most `keep` are live, and asks again for those that were held.
+    pub(crate) fn retire_old(&mut self, keep: usize) -> Result<()> {
+        let mut live = self.versions.iter().filter(|version| version.state == State::Live).count();
+        let mut index = 0;
+        while index + 1 < self.versions.len() {
+            let is_live = self.versions[index].state == State::Live;
+            if is_live && live <= keep {
+                index += 1;
+                continue;
+            }
+            live -= usize::from(is_live);
+            if !self.retire(index)? {
+                index += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks again for the versions that were held.
+    pub(crate) fn retire_retiring(&mut self) -> Result<()> {
+        self.retire_old(usize::MAX)
+    }
+
+    /// Whether an observer holds a version.
+    pub(crate) fn is_held(&self, index: usize) -> Result<bool> {
+        self.leases.is_held(self.versions[index].leased.slot)
+    }
+
+    /// Retires the oldest live version, unless it is the newest; true if there was one.
+    pub(crate) fn retire_oldest(&mut self) -> Result<bool> {
+        let oldest = self.versions.iter().position(|version| version.state == State::Live);
+        match oldest {
+            Some(index) if index + 1 < self.versions.len() => self.retire(index).map(|_| true),
+            _ => Ok(false),
+        }
+    }
+
+    /// Retires one version that is not the newest; true if nobody holds it, and it is gone.
+    pub(crate) fn retire(&mut self, index: usize) -> Result<bool> {
+        points::hit("retire.begin");
+        let gone = protocol::retire(&self.head, &*self.leases, self.versions[index].leased)?;
+        points::hit("retire.asked");
+        if !gone {
+            self.versions[index].state = State::Retiring;
+            return Ok(false);
+        }
+        let is_rolled_back = self.versions.windows(2).any(|pair| pair[0].number >= pair[1].number);
+        let version = self.versions.remove(index);
+        let neighbours = if is_rolled_back { 0..self.versions.len() } else { index.saturating_sub(1)..index + 1 };
+        let others: Vec<_> = neighbours.filter_map(|other| self.versions.get(other)).map(|v| v.table.clone()).collect();
+        self.free_slots(&version.table, &others);
+        for word in version.table.iter().filter(|word| **word & table::SUBTABLE != 0) {
+            self.tables.release(word & !table::SUBTABLE, WINDOW_PAGES);
+        }
+        self.tables.release(version.manifest.0, version.manifest.1);
+        self.tables.release(version.table_block, version.table.len() * 4);
+        if self.versions.iter().all(|other| other.schema != version.schema) && version.schema != self.schema {
+            // A schema file that stays behind is found by the next recovery.
+            let _ = self.directory.unlink(&schema_file(version.schema));
+        }
+        points::hit("retire.done");
+        Ok(true)
+    }
+
+    /// Frees the slots that only the version with this table used. A page keeps its slot from one version to the next
+    /// until it is written again, so a slot neither neighbour uses is used by no version. After a rollback pages have slots
+    /// again that versions in between do not use, so then `others` are all versions.
+    fn free_slots(&mut self, gone: &[u32], others: &[Arc<Vec<u32>>]) {
+        let entry = |table: &Arc<Vec<u32>>, window: usize| table.get(window).copied().unwrap_or(u32::from(ZERO_PLANE));
+        let mut kept = Vec::with_capacity(others.len());
+        for (window, word) in gone.iter().enumerate() {
+            if *word == u32::from(ZERO_PLANE) || others.iter().rev().any(|other| entry(other, window) == *word) {
+                continue;
+            }
+            let pages = self.expand(*word);
+            kept.clear();
+            kept.extend(others.iter().rev().map(|other| self.expand(entry(other, window))));
+            let mut by_plane: Vec<(u8, Mask)> = Vec::new();
+            for first in (0..WINDOW_PAGES).step_by(EIGHT) {
+                let eight = first..first + EIGHT;
+                // Most pages kept their slot; eight of them are compared at once.
+                if kept.iter().any(|other| pages[eight.clone()] == other[eight.clone()]) {
+                    continue;
+                }
+                for page in eight {
+                    let plane = pages[page];
+                    if plane == ZERO_PLANE || kept.iter().any(|other| other[page] == plane) {
+                        continue;
+                    }
+                    match by_plane.iter_mut().find(|(number, _)| *number == plane) {
+                        Some((_, mask)) => mask.insert(page),
+                        None => {
+                            let mut mask = Mask::EMPTY;
+                            mask.insert(page);
+                            by_plane.push((plane, mask));
+                        }
+                    }
+                }
+            }
+            for (plane, mask) in by_plane {
+                self.planes.unmark(plane as usize, window, mask);
+            }
+        }
+    }
+}

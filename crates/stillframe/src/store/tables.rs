@@ -1,0 +1,146 @@
+//! The producer's side of the `tables` file: blocks that hold manifests, window tables and sub-tables.
+
+use crate::error::{Error, Result};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use stillframe_kernel::map::Mapping;
+use stillframe_kernel::space;
+use stillframe_segment::{BLOCK_BYTES, Corrupt, WINDOW_PAGES, table};
+
+/// Blocks by which the file grows at least.
+const GROW_BLOCKS: usize = 1024;
+
+/// The `tables` file and which of its blocks are in use.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    file: File,
+    path: PathBuf,
+    region: String,
+    map: Option<Mapping>,
+    /// How many live versions use each block; runs are counted in each of their blocks.
+    users: Vec<u32>,
+    /// Where the search for free blocks goes on.
+    cursor: usize,
+}
+
+impl Tables {
+    /// Opens the file with all blocks free.
+    pub(crate) fn open(file: File, path: PathBuf, region: &str) -> Result<Tables> {
+        let bytes = file.metadata().map_err(|error| Error::io("fstat", &path, error))?.len() as usize;
+        let blocks = bytes / BLOCK_BYTES;
+        let mut tables = Tables { file, path, region: region.into(), map: None, users: Vec::new(), cursor: 0 };
+        if blocks > 0 {
+            tables.remap(blocks)?;
+        }
+        Ok(tables)
+    }
+
+    fn remap(&mut self, blocks: usize) -> Result<()> {
+        let bytes = blocks * BLOCK_BYTES;
+        let map = Mapping::shared(&self.file, 0, bytes, true).map_err(|f| Error::system(&self.path, f))?;
+        self.map = Some(map);
+        self.users.resize(blocks, 0);
+        Ok(())
+    }
+
+    /// Number of blocks of the file.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.users.len() as u32
+    }
+
+    /// Takes a run of blocks that can hold `bytes`, growing the file if need be.
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<u32> {
+        let count = bytes.div_ceil(BLOCK_BYTES).max(1);
+        if let Some(start) = self.find(self.cursor, count).or_else(|| self.find(0, count)) {
+            self.users[start..start + count].fill(1);
+            self.cursor = start + count;
+            return Ok(start as u32);
+        }
+        let old = self.users.len();
+        let (needed, most) = (old + count, BLOCKS_MAX as usize);
+        if needed > most {
+            let (what, advice) = ("the blocks of its tables", "keep fewer versions, or publish smaller attributes");
+            return Err(Error::Limit {
+                region: self.region.clone(),
+                what,
+                needed: needed as u64,
+                most: BLOCKS_MAX,
+                advice,
+            });
+        }
+        let blocks = needed.max(old * 3 / 2).next_multiple_of(GROW_BLOCKS).min(most);
+        let (start, grown) = ((old * BLOCK_BYTES) as u64, ((blocks - old) * BLOCK_BYTES) as u64);
+        let end = (blocks * BLOCK_BYTES) as u64;
+        // The space is taken before the length is set, so that no block of the file can lack memory behind it.
+        space::take(&self.file, start, grown).map_err(|failure| Error::system(&self.path, failure).needing(grown))?;
+        self.file.set_len(end).map_err(|error| Error::io("ftruncate", &self.path, error))?;
+        self.remap(blocks)?;
+        self.users[old..old + count].fill(1);
+        self.cursor = old + count;
+        Ok(old as u32)
+    }
+
+    fn find(&self, from: usize, count: usize) -> Option<usize> {
+        let mut run = 0;
+        for (index, users) in self.users.iter().enumerate().skip(from) {
+            run = if *users == 0 { run + 1 } else { 0 };
+            if run == count {
+                return Some(index + 1 - count);
+            }
+        }
+        None
+    }
+
+    /// Counts one more user of the blocks that hold `bytes` from `block` on.
+    pub(crate) fn retain(&mut self, block: u32, bytes: usize) {
+        for users in self.span(block, bytes) {
+            *users += 1;
+        }
+    }
+
+    /// Counts one user less; blocks without users may be taken again.
+    pub(crate) fn release(&mut self, block: u32, bytes: usize) {
+        for users in self.span(block, bytes) {
+            *users = users.saturating_sub(1);
+        }
+    }
+
+    fn span(&mut self, block: u32, bytes: usize) -> &mut [u32] {
+        let start = (block as usize).min(self.users.len());
+        let end = (start + bytes.div_ceil(BLOCK_BYTES).max(1)).min(self.users.len());
+        &mut self.users[start..end]
+    }
+
+    /// Writes into blocks that were taken.
+    pub(crate) fn write(&self, block: u32, bytes: &[u8]) {
+        if let Some(map) = &self.map {
+            map.write(block as usize * BLOCK_BYTES, bytes);
+        }
+    }
+
+    /// Reads from blocks in use.
+    pub(crate) fn read(&self, block: u32, out: &mut [u8]) {
+        if let Some(map) = &self.map {
+            map.read(block as usize * BLOCK_BYTES, out);
+        }
+    }
+
+    /// Reads the sub-table in a block.
+    pub(crate) fn subtable(&self, block: u32) -> [u8; WINDOW_PAGES] {
+        let mut subtable = [0; WINDOW_PAGES];
+        self.read(block, &mut subtable);
+        subtable
+    }
+}
+
+/// Most blocks the `tables` file may have: 64 GiB. What is in use is counted for each block of it.
+pub(crate) const BLOCKS_MAX: u64 = 1 << 27;
+
+pub(crate) fn check_blocks(file: &File, path: &Path) -> Result<Result<(), Corrupt>> {
+    let bytes = file.metadata().map_err(|error| Error::io("fstat", path, error))?.len();
+    let most = BLOCKS_MAX * BLOCK_BYTES as u64;
+    Ok(match bytes <= most {
+        true => Ok(()),
+        false => Err(Corrupt::new(table::FILE, most as usize, "the end of the file", format!("{bytes} bytes"))),
+    })
+}

@@ -1,0 +1,139 @@
+//! The memory a variable is published from, and what is known of it.
+
+use crate::mask::Mask;
+use crate::store::space::Allocation;
+use crate::working::plane_maps::PlaneMaps;
+use crate::working::sticky::Sticky;
+use crate::working::tracker::Tracker;
+use crate::working::tracker::memory::{Collected, Memory, Watch};
+use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
+
+/// One memory a variable is published from, and what is known of it. A tracked variable has one for each address it was
+/// published at lately, so that swapped buffers keep what was learned about each.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) maps: PlaneMaps,
+    pub(crate) memory: Memory,
+    /// Offset of the first byte in the first page.
+    pub(crate) page_offset: usize,
+    pub(crate) bytes: usize,
+    pub(crate) watch: Watch,
+    pub(crate) sticky: Sticky,
+    /// Pages that are dirty although no tracker will say so again.
+    pub(crate) pending: Vec<Mask>,
+    pub(crate) collected: Collected,
+    /// Whether the newest version no longer has this memory's content, so that all of it must be copied.
+    pub(crate) stale: bool,
+    /// Share of pages that were found written at the last publish, in percent.
+    pub(crate) written_percent: usize,
+    /// The publish that used it last.
+    pub(crate) used: u64,
+    /// Plane that took the last dirty pages, preferred for the next.
+    pub(crate) hint: usize,
+}
+
+impl Source {
+    /// Of memory of the region's own, or of the application's.
+    pub(crate) fn new(allocation: Allocation, owned: bool) -> Source {
+        let memory = Memory { address: 0, pages: 0, whole: 0..0, owned, pinned: false };
+        let windows = allocation.windows as usize;
+        let mut source = Source {
+            maps: PlaneMaps::new(allocation),
+            memory,
+            page_offset: 0,
+            bytes: 0,
+            watch: Watch::New,
+            sticky: Sticky::default(),
+            pending: vec![Mask::EMPTY; windows],
+            collected: Collected::default(),
+            stale: false,
+            written_percent: 0,
+            used: 0,
+            hint: 0,
+        };
+        source.sticky.reset(windows);
+        source
+    }
+
+    /// Sets where the memory is and how long. Pages with bytes that it did not have before count as dirty, also one that it
+    /// had a part of: no version has more of that than the part. Where the region owns the memory, they are zeros.
+    pub(crate) fn set_memory(&mut self, address: usize, bytes: usize) {
+        let base = address / PAGE_BYTES * PAGE_BYTES;
+        let page_offset = address - base;
+        let pages = (page_offset + bytes).div_ceil(PAGE_BYTES);
+        let Memory { owned, pinned, .. } = self.memory;
+        let whole_start = usize::from(page_offset != 0).min(pages);
+        let whole_end = if owned { pages } else { (page_offset + bytes) / PAGE_BYTES };
+        let whole = whole_start..whole_end.max(whole_start);
+        // Of memory that is new to the region the tracker says what is dirty.
+        if self.memory.address != 0 && bytes > self.bytes {
+            if !owned {
+                crate::mask::insert_pages(&mut self.pending, (page_offset + self.bytes) / PAGE_BYTES, pages);
+            }
+            if whole != self.memory.whole && self.watch == Watch::On {
+                // A search among watched pages lists those without memory, too; the first search of owned memory does not.
+                self.watch = if owned { Watch::New } else { Watch::Grown { from: self.memory.whole.end } };
+            }
+        }
+        self.page_offset = page_offset;
+        self.bytes = bytes;
+        self.memory = Memory { address: base, pages, whole, owned, pinned };
+    }
+
+    /// Finds what was written since the last search, or may have been.
+    pub(crate) fn search(&mut self, tracker: &mut Tracker) {
+        let mut collected = std::mem::take(&mut self.collected);
+        tracker.collect(&self.memory, &mut self.watch, &self.sticky, &mut collected);
+        self.collected = collected;
+    }
+
+    /// Keeps the pages that the last search found for the next publish.
+    pub(crate) fn remember(&mut self) {
+        for (pending, dirty) in self.pending.iter_mut().zip(&self.collected.dirty) {
+            *pending = pending.or(*dirty);
+        }
+    }
+
+    /// Forgets what is known of the pages from `pages` on, which are no more.
+    pub(crate) fn forget(&mut self, pages: usize) {
+        let windows = self.pending.len();
+        for (window, pending) in self.pending.iter_mut().enumerate().skip(pages / WINDOW_PAGES) {
+            *pending = pending.and(Mask::first(pages.saturating_sub(window * WINDOW_PAGES)));
+        }
+        self.sticky.resize(pages.div_ceil(WINDOW_PAGES));
+        self.sticky.resize(windows);
+    }
+
+    /// Addresses of the pages that a tracker watches.
+    pub(crate) fn watched(&self) -> (usize, usize) {
+        let Memory { address, whole, .. } = &self.memory;
+        (address + whole.start * PAGE_BYTES, address + whole.end * PAGE_BYTES)
+    }
+
+    /// Addresses of the pages that the last collection found dirty.
+    pub(crate) fn dirty_addresses(&self) -> impl Iterator<Item = usize> {
+        let masks = self.collected.dirty.iter().enumerate();
+        let pages = masks.flat_map(|(window, mask)| mask.pages().map(move |page| window * WINDOW_PAGES + page));
+        pages.map(|page| self.memory.address + page * PAGE_BYTES)
+    }
+
+    /// Number of windows in use.
+    pub(crate) fn windows(&self) -> usize {
+        self.memory.pages.div_ceil(WINDOW_PAGES)
+    }
+
+    /// Pages of a window that belong to the variable.
+    pub(crate) fn valid(&self, window: usize) -> Mask {
+        Mask::first((self.memory.pages.saturating_sub(window * WINDOW_PAGES)).min(WINDOW_PAGES))
+    }
+
+    /// The part of a page that belongs to the variable, as offsets in the page.
+    pub(crate) fn part(&self, page: usize) -> std::ops::Range<usize> {
+        if self.memory.owned {
+            return 0..PAGE_BYTES;
+        }
+        let start = if page == 0 { self.page_offset } else { 0 };
+        let end = (self.page_offset + self.bytes).saturating_sub(page * PAGE_BYTES).min(PAGE_BYTES);
+        start.min(end)..end
+    }
+}

@@ -1,0 +1,91 @@
+//! Tracked variables: memory of the application.
+
+use crate::error::Result;
+use crate::store::Store;
+use crate::store::space::Allocation;
+use crate::working::dirty::{Dirty, Portion};
+use crate::working::source::Source;
+use stillframe_segment::{Extent, PAGE_BYTES, WINDOW_BYTES};
+
+/// Addresses a tracked variable keeps knowledge about.
+const SOURCES_MAX: usize = 4;
+
+/// The memory of a tracked variable: one source for each address it was published from lately, so that swapped buffers keep
+/// what was learned about each.
+#[derive(Debug, Default)]
+pub(crate) struct Tracked {
+    pub(crate) sources: Vec<Source>,
+    pub(crate) current: Option<usize>,
+}
+
+impl Tracked {
+    /// The source of an address, if there is one with room for so many bytes.
+    fn find(&self, address: usize, bytes: usize) -> Option<usize> {
+        let windows = windows_needed(address, bytes);
+        self.sources.iter().position(|source| {
+            source.memory.address + source.page_offset == address && source.maps.allocation.windows as usize >= windows
+        })
+    }
+
+    /// Whether [`switch_to`](Tracked::switch_to) needs a new source, and of how many windows.
+    pub(crate) fn windows_for(&self, address: usize, bytes: usize) -> Option<u32> {
+        // A quarter more than needed, so that arrays that grow a little at a time keep their windows.
+        let windows = windows_needed(address, bytes);
+        let room = if windows > 1 { windows + windows / 4 } else { 1 };
+        self.find(address, bytes).is_none().then_some(room as u32)
+    }
+
+    /// Takes out the source that makes way for a new one: that of the same address with too little room, or the one unused for
+    /// longest.
+    pub(crate) fn make_way(&mut self, address: usize) -> Option<Source> {
+        let same = self.sources.iter().position(|source| source.memory.address + source.page_offset == address);
+        let oldest = (0..self.sources.len()).min_by_key(|index| self.sources[*index].used);
+        let victim = same.or(oldest.filter(|_| self.sources.len() >= SOURCES_MAX))?;
+        self.current = match self.current {
+            Some(current) if current == victim => None,
+            Some(current) if current > victim => Some(current - 1),
+            other => other,
+        };
+        Some(self.sources.remove(victim))
+    }
+
+    /// Makes the source of an address the one that is published. `new` are windows for one that is not known.
+    pub(crate) fn switch_to(&mut self, address: usize, bytes: usize, new: Option<Allocation>, sequence: u64) {
+        let known = self.find(address, bytes);
+        let index = match (known, new) {
+            (Some(index), _) => index,
+            (None, Some(allocation)) => {
+                self.sources.push(Source::new(allocation, false));
+                self.sources.len() - 1
+            }
+            (None, None) => return,
+        };
+        let source = &mut self.sources[index];
+        source.used = sequence;
+        if source.memory.address + source.page_offset != address || source.bytes != bytes {
+            source.set_memory(address, bytes);
+        }
+        let left = self.current.replace(index).filter(|old| known.is_some() && *old != index);
+        if let Some(source) = left.and_then(|old| self.sources.get_mut(old)) {
+            // A buffer that is rewritten whole each time it is used is not worth keeping in the versions in between.
+            source.stale |= source.written_percent >= 50;
+        }
+    }
+
+    /// Finds the pages to publish, after a search, of those that a publish of a part is about.
+    pub(crate) fn collect(
+        &mut self,
+        store: &Store,
+        portion: Option<&Portion>,
+        shown: Option<&Extent>,
+    ) -> Result<Dirty> {
+        match self.current.and_then(|index| self.sources.get_mut(index)) {
+            Some(source) => source.find_dirty(store, portion, shown),
+            None => Ok(Dirty::default()),
+        }
+    }
+}
+
+fn windows_needed(address: usize, bytes: usize) -> usize {
+    (address % PAGE_BYTES + bytes).div_ceil(WINDOW_BYTES).max(1)
+}

@@ -1,0 +1,189 @@
+//! How written pages are found: four trackers behind one interface.
+
+pub(crate) mod entries;
+pub(crate) mod kind;
+pub(crate) mod memory;
+pub(crate) mod wp_async;
+
+use crate::error::{Error, Result};
+use crate::working::sticky::Sticky;
+use crate::working::tracker::entries::{collect_entries, is_own, is_soft_dirty, is_suspect};
+use crate::working::tracker::kind::{TRACKERS, TrackerKind};
+use crate::working::tracker::memory::{Collected, Memory, Watch};
+use crate::working::tracker::wp_async::{begin_again, collect_wp_async};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use stillframe_kernel::Failure;
+use stillframe_kernel::pagemap::{self, Pagemap};
+use stillframe_kernel::uffd::Userfault;
+use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
+
+static SOFT_DIRTY_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The right of one region to clear the soft-dirty bits of the process.
+#[derive(Debug)]
+struct SoftDirtyClaim;
+
+impl SoftDirtyClaim {
+    fn take() -> Option<SoftDirtyClaim> {
+        (!SOFT_DIRTY_TAKEN.swap(true, Ordering::AcqRel)).then_some(SoftDirtyClaim)
+    }
+}
+
+impl Drop for SoftDirtyClaim {
+    fn drop(&mut self) {
+        SOFT_DIRTY_TAKEN.store(false, Ordering::Release);
+    }
+}
+
+#[derive(Debug)]
+enum Means {
+    WpAsync { userfault: Userfault, pagemap: Pagemap },
+    SoftDirty { pagemap: Pagemap, _claim: SoftDirtyClaim },
+    PrivateCow { pagemap: Pagemap },
+    FullCopy,
+}
+
+/// The tracker of a region.
+#[derive(Debug)]
+pub(crate) struct Tracker {
+    kind: TrackerKind,
+    means: Means,
+}
+
+impl Tracker {
+    /// The tracker asked for, or the best that works.
+    pub(crate) fn open(wanted: Option<TrackerKind>) -> Result<Tracker> {
+        let candidates = wanted.as_ref().map_or(&TRACKERS[..], std::slice::from_ref);
+        let mut reason = String::new();
+        for kind in candidates {
+            match kind.probe().and_then(|()| Tracker::with(*kind)) {
+                Ok(means) => return Ok(Tracker { kind: *kind, means }),
+                Err(why) => reason = why,
+            }
+        }
+        Err(Error::NoTracker { tracker: candidates[0].name(), why: reason })
+    }
+
+    fn with(kind: TrackerKind) -> Result<Means, String> {
+        let words = |failure: Failure| failure.to_string();
+        Ok(match kind {
+            TrackerKind::WpAsync => Means::WpAsync {
+                userfault: Userfault::open().map_err(words)?,
+                pagemap: Pagemap::open().map_err(words)?,
+            },
+            TrackerKind::SoftDirty => Means::SoftDirty {
+                pagemap: Pagemap::open().map_err(words)?,
+                _claim: SoftDirtyClaim::take().ok_or("another region of this process uses the soft-dirty bits")?,
+            },
+            TrackerKind::PrivateCow => Means::PrivateCow { pagemap: Pagemap::open().map_err(words)? },
+            TrackerKind::FullCopy => Means::FullCopy,
+        })
+    }
+
+    pub(crate) fn kind(&self) -> TrackerKind {
+        self.kind
+    }
+
+    /// Stops watching. What was freed meanwhile is no error.
+    pub(crate) fn unwatch(&mut self, range: &Memory, watch: Watch) {
+        if let (Means::WpAsync { userfault, .. }, Watch::On | Watch::Grown { .. }) = (&self.means, watch)
+            && !range.whole.is_empty()
+        {
+            let _ =
+                userfault.unregister(range.address + range.whole.start * PAGE_BYTES, range.whole.len() * PAGE_BYTES);
+        }
+    }
+
+    /// Watches part of an owned memory again after its pages were replaced, all of it armed.
+    pub(crate) fn rewatch(&mut self, address: usize, bytes: usize) -> Result<(), Failure> {
+        match &self.means {
+            Means::WpAsync { userfault, .. } => {
+                userfault.register(address, bytes)?;
+                userfault.arm(address, bytes)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether [`fill`](Tracker::fill) may work.
+    pub(crate) fn is_filling(&self) -> bool {
+        matches!(self.means, Means::WpAsync { .. })
+    }
+
+    /// Watches part of an owned memory, none of it armed.
+    pub(crate) fn watch(&self, address: usize, bytes: usize) -> Result<(), Failure> {
+        match &self.means {
+            Means::WpAsync { userfault, .. } => userfault.register(address, bytes),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives pages of watched memory, which have none of their own, these bytes, armed.
+    pub(crate) fn fill(&self, address: usize, pages: &[u8]) -> Result<(), Failure> {
+        let unsupported = || std::io::Error::from_raw_os_error(libc::EOPNOTSUPP);
+        match &self.means {
+            Means::WpAsync { userfault, .. } => userfault.fill(address, pages),
+            _ => Err(Failure { call: "ioctl(UFFDIO_COPY)", detail: String::new(), source: unsupported() }),
+        }
+    }
+
+    /// Finds the pages of a working memory that were written since the last collection, and arms the windows that are
+    /// due. Where the kernel does not tell which were written, all are compared, so that nothing is lost.
+    pub(crate) fn collect(&mut self, range: &Memory, watch: &mut Watch, sticky: &Sticky, out: &mut Collected) {
+        out.reset(range);
+        if range.whole.is_empty() {
+            return;
+        }
+        match &mut self.means {
+            Means::WpAsync { userfault, pagemap } => {
+                if collect_wp_async(userfault, pagemap, range, watch, sticky, out).is_err() {
+                    begin_again(userfault, range, watch, out);
+                }
+            }
+            Means::SoftDirty { pagemap, .. } => {
+                let first = *watch == Watch::New;
+                *watch = Watch::On;
+                let Collected { dirty, unsure, .. } = out;
+                let read = collect_entries(pagemap, range, dirty, |page, entry| {
+                    if range.owned {
+                        return is_soft_dirty(entry) || first && is_own(entry);
+                    }
+                    if is_suspect(entry) {
+                        unsure[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
+                    }
+                    first || entry & pagemap::ENTRY_SOFT_DIRTY != 0
+                });
+                if read.is_err() {
+                    // The bits are cleared all the same, also for a source that is not of this publish.
+                    *watch = Watch::New;
+                    out.doubt(range);
+                }
+            }
+            Means::PrivateCow { pagemap } if range.owned && !range.pinned => {
+                *watch = Watch::On;
+                for (window, armed) in out.armed.iter_mut().enumerate() {
+                    *armed = sticky.is_due(window);
+                }
+                let read = collect_entries(pagemap, range, &mut out.dirty, |_, entry| is_own(entry));
+                if read.is_err() {
+                    out.doubt(range);
+                }
+            }
+            Means::PrivateCow { .. } | Means::FullCopy => {
+                *watch = Watch::Off;
+                out.doubt(range);
+            }
+        }
+    }
+
+    /// Ends the collections of one publish.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        match &self.means {
+            Means::SoftDirty { .. } => {
+                pagemap::clear_soft_dirty().map_err(|f| Error::system(Path::new("/proc/self/clear_refs"), f))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Asynchronous write protection: finding and arming pages.
+
+use crate::error::Result;
+use crate::mask::{Mask, insert_pages};
+use crate::working::sticky::Sticky;
+use crate::working::tracker::entries::{collect_entries, is_own};
+use crate::working::tracker::memory::{Collected, Memory, Watch, span};
+use std::ops::Range;
+use stillframe_kernel::Failure;
+use stillframe_kernel::map::LARGE_BYTES;
+use stillframe_kernel::pagemap::{self, Pagemap, Scan};
+use stillframe_kernel::uffd::Userfault;
+use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
+
+/// What to do with a run of windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Visit {
+    Skip,
+    Scan,
+    Arm,
+}
+
+/// After a call that failed nothing is known of the pages: it may have armed some and not said which were written. So all are
+/// compared, and are watched anew from the next collection on, where none that was armed is left.
+pub(crate) fn begin_again(userfault: &Userfault, range: &Memory, watch: &mut Watch, out: &mut Collected) {
+    out.reset(range);
+    let (start, bytes) = span(range, range.whole.clone());
+    if userfault.unregister(start, bytes).is_ok() {
+        *watch = Watch::New;
+        out.doubt(range);
+    } else {
+        // What stays armed was reported to nobody: for other sources with these pages, too, they are dirty.
+        *watch = Watch::Off;
+        insert_pages(&mut out.dirty, range.whole.start, range.whole.end);
+    }
+}
+
+/// Registers pages that were not watched until here. Some may look armed and not be, because they were when they were moved
+/// here, so they are disarmed; those of the region's own were armed by itself.
+fn register(userfault: &Userfault, range: &Memory, pages: Range<usize>) -> Result<Watch, Failure> {
+    let (start, bytes) = span(range, pages);
+    // Memory the kernel cannot watch (a file's, a device's, or one another region watches) is compared instead.
+    if bytes > 0 && userfault.register(start, bytes).is_err() {
+        return Ok(Watch::Off);
+    }
+    if bytes > 0 && !range.owned {
+        userfault.disarm(start, bytes)?;
+    }
+    Ok(Watch::On)
+}
+
+pub(crate) fn collect_wp_async(
+    userfault: &Userfault,
+    pagemap: &mut Pagemap,
+    range: &Memory,
+    watch: &mut Watch,
+    sticky: &Sticky,
+    out: &mut Collected,
+) -> Result<(), Failure> {
+    let (start, bytes) = span(range, range.whole.clone());
+    if *watch == Watch::New {
+        *watch = register(userfault, range, range.whole.clone())?;
+        if *watch == Watch::On {
+            if range.owned {
+                // What shows a plane was only read; what is armed was armed when it was recovered, or before it grew.
+                collect_entries(pagemap, range, &mut out.dirty, |_, entry| {
+                    is_own(entry) && entry & pagemap::ENTRY_ARMED == 0
+                })?;
+            } else {
+                insert_pages(&mut out.dirty, range.whole.start, range.whole.end);
+            }
+            out.armed.fill(true);
+            if pagemap.scan(start, bytes, true, |_, _| {})? == Scan::Unwatched {
+                // It was registered just now, so this memory will never be watched.
+                let _ = userfault.unregister(start, bytes);
+                *watch = Watch::Off;
+                out.reset(range);
+                out.doubt(range);
+            }
+            return Ok(());
+        }
+    }
+    if let Watch::Grown { from } = *watch {
+        // The rest is not registered again, for that would hide that other memory took its place.
+        *watch = register(userfault, range, from.min(range.whole.end)..range.whole.end)?;
+    }
+    if *watch == Watch::Off {
+        out.doubt(range);
+        return Ok(());
+    }
+    let windows = out.dirty.len();
+    let mut window = 0;
+    while window < windows {
+        let visit = |window: usize| {
+            let first = range.whole.start.max(window * WINDOW_PAGES) - window * WINDOW_PAGES;
+            let last = range.whole.end.min((window + 1) * WINDOW_PAGES) - window * WINDOW_PAGES;
+            let mut all = Mask::EMPTY;
+            all.insert_run(first.min(last), last);
+            match (sticky.is_due(window), sticky.is_exhausted(window, all)) {
+                (true, _) => Visit::Arm,
+                (false, true) => Visit::Skip,
+                (false, false) => Visit::Scan,
+            }
+        };
+        let kind = visit(window);
+        let mut end = window + 1;
+        while end < windows && visit(end) == kind {
+            end += 1;
+        }
+        let first = range.whole.start.max(window * WINDOW_PAGES);
+        let last = range.whole.end.min(end * WINDOW_PAGES);
+        if kind == Visit::Skip {
+            insert_pages(&mut out.dirty, first, last);
+        } else if first < last {
+            let dirty = &mut out.dirty;
+            let (at, length) = span(range, first..last);
+            let scan = pagemap.scan(at, length, kind == Visit::Arm, |address, bytes| {
+                let page = (address - range.address) / PAGE_BYTES;
+                insert_pages(dirty, page, page + bytes / PAGE_BYTES);
+            })?;
+            if scan == Scan::Unwatched {
+                // The application freed this memory and got it again: nothing known of it holds any more.
+                *watch = Watch::New;
+                out.reset(range);
+                let _ = userfault.unregister(start, bytes);
+                let fresh = Memory { owned: false, ..range.clone() };
+                return collect_wp_async(userfault, pagemap, &fresh, watch, sticky, out);
+            }
+            out.armed[window..end].fill(kind == Visit::Arm);
+        }
+        window = end;
+    }
+    if !range.owned {
+        find_given_back(pagemap, range, out)?;
+    }
+    Ok(())
+}
+
+/// Bytes that one page table describes.
+const TABLE_BYTES: usize = LARGE_BYTES;
+
+/// Adds pages without memory to the unsure ones: an allocator may give memory back to the kernel and hand it out again as
+/// zeros, and a scan for written pages may pass over what has not even a page table. Where it found a page of a table, it
+/// saw the others; in other windows dirty pages may be such as were not looked for.
+fn find_given_back(pagemap: &mut Pagemap, range: &Memory, out: &mut Collected) -> Result<(), Failure> {
+    let Collected { dirty, unsure, .. } = out;
+    let part_end = |page: usize| {
+        let table = (range.address + page * PAGE_BYTES) / TABLE_BYTES;
+        let table_end = ((table + 1) * TABLE_BYTES - range.address) / PAGE_BYTES;
+        table_end.min((page / WINDOW_PAGES + 1) * WINDOW_PAGES).min(range.whole.end)
+    };
+    let is_silent = |page: usize| {
+        let mut part = Mask::EMPTY;
+        part.insert_run(page % WINDOW_PAGES, (part_end(page) - 1) % WINDOW_PAGES + 1);
+        dirty[page / WINDOW_PAGES].and(part).is_empty()
+    };
+    let mut page = range.whole.start;
+    while page < range.whole.end {
+        let first = page;
+        while page < range.whole.end && is_silent(page) {
+            page = part_end(page);
+        }
+        if first < page {
+            let (at, bytes) = span(range, first..page);
+            pagemap.scan_holes(at, bytes, |address, bytes| {
+                let page = (address - range.address) / PAGE_BYTES;
+                insert_pages(unsure, page, page + bytes / PAGE_BYTES);
+            })?;
+        }
+        if page < range.whole.end {
+            page = part_end(page);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stillframe_kernel::map::Mapping;
+    use stillframe_segment::WINDOW_BYTES;
+
+    #[test]
+    fn pages_of_a_new_source_that_look_armed_are_disarmed_first() {
+        let Ok(userfault) = Userfault::open() else { return };
+        let memory = Mapping::private(4 * PAGE_BYTES, false).unwrap();
+        memory.write(0, &[1; 3 * PAGE_BYTES]);
+        userfault.register(memory.address(), memory.bytes()).unwrap();
+        userfault.arm(memory.address(), memory.bytes()).unwrap();
+        let mut pagemap = Pagemap::open().unwrap();
+        let mut armed_of = |memory: &Mapping| {
+            let mut armed = Vec::new();
+            let note = |_, entry| armed.push(entry & pagemap::ENTRY_ARMED != 0);
+            pagemap.entries(memory.address(), 4, note).unwrap();
+            armed
+        };
+        assert_eq!(armed_of(&memory), [true; 4]);
+        let mut range = Memory { address: memory.address(), pages: 4, whole: 0..4, owned: true, pinned: false };
+        for (owned, pages, expected) in [
+            (true, 0..4, [true; 4]),
+            (false, 1..1, [true; 4]),
+            (false, 2..4, [true, true, false, false]),
+            (false, 0..4, [false; 4]),
+        ] {
+            range.owned = owned;
+            assert_eq!(register(&userfault, &range, pages).unwrap(), Watch::On);
+            assert_eq!(armed_of(&memory), expected);
+        }
+    }
+
+    /// As a kernel would let it look whose scan passes over what has no page table.
+    #[test]
+    fn what_was_given_back_is_found_beside_written_pages_of_the_same_window() {
+        let memory = Mapping::private(4 * WINDOW_BYTES, false).unwrap();
+        (0..4 * WINDOW_PAGES).for_each(|page| memory.write(page * PAGE_BYTES, &[1]));
+        // Windows of the array begin in the middle of what a page table describes.
+        let pages = 3 * WINDOW_PAGES;
+        let address = memory.address() + WINDOW_BYTES / 2;
+        let range = Memory { address, pages, whole: 1..pages - 1, owned: false, pinned: false };
+        let hole = WINDOW_PAGES / 2..WINDOW_PAGES * 3 / 2;
+        // Never written, so without memory and without a page table of its own.
+        let bare = Mapping::private(WINDOW_BYTES, false).unwrap();
+        memory.replace(WINDOW_BYTES, bare).unwrap();
+        let mut pagemap = Pagemap::open().unwrap();
+        for dirty in [vec![], vec![7], vec![hole.start - 1, hole.end], vec![hole.end, pages - 2], vec![hole.start + 3]]
+        {
+            let mut out = Collected::default();
+            out.reset(&range);
+            dirty.iter().for_each(|page| insert_pages(&mut out.dirty, *page, page + 1));
+            find_given_back(&mut pagemap, &range, &mut out).unwrap();
+            let is_unsure = |page: &usize| out.unsure[page / WINDOW_PAGES].has(page % WINDOW_PAGES);
+            let found: Vec<usize> = (0..pages).filter(is_unsure).collect();
+            // A written page says that its table is there, and was seen in this window.
+            let seen = |page: &usize| {
+                let of_table = |other: &&usize| hole.contains(other) && **other / WINDOW_PAGES == page / WINDOW_PAGES;
+                dirty.iter().any(|other| of_table(&other))
+            };
+            let expected = [0].into_iter().chain(hole.clone().filter(|page| !seen(page))).chain([pages - 1]);
+            assert_eq!(found, expected.collect::<Vec<_>>(), "{dirty:?}");
+        }
+    }
+}
