@@ -39,7 +39,7 @@ module stillframe
     stillframe_wrong_shape = 16, stillframe_wrong_kind = 17, stillframe_out_of_range = 18, &
     stillframe_different_regions = 19, stillframe_forked = 20, stillframe_no_memory_there = 21, &
     stillframe_unknown_attribute = 22, stillframe_is_group = 23, stillframe_not_group = 24, &
-    stillframe_not_contiguous = 25, stillframe_limit = 26
+    stillframe_not_contiguous = 25, stillframe_limit = 26, stillframe_is_pinned = 27
   integer, parameter, public :: stillframe_in_use = 100, stillframe_no_region = 101, stillframe_denied = 102, &
     stillframe_no_version = 103, stillframe_version_gone = 104, stillframe_timeout = 105, &
     stillframe_producer_gone = 106, stillframe_no_space = 107, stillframe_bound = 108, stillframe_no_slot = 109, &
@@ -181,6 +181,8 @@ module stillframe
     procedure :: declare => region_declare
     procedure :: untrack => region_untrack
     procedure :: remove => region_remove
+    procedure :: pin => region_pin
+    procedure :: unpin => region_unpin
     procedure :: mark_dirty => region_mark_dirty
     procedure, private :: repart_part
     generic :: repart => repart_part
@@ -741,7 +743,7 @@ module stillframe
     type(c_ptr) :: name = c_null_ptr, dtype = c_null_ptr, units = c_null_ptr
     integer(c_int32_t) :: kind = 0, order = 0, rank = 0, attribute_count = 0
     type(c_ptr) :: shape = c_null_ptr, attributes = c_null_ptr, offset = c_null_ptr, global_shape = c_null_ptr
-    integer(c_int64_t) :: reserved(2) = 0
+    integer(c_int64_t) :: flags = 0, reserved = 0
   end type
 
   type, bind(c) :: c_published
@@ -998,6 +1000,18 @@ module stillframe
       import
       type(c_ptr), value :: region
       character(kind=c_char), intent(in) :: name(*)
+      integer(c_int32_t) :: status
+    end function
+    function c_pin(region, variable) result(status) bind(c, name='stillframe_pin')
+      import
+      type(c_ptr), value :: region
+      integer(c_int32_t), value :: variable
+      integer(c_int32_t) :: status
+    end function
+    function c_unpin(region, variable) result(status) bind(c, name='stillframe_unpin')
+      import
+      type(c_ptr), value :: region
+      integer(c_int32_t), value :: variable
       integer(c_int32_t) :: status
     end function
     function c_mark_dirty(region, variable, offset, bytes) result(status) bind(c, name='stillframe_mark_dirty')
@@ -4192,7 +4206,38 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Declares bytes of a variable dirty that were written behind the processor's back, as by a network card or a GPU.
+  ! Pins a managed variable: its memory stays where it is, in the same pages, until `unpin` or its end. Before a device is
+  ! told of the memory, as by MPI_Win_create or OpenACC's and OpenMP's calls that lock it: otherwise pages are exchanged, so that
+  ! what is cold exists once, and the device goes on with those that are gone. What a device writes, mark_dirty has to tell.
+  subroutine region_pin(self, name, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call find_known(self, name, at, o)
+    if (o%status == stillframe_ok) call check(o, c_pin(self%handle, self%entries(at)%variable))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Ends what `pin` began. Devices have to be told to forget the memory first.
+  subroutine region_unpin(self, name, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call find_known(self, name, at, o)
+    if (o%status == stillframe_ok) call check(o, c_unpin(self%handle, self%entries(at)%variable))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Declares bytes of a variable dirty that were written behind the processor's back, as by a network card or a GPU. A managed
+  ! one has to be pinned before a device is told of its memory.
   subroutine region_mark_dirty(self, name, offset, bytes, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4431,7 +4476,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_int8_int32(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4517,7 +4563,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_int16_int32(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4603,7 +4650,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_int32_int32(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4689,7 +4737,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_int64_int32(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4775,7 +4824,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_real32_int32(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4861,7 +4911,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_real64_int32(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4948,7 +4999,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_complex32_int32(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -5035,7 +5087,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_complex64_int32(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -5120,7 +5173,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_bool_int32(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -5207,7 +5261,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_logical_int32(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -5394,7 +5449,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_int8_int64(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -5480,7 +5536,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_int16_int64(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -5566,7 +5623,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_int32_int64(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -5652,7 +5710,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_int64_int64(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -5738,7 +5797,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_real32_int64(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -5824,7 +5884,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_real64_int64(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -5911,7 +5972,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_complex32_int64(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -5998,7 +6060,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_complex64_int64(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -6083,7 +6146,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_bool_int64(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -6170,7 +6234,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Another shape for a managed variable, keeping its leading elements; pointers to it from before are no more.
+  ! Another shape for a managed variable, keeping its leading elements; what it gets beyond them is zero, also where it had
+  ! elements before that it gave up. Pointers to it from before are no more.
   subroutine resize_logical_int64(self, name, array, shape, lower, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name

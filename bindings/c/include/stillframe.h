@@ -22,7 +22,8 @@
 // what was written. A submitted loan is not written again. Memory of snapshots cannot be written.
 // Everything else may be written at any time, by any means of the program that the kernel sees. For
 // writes of devices (RDMA, GPUs), of other processes into memory they share, and into a file beneath
-// a mapping of it (write) there is stillframe_mark_dirty.
+// a mapping of it (write) there is stillframe_mark_dirty. Before a device is told of the memory of a managed variable,
+// stillframe_pin.
 //
 // WHAT DANGLES. Memory of a managed variable is there until it is resized or removed or its region
 // is closed; memory of a loan until it is submitted or discarded; whatever came from a snapshot
@@ -48,7 +49,7 @@
 // MPI. Each rank is a producer of its own, of the region NAME/rank; no call communicates.
 // stillframe_close may come before MPI_Finalize, after it, or not at all. MPI_Abort, like any other
 // end, leaves the last version of each rank whole. Where messages are received by a device straight
-// into a variable, see stillframe_mark_dirty.
+// into a variable, see stillframe_mark_dirty and stillframe_pin.
 //
 // SIZES are in bytes, times in milliseconds unless the name says otherwise, texts UTF-8. Structures
 // that the program fills are set to 0 first ({0}), so that members to come have their defaults.
@@ -110,6 +111,8 @@ typedef enum {
     STILLFRAME_NOT_CONTIGUOUS = 25,
     // More than a reader of the region accepts: of variables, attributes, or what else its text names.
     STILLFRAME_LIMIT = 26,
+    // The variable is pinned, and would have to move.
+    STILLFRAME_IS_PINNED = 27,
     // The region has a living producer.
     STILLFRAME_IN_USE = 100,
     // There is no such region.
@@ -219,6 +222,12 @@ typedef enum {
     // The versions: memory is lent for each one, written whole, and shown without a copy.
     STILLFRAME_LOANED = 2,
 } stillframe_kind_code;
+
+// Bits of the member flags of stillframe_declaration.
+typedef enum {
+    // A managed variable is pinned from the beginning, see stillframe_pin.
+    STILLFRAME_PINNED = 1,
+} stillframe_declaration_flag;
 
 // In which order the elements of an array follow each other in memory.
 typedef enum {
@@ -481,8 +490,10 @@ typedef struct {
     const size_t *offset;
     // rank numbers, with offset: the shape of the global array. Ghost cells may be part of the part.
     const size_t *global_shape;
+    // Bits of stillframe_declaration_flag.
+    uint64_t flags;
     // 0.
-    uint64_t reserved[2];
+    uint64_t reserved;
 } stillframe_declaration;
 
 // How an observer is opened. A member that is 0 or NULL is the default; set all of it to 0 first.
@@ -975,9 +986,12 @@ stillframe_status stillframe_data(stillframe_region *region,
 stillframe_status stillframe_find(stillframe_region *region, const char *name, uint32_t *variable);
 
 // Gives a managed or loaned variable another shape. A managed one keeps its leading bytes and may move: pointers to its
-// memory dangle. data: where a managed variable is then, NULL for a loaned one; may be NULL.
+// memory dangle. What it gets beyond its old bytes is zero, also where it had bytes before that it gave up. Of a loaned one
+// versions show zeros until a loan of the new shape is submitted. data: where a managed variable is then, NULL for a loaned
+// one; may be NULL.
 //
-// Errors: UNKNOWN_VARIABLE; WRONG_KIND if it is tracked; WRONG_SHAPE; those of the environment.
+// Errors: UNKNOWN_VARIABLE; WRONG_KIND if it is tracked; WRONG_SHAPE; IS_PINNED if it is pinned and would have to
+// move; those of the environment.
 stillframe_status stillframe_resize(stillframe_region *region,
                                     uint32_t variable,
                                     uint32_t rank,
@@ -993,7 +1007,7 @@ stillframe_status stillframe_resize(stillframe_region *region,
 // variable.
 //
 // Errors, after which nothing has changed: UNKNOWN_VARIABLE; WRONG_SHAPE if the shape does not fit the part; BAD_ARGUMENT;
-// those of the environment.
+// IS_PINNED as in stillframe_resize; those of the environment.
 stillframe_status stillframe_repart(stillframe_region *region,
                                     uint32_t variable,
                                     uint32_t rank,
@@ -1021,8 +1035,29 @@ stillframe_status stillframe_remove_keeping(stillframe_region *region,
 // Errors: BAD_HANDLE; FORKED.
 stillframe_status stillframe_kept_free(stillframe_kept *kept);
 
+// Pins a managed variable: its memory stays where it is, in the same pages, until stillframe_unpin or its end. Call it before
+// a device is told of the memory (ibv_reg_mr, cudaHostRegister, MPI_Win_create, fixed buffers of io_uring) and before the
+// memory is advised, locked or bound (madvise, mlock, mbind): otherwise Stillframe exchanges pages, so that what is cold
+// exists once, and the device goes on with those that are gone. What a device writes has to be told with
+// stillframe_mark_dirty.
+//
+// Until then the memory exists in full beside the versions, and stillframe_resize works within the whole windows of 2 MiB
+// that the variable has. Parts that were shared are copied by this call and by the next publish; the tracker "private_cow"
+// compares a pinned variable. The kernel may still move or swap pages that no device has registered: this is not mlock.
+// Memory of a tracked variable is never exchanged, and pinning it says nothing new.
+//
+// Errors: UNKNOWN_VARIABLE; WRONG_KIND if it is loaned; those of the environment, after which it is not pinned.
+stillframe_status stillframe_pin(stillframe_region *region,
+                                 uint32_t variable);
+
+// Ends what stillframe_pin began. Devices have to be told to forget the memory first.
+//
+// Errors: UNKNOWN_VARIABLE.
+stillframe_status stillframe_unpin(stillframe_region *region, uint32_t variable);
+
 // Declares bytes of a variable written that were written where the kernel does not see it, as by a network card or a GPU.
-// For a tracked variable the range is in the memory of its last publish.
+// For a tracked variable the range is in the memory of its last publish. A managed one has to be pinned before a device is
+// told of its memory, see stillframe_pin.
 //
 // Errors: UNKNOWN_VARIABLE; OUT_OF_RANGE.
 stillframe_status stillframe_mark_dirty(stillframe_region *region,

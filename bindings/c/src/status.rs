@@ -57,6 +57,8 @@ pub enum stillframe_status_code {
     STILLFRAME_NOT_CONTIGUOUS = 25,
     /// More than a reader of the region accepts: of variables, attributes, or what else its text names.
     STILLFRAME_LIMIT = 26,
+    /// The variable is pinned, and would have to move.
+    STILLFRAME_IS_PINNED = 27,
     /// The region has a living producer.
     STILLFRAME_IN_USE = 100,
     /// There is no such region.
@@ -189,6 +191,7 @@ names! {
     c"NOT_GROUP" => STILLFRAME_NOT_GROUP,
     c"NOT_CONTIGUOUS" => STILLFRAME_NOT_CONTIGUOUS,
     c"LIMIT" => STILLFRAME_LIMIT,
+    c"IS_PINNED" => STILLFRAME_IS_PINNED,
     c"IN_USE" => STILLFRAME_IN_USE,
     c"NO_REGION" => STILLFRAME_NO_REGION,
     c"DENIED" => STILLFRAME_DENIED,

@@ -42,6 +42,14 @@ pub enum stillframe_order_code {
 }
 use stillframe_order_code::*;
 
+/// Bits of the member flags of stillframe_declaration.
+#[repr(C)]
+pub enum stillframe_declaration_flag {
+    /// A managed variable is pinned from the beginning, see stillframe_pin.
+    STILLFRAME_PINNED = 1,
+}
+use stillframe_declaration_flag::*;
+
 /// A variable to be declared. A member that is 0 or NULL is the default; set all of it to 0 first.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -71,8 +79,10 @@ pub struct stillframe_declaration {
     pub offset: *const usize,
     /// rank numbers, with offset: the shape of the global array. Ghost cells may be part of the part.
     pub global_shape: *const usize,
+    /// Bits of stillframe_declaration_flag.
+    pub flags: u64,
     /// 0.
-    pub reserved: [u64; 2],
+    pub reserved: u64,
 }
 
 /// Memory of a managed variable that is no more.
@@ -290,8 +300,12 @@ pub extern "C" fn stillframe_declare(
         let Some(given) = call.read("declaration", declaration)? else {
             return Err(Failure::argument("declaration", "it is NULL"));
         };
-        if given.reserved != [0; 2] {
+        if given.reserved != 0 {
             return Err(Failure::argument("declaration.reserved", "it is not 0: set the whole structure to 0 first"));
+        }
+        let unknown = given.flags & !(STILLFRAME_PINNED as u64);
+        if unknown != 0 {
+            return Err(Failure::argument("declaration.flags", format!("bits {unknown:#x} have no meaning")));
         }
         let shape = || call.shape(given.rank, given.shape).map(<[usize]>::to_vec);
         let kind = match given.kind {
@@ -309,6 +323,7 @@ pub extern "C" fn stillframe_declare(
             units: call.text_or_null("declaration.units", given.units)?.unwrap_or_default().to_string(),
             attributes: attribute::take(call, attributes)?,
             kind,
+            pinned: given.flags & STILLFRAME_PINNED as u64 != 0,
         };
         if let Some(part) = part(call, &given)? {
             declaration = declaration.part(part);
@@ -460,9 +475,12 @@ pub extern "C" fn stillframe_find(
 }
 
 /// Gives a managed or loaned variable another shape. A managed one keeps its leading bytes and may move: pointers to its
-/// memory dangle. data: where a managed variable is then, NULL for a loaned one; may be NULL.
+/// memory dangle. What it gets beyond its old bytes is zero, also where it had bytes before that it gave up. Of a loaned one
+/// versions show zeros until a loan of the new shape is submitted. data: where a managed variable is then, NULL for a loaned
+/// one; may be NULL.
 ///
-/// Errors: UNKNOWN_VARIABLE; WRONG_KIND if it is tracked; WRONG_SHAPE; those of the environment.
+/// Errors: UNKNOWN_VARIABLE; WRONG_KIND if it is tracked; WRONG_SHAPE; IS_PINNED if it is pinned and would have to
+/// move; those of the environment.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_resize(
     region: *mut stillframe_region,
@@ -492,7 +510,7 @@ pub extern "C" fn stillframe_resize(
 /// variable.
 ///
 /// Errors, after which nothing has changed: UNKNOWN_VARIABLE; WRONG_SHAPE if the shape does not fit the part; BAD_ARGUMENT;
-/// those of the environment.
+/// IS_PINNED as in stillframe_resize; those of the environment.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_repart(
     region: *mut stillframe_region,
@@ -563,8 +581,44 @@ pub extern "C" fn stillframe_kept_free(kept: *mut stillframe_kept) -> stillframe
     run("stillframe_kept_free", |_| handle::remove_or_null::<KeptMemory>(kept).map(drop))
 }
 
+/// Pins a managed variable: its memory stays where it is, in the same pages, until stillframe_unpin or its end. Call it before
+/// a device is told of the memory (ibv_reg_mr, cudaHostRegister, MPI_Win_create, fixed buffers of io_uring) and before the
+/// memory is advised, locked or bound (madvise, mlock, mbind): otherwise Stillframe exchanges pages, so that what is cold
+/// exists once, and the device goes on with those that are gone. What a device writes has to be told with
+/// stillframe_mark_dirty.
+///
+/// Until then the memory exists in full beside the versions, and stillframe_resize works within the whole windows of 2 MiB
+/// that the variable has. Parts that were shared are copied by this call and by the next publish; the tracker "private_cow"
+/// compares a pinned variable. The kernel may still move or swap pages that no device has registered: this is not mlock.
+/// Memory of a tracked variable is never exchanged, and pinning it says nothing new.
+///
+/// Errors: UNKNOWN_VARIABLE; WRONG_KIND if it is loaned; those of the environment, after which it is not pinned.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_pin(region: *mut stillframe_region, variable: u32) -> stillframe_status {
+    run("stillframe_pin", |_: &Call| {
+        with(region, |region, variables| {
+            let id = variables.id(region, variable)?;
+            Ok(region.pin(id)?)
+        })
+    })
+}
+
+/// Ends what stillframe_pin began. Devices have to be told to forget the memory first.
+///
+/// Errors: UNKNOWN_VARIABLE.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_unpin(region: *mut stillframe_region, variable: u32) -> stillframe_status {
+    run("stillframe_unpin", |_: &Call| {
+        with(region, |region, variables| {
+            let id = variables.id(region, variable)?;
+            Ok(region.unpin(id)?)
+        })
+    })
+}
+
 /// Declares bytes of a variable written that were written where the kernel does not see it, as by a network card or a GPU.
-/// For a tracked variable the range is in the memory of its last publish.
+/// For a tracked variable the range is in the memory of its last publish. A managed one has to be pinned before a device is
+/// told of its memory, see stillframe_pin.
 ///
 /// Errors: UNKNOWN_VARIABLE; OUT_OF_RANGE.
 #[unsafe(no_mangle)]

@@ -1,11 +1,15 @@
 // Arrays of all kinds, published by a program and seen by an observer.
 #include "check.hpp"
 
+#include <algorithm>
 #include <array>
 #include <complex>
 #include <cstdint>
 #include <string_view>
 #include <vector>
+
+#include <fcntl.h>
+#include <sys/uio.h>
 
 namespace sf = stillframe;
 
@@ -235,6 +239,23 @@ TEST(managed_arrays_are_zero_and_resized_and_recovered) {
     CHECK(region.recovered() == 8u);
     auto u = region.array<double>("u", {6, 4});
     CHECK(u(2, 3) == 23);
+}
+
+TEST(what_a_resized_array_gets_is_zero) {
+    sf::region region("resized");
+    auto u = region.array<int>("u", 30000);
+    std::fill(u.begin(), u.end(), 7);
+    region.publish(1);
+    u = region.resize<int>("u", 100);
+    region.publish(2);
+    u = region.resize<int>("u", 30000);
+    std::vector<int> wanted(30000);
+    std::fill_n(wanted.begin(), 100, 7);
+    CHECK(std::equal(wanted.begin(), wanted.end(), u.begin()));
+    region.publish(3);
+    const auto snapshot = sf::observer("resized").newest();
+    const auto view = snapshot.view<int>("u");
+    CHECK(view.size() == wanted.size() && std::equal(wanted.begin(), wanted.end(), view.begin()));
 }
 
 TEST(variables_say_which_part_of_a_global_array_they_are) {
@@ -476,6 +497,64 @@ TEST(without_room_a_publish_waits_and_is_then_left_out) {
         CHECK(!publish(4).value().skipped);
         region.close();
     }
+}
+
+/// A device that knows pages, not addresses: a pipe that vmsplice gave one.
+class device {
+public:
+    explicit device(const void* page) {
+        int ends[2];
+        CHECK(pipe(ends) == 0);
+        const iovec vector{const_cast<void*>(page), 4096};
+        CHECK(vmsplice(ends[1], &vector, 1, 0) == 4096);
+        close(ends[1]);
+        end_ = ends[0];
+    }
+    device(const device&) = delete;
+    ~device() { close(end_); }
+
+    /// Once only.
+    bool sees(const void* page) const {
+        std::array<unsigned char, 4096> seen;
+        CHECK(read(end_, seen.data(), seen.size()) == 4096);
+        return std::memcmp(seen.data(), page, seen.size()) == 0;
+    }
+
+private:
+    int end_;
+};
+
+TEST(pinned_memory_keeps_its_pages) {
+    sf::region region("pinned", sf::options().tracker("private_cow"));
+    const auto early = region.array<double>("early", 1000, sf::declaration().pinned());
+    const auto late = region.array<double>("late", 1000);
+    std::vector<double, sf::allocator<double>> grows(1000, 1.0, sf::allocator<double>(region, "grows", sf::declaration().pinned()));
+    early[0] = late[0] = 1.0;
+    const device knows_early(early.data()), knows_late(late.data());
+    std::uint64_t version = 0;
+    const auto publish = [&](const device& knows) {
+        for (int times = 0; times < 5; ++times) {
+            early[0] = late[0] = grows[0] = static_cast<double>(version);
+            region.publish(++version);
+        }
+        early[0] = late[0] = grows[0] = 77.0;
+        return knows.sees(grows.data());
+    };
+    CHECK(publish(device(grows.data())));
+    CHECK(knows_early.sees(early.data()) && !knows_late.sees(late.data()));
+    region.pin("late");
+    grows.resize(100000);
+    const device knows(late.data());
+    CHECK(publish(device(grows.data())) && knows.sees(late.data()));
+    FAILS(is_pinned, "'late' is pinned", region.try_resize<double>("late", 1000000));
+    CHECK(region.try_resize<double>("late", 900)->data() == late.data());
+    region.unpin("late");
+    region.resize<double>("late", 1000000);
+    const auto newest = sf::observer("pinned").newest();
+    CHECK(newest.view<double>("grows")[0] == 9.0);
+    FAILS(unknown_variable, "none", region.try_pin("none"));
+    FAILS(unknown_variable, "none", region.try_unpin("none"));
+    FAILS(wrong_kind, "loaned", region.try_loaned<double>("refused", 10, sf::declaration().pinned()));
 }
 
 TEST(options_reach_the_engine) {

@@ -150,6 +150,8 @@ contains
     type(stillframe_statistics) :: statistics
     real(real64), pointer :: u(:, :) => null(), v(:, :) => null()
     complex(real32), pointer :: z => null()
+    integer :: stat
+    character(200) :: message
 
     call region%create('managed', keep=1, rule=stillframe_fail, threads=1, mode=int(o'700'), &
       large_pages=.false., demotion=.false., bound_bytes=2_int64**28)
@@ -163,7 +165,17 @@ contains
     call region%publish(1)
     call region%resize('u', u, [10, 30])
     call expect(all(shape(u) == [10, 30]) .and. u(1, 1) == 5 .and. u(10, 20) == 4, 'a larger one keeps what there was')
+    call region%resize('u', u, [10, 2])
+    call region%resize('u', u, [10, 30])
+    call expect(all(u(:, 3:) == 0) .and. u(1, 1) == 5 .and. u(10, 2) == 4, 'what it gets back is zero')
     u(:, 30) = 6
+    call region%pin('u')
+    call region%resize('u', u, [10, 100], stat=stat)
+    call expect(stat == stillframe_ok, 'pinned memory may become longer where it is')
+    call region%resize('u', u, [1000, 1000], stat=stat, errmsg=message)
+    call expect(stat == stillframe_is_pinned .and. index(message, 'unpin') > 0, 'it is not moved')
+    call region%unpin('u')
+    call region%resize('u', u, [10, 30])
     call region%mark_dirty('u', 0_int64, 8_int64)
     call region%publish(2)
     call observer%open('managed')

@@ -241,7 +241,7 @@ type Published = (u64, bool, u64, u64, u64, f64);
 #[pymethods]
 impl Region {
     #[new]
-    #[pyo3(signature = (name, *, keep, bound, rule, timeout, threads, tracker, dir, large_pages, rank, ranks, drift, rollback, fresh, trust, recovery))]
+    #[pyo3(signature = (name, *, keep, bound, rule, timeout, threads, tracker, dir, mode, large_pages, demote, rank, ranks, drift, rollback, fresh, trust, recovery))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -253,7 +253,9 @@ impl Region {
         threads: Option<usize>,
         tracker: Option<&str>,
         dir: Option<PathBuf>,
+        mode: u32,
         large_pages: bool,
+        demote: bool,
         rank: Option<u32>,
         ranks: Option<u32>,
         drift: Option<usize>,
@@ -273,7 +275,8 @@ impl Region {
                 return Err(errors::misuse(py, why));
             }
         };
-        let mut options = stillframe::Region::options().keep(keep).rule(rule).large_pages(large_pages).fresh(fresh);
+        let mut options = stillframe::Region::options().keep(keep).rule(rule).mode(mode).fresh(fresh);
+        options = options.large_pages(large_pages).demote(demote);
         if let Some(bytes) = bound {
             options = options.bound_bytes(bytes);
         }
@@ -381,7 +384,7 @@ impl Region {
     }
 
     /// Adds a variable; `kind` is "managed", "tracked" or "loaned".
-    #[pyo3(signature = (name, dtype, kind, shape, order, units, attrs))]
+    #[pyo3(signature = (name, dtype, kind, shape, order, units, attrs, pinned))]
     #[allow(clippy::too_many_arguments)]
     fn declare(
         &self,
@@ -393,6 +396,7 @@ impl Region {
         order: &str,
         units: String,
         attrs: &Bound<'_, PyDict>,
+        pinned: bool,
     ) -> PyResult<()> {
         let dtype = convert::dtype_from_python(dtype)?;
         let order = convert::order_from_python(py, order)?;
@@ -405,7 +409,8 @@ impl Region {
         };
         let (managed, tracked) = (matches!(kind, Kind::Managed { .. }), matches!(kind, Kind::Tracked));
         self.shared.with(py, move |region, variables| {
-            let declaration = Declaration { name: name.clone(), dtype: dtype.clone(), order, units, attributes, kind };
+            let declaration =
+                Declaration { name: name.clone(), dtype: dtype.clone(), order, units, attributes, kind, pinned };
             let id = region.declare(declaration)?;
             let bytes = if tracked { 0 } else { dtype.bytes() * shape.iter().product::<usize>() };
             let (exports, loans) = (Arc::default(), Vec::new());
@@ -465,6 +470,16 @@ impl Region {
             variables.remove(name);
             Ok(())
         })
+    }
+
+    /// Lets a managed variable keep its memory, page by page.
+    fn pin(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.shared.with(py, move |region, variables| Ok(region.pin(known(variables, name)?.id)?))
+    }
+
+    /// Ends that.
+    fn unpin(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.shared.with(py, move |region, variables| Ok(region.unpin(known(variables, name)?.id)?))
     }
 
     /// Declares bytes dirty that were written where the kernel does not see it.

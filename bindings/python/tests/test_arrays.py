@@ -270,6 +270,19 @@ def test_what_arrays_refer_to_is_neither_resized_nor_removed() -> None:
         assert list(sf.open("r").newest()) == ["w"]
 
 
+@pytest.mark.parametrize("tracker", ["private_cow", "full_copy", None])
+def test_what_a_resized_array_gets_is_zero(tracker: str | None) -> None:
+    with sf.create("r", tracker=tracker) as region:
+        region.array("u", (100_000,), "u1")[:] = 7
+        region.publish(1)
+        for version, size in enumerate([100, 100_000, 3_000_000, 50, 60, 3_000_000], 2):
+            u = region.resize("u", (size,))
+            assert u is not None and (u[:50] == 7).all() and not u[100:].any()
+            region.publish(version)
+            assert (sf.open("r").newest()["u"] == u).all()
+            del u
+
+
 def test_the_same_declaration_gives_the_same_memory() -> None:
     with sf.create("r") as region:
         u = region.array("u", (4,), "i4")

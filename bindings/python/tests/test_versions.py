@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import stat
 import threading
 import time
 from pathlib import Path
@@ -464,3 +466,106 @@ def test_written_where_the_kernel_does_not_see_it() -> None:
         assert region.publish(3).copied_pages >= 10_000 * 8 // 4096
         with pytest.raises(sf.MisuseError):
             region.mark_dirty("u", 0, 10_001)
+
+
+class Device:
+    """One that knows pages, not addresses: a pipe that ``vmsplice`` gave the first page of an array."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        class Vector(ctypes.Structure):
+            _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+        self.end, writer = os.pipe()
+        vector = Vector(array.ctypes.data, 4096)
+        taken = ctypes.CDLL(None, use_errno=True).vmsplice(writer, ctypes.byref(vector), ctypes.c_ulong(1), 0)
+        os.close(writer)
+        assert taken == 4096, os.strerror(ctypes.get_errno())
+
+    def sees(self, array: np.ndarray) -> bool:
+        """Once only."""
+        seen = os.read(self.end, 4096)
+        os.close(self.end)
+        return seen == array.tobytes()[:4096]
+
+
+def test_pinned_memory_keeps_its_pages() -> None:
+    with sf.create("r", tracker="private_cow") as region:
+        early = region.array("early", (1000,), pinned=True)
+        late = region.array("late", (1000,))
+        early[0] = late[0] = 1
+        knows_early, knows_late = Device(early), Device(late)
+        for version in range(1, 6):
+            region.publish(version)
+            early[0] = late[0] = version
+        assert knows_early.sees(early)
+        assert not knows_late.sees(late)
+        region.pin("late")
+        assert late[0] == 5
+        knows_late = Device(late)
+        for version in range(6, 11):
+            region.publish(version)
+            late[0] = version
+        assert knows_late.sees(late)
+        assert sf.open("r").newest()["late"][0] == 9
+        del early, late
+        with pytest.raises(sf.MisuseError, match="'late' is pinned.*unpin"):
+            region.resize("late", 1_000_000)
+        assert region.resize("late", 2000)[0] == 10
+        region.unpin("late")
+        assert region.resize("late", 1_000_000)[0] == 10
+        with pytest.raises(sf.UnknownVariable):
+            region.pin("none")
+        with pytest.raises(sf.UnknownVariable):
+            region.unpin("none")
+        with region.loan("w", (10,)):
+            pass
+        with pytest.raises(sf.MisuseError, match="loaned"):
+            region.pin("w")
+
+
+def test_an_array_is_pinned_by_asking_for_it_again() -> None:
+    with sf.create("r", tracker="private_cow") as region:
+        for shape in [(1000,), None]:
+            u = region.array("u", (1000,))
+            region.unpin("u")
+            u[0] = 1
+            region.publish((region.newest or 0) + 1)
+            region.array("u", shape, pinned=True)
+            u[0] = 2
+            device = Device(u)
+            for _ in range(3):
+                region.publish((region.newest or 0) + 1)
+                u[0] += 1
+            assert device.sees(u)
+
+
+def test_demotion_can_be_turned_off() -> None:
+    working = {}
+    for demote in (True, False):
+        with sf.create("r", demote=demote, fresh=True) as region:
+            if region.stats()["tracker"] not in ("wp_async", "soft_dirty"):
+                pytest.skip(f"{region.stats()['tracker']} does not demote")
+            u = region.array("u", (1 << 18,))
+            u[:] = 1
+            for version in range(1, 60):
+                u[0] = version
+                region.publish(version)
+            working[demote] = region.stats()["working_bytes"]
+    assert working[True] < 1 << 20 < 1 << 21 <= working[False]
+
+
+def test_a_region_has_the_mode_asked_for(regions: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        for name, options, expected in [("a", {}, 0o700), ("b", {"mode": 0o755}, 0o755), ("c", {"mode": 0o750}, 0o750)]:
+            with sf.create(name, **options) as region:
+                region.array("u", (10,))
+                region.publish(1)
+                assert stat.S_IMODE((regions / name).stat().st_mode) == expected
+            region, _ = sf.recover(f"recovered-{name}", **options)
+            assert stat.S_IMODE((regions / f"recovered-{name}").stat().st_mode) == expected
+            region.unlink()
+        with pytest.raises(sf.MisuseError, match="mode"):
+            sf.create("d", mode=0o077)
+    finally:
+        os.umask(before)

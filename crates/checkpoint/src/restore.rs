@@ -202,6 +202,7 @@ impl Task<'_> {
                 units: variable.units.clone(),
                 attributes: variable.attributes.clone(),
                 kind: Kind::Loaned { shape: variable.shape.clone() },
+                pinned: false,
             })?;
             loans.push((index, region.loan_bytes(id)?));
         }

@@ -2,6 +2,8 @@
 #include "check.h"
 
 #include <time.h>
+#include <fcntl.h>
+#include <sys/uio.h>
 
 static void a_tracked_array_is_shown_as_it_was_at_each_publish(void) {
     stillframe_region *region = make("tracked");
@@ -109,6 +111,26 @@ static void a_managed_array_is_memory_of_the_region(void) {
     OK(stillframe_remove(region, "data"));
     OK(stillframe_publish(region, 3, NULL));
     FAILS(STILLFRAME_UNKNOWN_VARIABLE, "data", stillframe_find(region, "data", &number));
+    OK(stillframe_unlink(region));
+}
+
+static void what_a_resized_array_gets_is_zero(void) {
+    stillframe_region *region = make("resized");
+    char *data;
+    OK(stillframe_array(region, "data", "bytes1", 1, SHAPE(100000), (void **)&data));
+    memset(data, 7, 100000);
+    OK(stillframe_publish(region, 1, NULL));
+    uint32_t number;
+    OK(stillframe_find(region, "data", &number));
+    OK(stillframe_resize(region, number, 1, SHAPE(100), (void **)&data));
+    OK(stillframe_publish(region, 2, NULL));
+    OK(stillframe_resize(region, number, 1, SHAPE(100000), (void **)&data));
+    char *wanted = calloc(1, 100000);
+    memset(wanted, 7, 100);
+    CHECK(memcmp(data, wanted, 100000) == 0);
+    OK(stillframe_publish(region, 3, NULL));
+    CHECK(shows("resized", "data", wanted, 100000));
+    free(wanted);
     OK(stillframe_unlink(region));
 }
 
@@ -564,6 +586,74 @@ static void bytes_written_by_a_device_can_be_marked(void) {
     OK(stillframe_unlink(region));
 }
 
+// A device that knows pages, not addresses: a pipe that vmsplice gave one.
+static int told_of(const void *page) {
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    const struct iovec vector = {.iov_base = (void *)page, .iov_len = 4096};
+    CHECK(vmsplice(ends[1], &vector, 1, 0) == 4096);
+    close(ends[1]);
+    return ends[0];
+}
+
+static bool device_sees(int device, const char *page) {
+    char seen[4096];
+    CHECK(read(device, seen, sizeof seen) == sizeof seen);
+    close(device);
+    return memcmp(seen, page, sizeof seen) == 0;
+}
+
+static void pinned_memory_keeps_its_pages(void) {
+    enum { BYTES = 2 << 20 };
+    stillframe_region_options options = {.tracker = "private_cow"};
+    stillframe_region *region;
+    OK(stillframe_create("pinned", &options, &region));
+    const size_t shape[] = {BYTES};
+    stillframe_declaration declaration = {
+        .name = "pinned", .dtype = "uint8", .rank = 1, .shape = shape, .flags = STILLFRAME_PINNED};
+    uint32_t pinned, plain, loaned;
+    OK(stillframe_declare(region, &declaration, &pinned));
+    char *data, *others;
+    OK(stillframe_data(region, pinned, (void **)&data, NULL));
+    OK(stillframe_array(region, "plain", "uint8", 1, shape, (void **)&others));
+    OK(stillframe_find(region, "plain", &plain));
+    data[5] = others[5] = 1;
+    const int knows_data = told_of(data);
+    int knows_others = told_of(others);
+    for (uint64_t version = 1; version <= 5; version++) {
+        data[5] = others[5] = (char)version;
+        OK(stillframe_publish(region, version, NULL));
+        data[5] = others[5] = 77;
+    }
+    CHECK(device_sees(knows_data, data));
+    CHECK(!device_sees(knows_others, others));
+    // Pinned after it was taken apart, and let go again.
+    OK(stillframe_pin(region, plain));
+    knows_others = told_of(others);
+    for (uint64_t version = 6; version <= 10; version++) {
+        OK(stillframe_publish(region, version, NULL));
+        others[5] = (char)version;
+    }
+    CHECK(device_sees(knows_others, others));
+    OK(stillframe_unpin(region, plain));
+    FAILS(STILLFRAME_IS_PINNED, "'pinned' is pinned", stillframe_resize(region, pinned, 1, SHAPE(BYTES + 1), NULL));
+    OK(stillframe_resize(region, pinned, 1, SHAPE(BYTES - 4096), NULL));
+    OK(stillframe_unpin(region, pinned));
+    OK(stillframe_resize(region, pinned, 1, SHAPE(2 * BYTES), NULL));
+    declaration.flags = 2;
+    declaration.name = "refused";
+    FAILS(STILLFRAME_BAD_ARGUMENT, "flags", stillframe_declare(region, &declaration, NULL));
+    declaration.flags = STILLFRAME_PINNED;
+    declaration.kind = STILLFRAME_LOANED;
+    FAILS(STILLFRAME_WRONG_KIND, "loaned", stillframe_declare(region, &declaration, NULL));
+    declaration.flags = 0;
+    OK(stillframe_declare(region, &declaration, &loaned));
+    FAILS(STILLFRAME_WRONG_KIND, "loaned", stillframe_pin(region, loaned));
+    FAILS(STILLFRAME_UNKNOWN_VARIABLE, "99", stillframe_pin(region, 99));
+    FAILS(STILLFRAME_UNKNOWN_VARIABLE, "99", stillframe_unpin(region, 99));
+    OK(stillframe_unlink(region));
+}
+
 int main(int argc, char **argv) {
     const test tests[] = {
         TEST(a_tracked_array_is_shown_as_it_was_at_each_publish),
@@ -571,6 +661,7 @@ int main(int argc, char **argv) {
         TEST(a_tracked_array_that_was_given_up_keeps_its_last_content),
         TEST(a_part_of_a_tracked_array_can_be_published_alone),
         TEST(a_managed_array_is_memory_of_the_region),
+        TEST(what_a_resized_array_gets_is_zero),
         TEST(removed_memory_can_be_kept_beyond_the_region),
         TEST(a_loan_is_shown_by_the_publish_after_its_submit),
         TEST(a_declaration_says_everything_of_a_variable),
@@ -583,6 +674,7 @@ int main(int argc, char **argv) {
         TEST(options_reach_the_engine),
         TEST(a_publish_without_room_waits_a_while_and_is_then_left_out),
         TEST(bytes_written_by_a_device_can_be_marked),
+        TEST(pinned_memory_keeps_its_pages),
     };
     return RUN_TESTS(tests);
 }

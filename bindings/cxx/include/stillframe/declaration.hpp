@@ -72,7 +72,7 @@ inline result<void> check_rank(const std::string& name, const part& part, const 
 
 }  // namespace detail
 
-/// Order, unit and attributes of a variable: `stillframe::declaration().units("K").attribute("level", 3)`.
+/// Order, unit and attributes of a variable, and whether it is pinned: `stillframe::declaration().units("K").attribute("level", 3)`.
 class declaration {
 public:
     /// Order of the elements; row-major by default.
@@ -97,6 +97,13 @@ public:
     /// Which box of a global array it is; it counts the container's elements, as a shape does.
     declaration& part(const shape& offset, const shape& global_shape) {
         part_ = stillframe::part{offset, global_shape};
+        return *this;
+    }
+
+    /// Pins a managed variable, a container's or an arena's too, from the beginning: see `region::try_pin`. A container that
+    /// grows beyond its capacity gets other memory, which is pinned as well.
+    declaration& pinned(bool pinned = true) {
+        pinned_ = pinned;
         return *this;
     }
 
@@ -135,6 +142,7 @@ public:
         given.shape = shape.data();
         given.attribute_count = static_cast<std::uint32_t>(attributes.size());
         given.attributes = attributes.data();
+        if (pinned_) given.flags = STILLFRAME_PINNED;
         const auto part = part_of(kind, shape);
         if (part) {
             // The shape of a tracked one comes with its array.
@@ -154,6 +162,7 @@ private:
     std::string units_;
     stillframe::attributes attributes_;
     std::optional<stillframe::part> part_;
+    bool pinned_ = false;
 };
 
 namespace detail {

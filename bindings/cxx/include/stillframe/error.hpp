@@ -38,6 +38,7 @@ enum class status : std::int32_t {
     not_group = STILLFRAME_NOT_GROUP,
     not_contiguous = STILLFRAME_NOT_CONTIGUOUS,
     limit = STILLFRAME_LIMIT,
+    is_pinned = STILLFRAME_IS_PINNED,
     in_use = STILLFRAME_IN_USE,
     no_region = STILLFRAME_NO_REGION,
     denied = STILLFRAME_DENIED,

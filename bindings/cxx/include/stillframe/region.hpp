@@ -322,9 +322,11 @@ public:
         return array_view<T>(static_cast<T*>(data), shape, about.order());
     }
 
-    /// Gives a managed variable another shape, keeping its leading bytes. Earlier views of it dangle.
+    /// Gives a managed variable another shape, keeping its leading bytes. What it gets beyond them is zero, also where it had
+    /// elements before that it gave up. Earlier views of it dangle.
     ///
-    /// Errors: `unknown_variable`; `wrong_dtype`; `wrong_kind`; `wrong_shape`; those of the environment.
+    /// Errors: `unknown_variable`; `wrong_dtype`; `wrong_kind`; `wrong_shape`; `is_pinned` if it is pinned and would have to
+    /// move; those of the environment.
     template <class T>
     result<array_view<T>> try_resize(const std::string& name, const shape& shape, order order = order::c) {
         auto variable = find_managed<T>(name);
@@ -439,8 +441,33 @@ public:
     /// Errors: `unknown_variable`.
     result<void> try_remove(const std::string& name) { return producer().remove(name); }
 
+    /// Pins a managed variable: its memory stays where it is, in the same pages, until `unpin` or its end. Call it before a
+    /// device is told of the memory (`ibv_reg_mr`, `cudaHostRegister`, `MPI_Win_create`, fixed buffers of io_uring) and before
+    /// it is advised, locked or bound (`madvise`, `mlock`, `mbind`): otherwise pages are exchanged, so that what is cold exists
+    /// once, and the device goes on with those that are gone. What a device writes has to be told with `mark_dirty`.
+    ///
+    /// Until then the memory exists in full beside the versions, and `resize` works within the whole windows of 2 MiB that the
+    /// variable has. It is not `mlock`. Memory of a tracked variable is never exchanged, and pinning it says nothing new. Of a
+    /// container, the memory that it has now is pinned; `declaration::pinned` is for all that it will have.
+    ///
+    /// Errors: `unknown_variable`; `wrong_kind` if it is loaned; those of the environment, after which it is not pinned.
+    result<void> try_pin(const std::string& name) {
+        auto found = producer().find(name);
+        if (!found) return found.error();
+        return detail::check(stillframe_pin(handle(), found->first));
+    }
+
+    /// Ends that. Devices have to be told to forget the memory first.
+    ///
+    /// Errors: `unknown_variable`.
+    result<void> try_unpin(const std::string& name) {
+        auto found = producer().find(name);
+        if (!found) return found.error();
+        return detail::check(stillframe_unpin(handle(), found->first));
+    }
+
     /// Declares bytes of a variable written that were written where the kernel does not see it, as by a network card or a
-    /// GPU.
+    /// GPU. A managed one has to be pinned before a device is told of its memory.
     ///
     /// Errors: `unknown_variable`; `out_of_range`.
     result<void> try_mark_dirty(const std::string& name, std::size_t offset, std::size_t bytes) {
@@ -569,6 +596,8 @@ public:
     void fill(const std::string& name) { try_fill(name).value(); }
     scalar recovered_attribute(const std::string& name) const { return try_recovered_attribute(name).value(); }
     void remove(const std::string& name) { try_remove(name).value(); }
+    void pin(const std::string& name) { try_pin(name).value(); }
+    void unpin(const std::string& name) { try_unpin(name).value(); }
     void mark_dirty(const std::string& name, std::size_t offset, std::size_t bytes) {
         try_mark_dirty(name, offset, bytes).value();
     }

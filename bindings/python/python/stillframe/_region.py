@@ -155,18 +155,22 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         units: str = "",
         attrs: Mapping[str, Any] | None = None,
         part: tuple[Shape, Shape] | None = None,
+        pinned: bool = False,
     ) -> NDArray[Any]:
         """A variable in memory of the region: a writable array, zero at first or as recovered.
 
         Without a shape, another array over a variable that this region has already. ``part`` says that it is a box of an
-        array that all ranks have together: its offset there, and the global shape.
+        array that all ranks have together: its offset there, and the global shape. ``pinned`` does what :meth:`pin` does, from
+        the beginning.
         """
         if shape is None:
             if self._get(name).kind != "managed":
                 raise MisuseError(f"variable '{name}' is not in memory of the region")
+            if pinned:
+                self._native.pin(name)
         else:
             declared = _declared("managed", dtype, shape, order, units, attrs, part)
-            self._declare(name, declared)
+            self._declare(name, declared, pinned)
         return self._array(name)
 
     def track(
@@ -255,6 +259,9 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
     def resize(self, name: str, shape: Shape) -> NDArray[Any] | None:
         """Changes the shape of a variable, keeping its first bytes.
 
+        What one in memory of the region gets beyond them is zero, also where it had elements before that it gave up. Of
+        a loaned one versions show zeros until a loan of the new shape is submitted.
+
         For one in memory of the region, no array over that may be left, and a new one is returned.
         """
         declared = self._get(name)
@@ -283,9 +290,29 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         self._declared.pop(name, None)
         self._defaults.pop(name, None)
 
+    def pin(self, name: str) -> None:
+        """Lets a variable in memory of the region keep that memory, page by page, until :meth:`unpin` or its end.
+
+        Call it before a device is told of the memory (``cudaHostRegister``, ``MPI.Win.Create``, RDMA, io_uring), and before
+        it is advised, locked or bound: otherwise pages are exchanged, so that what is cold exists once, and the device
+        goes on with those that are gone. What a device writes has to be told with :meth:`mark_dirty`.
+
+        Until then the memory exists in full beside the versions, and :meth:`resize` works within the whole windows of
+        2 MiB that the variable has. It is not ``mlock``. Arrays of the application are never moved, and pinning them says
+        nothing new.
+        """
+        self._get(name)
+        self._native.pin(name)
+
+    def unpin(self, name: str) -> None:
+        """Ends what :meth:`pin` began. Devices have to be told to forget the memory first."""
+        self._get(name)
+        self._native.unpin(name)
+
     def mark_dirty(self, name: str, start: int = 0, stop: int | None = None) -> None:
         """Says that elements (counted as they lie in memory) were written by something the kernel does not see: a GPU
-        or a network card. The next publish copies them."""
+        or a network card. The next publish copies them. A variable in memory of the region has to be pinned before a device
+        is told of that memory, see :meth:`pin`."""
         size = item_bytes(self._get(name).dtype)
         self._native.mark_dirty(name, start * size, None if stop is None else stop * size)
 
@@ -316,16 +343,18 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
             known = ", ".join(self._declared) or "none"
             raise UnknownVariable(f"region '{self.name}' has no variable '{name}'; it has {known}") from None
 
-    def _declare(self, name: str, declared: _Declared) -> None:
+    def _declare(self, name: str, declared: _Declared, pinned: bool = False) -> None:
         known = self._declared.get(name)
         if known is None:
-            self._native.declare(name, declared.dtype, *_rest(declared))
+            self._native.declare(name, declared.dtype, *_rest(declared), pinned)
             self._declared[name] = declared
         elif known != declared:
             raise MisuseError(
                 f"variable '{name}' was declared otherwise before ({known.kind}, {known.dtype}, shape {known.shape}): "
                 "resize it, or remove it first"
             )
+        elif pinned:
+            self._native.pin(name)
 
     def _array(self, name: str) -> NDArray[Any]:
         declared = self._get(name)
@@ -383,7 +412,9 @@ def create(
     threads: int | None = None,
     tracker: Literal["wp_async", "soft_dirty", "private_cow", "full_copy"] | None = None,
     dir: str | os.PathLike[str] | None = None,
+    mode: int = 0o700,
     large_pages: bool = True,
+    demote: bool = True,
     rank: int | None = None,
     ranks: int | None = None,
     drift: int | None = None,
@@ -405,7 +436,10 @@ def create(
     :param threads: how many threads copy; as many as the processors the process was given at its start, at most 4, if None.
     :param tracker: how dirty pages are found; the best one that works here if None.
     :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
+    :param mode: access mode of the region's directory; with 0o750 the group may observe.
     :param large_pages: ask for large pages for variables in memory of the region.
+    :param demote: let pages of variables in memory of the region that stay unwritten exist once, shared with the versions;
+        :meth:`Region.pin` excepts a variable.
     :param rank: this rank's number, below ``ranks``; the region is ``name/rank``.
     :param ranks: how many ranks the group has.
     :param drift: how many versions stay for slower ranks, from 2 to 32; 16 if None.
@@ -424,7 +458,9 @@ def create(
         threads=threads,
         tracker=tracker,
         dir=dir,
+        mode=mode,
         large_pages=large_pages,
+        demote=demote,
         rank=rank,
         ranks=ranks,
         drift=drift,

@@ -144,6 +144,7 @@ impl Version {
                 units: known.units.clone(),
                 attributes: known.attributes.clone(),
                 kind: Kind::Loaned { shape: known.shape.clone() },
+                pinned: false,
             };
             let id = region.declare(declaration).unwrap();
             let mut loan = region.loan_bytes(id).unwrap();
