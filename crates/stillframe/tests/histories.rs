@@ -1,9 +1,10 @@
 //! Random histories of a producer beside a plain copy of everything, over all trackers.
 //!
-//! A history is a list of steps: variables are written, resized, lent, removed and added, published with and without room,
-//! versions are held and let go, the producer ends and the next one recovers. After each step the memory of the program is
-//! what was written to it, and each version is what it was at its publish. What fails is shrunk to the shortest history, which
-//! is printed; `STILLFRAME_TEST_SEED` runs one seed again, and `STILLFRAME_TEST_HISTORIES` says how many are tried.
+//! A history is a list of steps: variables are written, resized, pinned, lent, removed and added, published with and
+//! without room, versions are held and let go, the producer ends and the next one recovers. After each step the memory of
+//! the program is what was written to it, and each version is what it was at its publish. What fails is shrunk to the
+//! shortest history, which is printed; `STILLFRAME_TEST_SEED` runs one seed again, and `STILLFRAME_TEST_HISTORIES` says how
+//! many are tried.
 #![allow(unsafe_code)]
 
 mod common;
@@ -48,6 +49,8 @@ struct Setup {
     keep: usize,
     demote: bool,
     large_pages: bool,
+    /// Managed variables there are. One alone gets into more trouble in as many steps.
+    variables: usize,
     /// Bytes that variables of this history have. Few, so that they often get back a size that they had.
     sizes: [usize; MANAGED],
     /// Whether all memory is looked at after each step, which enters pages that nobody wrote.
@@ -77,6 +80,11 @@ enum Step {
         at: u32,
         bytes: usize,
     },
+    /// Pins a managed variable, or ends that.
+    Pin {
+        variable: usize,
+        pinned: bool,
+    },
     /// Adds or removes a managed variable.
     Toggle {
         variable: usize,
@@ -101,6 +109,8 @@ enum Step {
         tracked: Option<usize>,
         times: usize,
     },
+    /// Publishes more than there may be, so that all memory that can be given back is.
+    Overfill,
     /// Many publishes between which single bytes are written, so that the rest turns cold.
     Quiet {
         publishes: usize,
@@ -130,13 +140,15 @@ fn setup() -> impl Strategy<Value = Setup> {
         5 => select(&[1u64, 2, 3, 4, 6, 9, 14][..]).prop_map(|mib| Some(mib << 20)),
     ];
     let switches = (prop::bool::weighted(0.8), any::<bool>(), any::<bool>());
-    (bound_bytes, 0..3u8, 1..4usize, [size(), size(), size()], switches).prop_map(
-        |(bound_bytes, rule, keep, sizes, (demote, large_pages, look))| Setup {
+    let variables = prop_oneof![2 => Just(1), 1 => Just(MANAGED)];
+    (bound_bytes, 0..3u8, 1..4usize, variables, [size(), size(), size()], switches).prop_map(
+        |(bound_bytes, rule, keep, variables, sizes, (demote, large_pages, look))| Setup {
             bound_bytes,
             rule,
             keep,
             demote,
             large_pages,
+            variables,
             sizes,
             look,
         },
@@ -144,24 +156,29 @@ fn setup() -> impl Strategy<Value = Setup> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (variable, number) = (|| 0..MANAGED, || 0..MANAGED);
+    // The first variable is the only one of most histories.
+    let (variable, number) = (|| prop_oneof![3 => Just(0), 1 => 1..MANAGED], || 0..MANAGED);
     prop_oneof![
-        8 => (variable(), any::<u32>(), span()).prop_map(|(variable, at, bytes)| Step::Write { variable, at, bytes }),
-        6 => (variable(), number()).prop_map(|(variable, size)| Step::Resize { variable, size }),
+        6 => (variable(), any::<u32>(), span()).prop_map(|(variable, at, bytes)| Step::Write { variable, at, bytes }),
+        4 => (variable(), number()).prop_map(|(variable, size)| Step::Resize { variable, size }),
         2 => (variable(), span()).prop_map(|(variable, bytes)| Step::Extend { variable, bytes }),
-        2 => (variable(), any::<u32>(), span()).prop_map(|(variable, at, bytes)| Step::Mark { variable, at, bytes }),
+        4 => (variable(), any::<u32>(), span()).prop_map(|(variable, at, bytes)| Step::Mark { variable, at, bytes }),
+        2 => (variable(), any::<bool>()).prop_map(|(variable, pinned)| Step::Pin { variable, pinned }),
         1 => variable().prop_map(|variable| Step::Toggle { variable }),
-        2 => any::<bool>().prop_map(|submit| Step::Lend { submit }),
+        1 => any::<bool>().prop_map(|submit| Step::Lend { submit }),
         1 => number().prop_map(|size| Step::ResizeLoaned { size }),
-        2 => (0..2usize, any::<u32>(), span())
+        1 => (0..2usize, any::<u32>(), span())
             .prop_map(|(buffer, at, bytes)| Step::WriteTracked { buffer, at, bytes }),
         1 => (0..2usize, 0..5000usize, size())
             .prop_map(|(buffer, offset, bytes)| Step::ResizeTracked { buffer, offset, bytes }),
         10 => (prop::option::of(0..2usize), 1..3usize)
             .prop_map(|(tracked, times)| Step::Publish { tracked, times }),
-        1 => (34..60usize, any::<u32>()).prop_map(|(publishes, at)| Step::Quiet { publishes, at }),
-        3 => Just(Step::Hold),
-        3 => (0..HELD_MAX).prop_map(|index| Step::LetGo { index }),
+        4 => Just(Step::Overfill),
+        // A few teach a window that pages are written again and again, many that the others are not.
+        5 => (prop_oneof![4 => 2..8usize, 1 => 34..60usize], any::<u32>())
+            .prop_map(|(publishes, at)| Step::Quiet { publishes, at }),
+        2 => Just(Step::Hold),
+        2 => (0..HELD_MAX).prop_map(|index| Step::LetGo { index }),
         1 => prop::option::weighted(0.3, (variable(), number())).prop_map(|change| Step::Recover { change }),
     ]
 }
@@ -189,7 +206,7 @@ struct Play {
     lent: Vec<u8>,
     tracked: Option<Tracked<u8>>,
     /// Memory that the program tracks, and where in it the array begins.
-    buffers: [(Vec<u8>, usize); 2],
+    buffers: Vec<(Vec<u8>, usize)>,
     /// What versions show of the tracked variable until it is given again.
     given: Option<Vec<u8>>,
     /// The newest version's content.
@@ -241,7 +258,7 @@ impl Play {
             loaned: None,
             lent: vec![0; 30_000],
             tracked: None,
-            buffers: [(vec![0; 150_000], 300), (vec![0; 150_000], 0)],
+            buffers: vec![(vec![0; 150_000], 300), (vec![0; 150_000], 0)],
             given: None,
             newest: None,
             dormant: Content::new(),
@@ -252,7 +269,8 @@ impl Play {
             refusals: 0,
             demoted_bytes: 0,
         };
-        play.open(setup.sizes.map(Some), 30_000);
+        let is_there = |number: usize| number < setup.variables;
+        play.open(std::array::from_fn(|number| is_there(number).then_some(setup.sizes[number])), 30_000);
         play
     }
 
@@ -308,7 +326,13 @@ impl Play {
             Step::Resize { variable, size } => {
                 let bytes = self.setup.sizes[size];
                 if let Some((array, copy)) = &mut self.managed[variable] {
-                    region.resize(array.id(), &[bytes]).unwrap();
+                    let (id, before) = (array.id(), region.managed_bytes(array.id()).unwrap().0);
+                    match (region.resize(id, &[bytes]), region.declared(id).unwrap().pinned) {
+                        (Ok(()), false) => {}
+                        (Ok(()), true) if region.managed_bytes(id).unwrap().0 == before => {}
+                        (Err(Error::IsPinned { room_bytes, .. }), true) if bytes > room_bytes => return self.check(),
+                        (resized, pinned) => return Err(format!("{resized:?} though pinned is {pinned}")),
+                    }
                     copy.resize(bytes, 0);
                     self.room[variable] = self.room[variable].max(bytes);
                 }
@@ -328,6 +352,15 @@ impl Play {
                     region.mark_dirty(array.id(), range(at, bytes, copy.len())).unwrap();
                 }
             }
+            Step::Pin { variable, pinned } => {
+                if let Some((array, _)) = &self.managed[variable] {
+                    match pinned {
+                        true => region.pin(array.id()).unwrap(),
+                        false => region.unpin(array.id()).unwrap(),
+                    }
+                }
+            }
+            Step::Toggle { variable } if variable >= self.setup.variables => {}
             Step::Toggle { variable } => match self.managed[variable].take() {
                 Some(_) => region.remove(NAMES[variable]).unwrap(),
                 None => {
@@ -361,6 +394,18 @@ impl Play {
                 self.buffers[buffer] = (vec![stamp; offset + bytes], offset);
             }
             Step::Publish { tracked, times } => (0..times).try_for_each(|_| self.publish(tracked))?,
+            Step::Overfill => {
+                if let Some(bound_bytes) = self.setup.bound_bytes {
+                    let published = self.given.take();
+                    self.buffers.push((vec![stamp; bound_bytes as usize + 4096], 0));
+                    let is_published = self.try_publish(Some(2))?;
+                    self.buffers.pop();
+                    self.given = published;
+                    if is_published {
+                        return Err("more bytes were published than there may be".into());
+                    }
+                }
+            }
             Step::Quiet { publishes, at } => {
                 self.publish(None)?;
                 let before = self.working_bytes();
@@ -392,7 +437,9 @@ impl Play {
                 self.observer = None;
                 self.region = None;
                 let mut sizes = self.managed.each_ref().map(|managed| managed.as_ref().map(|(_, copy)| copy.len()));
-                if let Some((variable, size)) = change {
+                if let Some((variable, size)) = change
+                    && variable < self.setup.variables
+                {
                     sizes[variable] = Some(self.setup.sizes[size]);
                 }
                 self.open(sizes, self.lent.len());
