@@ -721,7 +721,8 @@ module stillframe
     integer(c_int32_t) :: threads = 0, held = 0
     integer(c_int64_t) :: held_bytes = 0, wait_ms = 0, follow_ms = 0
     integer(c_int32_t) :: nice = 0, padding = 0
-    integer(c_int64_t) :: reserved(3) = 0
+    type(c_ptr) :: trust = c_null_ptr
+    integer(c_int64_t) :: reserved(2) = 0
   end type
 
   type, bind(c) :: c_checkpoint_info
@@ -6556,18 +6557,19 @@ contains
   ! those whose version is a multiple of keep_every. all=.true. holds versions that come faster than they can be saved.
   ! The threads that save step back behind others that want the processors by their nice value, 0 to 19 and else 10.
   ! It waits up to wait_ms for the region to appear, and up to follow_ms for the next run of the program when one is gone.
+  ! A directory of another user is refused unless trust says 'user:NUMBER', 'group:NUMBER' or 'any'.
   subroutine checkpointer_start(self, name, to, every, every_ms, when, at_end, once, keep, keep_every, all, held, &
-      held_bytes, compress, chunk_bytes, threads, nice, wait_ms, follow_ms, dir, stat, errmsg)
+      held_bytes, compress, chunk_bytes, threads, nice, wait_ms, follow_ms, dir, trust, stat, errmsg)
     class(stillframe_checkpointer), intent(inout) :: self
     character(*), intent(in) :: name, to
     integer, intent(in), optional :: every, every_ms, keep, keep_every, held, chunk_bytes, threads, nice, wait_ms, follow_ms
     integer(int64), intent(in), optional :: held_bytes
-    character(*), intent(in), optional :: when, compress, dir
+    character(*), intent(in), optional :: when, compress, dir, trust
     logical, intent(in), optional :: at_end, once, all
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(c_checkpoint_options) :: options
-    character(kind=c_char), allocatable, target :: c_when(:), c_compress(:), c_dir(:)
+    character(kind=c_char), allocatable, target :: c_when(:), c_compress(:), c_dir(:), c_trust(:)
     type(outcome) :: o
 
     call set_terminated(c_when, when)
@@ -6576,6 +6578,8 @@ contains
     options%compress = address_of(c_compress)
     call set_terminated(c_dir, dir)
     options%dir = address_of(c_dir)
+    call set_terminated(c_trust, trust)
+    options%trust = address_of(c_trust)
     if (present(every)) options%every = every
     if (present(every_ms)) options%every_ms = every_ms
     if (present(keep)) options%keep = keep

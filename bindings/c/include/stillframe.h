@@ -742,8 +742,11 @@ typedef struct {
     int32_t nice;
     // 0.
     uint32_t padding;
+    // Whose directory of checkpoints is written into, besides the process's user's and root's: "own", "user:NUMBER",
+    // "group:NUMBER" or "any"; NULL: $STILLFRAME_TRUST, else "own".
+    const char *trust;
     // 0.
-    uint64_t reserved[3];
+    uint64_t reserved[2];
 } stillframe_checkpoint_options;
 
 // What a checkpointer has done.
@@ -1436,7 +1439,7 @@ stillframe_status stillframe_fill(stillframe_region *region,
 // name: the region or group. to: the directory, made if it is not there; this checkpointer's alone until it ends. options:
 // NULL for all defaults. checkpointer: the handle; NULL on errors.
 //
-// Errors: NO_REGION, without wait_ms; LOCKED if somebody else writes into the directory; READ_ONLY; OTHER_REGION;
+// Errors: NO_REGION, without wait_ms; LOCKED if somebody else writes into the directory; READ_ONLY; UNTRUSTED; OTHER_REGION;
 // BAD_OPTION; EXPRESSION, which marks the place.
 stillframe_status stillframe_checkpoint_start(const char *name,
                                               const char *to,

@@ -9,6 +9,7 @@ use crate::call::{Call, Failure, Out, run};
 use crate::handle::{self, Handled, Kind, Table};
 use crate::status::stillframe_status;
 use checkpoint::{Checkpointer, CheckpointerOptions, Codec, Keep, SaveOptions, State, Status};
+use engine::Trust;
 use std::ffi::{CString, c_char};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -80,8 +81,11 @@ pub struct stillframe_checkpoint_options {
     pub nice: i32,
     /// 0.
     pub padding: u32,
+    /// Whose directory of checkpoints is written into, besides the process's user's and root's: "own", "user:NUMBER",
+    /// "group:NUMBER" or "any"; NULL: $STILLFRAME_TRUST, else "own".
+    pub trust: *const c_char,
     /// 0.
-    pub reserved: [u64; 3],
+    pub reserved: [u64; 2],
 }
 
 /// What a checkpointer has done.
@@ -132,7 +136,7 @@ fn get(checkpointer: *mut stillframe_checkpointer) -> Result<Arc<Running>, Failu
 fn options(call: &Call, given: *const stillframe_checkpoint_options) -> Result<CheckpointerOptions, Failure> {
     let mut options = Checkpointer::options();
     let Some(given) = call.read("options", given)? else { return Ok(options) };
-    if given.reserved != [0; 3] || given.padding != 0 {
+    if given.reserved != [0; 2] || given.padding != 0 {
         return Err(Failure::argument("options.reserved", "it is not 0: set the whole structure to 0 first"));
     }
     let flags =
@@ -180,6 +184,9 @@ fn options(call: &Call, given: *const stillframe_checkpoint_options) -> Result<C
             return Err(Failure::argument("options.compress", format!("'{other}' is neither 'zstd' nor 'lz4'")));
         }
     };
+    if let Some(trust) = call.text_or_null("options.trust", given.trust)? {
+        save = save.trust(trust.parse::<Trust>().map_err(engine::Error::from)?);
+    }
     if given.chunk_bytes != 0 {
         save = save.chunk_bytes(given.chunk_bytes as usize);
     }
@@ -195,7 +202,7 @@ fn options(call: &Call, given: *const stillframe_checkpoint_options) -> Result<C
 /// name: the region or group. to: the directory, made if it is not there; this checkpointer's alone until it ends. options:
 /// NULL for all defaults. checkpointer: the handle; NULL on errors.
 ///
-/// Errors: NO_REGION, without wait_ms; LOCKED if somebody else writes into the directory; READ_ONLY; OTHER_REGION;
+/// Errors: NO_REGION, without wait_ms; LOCKED if somebody else writes into the directory; READ_ONLY; UNTRUSTED; OTHER_REGION;
 /// BAD_OPTION; EXPRESSION, which marks the place.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_checkpoint_start(

@@ -149,6 +149,8 @@ TEST(a_checkpointer_saves_what_is_published_and_says_what_is_safe) {
     CHECK(sf::wait_safe_from(store.path, 31, 10ms) == 50u && !sf::wait_safe_from(store.path, 51, 10ms));
     FAILS(expression, "u >", sf::checkpointer::try_start("saved", store.path, sf::checkpoint_options().when("u >")));
     FAILS(bad_option, "nice", sf::checkpointer::try_start("saved", store.path, sf::checkpoint_options().nice(20)));
+    FAILS(bad_option, "everybody",
+          sf::checkpointer::try_start("saved", store.path, sf::checkpoint_options().trust("everybody")));
     FAILS(no_region, "none", sf::checkpointer::try_start("none", store.path));
     CHECK(sf::family_of(sf::status::locked) == sf::family::environment);
     CHECK(sf::family_of(sf::status::damaged) == sf::family::corrupt);

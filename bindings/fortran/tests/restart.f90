@@ -44,6 +44,8 @@ contains
     call checkpointer%start('saved', dir, every=10, keep=2, keep_every=20, compress='zstd', nice=0)
     call second%start('saved', trim(dir) // '2', nice=20, stat=stat, errmsg=message)
     call expect(stat == stillframe_bad_option .and. index(message, 'nice') > 0, 'a nice value there is none of is refused')
+    call second%start('saved', trim(dir) // '2', trust='everybody', stat=stat, errmsg=message)
+    call expect(stat == stillframe_bad_option .and. index(message, 'everybody') > 0, 'trust is a word of its own')
     call second%start('saved', dir, stat=stat, errmsg=message)
     call expect(stat == stillframe_locked .and. index(message, 'writes checkpoints into') > 0, 'a second one is refused')
     do step = 2, 50

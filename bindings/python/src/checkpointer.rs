@@ -65,7 +65,7 @@ impl Checkpointer {
 #[pymethods]
 impl Checkpointer {
     #[new]
-    #[pyo3(signature = (name, to, *, every, every_seconds, when, at_end, once, keep, keep_every, all, held, held_bytes, compress, chunk_bytes, threads, nice, wait, follow, dir))]
+    #[pyo3(signature = (name, to, *, every, every_seconds, when, at_end, once, keep, keep_every, all, held, held_bytes, compress, chunk_bytes, threads, nice, wait, follow, dir, trust))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -88,6 +88,7 @@ impl Checkpointer {
         wait: Option<f64>,
         follow: Option<f64>,
         dir: Option<PathBuf>,
+        trust: Option<&str>,
     ) -> PyResult<Self> {
         let failed = |error| errors::raise_checkpoint(py, error);
         let mut save = SaveOptions::new().keep(Keep { newest: keep, every: keep_every });
@@ -99,6 +100,9 @@ impl Checkpointer {
                 return Err(errors::misuse(py, format!("compress is 'zstd' or 'lz4', not '{other}'")));
             }
         };
+        if let Some(trust) = convert::trust(py, trust)? {
+            save = save.trust(trust);
+        }
         if let Some(bytes) = chunk_bytes {
             save = save.chunk_bytes(bytes);
         }

@@ -185,6 +185,12 @@ def test_a_condition_on_attributes_chooses_what_is_saved(tmp_path: Path) -> None
             sf.checkpoint("chosen", tmp_path / "ckpt", when="residual <")
         with pytest.raises(sf.MisuseError, match="'gzip'"):
             sf.checkpoint("chosen", tmp_path / "ckpt", compress="gzip")  # type: ignore[arg-type]
+        with pytest.raises(sf.MisuseError, match="'everybody'"):
+            sf.checkpoint("chosen", tmp_path / "ckpt", trust="everybody")
+        (tmp_path / "ckpt").chmod(0o777)
+        with pytest.raises(sf.ResourceError, match="can be written to by everybody"):
+            sf.checkpoint("chosen", tmp_path / "ckpt")
+        sf.checkpoint("chosen", tmp_path / "ckpt", trust="any").stop()
     with pytest.raises(sf.NoRegion):
         sf.checkpoint("nobody", tmp_path / "ckpt")
 

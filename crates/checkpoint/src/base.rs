@@ -6,11 +6,11 @@
 
 use crate::digest::Digest;
 use crate::manifest::{CodecName, Variable};
-use crate::{Checkpoint, Error, Result};
+use crate::tree::Tree;
+use crate::{Checkpoint, Result};
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use stillframe_kernel::folder::{About, Folder, Form};
+use stillframe_kernel::trust::Guard;
 
 /// A chunk in its file.
 #[derive(Debug, Clone, Copy)]
@@ -28,35 +28,34 @@ pub(crate) struct Stored {
 pub(crate) struct Base {
     pub version: u64,
     /// The directory itself, whatever its name becomes meanwhile.
-    dir: File,
+    tree: Tree,
     variables: HashMap<String, (Variable, Vec<Stored>)>,
 }
 
 impl Base {
     /// A checkpoint of which no more is known than its files say.
     pub fn of(checkpoint: &Checkpoint) -> Result<Base> {
-        let (path, digests) = (checkpoint.path(), checkpoint.digests()?);
+        let (tree, digests) = (checkpoint.tree().clone(), checkpoint.digests()?);
         let mut variables = HashMap::new();
         for (variable, grid) in checkpoint.manifest().variables.iter().zip(checkpoint.grids()) {
             let plain = variable.codec == CodecName::Bytes;
             let chunk = |index| {
                 let file = variable.chunk_path(grid, index);
                 let digest = digests.get(&file).copied()?;
-                let bytes = if plain { grid.chunk_bytes() as u64 } else { fs::metadata(path.join(file)).ok()?.len() };
+                let bytes = if plain { grid.chunk_bytes() as u64 } else { tree.file(&file).ok()?.1.len() };
                 Some(Stored { digest, content: plain.then_some(digest), bytes })
             };
             if let Some(chunks) = (0..grid.chunks()).map(chunk).collect() {
                 variables.insert(variable.path.clone(), (variable.clone(), chunks));
             }
         }
-        let dir = File::open(path).map_err(|error| Error::io("open", path, error))?;
-        Ok(Base { version: checkpoint.version(), dir, variables })
+        Ok(Base { version: checkpoint.version(), tree, variables })
     }
 
-    /// The checkpoint at `path` that was just written, with the chunks of each variable.
-    pub fn new(version: u64, path: &Path, chunks: impl Iterator<Item = (Variable, Vec<Stored>)>) -> Option<Base> {
+    /// The checkpoint in `tree` that was just written, with the chunks of each variable.
+    pub fn new(version: u64, tree: Tree, chunks: impl Iterator<Item = (Variable, Vec<Stored>)>) -> Base {
         let variables = chunks.map(|(variable, chunks)| (variable.path.clone(), (variable, chunks))).collect();
-        Some(Base { version, dir: File::open(path).ok()?, variables })
+        Base { version, tree, variables }
     }
 
     /// Extents of the chunks of the array at `path`.
@@ -75,15 +74,17 @@ impl Base {
         alike.then_some(chunks)
     }
 
-    /// Makes a file of the checkpoint visible at `to` too, if it still has the size it had.
-    pub fn link(&self, file: &str, bytes: u64, to: &Path) -> bool {
-        let from = PathBuf::from(format!("/proc/self/fd/{}/{file}", self.dir.as_raw_fd()));
-        if fs::hard_link(from, to).is_err() {
+    /// Makes a file of the checkpoint visible in another directory, under a name of its own, if it still has the size it had
+    /// and nobody else can change it.
+    pub fn link(&self, file: &str, bytes: u64, (folder, name): (Folder, &str), guard: Guard) -> bool {
+        let linked = self.tree.place(file).and_then(|(from, own)| from.hard_link(own, &folder, name));
+        if linked.is_err() {
             return false;
         }
-        let whole = fs::metadata(to).is_ok_and(|data| data.len() == bytes);
+        let is_whole = |about: About| guard.check(&about, Form::File).is_ok() && about.bytes == bytes;
+        let whole = folder.about_name(name).is_ok_and(is_whole);
         if !whole {
-            let _ = fs::remove_file(to);
+            let _ = folder.remove_file(name);
         }
         whole
     }

@@ -13,6 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 use stillframe::Attributes;
+use stillframe_kernel::folder::Folder;
 
 /// Longest manifest that is read: some 400 bytes for each variable of each rank.
 const MANIFEST_MAX: u64 = 1 << 29;
@@ -56,8 +57,41 @@ impl Checkpoint {
     /// [`Error::NoStore`] if there is none; [`Error::ForeignFormat`] if it was written by another Stillframe;
     /// [`Error::Damaged`] if its manifest is not what was written; [`Error::Unreadable`].
     pub fn open(path: impl AsRef<Path>) -> Result<Checkpoint> {
-        let path = path.as_ref();
-        let tree = Tree::open(path)?;
+        Checkpoint::read_from(Tree::open(path.as_ref())?)
+    }
+
+    /// Opens the checkpoint that has this name in a directory that is open: no link, which may lead anywhere.
+    ///
+    /// # Errors
+    /// As [`open`](Checkpoint::open); [`Error::Damaged`] if the name is not that of a directory.
+    pub(crate) fn open_in(folder: &Folder, dir: &Path, name: &str) -> Result<Checkpoint> {
+        let path = dir.join(name);
+        match folder.folder(name) {
+            Ok(folder) => Checkpoint::read_from(Tree::of(folder, &path)),
+            Err(error) if [Some(libc::ELOOP), Some(libc::ENOTDIR)].contains(&error.raw_os_error()) => {
+                Err(Error::Damaged { path, why: "it is no directory, where a checkpoint has to be".into() })
+            }
+            Err(error) => Err(Error::reading("open", &path, error)),
+        }
+    }
+
+    /// As [`open_in`](Checkpoint::open_in), of a version in its store.
+    ///
+    /// # Errors
+    /// As [`open_in`](Checkpoint::open_in); [`Error::Damaged`] if it is another version's.
+    pub(crate) fn open_version(store: &Folder, dir: &Path, version: u64) -> Result<Checkpoint> {
+        let checkpoint = Checkpoint::open_in(store, dir, &layout::checkpoint_dir(version))?;
+        match checkpoint.version() {
+            found if found == version => Ok(checkpoint),
+            found => {
+                let why = format!("its manifest is that of version {found}");
+                Err(Error::Damaged { path: checkpoint.path().into(), why })
+            }
+        }
+    }
+
+    fn read_from(tree: Tree) -> Result<Checkpoint> {
+        let path = tree.path();
         let text = match read_whole(&tree, layout::MANIFEST, MANIFEST_MAX) {
             Err(damage) if damage.fault == Fault::Missing && tree.file(layout::METADATA).is_err() => {
                 return Err(Error::NoStore {

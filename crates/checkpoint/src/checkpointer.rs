@@ -50,7 +50,7 @@ impl CheckpointerOptions {
         shared.look_at_store();
         // Whoever hears of the first version finds a status.
         let status = shared.record().status();
-        let _ = status.write(&shared.dir);
+        shared.write(&status);
         let watch = Watch::new(shared.clone(), target);
         let mut joins = vec![spawn("looks", &shared, move |shared| {
             let ended = watch.run();

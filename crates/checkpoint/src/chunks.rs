@@ -106,7 +106,10 @@ impl<'a> ChunkWriter<'a> {
         let file = variable.chunk_path(grid, index);
         let path = self.partial.path().join(&file);
         let link = |stored: &Stored| {
-            let linked = base.is_some_and(|(base, _)| base.link(&file, stored.bytes, &path));
+            let place = self.partial.place(&file);
+            let guard = self.partial.sharing();
+            let linked =
+                base.is_some_and(|(base, _)| place.is_ok_and(|place| base.link(&file, stored.bytes, place, guard)));
             if linked {
                 self.partial.add_linked(stored.bytes);
                 points::hit("save.linked");
@@ -118,7 +121,7 @@ impl<'a> ChunkWriter<'a> {
             return Ok(stored);
         }
         if self.codec == Codec::Plain {
-            let mut opened = self.partial.create(&path)?;
+            let mut opened = self.partial.create(&file)?;
             let written = self.pages.write(&mut opened, &pieces, range.start, bytes, &mut scratch.chunk);
             let written = written.map_err(|(call, error)| self.partial.fail(call, &path, error))?;
             self.partial.finish(&path, &opened)?;
@@ -134,7 +137,7 @@ impl<'a> ChunkWriter<'a> {
         if before.is_some_and(|before| before.digest == stored.digest) && link(&stored) {
             return Ok(stored);
         }
-        let mut opened = self.partial.create(&path)?;
+        let mut opened = self.partial.create(&file)?;
         opened.write_all(encoded).map_err(|error| self.partial.fail("write", &path, error))?;
         self.partial.finish(&path, &opened)?;
         self.partial.add_written(stored.bytes);

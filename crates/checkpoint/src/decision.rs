@@ -5,16 +5,21 @@
 //! anew, and makes everything ready; all others find a decision that living ranks joined, and join it. A run whose ranks are
 //! all dead leaves a decision that nobody heeds. Who dies before it joined leaves none at all.
 
+use crate::directory::Directory;
 use crate::recovery::Origin;
+use crate::tree::Tree;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use stillframe::{Group, Observer, RankState, RegionOptions, inspect};
+use stillframe_kernel::folder::{About, Access, Folder};
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::thread::Thread;
+use stillframe_kernel::trust::{Guard, Purpose};
 
 /// What all ranks of a run go on from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,37 +106,45 @@ pub(crate) fn check_nobody_lives(root: &Path, name: &str) -> Result<()> {
 }
 
 /// A name as one of a hidden directory or file.
-fn hidden(root: &Path, name: &str, what: &str) -> PathBuf {
-    root.join(format!(".{}.{what}", name.replace('/', "%")))
+fn hidden(name: &str, what: &str) -> String {
+    format!(".{}.{what}", name.replace('/', "%"))
 }
 
 /// The directory that has the group of the run before, under its name, while one of another number of ranks begins.
 pub(crate) fn former(root: &Path, name: &str) -> PathBuf {
-    hidden(root, name, "former")
+    root.join(hidden(name, "former"))
+}
+
+/// The directory of regions, if it is the user's own.
+fn open_root(region: &RegionOptions) -> Result<Directory> {
+    Directory::open(region.directory(), Guard::new(region.trusted()?, Purpose::Look))
 }
 
 /// Takes the group out of the way of one with another number of ranks, in one step.
-pub(crate) fn set_aside(root: &Path, name: &str) -> Result<()> {
-    remove_former(root, name)?;
-    rename(&root.join(name), &former(root, name).join(name))
+pub(crate) fn set_aside(region: &RegionOptions, name: &str) -> Result<()> {
+    let root = open_root(region)?;
+    let former = hidden(name, "former");
+    root.remove_all(&former)?;
+    rename(&root, name, &format!("{former}/{name}"))
 }
 
 /// Puts the group that was set aside back in its place. What began there and has no version all ranks have goes.
-pub(crate) fn bring_back(root: &Path, name: &str) -> Result<()> {
-    for info in inspect::regions(root)?.iter().filter(|info| info.name.rsplit_once('/').is_some_and(|at| at.0 == name))
-    {
-        inspect::remove(root, &info.name, false)?;
+pub(crate) fn bring_back(region: &RegionOptions, name: &str) -> Result<()> {
+    let (root, dir) = (open_root(region)?, region.directory());
+    for info in inspect::regions(dir)?.iter().filter(|info| info.name.rsplit_once('/').is_some_and(|at| at.0 == name)) {
+        inspect::remove(dir, &info.name, false)?;
     }
-    let _ = std::fs::remove_dir(root.join(name));
-    rename(&former(root, name).join(name), &root.join(name))?;
-    remove_former(root, name)
+    let former = hidden(name, "former");
+    let (above, last) = place(&root, name)?;
+    let _ = above.remove_folder(last);
+    rename(&root, &format!("{former}/{name}"), name)?;
+    root.remove_all(&former)
 }
 
-pub(crate) fn remove_former(root: &Path, name: &str) -> Result<()> {
-    let path = former(root, name);
-    match std::fs::remove_dir_all(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("rmdir", &path, error)),
-        _ => Ok(()),
+pub(crate) fn remove_former(region: &RegionOptions, name: &str) -> Result<()> {
+    match open_root(region) {
+        Err(Error::System { failure, .. }) if failure.errno() == libc::ENOENT => Ok(()),
+        root => root?.remove_all(&hidden(name, "former")),
     }
 }
 
@@ -148,7 +161,7 @@ pub(crate) fn remove_former_later(region: RegionOptions, name: &str, rank: u32) 
             // Nobody sets another one aside between the look and the removal.
             let Ok(lock) = DecisionFile::lock(&region, &name) else { return };
             if Group::options().dir(root).open(&name).and_then(|group| group.newest()).is_ok() {
-                let _ = remove_former(root, &name);
+                let _ = remove_former(&region, &name);
                 return;
             }
             drop(lock);
@@ -158,12 +171,25 @@ pub(crate) fn remove_former_later(region: RegionOptions, name: &str, rank: u32) 
     let _ = Thread::start("stillframe-former", watch);
 }
 
-fn rename(from: &Path, to: &Path) -> Result<()> {
-    if let Some(parent) = to.parent() {
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
-        made.map_err(|error| Error::io("mkdir", parent, error))?;
+/// The directory that has a path's last name, below the directory of regions, and that name. What is above is made.
+fn place<'a>(root: &Directory, path: &'a str) -> Result<(Folder, &'a str)> {
+    let Some((above, last)) = path.rsplit_once('/') else { return Ok((root.folder().clone(), path)) };
+    let mut folder = root.folder().clone();
+    for part in above.split('/') {
+        let made = match folder.make_folder(part, 0o700) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+            _ => folder.folder(part),
+        };
+        folder = made.map_err(|error| Error::io("mkdir", &root.path().join(above), error))?;
     }
-    std::fs::rename(from, to).map_err(|error| Error::io("rename", from, error))
+    Ok((folder, last))
+}
+
+fn rename(root: &Directory, from: &str, to: &str) -> Result<()> {
+    let (to_folder, to_last) = place(root, to)?;
+    let tree = Tree::of(root.folder().clone(), root.path());
+    let renamed = tree.place(from).and_then(|(folder, last)| folder.rename(last, &to_folder, to_last));
+    renamed.map_err(|error| Error::io("rename", &root.path().join(from), error))
 }
 
 /// The decision's file, locked.
@@ -175,19 +201,22 @@ pub(crate) struct DecisionFile {
 impl DecisionFile {
     /// Waits until nobody else decides or joins.
     pub(crate) fn lock(region: &RegionOptions, name: &str) -> Result<DecisionFile> {
-        let root = region.directory();
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(root);
-        made.map_err(|error| Error::io("mkdir", root, error))?;
-        let path = hidden(root, name, "recovery");
+        let dir = region.directory();
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        made.map_err(|error| Error::io("mkdir", dir, error))?;
+        let root = open_root(region)?;
+        let hidden = hidden(name, "recovery");
+        let path = dir.join(&hidden);
+        let guard = Guard::new(region.trusted()?, Purpose::Write { granted: 0 });
         loop {
-            let mut options = File::options();
-            options.read(true).write(true).create(true).truncate(false).mode(0o600);
-            let opened = Unforked::open(|| options.open(&path)).map_err(|error| Error::io("open", &path, error))?;
+            let opened =
+                Unforked::open(|| guard.open(root.folder(), &hidden, Access::Create(0o600)).map(|(file, _)| file));
+            let opened = opened.map_err(|refused| Error::refused(&path, refused))?;
             let Some(file) = opened.get() else { continue };
             file.lock().map_err(|error| Error::io("flock", &path, error))?;
             // It goes with the group when that is removed, which may have been while it was waited for.
-            let ours = file.metadata().map_err(|error| Error::io("fstat", &path, error))?.ino();
-            if std::fs::metadata(&path).is_ok_and(|there| there.ino() == ours) {
+            let ours = About::of(file).map_err(|error| Error::io("fstat", &path, error))?.identity;
+            if About::at(&path, true).is_ok_and(|there| there.identity == ours) {
                 return Ok(DecisionFile { file: opened, path });
             }
         }

@@ -3,12 +3,76 @@
 use crate::layout::{self, LATEST, LATEST_NEW, LOCK};
 use crate::{Error, Result, earlier};
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use stillframe_kernel::folder::{About, Access, Folder};
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
+use stillframe_kernel::trust::{Guard, Refused};
 use stillframe_kernel::{Failure, points};
+
+/// Access modes of what is made, less the process's umask. Everybody's to write to is nothing that is believed afterwards.
+pub(crate) const FOLDER_MODE: u32 = 0o775;
+const FILE_MODE: u32 = 0o664;
+
+/// The directory itself, whatever has its name by now. What lies in it is opened by one step from it, without following
+/// links, and looked at before it is used.
+#[derive(Debug, Clone)]
+pub(crate) struct Directory {
+    /// For messages.
+    path: PathBuf,
+    folder: Folder,
+    guard: Guard,
+}
+
+impl Directory {
+    /// Opens a directory that is there.
+    pub(crate) fn open(path: &Path, guard: Guard) -> Result<Directory> {
+        let folder = guard.open_root(path).map_err(|refused| Error::refused(path, refused))?;
+        Ok(Directory { path: path.into(), folder, guard })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    pub(crate) fn guard(&self) -> Guard {
+        self.guard
+    }
+
+    /// Opens a file, and makes it if it is not there.
+    fn create(&self, name: &str) -> Result<File, Refused> {
+        self.guard.open(&self.folder, name, Access::Create(FILE_MODE)).map(|(file, _)| file)
+    }
+
+    /// Makes a file with this content in the place of whatever has its name.
+    pub(crate) fn replace(&self, partial: &str, name: &str, content: &[u8]) -> io::Result<()> {
+        match self.folder.remove_all(partial) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        self.folder.file(partial, Access::New(FILE_MODE))?.write_all(content)?;
+        self.folder.rename(partial, &self.folder, name)
+    }
+
+    /// Removes what has a name, with all that is in it; what is gone already is not missed.
+    pub(crate) fn remove_all(&self, name: &str) -> Result<()> {
+        match self.folder.remove_all(name) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("unlink", &self.path.join(name), error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Brings the names in the directory to disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.folder.reopen()?.sync_all()
+    }
+}
 
 /// The lock of a store, which one writer holds.
 #[derive(Debug)]
@@ -20,12 +84,11 @@ pub(crate) struct Lock {
 
 impl Lock {
     /// Takes the lock of a store, and says in it who has it.
-    pub(crate) fn take(dir: &Path) -> Result<Lock> {
-        let path = dir.join(LOCK);
+    pub(crate) fn take(store: &Directory) -> Result<Lock> {
+        let (dir, path) = (store.path(), store.path().join(LOCK));
         loop {
-            let opened =
-                Unforked::open(|| File::options().read(true).write(true).create(true).truncate(false).open(&path));
-            let lock = Lock { path: path.clone(), file: opened.map_err(|error| Error::io("open", &path, error))? };
+            let opened = Unforked::open(|| store.create(LOCK));
+            let lock = Lock { path: path.clone(), file: opened.map_err(|refused| Error::refused(&path, refused))? };
             let Some(file) = lock.file.get() else { continue };
             let taken = lock::try_lock(file, Kind::Write, 0, 1).map_err(|failure| match failure.errno() {
                 libc::ENOLCK | libc::ENOSYS | libc::EOPNOTSUPP => Error::NoLocks { dir: dir.into(), failure },
@@ -63,9 +126,8 @@ impl Lock {
 
     /// Whether the lock's file is still the one that others see.
     pub(crate) fn is_in_place(&self) -> bool {
-        let id = |data: fs::Metadata| (data.dev(), data.ino());
-        match (fs::metadata(&self.path), self.file.get().map(File::metadata)) {
-            (Ok(seen), Some(Ok(held))) => id(seen) == id(held),
+        match (About::at(&self.path, true), self.file.get().map(About::of)) {
+            (Ok(seen), Some(Ok(held))) => seen.identity == held.identity,
             _ => false,
         }
     }
@@ -81,31 +143,22 @@ fn locked(dir: &Path, mut file: &File) -> Error {
     Error::Locked { dir: dir.into(), pid, host, command }
 }
 
-fn names(dir: &Path) -> Result<Vec<String>> {
-    let fail = |error| Error::io("readdir", dir, error);
-    let mut names = Vec::new();
-    for entry in fs::read_dir(dir).map_err(fail)? {
-        // Names that are no text are none of ours.
-        names.extend(entry.map_err(fail)?.file_name().into_string());
-    }
-    Ok(names)
-}
-
 /// Removes what killed writers left, and returns its names. What they had exchanged is set aside. Only the holder of the lock
 /// may, for what living writers are at work on looks the same.
-pub(crate) fn clean(dir: &Path, _lock: &Lock) -> Result<Vec<String>> {
+pub(crate) fn clean(store: &Directory, _lock: &Lock) -> Result<Vec<String>> {
     let mut cleaned = Vec::new();
-    for name in names(dir)? {
-        let path = dir.join(&name);
+    let names = store.folder.names().map_err(|error| Error::io("readdir", &store.path, error))?;
+    // Names that are no text are none of ours.
+    for name in names.into_iter().filter_map(|name| name.into_string().ok()) {
         if name == LATEST_NEW {
-            fs::remove_file(&path).map_err(|error| Error::io("unlink", &path, error))?;
+            store.remove_all(&name)?;
         } else if layout::is_left_over(&name) {
             points::hit("open.clean");
             // No left-over, but an earlier run's checkpoint that made room for another of its number.
-            if earlier::recover(dir, &path)? {
+            if earlier::recover(store, &name)? {
                 continue;
             }
-            remove_tree(&path)?;
+            store.remove_all(&name)?;
         } else {
             continue;
         }
@@ -115,34 +168,26 @@ pub(crate) fn clean(dir: &Path, _lock: &Lock) -> Result<Vec<String>> {
     Ok(cleaned)
 }
 
-/// Removes a directory and all that is in it; what is gone already is not missed.
-pub(crate) fn remove_tree(path: &Path) -> Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("unlink", path, error)),
-        _ => Ok(()),
-    }
-}
-
 /// Brings names in a directory to disk.
-pub(crate) fn sync_dir(dir: &Path) -> std::io::Result<()> {
+fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
 /// Deletes a checkpoint. Under its name it is whole until it is not there any more.
-pub(crate) fn remove(dir: &Path, version: u64) -> Result<()> {
-    let (from, to) = (dir.join(layout::checkpoint_dir(version)), dir.join(layout::removing_dir(version)));
-    remove_tree(&to)?;
+pub(crate) fn remove(store: &Directory, version: u64) -> Result<()> {
+    let (from, to) = (layout::checkpoint_dir(version), layout::removing_dir(version));
+    store.remove_all(&to)?;
     points::hit("remove.rename");
-    match fs::rename(&from, &to) {
+    match store.folder.rename(&from, &store.folder, &to) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Error::io("rename", &from, error)),
+        Err(error) => return Err(Error::io("rename", &store.path.join(from), error)),
         Ok(()) => {}
     }
     points::hit("remove.renamed");
     // Else a machine that stops might have the files gone, and the name still there.
-    sync_dir(dir).map_err(|error| Error::io("fsync", dir, error))?;
+    store.sync().map_err(|error| Error::io("fsync", &store.path, error))?;
     points::hit("remove.synced");
-    let removed = remove_tree(&to);
+    let removed = store.remove_all(&to);
     points::hit("remove.removed");
     removed
 }
@@ -151,7 +196,7 @@ pub(crate) fn remove(dir: &Path, version: u64) -> Result<()> {
 /// lost with the machine.
 pub(crate) fn make(dir: &Path) -> Result<()> {
     let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
-    fs::create_dir_all(dir).map_err(|source| {
+    fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(dir).map_err(|source| {
         let failure = Failure { call: "mkdir", detail: String::new(), source };
         Error::ReadOnly { path: dir.into(), failure }
     })?;
@@ -167,13 +212,13 @@ pub(crate) fn make(dir: &Path) -> Result<()> {
 }
 
 /// Makes `latest.zarr` lead to a checkpoint. It is a convenience, so that nothing is lost if it cannot be.
-pub(crate) fn point_latest(dir: &Path, version: u64) {
-    let (new, name) = (dir.join(LATEST_NEW), dir.join(LATEST));
-    let _ = fs::remove_file(&new);
-    if std::os::unix::fs::symlink(layout::checkpoint_dir(version), &new).is_ok() {
+pub(crate) fn point_latest(store: &Directory, version: u64) {
+    let folder = &store.folder;
+    let _ = store.remove_all(LATEST_NEW);
+    if folder.link_to(Path::new(&layout::checkpoint_dir(version)), LATEST_NEW).is_ok() {
         points::hit("latest.made");
-        if fs::rename(&new, &name).is_err() {
-            let _ = fs::remove_file(&new);
+        if folder.rename(LATEST_NEW, folder, LATEST).is_err() {
+            let _ = folder.remove_file(LATEST_NEW);
         }
     }
 }

@@ -6,46 +6,55 @@
 //!
 //! Nothing is moved before what takes its place is on disk, so that the store has a good checkpoint at every instant.
 
+use crate::directory::{Directory, FOLDER_MODE};
 use crate::status::{checkpoint_of, named};
-use crate::{Checkpoint, Error, Result, SetAside, directory, layout};
-use std::fs;
+use crate::{Checkpoint, Error, Result, SetAside, layout};
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
-use stillframe_kernel::{Failure, points, rename};
+use std::path::PathBuf;
+use stillframe_kernel::folder::Folder;
+use stillframe_kernel::points;
 
 /// What an earlier run left.
 #[derive(Debug)]
 pub(crate) struct Earlier {
-    dir: PathBuf,
-    to: PathBuf,
+    store: Directory,
+    /// The name of the directory they go into.
+    to: String,
     /// Ascending, with numbers not below that of the version which contradicts them.
     versions: Vec<u64>,
     contradicted_by: u64,
 }
 
 /// Gives each of two directories the other's name in one step, where the file system can.
-type Exchange = fn(&Path, &Path) -> std::result::Result<(), Failure>;
+type Exchange = fn(&Folder, &str, &Folder, &str) -> io::Result<()>;
+
+fn exchange(folder: &Folder, name: &str, other: &Folder, others: &str) -> io::Result<()> {
+    folder.exchange(name, other, others)
+}
 
 impl Earlier {
     /// Finds the checkpoints whose numbers are not below this version's although they were published before it.
-    pub fn find(dir: &Path, version: u64, published_ns: u64) -> Result<Option<Earlier>> {
+    pub fn find(store: &Directory, version: u64, published_ns: u64) -> Result<Option<Earlier>> {
+        let dir = store.path();
         let is_older =
             |found: &u64| checkpoint_of(dir, *found).is_some_and(|found| found.manifest().published_ns < published_ns);
         let versions: Vec<u64> = named(dir)?.range(version..).copied().filter(is_older).collect();
-        Ok((!versions.is_empty()).then(|| Earlier::new(dir, versions, version)))
+        Ok((!versions.is_empty()).then(|| Earlier::new(store, versions, version)))
     }
 
     /// Chooses where the versions go.
-    fn new(dir: &Path, versions: Vec<u64>, contradicted_by: u64) -> Earlier {
+    fn new(store: &Directory, versions: Vec<u64>, contradicted_by: u64) -> Earlier {
         let last = versions.last().copied().unwrap_or_default();
-        let has_any =
-            |folder: &Path| versions.iter().any(|version| folder.join(layout::checkpoint_dir(*version)).exists());
-        let numbered = |number: u32| match number {
-            1 => dir.join(format!("earlier-{last}")),
-            _ => dir.join(format!("earlier-{last}-{number}")),
+        let has_any = |name: &str| {
+            let Ok(folder) = store.folder().folder(name) else { return false };
+            versions.iter().any(|version| folder.has(layout::checkpoint_dir(*version)))
         };
-        let to = (1..).map(numbered).find(|folder| !has_any(folder)).unwrap_or_else(|| numbered(0));
-        Earlier { dir: dir.into(), to, versions, contradicted_by }
+        let numbered = |number: u32| match number {
+            1 => format!("earlier-{last}"),
+            _ => format!("earlier-{last}-{number}"),
+        };
+        let to = (1..).map(numbered).find(|name| !has_any(name)).unwrap_or_else(|| numbered(0));
+        Earlier { store: store.clone(), to, versions, contradicted_by }
     }
 
     /// Whether the very number of one of them is given again.
@@ -55,49 +64,54 @@ impl Earlier {
 
     /// Puts a checkpoint that is on disk in the place of the one whose number is given again, and that one aside. Nothing has
     /// changed after an error.
-    pub fn give_way(&self, partial: &Path) -> Result<()> {
-        self.give_way_by(partial, rename::exchange)
+    pub fn give_way(&self, partial: &str) -> Result<()> {
+        self.give_way_by(partial, exchange)
     }
 
-    fn give_way_by(&self, partial: &Path, exchange: Exchange) -> Result<()> {
-        let (place, aside) = (self.place(self.contradicted_by), self.aside(self.contradicted_by));
-        let given = self.make().and_then(|()| match exchange(partial, &place) {
+    fn give_way_by(&self, partial: &str, exchange: Exchange) -> Result<()> {
+        let name = layout::checkpoint_dir(self.contradicted_by);
+        let store = self.store.folder();
+        let fail = |name: &str, error| Error::io("rename", &self.store.path().join(name), error);
+        let given = self.make().and_then(|to| match exchange(store, partial, store, &name) {
             Ok(()) => {
                 points::hit("earlier.exchanged");
-                fs::rename(partial, &aside).map_err(|error| {
-                    let _ = exchange(partial, &place);
-                    Error::io("rename", partial, error)
+                store.rename(partial, &to, &name).map_err(|error| {
+                    let _ = exchange(store, partial, store, &name);
+                    fail(partial, error)
                 })
             }
             // Some file systems, and those that come over a network, cannot. The instant between the two steps is all that
             // can be done there, and the earlier run's checkpoint is safe in its new place.
-            Err(failure) if is_unsupported(&failure) => {
-                fs::rename(&place, &aside).map_err(|error| Error::io("rename", &place, error))?;
-                fs::rename(partial, &place).map_err(|error| {
-                    let _ = fs::rename(&aside, &place);
-                    Error::io("rename", partial, error)
+            Err(error) if is_unsupported(&error) => {
+                store.rename(&name, &to, &name).map_err(|error| fail(&name, error))?;
+                store.rename(partial, store, &name).map_err(|error| {
+                    let _ = to.rename(&name, store, &name);
+                    fail(partial, error)
                 })
             }
-            Err(failure) => Err(Error::system(&place, failure)),
+            Err(error) => Err(Error::io("renameat2", &self.store.path().join(&name), error)),
         });
         given.inspect_err(|_| self.leave())?;
         points::hit("earlier.replaced");
         // The store is brought to disk by whoever commits.
-        sync(&self.to).inspect_err(|_| self.return_by(partial, exchange))
+        self.sync().inspect_err(|_| self.return_by(partial, exchange))
     }
 
     /// Undoes [`give_way`](Earlier::give_way), so that what is not safe is under no name. What cannot be undone is lost for
     /// nobody: the earlier run's checkpoint is where it was set aside.
-    pub fn return_back(&self, partial: &Path) {
-        self.return_by(partial, rename::exchange);
+    pub fn return_back(&self, partial: &str) {
+        self.return_by(partial, exchange);
     }
 
-    fn return_by(&self, partial: &Path, exchange: Exchange) {
-        let (place, aside) = (self.place(self.contradicted_by), self.aside(self.contradicted_by));
-        let _ = match exchange(&aside, &place) {
-            Ok(()) => fs::rename(&aside, partial),
-            Err(_) => fs::rename(&place, partial).and_then(|()| fs::rename(&aside, &place)),
-        };
+    fn return_by(&self, partial: &str, exchange: Exchange) {
+        let name = layout::checkpoint_dir(self.contradicted_by);
+        let store = self.store.folder();
+        if let Ok(to) = store.folder(&self.to) {
+            let _ = match exchange(&to, &name, store, &name) {
+                Ok(()) => to.rename(&name, store, partial),
+                Err(_) => store.rename(&name, store, partial).and_then(|()| to.rename(&name, store, &name)),
+            };
+        }
         self.leave();
     }
 
@@ -105,90 +119,101 @@ impl Earlier {
     /// done.
     pub fn set_aside(self) -> (Option<SetAside>, Option<Error>) {
         let mut versions = Vec::new();
-        let moved = self.make().and_then(|()| {
+        let moved = self.make().and_then(|to| {
             for version in &self.versions {
-                let is_there = *version == self.contradicted_by || self.rename(*version)?;
+                let is_there = *version == self.contradicted_by || self.rename(*version, &to)?;
                 versions.extend(is_there.then_some(*version));
                 points::hit("earlier.moved");
             }
-            sync(&self.to)?;
-            sync(&self.dir)?;
+            self.sync()?;
+            sync(&self.store)?;
             points::hit("earlier.synced");
             Ok(())
         });
         if moved.is_err() && versions.is_empty() && self.is_given_again() {
             versions.push(self.contradicted_by);
         }
-        ((!versions.is_empty()).then_some(SetAside { versions, to: self.to }), moved.err())
+        let to = self.path();
+        ((!versions.is_empty()).then_some(SetAside { versions, to }), moved.err())
     }
 
-    fn place(&self, version: u64) -> PathBuf {
-        self.dir.join(layout::checkpoint_dir(version))
-    }
-
-    fn aside(&self, version: u64) -> PathBuf {
-        self.to.join(layout::checkpoint_dir(version))
+    /// The directory they go into, for messages.
+    fn path(&self) -> PathBuf {
+        self.store.path().join(&self.to)
     }
 
     /// Makes the directory they go into, and brings its name to disk before anything is in it.
-    fn make(&self) -> Result<()> {
-        match fs::create_dir(&self.to) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
-            other => other.map_err(|error| Error::io("mkdir", &self.to, error))?,
+    fn make(&self) -> Result<Folder> {
+        let store = self.store.folder();
+        match store.make_folder(&self.to, FOLDER_MODE) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => {
+                made.map_err(|error| Error::io("mkdir", &self.path(), error))?;
+                points::hit("earlier.made");
+                sync(&self.store)?;
+            }
         }
-        points::hit("earlier.made");
-        sync(&self.dir)
+        store.folder(&self.to).map_err(|error| Error::io("open", &self.path(), error))
+    }
+
+    /// Brings the names in the directory they go into to disk.
+    fn sync(&self) -> Result<()> {
+        let to = self.store.folder().folder(&self.to).and_then(|to| to.reopen());
+        to.and_then(|to| to.sync_all()).map_err(|error| Error::io("fsync", &self.path(), error))
     }
 
     /// Removes the directory they go into, if there is nothing in it.
     fn leave(&self) {
-        let _ = fs::remove_dir(&self.to);
+        let _ = self.store.folder().remove_folder(&self.to);
     }
 
     /// Says whether it was there to be moved.
-    fn rename(&self, version: u64) -> Result<bool> {
-        let from = self.place(version);
-        match fs::rename(&from, self.aside(version)) {
+    fn rename(&self, version: u64, to: &Folder) -> Result<bool> {
+        let name = layout::checkpoint_dir(version);
+        match self.store.folder().rename(&name, to, &name) {
             // Somebody deleted it.
-            Err(error) if error.kind() == ErrorKind::NotFound && self.to.is_dir() => Ok(false),
-            other => other.map(|()| true).map_err(|error| Error::io("rename", &from, error)),
+            Err(error) if error.kind() == ErrorKind::NotFound && self.store.folder().has(&self.to) => Ok(false),
+            other => other.map(|()| true).map_err(|error| Error::io("rename", &self.store.path().join(&name), error)),
         }
     }
 }
 
 /// Sets aside what a writer that was killed exchanged and did not come to move: a checkpoint that is whole, under the name of
 /// one that is being written, and was published before the one that has its number. Says whether it was that.
-pub(crate) fn recover(dir: &Path, left_over: &Path) -> Result<bool> {
-    let Ok(found) = Checkpoint::open(left_over) else { return Ok(false) };
+pub(crate) fn recover(store: &Directory, left_over: &str) -> Result<bool> {
+    let Ok(found) = Checkpoint::open_in(store.folder(), store.path(), left_over) else { return Ok(false) };
     let version = found.version();
-    let is_earlier = checkpoint_of(dir, version)
+    let is_earlier = checkpoint_of(store.path(), version)
         .is_some_and(|present| found.manifest().published_ns < present.manifest().published_ns);
-    if !is_earlier || *left_over != dir.join(layout::partial_dir(version)) {
+    if !is_earlier || left_over != layout::partial_dir(version) {
         return Ok(false);
     }
-    let earlier = Earlier::new(dir, vec![version], version);
-    earlier.make()?;
-    fs::rename(left_over, earlier.aside(version)).map_err(|error| Error::io("rename", left_over, error))?;
-    sync(&earlier.to)?;
-    sync(dir)?;
+    let earlier = Earlier::new(store, vec![version], version);
+    let to = earlier.make()?;
+    let renamed = store.folder().rename(left_over, &to, layout::checkpoint_dir(version));
+    renamed.map_err(|error| Error::io("rename", &store.path().join(left_over), error))?;
+    earlier.sync()?;
+    sync(store)?;
     Ok(true)
 }
 
-fn is_unsupported(failure: &Failure) -> bool {
-    [libc::EINVAL, libc::ENOSYS, libc::EOPNOTSUPP].contains(&failure.errno())
+fn is_unsupported(error: &io::Error) -> bool {
+    [Some(libc::EINVAL), Some(libc::ENOSYS), Some(libc::EOPNOTSUPP)].contains(&error.raw_os_error())
 }
 
-fn sync(dir: &Path) -> Result<()> {
-    directory::sync_dir(dir).map_err(|error: io::Error| Error::io("fsync", dir, error))
+fn sync(store: &Directory) -> Result<()> {
+    store.sync().map_err(|error| Error::io("fsync", store.path(), error))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SaveOptions;
+    use std::fs;
+    use std::path::Path;
 
-    fn unsupported(_: &Path, _: &Path) -> std::result::Result<(), Failure> {
-        let source = io::Error::from_raw_os_error(libc::EINVAL);
-        Err(Failure { call: "renameat2", detail: String::new(), source })
+    fn unsupported(_: &Folder, _: &str, _: &Folder, _: &str) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(libc::EINVAL))
     }
 
     /// A store with version 7, and another 7 beside it; each says whose it is.
@@ -199,7 +224,8 @@ mod tests {
             fs::create_dir(&dir).unwrap();
             fs::write(dir.join("whose"), whose).unwrap();
         }
-        let earlier = Earlier::new(store.path(), vec![7], 7);
+        let opened = Directory::open(store.path(), SaveOptions::new().guard().unwrap()).unwrap();
+        let earlier = Earlier::new(&opened, vec![7], 7);
         (store, earlier, partial)
     }
 
@@ -209,26 +235,32 @@ mod tests {
 
     #[test]
     fn one_takes_the_place_of_another_also_where_names_cannot_be_exchanged() {
-        for exchange in [rename::exchange as Exchange, unsupported] {
+        for exchange in [exchange as Exchange, unsupported] {
             let (store, earlier, partial) = scene();
-            earlier.give_way_by(&partial, exchange).unwrap();
-            let (place, aside) = (earlier.place(7), store.path().join("earlier-7").join(layout::checkpoint_dir(7)));
+            earlier.give_way_by(&layout::partial_dir(7), exchange).unwrap();
+            let (place, aside) = (
+                store.path().join(layout::checkpoint_dir(7)),
+                store.path().join("earlier-7").join(layout::checkpoint_dir(7)),
+            );
             assert_eq!((whose(&place), whose(&aside), partial.exists()), ("new".into(), "old".into(), false));
-            earlier.return_by(&partial, exchange);
+            earlier.return_by(&layout::partial_dir(7), exchange);
             assert_eq!((whose(&place), whose(&partial)), ("old".into(), "new".into()));
-            assert!(!earlier.to.exists());
+            assert!(!earlier.path().exists());
         }
     }
 
     #[test]
     fn what_cannot_give_way_stays_where_it_is() {
-        for exchange in [rename::exchange as Exchange, unsupported] {
-            let (_store, earlier, partial) = scene();
+        for exchange in [exchange as Exchange, unsupported] {
+            let (store, earlier, partial) = scene();
             // A file is in the way of the directory, and stays.
-            fs::write(&earlier.to, "").unwrap();
-            earlier.give_way_by(&partial, exchange).unwrap_err();
-            assert_eq!((whose(&earlier.place(7)), whose(&partial)), ("old".into(), "new".into()));
-            assert!(earlier.to.is_file());
+            fs::write(earlier.path(), "").unwrap();
+            earlier.give_way_by(&layout::partial_dir(7), exchange).unwrap_err();
+            assert_eq!(
+                (whose(&store.path().join(layout::checkpoint_dir(7))), whose(&partial)),
+                ("old".into(), "new".into())
+            );
+            assert!(earlier.path().is_file());
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use stillframe::Family;
 use stillframe_kernel::Failure;
+use stillframe_kernel::trust::Refused;
 
 /// A result whose error is an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -328,6 +329,14 @@ impl Error {
             std::io::ErrorKind::NotFound => Error::NoStore { path, why: "is not there".into() },
             std::io::ErrorKind::NotADirectory => Error::NoStore { path, why: "is no directory".into() },
             _ => Error::Unreadable { path, failure: Failure { call, detail: String::new(), source } },
+        }
+    }
+
+    /// Why what is at `path` was not opened to be written.
+    pub(crate) fn refused(path: &Path, refused: Refused) -> Error {
+        match refused {
+            Refused::System(error) => Error::io("open", path, error),
+            Refused::Distrust(distrust) => stillframe::Error::Untrusted { path: path.into(), distrust }.into(),
         }
     }
 

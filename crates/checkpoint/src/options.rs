@@ -2,6 +2,8 @@
 
 use crate::manifest::CodecName;
 use crate::{Error, Keep, Result};
+use stillframe::{Region, Trust};
+use stillframe_kernel::trust::{Guard, Purpose};
 
 /// How the bytes of chunks are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,15 +38,18 @@ pub struct SaveOptions {
     pub(crate) codec: Codec,
     pub(crate) threads: usize,
     pub(crate) keep: Keep,
+    trust: Option<Trust>,
 }
 
+/// Directories of projects are a group's, and a mask that lets the group write is what their members have.
+const GROUP_WRITES: u32 = 0o020;
 /// Most threads that save a version, unless more are asked for: the disk is the bottleneck, and a simulation needs the rest.
 const THREADS_DEFAULT_MAX: usize = 4;
 
 impl Default for SaveOptions {
     fn default() -> Self {
         let threads = stillframe_kernel::processor_count().min(THREADS_DEFAULT_MAX);
-        SaveOptions { chunk_bytes: None, codec: Codec::Plain, threads, keep: Keep::default() }
+        SaveOptions { chunk_bytes: None, codec: Codec::Plain, threads, keep: Keep::default(), trust: None }
     }
 }
 
@@ -77,6 +82,20 @@ impl SaveOptions {
     pub fn keep(mut self, keep: Keep) -> Self {
         self.keep = keep;
         self
+    }
+
+    /// Whose directory this may be, besides the process's user's and root's; by default `$STILLFRAME_TRUST`, else nobody's.
+    /// The group of the directory may write to it in any case, and so put other checkpoints there.
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = Some(trust);
+        self
+    }
+
+    /// How the directory and its files are looked at before they are written.
+    pub(crate) fn guard(&self) -> Result<Guard> {
+        let options = Region::options();
+        let trust = self.trust.map_or(options.trusted(), Ok)?;
+        Ok(Guard::new(trust, Purpose::Write { granted: GROUP_WRITES }))
     }
 
     pub(crate) fn check(&self) -> Result<()> {

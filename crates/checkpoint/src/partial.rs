@@ -2,15 +2,17 @@
 
 use crate::chunks::Subject;
 use crate::digest::Digest;
-use crate::directory::sync_dir;
+use crate::directory::{Directory, FOLDER_MODE};
+use crate::tree::Tree;
 use crate::{Error, Result};
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use stillframe_kernel::disk::{self, FileSystem};
+use stillframe_kernel::folder::{Access, Folder, Form};
+use stillframe_kernel::trust::Guard;
 use stillframe_kernel::{Failure, points, space};
 
 /// Files are for reading only, because several checkpoints may share them.
@@ -25,7 +27,10 @@ pub(crate) struct Sums {
 
 /// A checkpoint while it is written.
 pub(crate) struct Partial<'a> {
-    store: &'a Path,
+    store: &'a Directory,
+    folder: Folder,
+    name: String,
+    /// For messages.
     path: PathBuf,
     version: u64,
     /// Bytes of all variables.
@@ -39,17 +44,22 @@ pub(crate) struct Partial<'a> {
 
 impl<'a> Partial<'a> {
     /// Begins a checkpoint in a directory of its own.
-    pub(crate) fn begin(store: &'a Path, version: u64, bytes: u64) -> Result<Partial<'a>> {
-        let path = store.join(crate::layout::partial_dir(version));
-        let dir = File::open(store).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Error::Vanished { dir: store.into(), version },
-            _ => Error::io("open", store, error),
-        })?;
+    pub(crate) fn begin(store: &'a Directory, version: u64, bytes: u64) -> Result<Partial<'a>> {
+        let name = crate::layout::partial_dir(version);
+        let path = store.path().join(&name);
+        let vanished = |call, error: std::io::Error| match error.kind() {
+            ErrorKind::NotFound => Error::Vanished { dir: store.path().into(), version },
+            _ => Error::io(call, store.path(), error),
+        };
+        let dir = store.folder().reopen().map_err(|error| vanished("open", error))?;
         let kind = disk::file_system(&dir).unwrap_or(FileSystem::Other(0));
         // Elsewhere, over a network say, neither is known to mean what it means on a disk of this machine.
         let local = matches!(kind, FileSystem::Ext | FileSystem::Xfs | FileSystem::Btrfs | FileSystem::Tmpfs);
-        let partial = Partial {
+        store.remove_all(&name)?;
+        let mut partial = Partial {
             store,
+            folder: store.folder().clone(),
+            name,
             path,
             version,
             bytes,
@@ -58,14 +68,38 @@ impl<'a> Partial<'a> {
             written_bytes: 0.into(),
             linked_bytes: 0.into(),
         };
-        crate::directory::remove_tree(&partial.path)?;
-        fs::create_dir(&partial.path).map_err(|error| partial.fail("mkdir", &partial.path, error))?;
+        let made =
+            store.folder().make_folder(&partial.name, FOLDER_MODE).and_then(|()| store.folder().folder(&partial.name));
+        partial.folder = made.map_err(|error| partial.fail("mkdir", &partial.path, error))?;
         points::hit("save.begun");
         Ok(partial)
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Its name in the store.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The directory of a file of the checkpoint, and its name there.
+    pub(crate) fn place<'b>(&self, file: &'b str) -> std::io::Result<(Folder, &'b str)> {
+        let (above, name) = file.rsplit_once('/').map_or((None, file), |(above, name)| (Some(above), name));
+        let parts = above.into_iter().flat_map(|above| above.split('/'));
+        let folder = parts.into_iter().try_fold(self.folder.clone(), |folder, part| folder.folder(part))?;
+        Ok((folder, name))
+    }
+
+    /// The directory, whatever its name becomes.
+    pub(crate) fn tree(&self, path: &Path) -> Tree {
+        Tree::of(self.folder.clone(), path)
+    }
+
+    /// How a file of another checkpoint is looked at that is to be one of this, too.
+    pub(crate) fn sharing(&self) -> Guard {
+        self.store.guard().looking()
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -96,10 +130,11 @@ impl<'a> Partial<'a> {
 
     /// The error of a call about a file of the checkpoint.
     pub(crate) fn fail(&self, call: &'static str, path: &Path, source: std::io::Error) -> Error {
-        let (dir, version) = (self.store.to_path_buf(), self.version);
+        let (dir, version) = (self.store.path().to_path_buf(), self.version);
         match source.raw_os_error().unwrap_or(0) {
             libc::ENOSPC | libc::EDQUOT => {
-                let free_bytes = File::open(&dir).ok().and_then(|dir| space::free_bytes(&dir).ok()).unwrap_or(0);
+                let opened = self.store.folder().reopen().ok();
+                let free_bytes = opened.and_then(|dir| space::free_bytes(&dir).ok()).unwrap_or(0);
                 let needed_bytes = self.bytes.saturating_sub(self.sums().linked_bytes + self.sums().written_bytes);
                 Error::NoSpace { dir, version, needed_bytes, free_bytes }
             }
@@ -132,8 +167,8 @@ impl<'a> Partial<'a> {
         if let Some((parent, _)) = name.rsplit_once('/') {
             self.make_dir(made, parent)?;
         }
-        let path = self.path.join(name);
-        fs::create_dir(&path).map_err(|error| self.fail("mkdir", &path, error))?;
+        let created = self.place(name).and_then(|(folder, name)| folder.make_folder(name, FOLDER_MODE));
+        created.map_err(|error| self.fail("mkdir", &self.path.join(name), error))?;
         made.insert(name.into());
         Ok(())
     }
@@ -141,7 +176,7 @@ impl<'a> Partial<'a> {
     /// Writes a file that is not a chunk.
     pub(crate) fn put(&self, name: &str, text: &[u8]) -> Result<Digest> {
         let path = self.path.join(name);
-        let mut file = self.create(&path)?;
+        let mut file = self.create(name)?;
         file.write_all(text).map_err(|error| self.fail("write", &path, error))?;
         self.finish(&path, &file)?;
         self.add_written(text.len() as u64);
@@ -149,9 +184,9 @@ impl<'a> Partial<'a> {
     }
 
     /// Creates a file of the checkpoint.
-    pub(crate) fn create(&self, path: &Path) -> Result<File> {
-        let opened = File::options().write(true).create_new(true).mode(FILE_MODE).open(path);
-        opened.map_err(|error| self.fail("open", path, error))
+    pub(crate) fn create(&self, file: &str) -> Result<File> {
+        let opened = self.place(file).and_then(|(folder, name)| folder.file(name, Access::New(FILE_MODE)));
+        opened.map_err(|error| self.fail("open", &self.path.join(file), error))
     }
 
     /// Brings a file on its way to disk.
@@ -165,27 +200,27 @@ impl<'a> Partial<'a> {
 
     /// Brings all of it to disk.
     pub(crate) fn sync(&self) -> Result<()> {
-        let Some(dir) = &self.whole else { return self.sync_tree(&self.path, false) };
+        let Some(dir) = &self.whole else { return self.sync_tree(&self.folder, &self.path, false) };
         match disk::sync_file_system(dir) {
             Ok(()) => Ok(()),
             // It may have been anybody's write that was lost; each file knows of its own.
-            Err(_) => self.sync_tree(&self.path, true),
+            Err(_) => self.sync_tree(&self.folder, &self.path, true),
         }
     }
 
     /// Brings a directory to disk with those in it, and their files if they were not when they were written.
-    fn sync_tree(&self, dir: &Path, files: bool) -> Result<()> {
-        let fail = |call, path: &Path, error| self.fail(call, path, error);
-        for entry in fs::read_dir(dir).map_err(|error| fail("readdir", dir, error))? {
-            let entry = entry.map_err(|error| fail("readdir", dir, error))?;
-            let path = entry.path();
-            if entry.file_type().map_err(|error| fail("stat", &path, error))?.is_dir() {
-                self.sync_tree(&path, files)?;
+    fn sync_tree(&self, folder: &Folder, path: &Path, files: bool) -> Result<()> {
+        for name in folder.names().map_err(|error| self.fail("readdir", path, error))? {
+            let below = path.join(&name);
+            let about = folder.about_name(&name).map_err(|error| self.fail("stat", &below, error))?;
+            if about.form == Form::Folder {
+                let opened = folder.folder(&name).map_err(|error| self.fail("open", &below, error))?;
+                self.sync_tree(&opened, &below, files)?;
             } else if files {
-                let synced = File::open(&path).and_then(|file| file.sync_all());
-                synced.map_err(|error| fail("fsync", &path, error))?;
+                let synced = folder.file(&name, Access::Read).and_then(|file| file.sync_all());
+                synced.map_err(|error| self.fail("fsync", &below, error))?;
             }
         }
-        sync_dir(dir).map_err(|error| fail("fsync", dir, error))
+        folder.reopen().and_then(|dir| dir.sync_all()).map_err(|error| self.fail("fsync", path, error))
     }
 }

@@ -327,20 +327,19 @@ impl RecoveryOptions {
 
     /// Decides for all ranks what they go on from, and makes that ready for them. Nobody of the group lives.
     fn decide(&self, name: &str, ranks: u32) -> Result<Decision> {
-        let root = self.region.directory();
         let mut search = Search::new(self, name);
         loop {
             let (origin, stored, former) = match search.next()? {
                 Found::Nothing => {
-                    decision::remove_former(root, name)?;
+                    decision::remove_former(&self.region, name)?;
                     (Origin::Fresh, 0, false)
                 }
                 Found::Memory(memory) => {
                     let (version, stored) = (memory.version, memory.ranks);
                     match (stored == ranks, memory.is_former) {
-                        (true, true) => decision::bring_back(root, name)?,
-                        (false, false) => decision::set_aside(root, name)?,
-                        (true, false) => decision::remove_former(root, name)?,
+                        (true, true) => decision::bring_back(&self.region, name)?,
+                        (false, false) => decision::set_aside(&self.region, name)?,
+                        (true, false) => decision::remove_former(&self.region, name)?,
                         (false, true) => {}
                     }
                     if stored == ranks
@@ -358,7 +357,7 @@ impl RecoveryOptions {
                     if !self.bring(&checkpoint, name, Some(ranks), &mut search)? {
                         continue;
                     }
-                    decision::remove_former(root, name)?;
+                    decision::remove_former(&self.region, name)?;
                     let path = std::path::absolute(checkpoint.path()).unwrap_or(checkpoint.path().into());
                     let stored = checkpoint.manifest().ranks.unwrap_or(0);
                     (Origin::Checkpoint { version: checkpoint.version(), path }, stored, false)

@@ -3,14 +3,13 @@
 use crate::base::{Base, Stored};
 use crate::chunks::{self, ChunkWriter, Subject};
 use crate::digest;
-use crate::directory::{self, Lock};
+use crate::directory::{self, Directory, Lock};
 use crate::earlier::{self, Earlier};
 use crate::layout::{self, CHECKSUMS, Grid, MANIFEST, MANIFEST_CHECKSUM};
 use crate::manifest::{self, Checksums, FORMAT, FORMAT_VERSION, Manifest, Variable};
 use crate::partial::Partial;
 use crate::{Checkpoint, Error, Result, SaveOptions, Store, zarr};
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -95,7 +94,7 @@ enum Former {
 /// Several threads may save different versions at once.
 #[derive(Debug)]
 pub struct Saver {
-    dir: PathBuf,
+    store: Directory,
     options: SaveOptions,
     lock: Lock,
     cleaned: Vec<String>,
@@ -125,9 +124,10 @@ impl Saver {
         options.check()?;
         let dir = dir.into();
         directory::make(&dir)?;
-        let lock = Lock::take(&dir)?;
+        let store = Directory::open(&dir, options.guard()?)?;
+        let lock = Lock::take(&store)?;
         points::hit("open.locked");
-        let cleaned = directory::clean(&dir, &lock)?;
+        let cleaned = directory::clean(&store, &lock)?;
         let mut state = State::default();
         // Those that are damaged are no reason not to write good ones.
         if let Ok(newest) = Store::open(&dir)?.newest() {
@@ -136,12 +136,18 @@ impl Saver {
             state.base = Base::of(&newest).ok().map(|base| (base.into(), *published_ns));
         }
         let state = Mutex::new(state);
-        Ok(Saver { dir, options, lock, cleaned, state, naming: Mutex::default(), cancels: AtomicU64::new(0) })
+        Ok(Saver { store, options, lock, cleaned, state, naming: Mutex::default(), cancels: AtomicU64::new(0) })
     }
 
     /// The directory.
     pub fn dir(&self) -> &Path {
-        &self.dir
+        self.store.path()
+    }
+
+    /// What tells the directory from another one of its name.
+    pub(crate) fn identity(&self) -> Result<(u64, u64)> {
+        let about = self.store.folder().about().map_err(|error| Error::io("fstat", self.dir(), error))?;
+        Ok(about.identity)
     }
 
     /// The options it was opened with.
@@ -177,32 +183,32 @@ impl Saver {
             return Err(stillframe::Error::Forked { region: source.name().into() }.into());
         }
         let _claim = self.claim(source)?;
-        let path = self.dir.join(layout::checkpoint_dir(version));
+        let path = self.dir().join(layout::checkpoint_dir(version));
         if let Some(saved) = self.look_at_former(source, &path)? {
             return Ok(Saved { duration: begin.elapsed(), ..saved });
         }
         let subjects = self.subjects(source);
         let bytes: u64 = subjects.iter().map(|subject| subject.grid.bytes() as u64).sum();
-        let partial = Partial::begin(&self.dir, version, bytes)?;
-        let aside = partial.path().to_path_buf();
+        let partial = Partial::begin(&self.store, version, bytes)?;
+        let aside = layout::partial_dir(version);
         let written = self.write(source, &partial, &subjects, bytes, progress);
         let (files, stored) = written.inspect_err(|_| {
             // Nothing more can be done about what cannot be removed; the next one to open the directory tries again.
-            let _ = directory::remove_tree(&aside);
+            let _ = self.store.remove_all(&aside);
         })?;
         let naming = self.naming();
         let earlier = self.commit(source, &partial, &path).inspect_err(|_| {
             // An earlier run's checkpoint has its name if an exchange could not be undone, and is not to be lost.
-            if let Ok(false) = earlier::recover(&self.dir, &aside) {
-                let _ = directory::remove_tree(&aside);
+            if let Ok(false) = earlier::recover(&self.store, &aside) {
+                let _ = self.store.remove_all(&aside);
             }
         })?;
         points::hit("save.committed");
         let sums = partial.sums();
         let chunks = subjects.into_iter().map(|subject| subject.variable).zip(stored);
-        let newest = self.remember(Base::new(version, &path, chunks), source.published_ns());
+        let newest = self.remember(Base::new(version, partial.tree(&path), chunks), source.published_ns());
         if newest {
-            directory::point_latest(&self.dir, version);
+            directory::point_latest(&self.store, version);
         }
         let (set_aside, failed) = earlier.map_or((None, None), Earlier::set_aside);
         drop(naming);
@@ -241,7 +247,8 @@ impl Saver {
         let (name, version) = (name_of(source), source.version());
         let mut state = self.state();
         if let Some(region) = state.region.as_ref().filter(|region| **region != name) {
-            return Err(Error::OtherRegion { dir: self.dir.clone(), expected: name, found: region.clone() });
+            let dir = self.dir().to_path_buf();
+            return Err(Error::OtherRegion { dir, expected: name, found: region.clone() });
         }
         if !state.saving.insert(version) {
             return Err(Error::Saving { version });
@@ -252,14 +259,14 @@ impl Saver {
 
     /// What is said of a version that is safe already.
     fn look_at_former(&self, source: &AnySnapshot, path: &Path) -> Result<Option<Saved>> {
-        let Former::Same(good) = former(source, path)? else { return Ok(None) };
+        let Former::Same(good) = former(source, &self.store)? else { return Ok(None) };
         // Whoever wrote it may have been killed before its name was on disk.
-        directory::sync_dir(&self.dir).map_err(|error| Error::io("fsync", &self.dir, error))?;
+        self.store.sync().map_err(|error| Error::io("fsync", self.dir(), error))?;
         // Nor may that have come to the move of what it takes the place of.
         let _naming = self.naming();
-        let earlier = Earlier::find(&self.dir, source.version(), source.published_ns())?;
+        let earlier = Earlier::find(&self.store, source.version(), source.published_ns())?;
         if earlier.is_some() {
-            directory::point_latest(&self.dir, source.version());
+            directory::point_latest(&self.store, source.version());
         }
         let (set_aside, failed) = earlier.map_or((None, None), Earlier::set_aside);
         Ok(Some(Saved {
@@ -397,42 +404,47 @@ impl Saver {
         let version = partial.version();
         // A directory that was made anew may have another writer.
         if !self.lock.is_in_place() {
-            return Err(partial.fail("stat", &self.dir, std::io::Error::from_raw_os_error(libc::ENOENT)));
+            return Err(partial.fail("stat", self.dir(), std::io::Error::from_raw_os_error(libc::ENOENT)));
         }
-        let earlier = Earlier::find(&self.dir, version, source.published_ns())?;
+        let earlier = Earlier::find(&self.store, version, source.published_ns())?;
         let given_again = earlier.as_ref().filter(|earlier| earlier.is_given_again());
         if let Some(earlier) = given_again {
-            earlier.give_way(partial.path())?;
+            earlier.give_way(partial.name())?;
         } else {
             // Looked at again, because others had the time to change it.
-            match former(source, path)? {
+            match former(source, &self.store)? {
                 Former::Nothing => {}
-                Former::Damaged => directory::remove(&self.dir, version)?,
+                Former::Damaged => directory::remove(&self.store, version)?,
                 Former::Same(_) | Former::Earlier => {
                     return Err(Error::Contradicts { path: path.into(), version });
                 }
             }
-            fs::rename(partial.path(), path).map_err(|error| partial.fail("rename", path, error))?;
+            let renamed = self.rename(partial.name(), &layout::checkpoint_dir(version));
+            renamed.map_err(|error| partial.fail("rename", path, error))?;
         }
         points::hit("save.renamed");
-        directory::sync_dir(&self.dir).map_err(|source| {
+        self.store.sync().map_err(|source| {
             // Nobody shall take for safe what is not.
             match given_again {
-                Some(earlier) => earlier.return_back(partial.path()),
-                None => drop(fs::rename(path, partial.path())),
+                Some(earlier) => earlier.return_back(partial.name()),
+                None => drop(self.rename(&layout::checkpoint_dir(version), partial.name())),
             }
-            let failure = Failure { call: "fsync", detail: self.dir.display().to_string(), source };
-            Error::NotSynced { dir: self.dir.clone(), version, failure }
+            let failure = Failure { call: "fsync", detail: self.dir().display().to_string(), source };
+            Error::NotSynced { dir: self.dir().to_path_buf(), version, failure }
         })?;
         Ok(earlier)
     }
 
+    fn rename(&self, name: &str, new: &str) -> std::io::Result<()> {
+        self.store.folder().rename(name, self.store.folder(), new)
+    }
+
     /// Remembers what the next checkpoint can share chunks with; says whether it is the newest.
-    fn remember(&self, base: Option<Base>, published_ns: u64) -> bool {
+    fn remember(&self, base: Base, published_ns: u64) -> bool {
         let mut state = self.state();
         let newest = state.base.as_ref().is_none_or(|(_, newest)| *newest <= published_ns);
         if newest {
-            state.base = base.map(|base| (base.into(), published_ns));
+            state.base = Some((base.into(), published_ns));
         }
         newest
     }
@@ -441,27 +453,26 @@ impl Saver {
     /// done.
     fn apply_keep(&self, saved: u64) -> (Vec<u64>, Option<String>) {
         let _naming = self.naming();
-        let path = |version| self.dir.join(layout::checkpoint_dir(version));
-        if let Err(error) = good(&path(saved)) {
+        if let Err(error) = good(&self.store, saved) {
             return (
                 Vec::new(),
                 Some(format!("version {saved} was saved and is damaged, so no other was deleted: {error}")),
             );
         }
-        let versions = match Store::open(&self.dir).and_then(|store| store.versions()) {
+        let versions = match Store::open(self.dir()).and_then(|store| store.versions()) {
             Ok(versions) => versions,
             Err(error) => return (Vec::new(), Some(error.to_string())),
         };
         // Looked at anew each time, because what was good once may be damaged by now.
-        let is_good = |version| good(&path(version)).is_ok();
+        let is_good = |version| good(&self.store, version).is_ok();
         let removable = self.options.keep.removable(&versions, saved, is_good);
         let mut removed = Vec::new();
         for version in removable {
             // What this program does not understand is not its to delete.
-            if Checkpoint::open(path(version)).is_err() || self.state().saving.contains(&version) {
+            if checkpoint(&self.store, version).is_err() || self.state().saving.contains(&version) {
                 continue;
             }
-            if let Err(error) = directory::remove(&self.dir, version) {
+            if let Err(error) = directory::remove(&self.store, version) {
                 return (removed, Some(format!("version {version} could not be deleted: {error}")));
             }
             removed.push(version);
@@ -478,9 +489,13 @@ fn name_of(source: &AnySnapshot) -> String {
     inspect::aside_of(source.name()).unwrap_or_else(|| source.name().into())
 }
 
-/// The checkpoint at `path`, if its manifest and the sizes of its files are as they should be.
-fn good(path: &Path) -> Result<Checkpoint> {
-    let checkpoint = Checkpoint::open(path)?;
+fn checkpoint(store: &Directory, version: u64) -> Result<Checkpoint> {
+    Checkpoint::open_version(store.folder(), store.path(), version)
+}
+
+/// The checkpoint of a version, if its manifest and the sizes of its files are as they should be.
+fn good(store: &Directory, version: u64) -> Result<Checkpoint> {
+    let checkpoint = checkpoint(store, version)?;
     checkpoint.check().map(|()| checkpoint)
 }
 
@@ -488,21 +503,24 @@ fn good(path: &Path) -> Result<Checkpoint> {
 ///
 /// # Errors
 /// [`Error::Contradicts`] if it is a later run's, or of a format that is not this program's to move.
-fn former(source: &AnySnapshot, path: &Path) -> Result<Former> {
-    if let Err(error) = fs::symlink_metadata(path) {
+fn former(source: &AnySnapshot, store: &Directory) -> Result<Former> {
+    let version = source.version();
+    let name = layout::checkpoint_dir(version);
+    let path = || store.path().join(&name);
+    if let Err(error) = store.folder().about_name(&name) {
         return match error.kind() {
             ErrorKind::NotFound => Ok(Former::Nothing),
-            _ => Err(Error::io("stat", path, error)),
+            _ => Err(Error::io("stat", &path(), error)),
         };
     }
-    match good(path) {
+    match good(store, version) {
         Ok(good) => match good.manifest().published_ns.cmp(&source.published_ns()) {
             std::cmp::Ordering::Less => Ok(Former::Earlier),
             std::cmp::Ordering::Equal => Ok(Former::Same(good.into())),
-            std::cmp::Ordering::Greater => Err(Error::Contradicts { path: path.into(), version: source.version() }),
+            std::cmp::Ordering::Greater => Err(Error::Contradicts { path: path(), version }),
         },
         Err(Error::Damaged { .. }) => Ok(Former::Damaged),
-        Err(Error::ForeignFormat { .. }) => Err(Error::Contradicts { path: path.into(), version: source.version() }),
+        Err(Error::ForeignFormat { .. }) => Err(Error::Contradicts { path: path(), version }),
         Err(error) => Err(error),
     }
 }

@@ -3,18 +3,24 @@
 //! The status is for people and schedulers. Whether a version is safe is asked of the directory: a checkpoint that is there
 //! under its name, with a good manifest, was synced before it got that name.
 
+use crate::directory::Directory;
 use crate::{Checkpoint, Error, Result, layout};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
+use stillframe::Trust;
+use stillframe_kernel::folder::{Access, Folder};
+use stillframe_kernel::trust::{Guard, Purpose, Refused};
 
 /// The format of the status file that this program writes.
 const FORMAT_VERSION: u32 = 1;
 /// The status while it is written.
 const PARTIAL: &str = ".status.json.partial";
+/// Longest status that is read: some 20 bytes for each checkpoint.
+const BYTES_MAX: u64 = 1 << 28;
 /// How often somebody who waits looks at the directory: its file system may be one that tells nobody of changes.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -101,22 +107,25 @@ impl Status {
     /// # Errors
     /// [`Error::Damaged`] if the file is not a status; [`Error::Unreadable`].
     pub fn read(dir: impl AsRef<Path>) -> Result<Option<Status>> {
-        let path = dir.as_ref().join(layout::STATUS);
-        let text = match std::fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::reading("read", &path, error)),
+        let (dir, path) = (dir.as_ref(), dir.as_ref().join(layout::STATUS));
+        // Whoever wrote it: but a link may lead anywhere, and a pipe to nothing.
+        let guard = Guard::new(Trust::Any, Purpose::Look);
+        let opened = match guard.open_root(dir).and_then(|store| guard.open(&store, layout::STATUS, Access::Read)) {
+            Err(refused) if refused.is_missing() => return Ok(None),
+            Err(Refused::System(error)) => return Err(Error::reading("open", &path, error)),
+            Err(refused) => return Err(Error::refused(&path, refused)),
+            Ok((file, _)) => file,
         };
+        let mut text = Vec::new();
+        opened.take(BYTES_MAX).read_to_end(&mut text).map_err(|error| Error::reading("read", &path, error))?;
         serde_json::from_slice(&text).map(Some).map_err(|error| Error::Damaged { path, why: error.to_string() })
     }
 
     /// Puts this in the place of the directory's status, at once. It is no proof of anything, and so not synced.
-    pub(crate) fn write(&self, dir: &Path) -> io::Result<()> {
-        let partial = dir.join(PARTIAL);
-        let mut file = File::create(&partial)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        file.write_all(b"\n")?;
-        std::fs::rename(&partial, dir.join(layout::STATUS))
+    pub(crate) fn write(&self, store: &Directory) -> io::Result<()> {
+        let mut text = serde_json::to_vec(self)?;
+        text.push(b'\n');
+        store.replace(PARTIAL, layout::STATUS, &text)
     }
 }
 
@@ -141,8 +150,7 @@ pub(crate) fn named(dir: &Path) -> Result<BTreeSet<u64>> {
 
 /// The checkpoint of a version, if it has its name and a good manifest.
 pub(crate) fn checkpoint_of(dir: &Path, version: u64) -> Option<Checkpoint> {
-    let checkpoint = Checkpoint::open(dir.join(layout::checkpoint_dir(version))).ok()?;
-    (checkpoint.version() == version).then_some(checkpoint)
+    Checkpoint::open_version(&Folder::open(dir, true).ok()?, dir, version).ok()
 }
 
 /// Brings the names in a directory to disk: whoever gave one of them may not have come to that yet.

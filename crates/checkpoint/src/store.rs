@@ -3,6 +3,7 @@
 use crate::checkpoint::Checkpoint;
 use crate::{Error, Result, layout};
 use std::path::{Path, PathBuf};
+use stillframe_kernel::folder::Folder;
 
 /// How often all checkpoints may be deleted while they are read, with others in their place.
 const ATTEMPTS: usize = 10;
@@ -47,8 +48,10 @@ impl Store {
     /// [`Error::NoStore`] if there is no directory, or it is a single checkpoint; [`Error::Unreadable`].
     pub fn open(dir: impl AsRef<Path>) -> Result<Store> {
         let path = dir.as_ref().to_path_buf();
-        std::fs::read_dir(&path).map_err(|error| Error::reading("open", &path, error))?;
-        if is_checkpoint(&path) {
+        let folder = open(&path)?;
+        // Who may not list it is told so here.
+        folder.reopen().map_err(|error| Error::reading("open", &path, error))?;
+        if has_checkpoint(&folder) {
             return Err(Error::NoStore { path, why: "is a single checkpoint".into() });
         }
         Ok(Store { path })
@@ -65,11 +68,9 @@ impl Store {
     /// [`Error::Unreadable`].
     pub fn versions(&self) -> Result<Vec<u64>> {
         let failed = |error| Error::reading("readdir", &self.path, error);
-        let mut versions = Vec::new();
-        for entry in std::fs::read_dir(&self.path).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            versions.extend(name.to_str().and_then(layout::checkpoint_version));
-        }
+        let names = open(&self.path)?.names().map_err(failed)?;
+        let version = |name: std::ffi::OsString| layout::checkpoint_version(name.to_str()?);
+        let mut versions: Vec<u64> = names.into_iter().filter_map(version).collect();
         versions.sort_unstable();
         Ok(versions)
     }
@@ -94,7 +95,12 @@ impl Store {
 
     fn entry(&self, version: u64) -> Entry {
         let path = self.path.join(layout::checkpoint_dir(version));
-        Entry { version, checkpoint: open(&path, version), path }
+        let opened = open(&self.path).and_then(|folder| Checkpoint::open_version(&folder, &self.path, version));
+        let checkpoint = opened.map_err(|error| match error {
+            Error::NoStore { path, why } => Error::Damaged { path, why: format!("it {why}") },
+            other => other,
+        });
+        Entry { version, checkpoint, path }
     }
 
     /// The checkpoint of a version, if its manifest is good.
@@ -155,24 +161,15 @@ impl Store {
     }
 }
 
-/// Whether a directory is a checkpoint rather than one of several.
-pub(crate) fn is_checkpoint(path: &Path) -> bool {
-    [layout::MANIFEST, layout::CHECKSUMS, layout::METADATA].iter().any(|file| path.join(file).exists())
+fn open(path: &Path) -> Result<Folder> {
+    Folder::open(path, true).map_err(|error| Error::reading("open", path, error))
 }
 
-/// Opens the checkpoint of a version in its store.
-fn open(path: &Path, version: u64) -> Result<Checkpoint> {
-    let damaged = |why: String| Error::Damaged { path: path.into(), why };
-    let metadata = std::fs::symlink_metadata(path).map_err(|error| Error::reading("stat", path, error))?;
-    if !metadata.is_dir() {
-        return Err(damaged("it is no directory, where a checkpoint has to be".into()));
-    }
-    let checkpoint = Checkpoint::open(path).map_err(|error| match error {
-        Error::NoStore { why, .. } => damaged(format!("it {why}")),
-        other => other,
-    })?;
-    match checkpoint.version() {
-        found if found == version => Ok(checkpoint),
-        found => Err(damaged(format!("its manifest is that of version {found}"))),
-    }
+fn has_checkpoint(folder: &Folder) -> bool {
+    [layout::MANIFEST, layout::CHECKSUMS, layout::METADATA].iter().any(|file| folder.has(file))
+}
+
+/// Whether a directory is a checkpoint rather than one of several.
+pub(crate) fn is_checkpoint(path: &Path) -> bool {
+    open(path).is_ok_and(|folder| has_checkpoint(&folder))
 }

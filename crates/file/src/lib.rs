@@ -78,6 +78,7 @@ impl WholeFile {
         let mut names = signals::hold();
         loop {
             let file = open(&hidden, OFlags::CREATE | OFlags::RDWR).map_err(fail)?;
+            check_own(&file, &hidden).map_err(fail)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(Error::Busy { path: path.into() }),
@@ -182,6 +183,22 @@ fn open(hidden: &Path, flags: OFlags) -> io::Result<File> {
     Ok(rustix::fs::open(hidden, flags, Mode::from_raw_mode(0o666))?.into())
 }
 
+/// Refuses what has a hidden name and is not this user's alone: what is written to it would be somebody else's, or would be
+/// written to another file too.
+fn check_own(file: &File, hidden: &Path) -> io::Result<()> {
+    let (found, user) = (file.metadata()?, rustix::process::geteuid().as_raw());
+    let why = if !found.is_file() {
+        "is no file".into()
+    } else if found.uid() != user {
+        format!("belongs to user {}, not to user {user}", found.uid())
+    } else if found.nlink() > 1 {
+        format!("has {} names", found.nlink())
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::other(format!("{} {why}: look who put it there, and remove it", hidden.display())))
+}
+
 /// A file in a folder that has no name, where the file system has such files and the system a way to name them.
 fn unnamed(folder: &Path) -> Option<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -207,6 +224,8 @@ fn remove_abandoned(hidden: &Path, wait: bool) -> io::Result<()> {
         found => found?,
     };
     if wait {
+        // Whoever else has put something there may have it locked for ever.
+        check_own(&found, hidden)?;
         found.lock()?;
     } else if found.try_lock().is_err() {
         return Ok(());

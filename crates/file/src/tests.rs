@@ -119,6 +119,49 @@ fn what_cannot_become_a_file_is_refused_before_anything_is_written() {
     assert_eq!(std::fs::read(&other).unwrap(), b"kept");
 }
 
+#[test]
+fn what_is_not_the_users_alone_is_not_taken_over() {
+    let user = rustix::process::geteuid();
+    for kind in ["second name", "pipe", "another user's"] {
+        let folder = folder();
+        let (path, hidden, other) =
+            (folder.path().join("u"), folder.path().join(".u.partial"), folder.path().join("other"));
+        std::fs::write(&other, "kept").unwrap();
+        let word = match kind {
+            "second name" => {
+                std::fs::hard_link(&other, &hidden).unwrap();
+                "has 2 names"
+            }
+            "pipe" => {
+                rustix::fs::mknodat(CWD, &hidden, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
+                "is no file"
+            }
+            _ if !user.is_root() => {
+                eprintln!("skipped: only root can make files of other users");
+                continue;
+            }
+            _ => {
+                std::fs::write(&hidden, "").unwrap();
+                std::os::unix::fs::chown(&hidden, Some(65534), None).unwrap();
+                std::fs::set_permissions(&hidden, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+                "belongs to user 65534, not to user 0"
+            }
+        };
+        let refused = begin(Way::Named, &path).unwrap_err().to_string();
+        assert!(refused.contains(word) && refused.contains(hidden.to_str().unwrap()), "{refused}");
+        assert_eq!(std::fs::read(&other).unwrap(), b"kept");
+        // Where a file on its way needs no name, what has it is not waited for.
+        std::fs::write(&path, "old").unwrap();
+        let locked = open(&hidden, OFlags::RDONLY).unwrap();
+        locked.lock().unwrap();
+        let mut whole = begin(Way::Unnamed, &path).unwrap();
+        whole.file.write_all(b"new").unwrap();
+        assert!(whole.commit().unwrap_err().to_string().contains(word));
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        drop(locked);
+    }
+}
+
 /// A process of its own that writes a file and does not come to an end.
 struct Writer {
     child: Child,

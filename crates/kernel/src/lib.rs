@@ -27,7 +27,6 @@ pub mod points;
 pub mod priority;
 pub mod processors;
 pub mod remark;
-pub mod rename;
 pub mod space;
 pub mod thread;
 pub mod trust;

@@ -3,8 +3,12 @@
 //! A name in a directory that others may write to, `/dev/shm` above all, says nothing of who made what has it. Owner, mode and
 //! form of each directory and file are therefore looked at when it is open, and before it is used.
 
-use crate::folder::{About, Form};
+use crate::folder::{About, Access, Folder, Form};
+use std::ffi::OsStr;
 use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::Path;
 use std::str::FromStr;
 
 /// Whose directories and files are taken for good, besides those of the process's own user and of root.
@@ -112,6 +116,39 @@ const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
+/// Why something was not opened.
+#[derive(Debug)]
+pub enum Refused {
+    /// The system says so.
+    System(io::Error),
+    /// It is not believed.
+    Distrust(Distrust),
+}
+
+impl Refused {
+    /// Whether nothing has the name.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Refused::System(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Refused {
+        Refused::System(error)
+    }
+}
+
+impl From<Distrust> for Refused {
+    fn from(distrust: Distrust) -> Refused {
+        Refused::Distrust(distrust)
+    }
+}
+
+/// Whether a directory was not opened because its name is that of something else.
+fn is_no_folder(error: &io::Error) -> bool {
+    [Some(libc::ELOOP), Some(libc::ENOTDIR)].contains(&error.raw_os_error())
+}
+
 /// How directories and files are looked at before they are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guard {
@@ -137,9 +174,61 @@ impl Guard {
         matches!(self.purpose, Purpose::Write { .. })
     }
 
-    /// Whether all that matters is what a name is that of.
-    pub fn believes_all(self) -> bool {
-        self.trust == Trust::Any && self.purpose == Purpose::Look
+    /// Opens a directory by a path. A link in its place is followed if it is believed itself: anybody may put one into
+    /// `/dev/shm`.
+    ///
+    /// # Errors
+    /// The system's, or what is wrong with it.
+    pub fn open_root(self, path: &Path) -> Result<Folder, Refused> {
+        let opened = match Folder::open(path, false) {
+            Err(error) if is_no_folder(&error) => {
+                let about = About::at(path, true)?;
+                let form = if about.form == Form::Link { Form::Link } else { Form::Folder };
+                self.looking().check(&about, form)?;
+                Folder::open(path, true)
+            }
+            opened => opened,
+        };
+        self.checked(opened?)
+    }
+
+    /// Opens a directory in another one.
+    ///
+    /// # Errors
+    /// As [`open_root`](Guard::open_root).
+    pub fn open_folder(self, folder: &Folder, name: impl AsRef<OsStr>) -> Result<Folder, Refused> {
+        let opened = folder.folder(&name).or_else(|error| self.explain(folder, name.as_ref(), Form::Folder, error))?;
+        self.checked(opened)
+    }
+
+    fn checked(self, folder: Folder) -> Result<Folder, Refused> {
+        // That it is a directory is known, and nothing else matters to who believes everybody.
+        if self.trust != Trust::Any || self.is_writing() {
+            self.check(&folder.about()?, Form::Folder)?;
+        }
+        Ok(folder)
+    }
+
+    /// Opens a file in a directory.
+    ///
+    /// # Errors
+    /// As [`open_root`](Guard::open_root).
+    pub fn open(self, folder: &Folder, name: impl AsRef<OsStr>, access: Access) -> Result<(File, About), Refused> {
+        let opened = folder.file(&name, access);
+        let file = opened.or_else(|error| self.explain(folder, name.as_ref(), Form::File, error))?;
+        let about = About::of(&file)?;
+        self.check(&about, Form::File)?;
+        Ok((file, about))
+    }
+
+    /// Why something was not opened: a link and a socket are not, and what is another user's may not be.
+    fn explain<T>(self, folder: &Folder, name: &OsStr, form: Form, error: io::Error) -> Result<T, Refused> {
+        if error.kind() != io::ErrorKind::NotFound
+            && let Ok(about) = folder.about_name(name)
+        {
+            self.check(&about, form)?;
+        }
+        Err(error.into())
     }
 
     /// Looks at what is known of a directory or file.

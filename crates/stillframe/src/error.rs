@@ -4,7 +4,7 @@ use crate::DType;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use stillframe_kernel::Failure;
-use stillframe_kernel::trust::{Distrust, NoTrust};
+use stillframe_kernel::trust::{Distrust, NoTrust, Refused};
 use stillframe_segment::{Corrupt, PAGE_BYTES};
 
 /// A result whose error is an [`Error`].
@@ -559,6 +559,14 @@ impl Error {
         match self {
             Error::NoSpace { path, free_bytes, .. } => Error::NoSpace { path, free_bytes, needed_bytes: bytes },
             other => other,
+        }
+    }
+
+    /// Why what is at `path` was not opened.
+    pub(crate) fn refused(path: &Path, refused: Refused) -> Error {
+        match refused {
+            Refused::System(error) => Error::io("open", path, error),
+            Refused::Distrust(distrust) => Error::Untrusted { path: path.into(), distrust },
         }
     }
 

@@ -114,6 +114,8 @@ static void options_of_checkpoints_that_cannot_be_are_refused(void) {
     FAILS(STILLFRAME_BAD_OPTION, "held", stillframe_checkpoint_start("refused", store, &options, &checkpointer));
     options = (stillframe_checkpoint_options){.nice = 20};
     FAILS(STILLFRAME_BAD_OPTION, "nice", stillframe_checkpoint_start("refused", store, &options, &checkpointer));
+    options = (stillframe_checkpoint_options){.trust = "everybody"};
+    FAILS(STILLFRAME_BAD_OPTION, "everybody", stillframe_checkpoint_start("refused", store, &options, &checkpointer));
     options = (stillframe_checkpoint_options){.reserved = {1}};
     FAILS(STILLFRAME_BAD_ARGUMENT, "reserved", stillframe_checkpoint_start("refused", store, &options, &checkpointer));
     FAILS(STILLFRAME_BAD_HANDLE, "the call is for: checkpointer",

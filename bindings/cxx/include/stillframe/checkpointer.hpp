@@ -120,12 +120,20 @@ public:
         return *this;
     }
 
+    /// Whose directory of checkpoints is written into, besides the process's user's and root's: "own", "user:NUMBER",
+    /// "group:NUMBER" or "any"; by default $STILLFRAME_TRUST, else "own".
+    checkpoint_options& trust(std::string trust) {
+        trust_ = std::move(trust);
+        return *this;
+    }
+
     /// As the C interface wants it; valid as long as these options.
     stillframe_checkpoint_options given() const {
         stillframe_checkpoint_options given = given_;
         given.dir = dir_.empty() ? nullptr : dir_.c_str();
         given.when = when_.empty() ? nullptr : when_.c_str();
         given.compress = compress_.empty() ? nullptr : compress_.c_str();
+        given.trust = trust_.empty() ? nullptr : trust_.c_str();
         return given;
     }
 
@@ -137,7 +145,7 @@ private:
     }
 
     stillframe_checkpoint_options given_{};
-    std::string dir_, when_, compress_;
+    std::string dir_, when_, compress_, trust_;
 };
 
 /// Whether a checkpointer is at work.

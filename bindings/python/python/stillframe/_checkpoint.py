@@ -93,6 +93,7 @@ def checkpoint(
     wait: float | None = 0.0,
     follow: float | None = 0.0,
     dir: str | os.PathLike[str] | None = None,
+    trust: str | None = None,
 ) -> Checkpointer:
     """Saves versions of a region or group as checkpoints in a directory, as they come, in threads of this process.
 
@@ -117,6 +118,8 @@ def checkpoint(
     :param wait: seconds to wait for the region to appear, for ever if None.
     :param follow: seconds to wait for the next producer when one is gone, for ever if None.
     :param dir: where regions lie.
+    :param trust: whose directory ``to`` may be, besides the process's user's and root's: "own", "user:NUMBER",
+        "group:NUMBER" or "any"; by default ``$STILLFRAME_TRUST``, else "own".
     """
     native = _native.Checkpointer(
         name,
@@ -138,6 +141,7 @@ def checkpoint(
         wait=wait,
         follow=follow,
         dir=dir,
+        trust=trust,
     )
     return Checkpointer._of(native)
 

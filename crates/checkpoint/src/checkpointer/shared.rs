@@ -2,6 +2,7 @@
 
 use super::event::Event;
 use super::options::CheckpointerOptions;
+use crate::directory::Directory;
 use crate::status::{self, Saving, State, Status, checkpoint_of, named};
 use crate::{Error, Progress, Result, SaveOptions, Saved, Saver, SetAside};
 use std::collections::{BTreeSet, VecDeque};
@@ -41,8 +42,8 @@ pub(super) struct Store {
 impl Store {
     pub(super) fn open(dir: &Path, options: &SaveOptions) -> Result<Store> {
         let saver = Saver::open(dir, options.clone())?;
-        let meta = std::fs::metadata(dir).map_err(|error| Error::io("stat", dir, error))?;
-        Ok(Store { saver: Arc::new(saver), identity: (meta.dev(), meta.ino()) })
+        let identity = saver.identity()?;
+        Ok(Store { saver: Arc::new(saver), identity })
     }
 }
 
@@ -318,6 +319,12 @@ impl Shared {
         Ok(saver)
     }
 
+    /// Writes a status, and says whether that went well. The directory may be another one of the same name by now.
+    pub(super) fn write(&self, status: &Status) -> bool {
+        let store = self.options.save.guard().and_then(|guard| Directory::open(&self.dir, guard));
+        store.is_ok_and(|store| status.write(&store).is_ok())
+    }
+
     /// Keeps the status file up to date, until all is over.
     pub(super) fn report(&self) {
         let mut written: Option<Status> = None;
@@ -327,7 +334,7 @@ impl Shared {
             drop(record);
             let is_news = |old: &Status| Status { updated_ns: status.updated_ns, ..old.clone() } != status;
             // A directory that cannot be written to is an error of the next save, and not of this.
-            if written.as_ref().is_none_or(is_news) && status.write(&self.dir).is_ok() {
+            if written.as_ref().is_none_or(is_news) && self.write(&status) {
                 written = Some(status);
             }
             if is_over {

@@ -6,10 +6,17 @@
 use super::*;
 use crate::{Codec, Keep};
 use proptest::prelude::*;
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use stillframe::{
     Attributes, DType, Declaration, Group, Kind, Observer, Order, Part, Region, RegionOptions, Scalar, VariableId,
 };
+
+/// The checkpoint in a directory, if all of its files are there.
+fn good(path: &Path) -> Result<Checkpoint> {
+    let checkpoint = Checkpoint::open(path)?;
+    checkpoint.check().map(|()| checkpoint)
+}
 
 /// A region with its observer, in directories of its own.
 struct Bench {

@@ -9,8 +9,8 @@ use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use stillframe_kernel::folder::{About, Access, Folder, Form};
-use stillframe_kernel::trust::Guard;
+use stillframe_kernel::folder::{About, Access, Folder};
+use stillframe_kernel::trust::{Guard, Refused};
 use stillframe_segment::head;
 
 /// How often others may make or remove a directory at the same time before it is no coincidence.
@@ -36,25 +36,14 @@ pub(crate) enum Unopened {
 impl Directory {
     /// Opens the directory that holds regions; `None` if there is none.
     pub(crate) fn root(path: &Path, guard: Guard) -> Result<Option<Directory>> {
-        let unopened = |error: io::Error| match error.kind() {
-            ErrorKind::NotFound => Ok(None),
-            _ => Err(Error::io("open", path, error)),
-        };
-        let opened = match Folder::open(path, false) {
-            Err(error) if is_no_directory(&error) => match About::at(path, true) {
-                Err(error) => Err(error),
-                Ok(about) => {
-                    // A link of the user's own is followed. Anybody may put one into `/dev/shm`.
-                    let form = if about.form == Form::Link { Form::Link } else { Form::Folder };
-                    check(guard.looking(), &about, form, path)?;
-                    Folder::open(path, true)
-                }
-            },
-            opened => opened,
-        };
+        Directory::opened(guard.open_root(path), path.into(), guard)
+    }
+
+    fn opened(opened: Result<Folder, Refused>, path: PathBuf, guard: Guard) -> Result<Option<Directory>> {
         match opened {
-            Ok(folder) => Directory::checked(path.into(), folder, guard).map(Some),
-            Err(error) => unopened(error),
+            Ok(folder) => Ok(Some(Directory { path, folder, guard })),
+            Err(refused) if refused.is_missing() => Ok(None),
+            Err(refused) => Err(Error::refused(&path, refused)),
         }
     }
 
@@ -67,14 +56,6 @@ impl Directory {
             make(path, mode)?;
         }
         Err(Error::io("open", path, ErrorKind::NotFound.into()))
-    }
-
-    fn checked(path: PathBuf, folder: Folder, guard: Guard) -> Result<Directory> {
-        if !guard.believes_all() {
-            let about = folder.about().map_err(|error| Error::io("fstat", &path, error))?;
-            check(guard, &about, Form::Folder, &path)?;
-        }
-        Ok(Directory { path, folder, guard })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -95,17 +76,7 @@ impl Directory {
     }
 
     fn child(&self, name: &str) -> Result<Option<Directory>> {
-        let path = self.path.join(name);
-        match self.folder.folder(name) {
-            Ok(folder) => Directory::checked(path, folder, self.guard).map(Some),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => {
-                if let Ok(about) = self.folder.about_name(name) {
-                    check(self.guard, &about, Form::Folder, &path)?;
-                }
-                Err(Error::io("open", &path, error))
-            }
-        }
+        Directory::opened(self.guard.open_folder(&self.folder, name), self.path.join(name), self.guard)
     }
 
     /// Opens the directory of a name below this one, which may have several parts; `None` if there is none.
@@ -180,21 +151,10 @@ impl Directory {
 
     /// Opens a file.
     pub(crate) fn open(&self, name: &str, access: Access) -> Result<(File, About), Unopened> {
-        let path = || self.path.join(name);
-        let failed = |call, error| Unopened::Failed(Error::io(call, &path(), error));
-        let checked = |about: &About| check(self.guard, about, Form::File, &path()).map_err(Unopened::Failed);
-        let file = match self.folder.file(name, access) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err(Unopened::Missing),
-            Err(error) => {
-                // Links and sockets are not even opened.
-                self.about(name).map_or(Ok(()), |about| checked(&about))?;
-                return Err(failed("open", error));
-            }
-        };
-        let about = About::of(&file).map_err(|error| failed("fstat", error))?;
-        checked(&about)?;
-        Ok((file, about))
+        self.guard.open(&self.folder, name, access).map_err(|refused| match refused.is_missing() {
+            true => Unopened::Missing,
+            false => Unopened::Failed(Error::refused(&self.path.join(name), refused)),
+        })
     }
 
     /// Opens a file to read it; `None` if there is none.
@@ -252,15 +212,6 @@ impl Directory {
             _ => Ok(()),
         }
     }
-}
-
-fn check(guard: Guard, about: &About, form: Form, path: &Path) -> Result<()> {
-    guard.check(about, form).map_err(|distrust| Error::Untrusted { path: path.into(), distrust })
-}
-
-/// Whether a directory was not opened because its name is that of something else.
-fn is_no_directory(error: &io::Error) -> bool {
-    [Some(libc::ELOOP), Some(libc::ENOTDIR)].contains(&error.raw_os_error())
 }
 
 /// Makes a directory and those above it, as far as they are not there.
