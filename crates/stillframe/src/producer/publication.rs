@@ -151,7 +151,7 @@ impl<'a> Publication<'a> {
     }
 
     /// As [`commit`](Publication::commit), but returns `None` when it has waited for room for `slice` and the rule would wait
-    /// on: to be published again, or [`stop_waiting`](Region::stop_waiting). For bindings that have to look for signals
+    /// on: to be published again, or [`stop_waiting`](crate::Region::stop_waiting). For bindings that have to look for signals
     /// meanwhile.
     ///
     /// # Errors
