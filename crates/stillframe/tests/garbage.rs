@@ -4,6 +4,8 @@
 //! each. A child process does it, so that a panic, a fatal signal and a hang are all told by the same means, with the
 //! number of the damage that did it. `STILLFRAME_GARBAGE=class:number` does one damage again in this process.
 
+#[path = "../../segment/tests/reading/bytes.rs"]
+mod bytes;
 mod common;
 #[path = "common/damage.rs"]
 mod damage;
@@ -333,10 +335,10 @@ fn the_fuzz_targets_take_whatever_they_are_given() {
     let manifest = [&windows[..], part(found.manifest_block, found.manifest_bytes as usize)].concat();
     let entries = [&[255, 200][..], part(found.table_block, found.windows as usize * 4), &[0; 512]].concat();
     let targets: [(&[u8], Target); 4] = [
-        (&head[..256], damage::fuzz_head),
-        (&schema, damage::fuzz_schema),
-        (&manifest, damage::fuzz_manifest),
-        (&entries, damage::fuzz_tables),
+        (&head[..256], bytes::head),
+        (&schema, bytes::schema),
+        (&manifest, bytes::manifest),
+        (&entries, bytes::tables),
     ];
     let mut numbers = Numbers(1);
     for (healthy, target) in targets {
