@@ -12,7 +12,7 @@ use crate::publish::shared_windows_max;
 use crate::room::Patience;
 use crate::tables::Tables;
 use crate::tracker::Tracker;
-use crate::{Declaration, Error, Kind, Part, RegionOptions, Result, element};
+use crate::{Declaration, Error, Kind, Part, RegionOptions, Result};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
@@ -253,8 +253,10 @@ impl Producer {
             return Err(Error::VariableExists { region: self.name.clone(), name: declaration.name });
         }
         let shape = declaration.kind.shape().unwrap_or(&[]).to_vec();
-        let bytes = element::array_bytes(&declaration.dtype, &shape)
-            .map_err(|why| Error::WrongShape { name: declaration.name.clone(), why })?;
+        let bytes = declaration
+            .dtype
+            .array_bytes(&shape)
+            .map_err(|why| Error::WrongShape { name: declaration.name.clone(), why: why.to_string() })?;
         let wrong = |why| Error::WrongShape { name: declaration.name.clone(), why };
         let part = Part::of(&declaration.attributes).map_err(wrong)?;
         if let Some(part) = part.as_ref().filter(|_| !declaration.kind.is_tracked()) {

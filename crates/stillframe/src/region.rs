@@ -13,7 +13,7 @@ use crate::mask::Mask;
 use crate::place::{Source, Working};
 use crate::producer::{Producer, VariableState};
 use crate::publish::{Input, Label, Portion};
-use crate::{DType, Element, Error, Order, Part, RegionOptions, Result, Scalar, TrackerKind, element};
+use crate::{DType, Element, Error, Order, Part, RegionOptions, Result, Scalar, TrackerKind};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -626,8 +626,8 @@ impl Producer {
         if state.kind.is_tracked() {
             return Err(wrong_kind(state, "managed and loaned"));
         }
-        let bytes = element::array_bytes(&state.meta.dtype, shape)
-            .map_err(|why| Error::WrongShape { name: state.meta.name.clone(), why })?;
+        let bytes = state.meta.dtype.array_bytes(shape);
+        let bytes = bytes.map_err(|why| Error::WrongShape { name: state.meta.name.clone(), why: why.to_string() })?;
         let fits = state.current.and_then(|index| state.sources.get(index)).is_some_and(|source| {
             bytes.div_ceil(WINDOW_BYTES).max(1) <= source.place.windows as usize
                 && matches!(source.working, Working::Managed(_))
@@ -761,8 +761,8 @@ impl<'a> Publication<'a> {
         let (address, bytes) = (memory.cast::<u8>() as usize, memory.len());
         let check = self.region.state(id).and_then(|state| {
             let name = || state.meta.name.clone();
-            let expected = element::array_bytes(&state.meta.dtype, shape)
-                .map_err(|why| Error::WrongShape { name: name(), why })?;
+            let expected = state.meta.dtype.array_bytes(shape);
+            let expected = expected.map_err(|why| Error::WrongShape { name: name(), why: why.to_string() })?;
             if expected != bytes {
                 let why =
                     format!("shape {shape:?} of {} is {expected} bytes, and the memory has {bytes}", state.meta.dtype);

@@ -5,7 +5,8 @@ use crate::{Error, Result};
 use std::fs::File;
 use std::path::PathBuf;
 use stillframe_kernel::{map::Mapping, space};
-use stillframe_segment::{BLOCK_BYTES, WINDOW_PAGES};
+use stillframe_segment::description::{self, Blocks};
+use stillframe_segment::{BLOCK_BYTES, Corrupt, WINDOW_PAGES};
 
 /// Blocks by which the file grows at least.
 const GROW_BLOCKS: usize = 1024;
@@ -118,17 +119,36 @@ impl Tables {
         }
     }
 
-    /// Reads from blocks in use.
-    pub(crate) fn read(&self, block: u32, out: &mut [u8]) {
-        if let Some(map) = &self.map {
-            map.read(block as usize * BLOCK_BYTES, out);
-        }
-    }
-
     /// Reads the sub-table in a block.
     pub(crate) fn subtable(&self, block: u32) -> [u8; WINDOW_PAGES] {
         let mut subtable = [0; WINDOW_PAGES];
-        self.read(block, &mut subtable);
+        if let Some(map) = &self.map {
+            map.read(block as usize * BLOCK_BYTES, &mut subtable);
+        }
         subtable
+    }
+}
+
+impl Blocks for Tables {
+    type Error = Error;
+
+    fn count(&self) -> Result<u32> {
+        Ok(self.blocks())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        // Whatever has no bytes takes a block all the same, which has to be one of the file's to be counted.
+        let end = offset + out.len().max(1) as u64;
+        if end > self.users.len() as u64 * BLOCK_BYTES as u64 {
+            return Err(self.corrupt(description::missing(offset, out.len(), self.blocks())));
+        }
+        if let Some(map) = &self.map {
+            map.read(offset as usize, out);
+        }
+        Ok(())
+    }
+
+    fn corrupt(&self, corrupt: Corrupt) -> Error {
+        Error::Corrupt { dir: self.path.parent().unwrap_or(&self.path).into(), corrupt }
     }
 }
