@@ -5,6 +5,7 @@
 //! hostile until they have passed through here, because any process of the same user may have written them.
 #![forbid(unsafe_code)]
 
+pub mod description;
 pub mod dtype;
 pub mod head;
 pub mod lease;
@@ -13,6 +14,7 @@ pub mod scalar;
 pub mod schema;
 pub mod table;
 
+pub use description::Description;
 pub use dtype::{DType, Field, Order};
 pub use manifest::{Extent, Manifest};
 pub use scalar::Scalar;
