@@ -5,7 +5,10 @@
 #![allow(non_camel_case_types)]
 
 mod call;
+mod failure;
 mod handle;
+mod kind;
+mod text;
 
 // In the order in which a reader of the header should meet them.
 mod status;

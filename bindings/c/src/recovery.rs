@@ -5,7 +5,8 @@
 #![allow(unsafe_code)]
 
 use crate::attribute::{Kept, c_text, stillframe_attribute};
-use crate::call::{Call, Failure, run};
+use crate::call::{Call, run};
+use crate::failure::Failure;
 use crate::handle;
 use crate::region::{self, Producer, stillframe_region, stillframe_region_options};
 use crate::status::stillframe_status;

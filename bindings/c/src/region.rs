@@ -5,11 +5,14 @@
 //! header asks of its reader. The names of exported functions are this library's own.
 #![allow(unsafe_code)]
 
-use crate::call::{Call, Failure, note_begin, run};
-use crate::handle::{self, Handled, Kind, Table};
+use crate::call::{Call, run};
+use crate::failure::Failure;
+use crate::handle::{self, Handled, Table};
+use crate::kind::Kind;
 use crate::loan;
 use crate::recovery::Beginning;
-use crate::status::stillframe_status;
+use crate::status::{stillframe_status, stillframe_status_code::STILLFRAME_OK};
+use crate::text::note_begin;
 use crate::variable::{Known, Portion, Variables};
 use engine::{Attributes, Outcome, Region, RegionOptions, Rule, Scalar, TrackerKind, Trust};
 use std::ffi::{CStr, c_char};
@@ -273,7 +276,7 @@ pub extern "C" fn stillframe_begin(name: *const c_char, rank: u32, ranks: u32) -
         region = insert(options.create(call.text("name", name)?)?, None);
         Ok(())
     });
-    note_begin(status);
+    note_begin(status == STILLFRAME_OK as stillframe_status);
     region
 }
 

@@ -5,8 +5,10 @@
 #![allow(unsafe_code)]
 
 use crate::attribute::{self, stillframe_attribute};
-use crate::call::{Call, Failure, Out, run};
-use crate::handle::{self, Handled, Kind, Table};
+use crate::call::{Call, Out, run};
+use crate::failure::Failure;
+use crate::handle::{self, Handled, Table};
+use crate::kind::Kind;
 use crate::region::{Producer, stillframe_region};
 use crate::status::stillframe_status;
 use engine::{DType, Declaration, Error, KeptMemory, Order, Part, Region, VariableId};
