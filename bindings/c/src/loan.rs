@@ -8,7 +8,7 @@ use crate::call::run;
 use crate::failure::Failure;
 use crate::handle::{self, Handled, Table};
 use crate::kind::{Got, Kind};
-use crate::region::{Producer, stillframe_region};
+use crate::producer::{Producer, stillframe_region};
 use crate::status::stillframe_status;
 use engine::{EndedLoan, LoanBytes};
 use std::ffi::c_void;
