@@ -5,7 +5,7 @@
 //! anew, and makes everything ready; all others find a decision that living ranks joined, and join it. A run whose ranks are
 //! all dead leaves a decision that nobody heeds. Who dies before it joined leaves none at all.
 
-use crate::recovery::Origin;
+use crate::origin::Origin;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::File;

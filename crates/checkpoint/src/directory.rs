@@ -1,7 +1,7 @@
-//! A store's directory: its lock, what is committed in it, and what killed writers left.
+//! A store's directory: its lock, and what is committed in it.
 
 use crate::layout::{self, LATEST, LATEST_NEW, LOCK};
-use crate::{Error, Result, earlier};
+use crate::{Error, Result};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
@@ -81,7 +81,8 @@ fn locked(dir: &Path, mut file: &File) -> Error {
     Error::Locked { dir: dir.into(), pid, host, command }
 }
 
-fn names(dir: &Path) -> Result<Vec<String>> {
+/// The names in a directory.
+pub(crate) fn names(dir: &Path) -> Result<Vec<String>> {
     let fail = |error| Error::io("readdir", dir, error);
     let mut names = Vec::new();
     for entry in fs::read_dir(dir).map_err(fail)? {
@@ -89,30 +90,6 @@ fn names(dir: &Path) -> Result<Vec<String>> {
         names.extend(entry.map_err(fail)?.file_name().into_string());
     }
     Ok(names)
-}
-
-/// Removes what killed writers left, and returns its names. What they had exchanged is set aside. Only the holder of the lock
-/// may, for what living writers are at work on looks the same.
-pub(crate) fn clean(dir: &Path, _lock: &Lock) -> Result<Vec<String>> {
-    let mut cleaned = Vec::new();
-    for name in names(dir)? {
-        let path = dir.join(&name);
-        if name == LATEST_NEW {
-            fs::remove_file(&path).map_err(|error| Error::io("unlink", &path, error))?;
-        } else if layout::is_left_over(&name) {
-            points::hit("open.clean");
-            // No left-over, but an earlier run's checkpoint that made room for another of its number.
-            if earlier::recover(dir, &path)? {
-                continue;
-            }
-            remove_tree(&path)?;
-        } else {
-            continue;
-        }
-        cleaned.push(name);
-    }
-    cleaned.sort();
-    Ok(cleaned)
 }
 
 /// Removes a directory and all that is in it; what is gone already is not missed.

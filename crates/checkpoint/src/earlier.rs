@@ -7,11 +7,20 @@
 //! Nothing is moved before what takes its place is on disk, so that the store has a good checkpoint at every instant.
 
 use crate::status::{checkpoint_of, named};
-use crate::{Checkpoint, Error, Result, SetAside, directory, layout};
+use crate::{Checkpoint, Error, Result, directory, layout};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use stillframe_kernel::{Failure, points, rename};
+
+/// Checkpoints of an earlier run that were moved out of the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// The versions, ascending.
+    pub versions: Vec<u64>,
+    /// The directory they are in, a store like any other.
+    pub to: PathBuf,
+}
 
 /// What an earlier run left.
 #[derive(Debug)]
