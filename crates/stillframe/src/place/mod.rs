@@ -3,3 +3,4 @@
 pub(crate) mod directory;
 pub(crate) mod hidden;
 pub(crate) mod names;
+pub(crate) mod plane_file;

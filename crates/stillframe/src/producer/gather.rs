@@ -17,6 +17,7 @@ use crate::mask::Mask;
 use crate::producer::state::Producer;
 use crate::store::Store;
 use crate::store::draft::{Content, Draft};
+use crate::store::plane::pages_of;
 use crate::store::planes::{Assignment, Planes};
 use crate::store::version::{Subtable, Version};
 use crate::working::pieces::{PIECES_MAX, count_pieces};
@@ -133,7 +134,7 @@ fn copy(maps: &mut PlaneMaps, newest: &Version, draft: &mut Draft, copier: &Copi
         None => Ok(true),
         // The kernel says that an address cannot be written when no memory is left for it.
         Some((_, failure)) if failure.errno() == libc::EFAULT => Ok(false),
-        Some((plane, failure)) => Err(Error::system(&draft.planes().plane(plane).path, failure)),
+        Some((plane, failure)) => Err(Error::system(&draft.planes().plane(plane).file.path, failure)),
     }
 }
 
@@ -175,8 +176,8 @@ impl Gathering<'_> {
                     let pages = (0..run.len()).map(|page| page * PAGE_BYTES);
                     copies.extend(pages.map(|page| PageCopy { from: from + page, to: to + page }));
                 } else {
-                    let from = (part.window * WINDOW_BYTES + page * PAGE_BYTES) as u64;
-                    map.read_from(offset, &self.planes.plane(source).file, from, run.len() * PAGE_BYTES)?;
+                    let from = pages_of(part.window, (page, page + run.len()));
+                    self.planes.plane(source).file.read_into(map, offset, from)?;
                 }
                 page += run.len();
             }

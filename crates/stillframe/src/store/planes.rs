@@ -6,8 +6,10 @@ use crate::error::{Error, Result};
 use crate::mask::{Mask, insert_pages};
 use crate::place::directory::Directory;
 use crate::place::names::plane_file;
-use crate::store::plane::{Plane, span};
-use stillframe_kernel::space;
+use crate::place::plane_file::PlaneFile;
+use crate::store::plane::{Plane, pages_of};
+
+use std::ops::Range;
 use stillframe_segment::{PAGE_BYTES, PLANES_MAX, WINDOW_PAGES};
 
 /// All planes of a region.
@@ -80,7 +82,7 @@ impl Planes {
     pub(crate) fn settle(&mut self) -> Result<()> {
         for plane in &mut self.list {
             plane.present.clone_from(&plane.in_use);
-            let (taken_pages, present_pages) = (plane.taken_pages()?, plane.present_pages());
+            let (taken_pages, present_pages) = (plane.file.taken_pages()?, plane.present_pages());
             self.present_pages += present_pages;
             match taken_pages < present_pages {
                 true => plane.settle()?,
@@ -111,7 +113,7 @@ impl Planes {
             *present = present.or(*pages);
         }
         for plane in &mut self.list {
-            plane.unseen_pages = plane.taken_pages()?.saturating_sub(plane.present_pages());
+            plane.unseen_pages = plane.file.taken_pages()?.saturating_sub(plane.present_pages());
         }
         Ok(())
     }
@@ -121,14 +123,7 @@ impl Planes {
         let number = self.list.len();
         let path = self.directory.path().join(plane_file(number));
         let file = self.directory.create(&plane_file(number), self.mode)?;
-        let mut plane = Plane {
-            file: file.into(),
-            path,
-            in_use: Vec::new(),
-            present: Vec::new(),
-            idle: Vec::new(),
-            unseen_pages: 0,
-        };
+        let mut plane = Plane::new(PlaneFile::sparse(file, path));
         plane.grow(self.windows)?;
         self.list.push(plane);
         stillframe_kernel::points::hit("plane.created");
@@ -276,67 +271,59 @@ impl Planes {
 
     /// Takes memory for slots that have none for as long as it takes to look at them.
     pub(crate) fn take_bare(&self, plane: usize, window: usize, pages: Mask) -> Result<()> {
-        let plane = &self.list[plane];
-        for (start, end) in pages.runs() {
-            let (at, bytes) = span(window, start, end);
-            space::take(&plane.file, at, bytes).map_err(|f| Error::system(&plane.path, f).needing(bytes))?;
-        }
-        Ok(())
+        let file = &self.list[plane].file;
+        pages.runs().try_for_each(|run| file.take(pages_of(window, run)))
     }
 
     /// Gives back what [`take_bare`](Planes::take_bare) took, or part of it.
     pub(crate) fn give_back_bare(&self, plane: usize, window: usize, pages: Mask) {
-        for (start, end) in pages.runs() {
-            let (at, bytes) = span(window, start, end);
+        for run in pages.runs() {
             // Memory that stays is found free by the next producer.
-            let _ = space::give_back(&self.list[plane].file, at, bytes);
+            let _ = self.list[plane].file.give_back(pages_of(window, run));
         }
     }
 
     /// Takes memory for the pages of `assignments` that have none, in as few calls as possible: all of it or nothing.
     pub(crate) fn allocate(&mut self, assignments: &[Assignment]) -> Result<()> {
-        let mut runs: Vec<(usize, u64, u64)> = Vec::new();
+        let mut runs: Vec<(usize, Range<usize>)> = Vec::new();
         for assignment in assignments {
-            for (start, end) in self.missing(assignment).runs() {
-                let (at, bytes) = span(assignment.window, start, end);
+            for run in self.missing(assignment).runs() {
+                let pages = pages_of(assignment.window, run);
                 match runs.last_mut() {
-                    Some((plane, from, length)) if *plane == assignment.plane && *from + *length == at => {
-                        *length += bytes;
+                    Some((plane, last)) if *plane == assignment.plane && last.end == pages.start => {
+                        last.end = pages.end
                     }
-                    _ => runs.push((assignment.plane, at, bytes)),
+                    _ => runs.push((assignment.plane, pages)),
                 }
             }
         }
-        let needed_bytes = runs.iter().map(|run| run.2).sum();
+        let needed_bytes = runs.iter().map(|(_, pages)| (pages.len() * PAGE_BYTES) as u64).sum();
         if let Some(plane) = runs.first().map(|run| &self.list[run.0])
-            && !space::may_take(&plane.file, needed_bytes)
+            && !plane.file.may_take(needed_bytes)
         {
-            return Err(Error::no_space(&plane.path, needed_bytes));
+            return Err(Error::no_space(&plane.file.path, needed_bytes));
         }
-        for (index, (number, at, bytes)) in runs.iter().enumerate() {
-            let plane = &self.list[*number];
-            if let Err(failure) = space::take(&plane.file, *at, *bytes) {
+        for (index, (plane, pages)) in runs.iter().enumerate() {
+            if let Err(error) = self.list[*plane].file.take(pages.clone()) {
                 // Some file systems keep part of what they could not take whole.
-                for (number, at, bytes) in &runs[..=index] {
-                    let _ = space::give_back(&self.list[*number].file, *at, *bytes);
+                for (plane, pages) in &runs[..=index] {
+                    let _ = self.list[*plane].file.give_back(pages.clone());
                 }
-                return Err(Error::system(&plane.path, failure).needing(needed_bytes));
+                return Err(error.needing(needed_bytes));
             }
         }
-        for (number, at, bytes) in &runs {
-            let plane = &mut self.list[*number];
-            let first = *at as usize / PAGE_BYTES;
-            let pages = *bytes as usize / PAGE_BYTES;
-            let window = first / WINDOW_PAGES;
-            insert_pages(&mut plane.present[window..], first % WINDOW_PAGES, first % WINDOW_PAGES + pages);
-            self.present_pages += pages as u64;
+        for (plane, pages) in runs {
+            let first = pages.start / WINDOW_PAGES;
+            let start = pages.start % WINDOW_PAGES;
+            insert_pages(&mut self.list[plane].present[first..], start, start + pages.len());
+            self.present_pages += pages.len() as u64;
         }
         Ok(())
     }
 
     /// Whether the file system may have so many bytes.
     pub(crate) fn may_take(&self, bytes: u64) -> bool {
-        self.list.first().is_none_or(|plane| space::may_take(&plane.file, bytes))
+        self.list.first().is_none_or(|plane| plane.file.may_take(bytes))
     }
 
     /// Gives back memory of free slots: all of it, or in a few windows the slots that were free at the last visit too.
@@ -357,8 +344,7 @@ impl Planes {
                 let cold = if everything { ready } else { ready.and(plane.idle[window]) };
                 plane.idle[window] = ready.without(cold);
                 for (start, end) in cold.runs() {
-                    let (at, bytes) = span(window, start, end);
-                    if space::give_back(&plane.file, at, bytes).is_ok() {
+                    if plane.file.give_back(pages_of(window, (start, end))).is_ok() {
                         let mut run = Mask::EMPTY;
                         run.insert_run(start, end);
                         plane.present[window] = plane.present[window].without(run);

@@ -1,6 +1,6 @@
 //! Loaned variables: slots of the planes, lent anew for each version.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::mask::Mask;
 use crate::store::planes::{Assignment, Planes};
 use crate::store::space::Allocation;
@@ -81,10 +81,7 @@ impl Loaned {
         if let Some(free) = self.maps.iter().find(|known| known.plane == plane && Arc::strong_count(known) == 1) {
             return Ok(free.clone());
         }
-        let file = planes.plane(plane);
-        let at = u64::from(self.allocation.window) * WINDOW_BYTES as u64;
-        let mut map = Mapping::shared_unforked(file.file.clone(), at, self.allocation.windows as usize * WINDOW_BYTES)
-            .map_err(|failure| Error::system(&file.path, failure))?;
+        let mut map = planes.plane(plane).file.map_unforked(self.allocation.range())?;
         map.unmap_by(workers);
         let pages = self.page_masks();
         // Only windows that the variable fills, for a large page takes memory for all slots of its window.
@@ -101,9 +98,8 @@ impl Loaned {
     }
 
     /// The same windows of a plane, private: what a loan that is over leaves at its addresses.
-    pub(crate) fn map_after(&self, plane: usize, bytes: usize, planes: &Planes) -> Result<Mapping> {
-        let plane = planes.plane(plane);
-        let at = u64::from(self.allocation.window) * WINDOW_BYTES as u64;
-        Mapping::copy_on_write(&plane.file, at, bytes).map_err(|failure| Error::system(&plane.path, failure))
+    pub(crate) fn map_after(&self, plane: usize, planes: &Planes) -> Result<Mapping> {
+        let windows = self.allocation.range();
+        planes.plane(plane).file.map_private(windows.start * WINDOW_PAGES..windows.end * WINDOW_PAGES)
     }
 }

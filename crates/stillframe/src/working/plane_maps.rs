@@ -1,6 +1,6 @@
 //! Where a variable lies in the planes, mapped.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::mask::Mask;
 use crate::store::planes::Planes;
 use crate::store::space::Allocation;
@@ -76,8 +76,5 @@ impl PlaneMaps {
 }
 
 fn map_windows(allocation: Allocation, plane: usize, planes: &Planes) -> Result<Mapping> {
-    let plane = planes.plane(plane);
-    let offset = u64::from(allocation.window) * WINDOW_BYTES as u64;
-    let bytes = allocation.windows as usize * WINDOW_BYTES;
-    Mapping::shared(&plane.file, offset, bytes, true).map_err(|failure| Error::system(&plane.path, failure))
+    planes.plane(plane).file.map(allocation.range(), true)
 }
