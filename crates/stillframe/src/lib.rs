@@ -45,7 +45,7 @@ mod tracker;
 pub use any_observer::{AnyObserver, AnySnapshot};
 pub use block::Block;
 pub use element::Element;
-pub use error::{Error, Family, Result};
+pub use error::{Error, Family, Result, Shortage};
 pub use group::{Group, GroupOptions, GroupSnapshot, GroupSnapshots, RankInfo, RankState};
 pub use loan::{EndedLoan, Loan, LoanBytes};
 pub use num_complex::Complex;
