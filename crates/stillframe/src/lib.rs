@@ -9,6 +9,10 @@
 #![deny(unsafe_code)]
 
 mod any_observer;
+// Regions do not live in arenas before the store knows of places.
+#[cfg_attr(not(test), expect(dead_code, unused_imports))]
+#[path = "place/arena/mod.rs"]
+mod arena;
 mod aside;
 mod attachment;
 mod block;
@@ -43,6 +47,7 @@ mod tables;
 mod tracker;
 
 pub use any_observer::{AnyObserver, AnySnapshot};
+pub use arena::{Arena, ArenaOptions, ArenaUsage, RegionUsage};
 pub use block::Block;
 pub use element::Element;
 pub use error::{Error, Family, Result, Shortage};
