@@ -135,7 +135,19 @@ impl Shared {
 
     fn bucket(&self, bucket: u32) -> Result<Bucket> {
         let word = self.map.word32(self.geometry.bucket_at(bucket)).load(Acquire);
-        self.geometry.decode_bucket(bucket, word).map_err(|corrupt| self.corrupt(corrupt))
+        let decoded = self.geometry.decode_bucket(bucket, word).map_err(|corrupt| self.corrupt(corrupt))?;
+        if let Bucket::Region(region) = decoded {
+            self.check_used(region, self.geometry.bucket_at(bucket), word)?;
+        }
+        Ok(decoded)
+    }
+
+    /// Refuses a record that was never used, and may have no memory to be read from; its word was found at `at`.
+    fn check_used(&self, region: u32, at: usize, word: u32) -> Result<()> {
+        match self.records_end()? {
+            end if region < end => Ok(()),
+            end => Err(self.not_expected(at, format!("at most {end}, for so many records were used"), word)),
+        }
     }
 
     fn set_bucket(&self, bucket: u32, word: u32) {
@@ -193,8 +205,10 @@ impl Shared {
 
     /// Finishes or undoes what a process that died was changing. The caller has the creation lock.
     pub(super) fn mend(&self) -> Result<()> {
-        let pending = self.geometry.decode_pending(self.map.word32(arena::PENDING_AT).load(Acquire));
-        let Some(region) = pending.map_err(|corrupt| self.corrupt(corrupt))? else { return Ok(()) };
+        let word = self.map.word32(arena::PENDING_AT).load(Acquire);
+        let pending = self.geometry.decode_pending(word).map_err(|corrupt| self.corrupt(corrupt))?;
+        let Some(region) = pending else { return Ok(()) };
+        self.check_used(region, arena::PENDING_AT, word)?;
         match self.state(region) {
             Some(State::Making) => {
                 self.unlist(region)?;
@@ -343,6 +357,8 @@ impl Shared {
 pub(crate) struct Claimed {
     leases: ArenaLeases,
     is_new: bool,
+    /// Whether the lock goes when this does.
+    is_producing: bool,
     /// The small chunk in which pages were taken last.
     near: AtomicU32,
 }
@@ -350,7 +366,7 @@ pub(crate) struct Claimed {
 impl Claimed {
     fn new(shared: &Arc<Shared>, name: &str, number: u32, generation: u32, is_new: bool) -> Claimed {
         let leases = ArenaLeases::new(shared, name, number, generation);
-        Claimed { leases, is_new, near: AtomicU32::new(0) }
+        Claimed { leases, is_new, is_producing: true, near: AtomicU32::new(0) }
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -377,6 +393,14 @@ impl Claimed {
     /// The region's leases.
     pub(crate) fn leases(&self) -> &ArenaLeases {
         &self.leases
+    }
+
+    /// Gives the producer's lock back.
+    pub(super) fn end(&mut self) {
+        // Another thread may have the number and the lock next.
+        if std::mem::take(&mut self.is_producing) {
+            self.shared().end_producing(self.number());
+        }
     }
 
     /// An error in a forked child, which has no lock.
@@ -441,6 +465,6 @@ impl Claimed {
 
 impl Drop for Claimed {
     fn drop(&mut self) {
-        self.shared().end_producing(self.number());
+        self.end();
     }
 }

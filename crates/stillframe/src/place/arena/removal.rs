@@ -20,7 +20,7 @@ const SWEEP_EVERY: Duration = Duration::from_millis(100);
 impl Arena {
     /// Removes a region: nobody finds it any more, and what it owns is given back, at once or when the last version of it is
     /// let go. Returns whether that was at once.
-    pub(crate) fn remove(&self, claimed: Claimed) -> Result<bool> {
+    pub(crate) fn remove(&self, mut claimed: Claimed) -> Result<bool> {
         let (shared, region) = (claimed.shared().clone(), claimed.number());
         points::hit("arena.remove.begin");
         shared.change(|changes| {
@@ -37,6 +37,8 @@ impl Arena {
         if is_done {
             shared.change(|_| {
                 shared.free(region);
+                // Who looks for a free record finds it so, or not at all.
+                claimed.end();
                 Ok(())
             })?;
         }

@@ -465,7 +465,7 @@ fn what_is_cut_of_another_format_or_no_arena_is_refused() {
 fn words_that_make_no_sense_are_named_and_never_followed() {
     watchdog(120);
     let dir = Dir::new("words");
-    let arena = dir.arena(4, 4);
+    let arena = dir.arena(4, 40);
     let geometry = arena.shared.geometry;
     let region = claim(&arena, "r");
     let pages = region.take_pages(2).unwrap();
@@ -483,7 +483,8 @@ fn words_that_make_no_sense_are_named_and_never_followed() {
         ]
     };
     let wrong = [
-        (bucket_at, 6),
+        (bucket_at, 42),
+        (bucket_at, 40),
         (record_at + record::STATE_AT, 9),
         (record_at + record::NAME_BYTES_AT, u32::MAX),
         (record_at + record::NAME_AT, 0x0a0a_0a0a),
@@ -494,6 +495,7 @@ fn words_that_make_no_sense_are_named_and_never_followed() {
         (geometry.chunk_owner_at(0), 0),
         (geometry.page_owner_at(pages.start), 99),
         (arena::PENDING_AT, 77),
+        (arena::PENDING_AT, 40),
         (arena::RECORDS_END_AT, 77),
     ];
     for (at, value) in wrong {
