@@ -111,7 +111,8 @@ impl Shared {
         Ok(None)
     }
 
-    fn take_these_pages(&self, region: u32, chunk: u32, run: Range<u32>) -> Result<bool> {
+    /// Takes all of these pages of a chunk that was small; or none, because they are somebody else's, or it is small no more.
+    pub(super) fn take_these_pages(&self, region: u32, chunk: u32, run: Range<u32>) -> Result<bool> {
         self.widen_span(region, chunk..chunk + 1)?;
         let own = word_of(region);
         let taken = run.clone().take_while(|page| self.swap_page(*page, FREE, own)).count() as u32;

@@ -181,18 +181,22 @@ fn crowd(arguments: &[&str]) {
 #[test]
 fn several_processes_take_and_give_back_and_nothing_is_anybodys_twice() {
     watchdog(600);
-    let dir = Dir::new("crowd");
-    let arena = dir.arena(16, 16);
-    let path = dir.0.to_str().unwrap();
-    let helpers: Vec<Helper> = ["1", "2", "3", "4"].map(|seed| Helper::start("crowd", &[path, seed, "1500"])).into();
-    // Threads of one process share an opening.
-    std::thread::scope(|scope| {
-        for seed in ["5", "6"] {
-            scope.spawn(move || crowd(&[path, seed, "700"]));
-        }
-    });
-    helpers.into_iter().for_each(Helper::finish);
-    check_nothing_lost(&arena);
+    // In few chunks each is small and whole in turns.
+    for (chunks, rounds) in [(16, "800"), (3, "4000")] {
+        let dir = Dir::new("crowd");
+        let arena = dir.arena(chunks, 16);
+        let path = dir.0.to_str().unwrap();
+        let seeds = ["1", "2", "3", "4"];
+        let helpers: Vec<Helper> = seeds.map(|seed| Helper::start("crowd", &[path, seed, rounds])).into();
+        // Threads of one process share an opening.
+        std::thread::scope(|scope| {
+            for seed in ["5", "6"] {
+                scope.spawn(move || crowd(&[path, seed, rounds]));
+            }
+        });
+        helpers.into_iter().for_each(Helper::finish);
+        check_nothing_lost(&arena);
+    }
 }
 
 #[test]
