@@ -102,6 +102,7 @@ tcasm: ## programs written for TCASM's interface, in C, in Fortran and under MPI
 crash: ## producers, observers and ranks killed at every named point
 	scripts/setup.sh
 	$(POINTS) --test kill --test groups --test gather --test interrupted
+	cargo test -p stillframe --features points --lib arena
 
 checkpoint: ## still checkpoint as a whole, killed at every named point, and beside accidents of all kinds
 	scripts/setup.sh

@@ -155,6 +155,12 @@ typedef enum {
     STILLFRAME_STAGED = 119,
     // A directory or file that somebody else made, or could change.
     STILLFRAME_UNTRUSTED = 120,
+    // An arena has no room left.
+    STILLFRAME_ARENA_FULL = 121,
+    // There is no such arena.
+    STILLFRAME_NO_ARENA = 122,
+    // Another process is changing the regions of an arena, for much longer than that takes.
+    STILLFRAME_ARENA_BUSY = 123,
     // A shared file is damaged.
     STILLFRAME_CORRUPT = 200,
     // A defect of Stillframe, caught before it could do more harm. Please report its text.

@@ -61,7 +61,7 @@ pub fn raise(py: Python<'_>, error: Error) -> PyErr {
         Error::VersionGone { .. } => "VersionGone",
         Error::ProducerGone { .. } => "ProducerGone",
         Error::Timeout { .. } | Error::SlowRank { .. } => "Timeout",
-        Error::NoSpace { .. } | Error::Bound { .. } | Error::NoSlot { .. } => "OutOfSpace",
+        Error::NoSpace { .. } | Error::Bound { .. } | Error::NoSlot { .. } | Error::ArenaFull { .. } => "OutOfSpace",
         _ => match error.family() {
             Family::Misuse => "MisuseError",
             Family::Environment => "ResourceError",

@@ -59,8 +59,9 @@ impl InGate {
     }
 }
 
-/// Does what no other thread is to fork in the middle of: a fork waits for it, so it must not take long.
-pub(crate) fn undivided<T>(work: impl FnOnce() -> T) -> T {
+/// Does what no other thread is to fork in the middle of: a fork waits for it, so it must not take long, nor wait for anybody.
+/// One thread at a time is in here, but for a signal handler of that thread.
+pub fn undivided<T>(work: impl FnOnce() -> T) -> T {
     generation();
     let _in_gate = InGate::enter();
     work()

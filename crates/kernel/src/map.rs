@@ -265,6 +265,11 @@ impl Mapping {
         self.advise(offset, bytes, libc::MADV_COLLAPSE).is_ok()
     }
 
+    /// Asks for large pages behind the range, where the kernel has some. A wish.
+    pub fn prefer_large_pages(&self) {
+        let _ = self.advise(0, self.bytes, libc::MADV_HUGEPAGE);
+    }
+
     /// An aligned word that other processes may change at any time.
     pub fn word64(&self, offset: usize) -> &AtomicU64 {
         self.check(offset, 8);

@@ -5,6 +5,7 @@
 //! hostile until they have passed through here, because any process of the same user may have written them.
 #![forbid(unsafe_code)]
 
+pub mod arena;
 pub mod dtype;
 pub mod head;
 pub mod lease;

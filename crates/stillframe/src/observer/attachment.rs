@@ -1,9 +1,10 @@
 //! What an observer has open: the files of a region, and the holds that keep versions alive.
 
 use crate::error::{Error, Result};
+use crate::place::check_pages;
 use crate::place::directory::{Directory, Unopened};
 use crate::place::names::plane_file;
-use crate::store::head::{Head, check_pages};
+use crate::store::head::Head;
 use crate::store::lease::LeaseFile;
 use crate::store::schemas::read_schema;
 use ::stillframe_protocol as protocol;

@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::group::peers::{Peers, check_living};
-use crate::place::directory::Directory;
+use crate::place::check_pages;
+use crate::place::directory::{self, Directory};
 use crate::place::names;
 use crate::producer::aside::{End, Run};
 use crate::producer::options::RegionOptions;
@@ -10,7 +11,6 @@ use crate::producer::patience::Patience;
 use crate::producer::retention;
 use crate::producer::state::{Producer, Undeclared, Workspace};
 use crate::producer::statistics::Statistics;
-use crate::store::head::check_pages;
 use crate::store::{Beginning, Store, ownership};
 use crate::working::tracker::Tracker;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ impl Producer {
         names::new_region_dir(&options.dir, name)?;
         let guard = options.guard()?;
         if let Some(root) = Directory::root(&options.dir, guard)? {
-            ownership::check_neighbours(&root, name)?;
+            directory::check_neighbours(&root, name)?;
         }
         let tracker = Tracker::open(options.tracker)?;
         let root = Directory::make_root(&options.dir, options.mode, guard)?;

@@ -8,7 +8,7 @@
 
 use crate::error::{Error, Result};
 use crate::inspect::region::{State, region};
-use crate::place::directory::{Directory, ranks_below};
+use crate::place::directory::{self, Directory, ranks_below};
 use crate::place::hidden::{Hidden, sweep};
 use crate::place::names;
 use crate::producer::options::RegionOptions;
@@ -110,7 +110,7 @@ impl Staging {
             to = root.make_below(above, self.options.mode)?;
         }
         if place.below(&self.name)?.is_some_and(|made| made.has(lease::FILE)) {
-            ownership::check_neighbours(root, &self.name)
+            directory::check_neighbours(root, &self.name)
                 .or_else(|error| if self.ranks_there()?.is_empty() { Err(error) } else { Ok(()) })?;
         }
         let fail = |error| Error::io("renameat2", &self.dir, error);

@@ -12,14 +12,6 @@ use stillframe_protocol::{Board, Newest, Stamp, State};
 use stillframe_segment::Corrupt;
 use stillframe_segment::head::{self, Counter, Descriptor};
 
-/// Refuses pages of another size than the format's.
-pub(crate) fn check_pages() -> Result<()> {
-    match stillframe_kernel::system_page_bytes() {
-        stillframe_kernel::PAGE_BYTES => Ok(()),
-        found_bytes => Err(Error::ForeignPages { found_bytes }),
-    }
-}
-
 /// The shared head of a region.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
@@ -180,17 +172,6 @@ pub(crate) fn head_word(directory: &Directory, at: usize) -> u32 {
     let read =
         directory.file(head::FILE).ok().flatten().and_then(|(head, _)| head.read_exact_at(&mut word, at as u64).ok());
     read.map_or(0, |()| u32::from_le_bytes(word))
-}
-
-pub(crate) fn read_begin(file: &File, bytes: &mut [u8]) -> std::io::Result<usize> {
-    let mut length = 0;
-    while length < bytes.len() {
-        match file.read_at(&mut bytes[length..], length as u64)? {
-            0 => break,
-            count => length += count,
-        }
-    }
-    Ok(length)
 }
 
 /// Gives the head its space and its geometry, all but the magic.

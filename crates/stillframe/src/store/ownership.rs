@@ -12,24 +12,6 @@ use stillframe_kernel::folder::{About, Form};
 use stillframe_kernel::trust::Distrust;
 use stillframe_segment::{head, lease, table};
 
-/// Refuses to put a region inside another, where nobody would find it.
-pub(crate) fn check_neighbours(root: &Directory, name: &str) -> Result<()> {
-    let fail = |why| Err(Error::BadName { name: name.into(), what: "region", why });
-    for (end, _) in name.match_indices('/') {
-        if root.below(&name[..end])?.is_some_and(|above| above.has(lease::FILE)) {
-            return fail("it lies inside another region; choose a name beside it");
-        }
-    }
-    let Some(directory) = root.below(name)? else { return Ok(()) };
-    let is_region = |name: &String| {
-        !names::is_own_file(name) && directory.about(name).is_some_and(|about| about.form == Form::Folder)
-    };
-    if directory.texts().iter().any(is_region) {
-        return fail("other regions lie below it; choose a name beside them");
-    }
-    Ok(())
-}
-
 /// Longest time between the lock of whoever removes a region and the end of its head, and until all of it is gone: giving
 /// memory back takes the kernel a second for each few GiB.
 const REMOVAL_BEGINS: Duration = Duration::from_millis(20);

@@ -1,0 +1,155 @@
+//! Arenas: many regions in one file of fixed length.
+//!
+//! An arena is a directory with three files: `arena` holds all bytes, `lease` carries the locks of those who look, and
+//! `lease.producer` the locks of those who write, which no reader may open. Or it is one file that was handed in as a
+//! descriptor, and carries all locks itself. What lies where, `stillframe_segment::arena` says.
+//!
+//! The file is mapped whole, once in a process for those who write and once for those who look, so that a region needs
+//! neither a descriptor nor a mapping of its own. Chunks and pages are taken by compare-and-swap of owner words, beside any
+//! number of other processes; regions come and go under a lock that is held for microseconds. A process may die at any
+//! instant: what its regions own is named by their number, and found by their next producer or by who removes them.
+
+mod chunks;
+mod leases;
+mod opening;
+mod pages;
+mod records;
+mod removal;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+use crate::error::{Error, Result};
+use crate::place::directory::Directory;
+pub(crate) use chunks::Owned;
+use chunks::Search;
+pub(crate) use leases::ArenaLeases;
+pub use opening::ArenaOptions;
+use records::Changes;
+pub(crate) use records::{Claimed, Found};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use stillframe_kernel::fork::Unforked;
+use stillframe_kernel::lock::{self, Kind};
+use stillframe_kernel::map::Mapping;
+use stillframe_kernel::thread::without_signals;
+use stillframe_segment::Corrupt;
+use stillframe_segment::arena::Geometry;
+pub use usage::{ArenaUsage, RegionUsage};
+
+/// Many regions in one file of fixed length, which is the bound of all of them together. Copies are the same arena; it is
+/// opened once in a process, for writing and for looking.
+///
+/// A handle does not survive `fork`: a child opens its own.
+#[derive(Debug, Clone)]
+pub struct Arena {
+    shared: Arc<Shared>,
+}
+
+/// One opening of an arena.
+#[derive(Debug)]
+struct Shared {
+    name: String,
+    /// Where its files lie; of one that was handed in what messages call it.
+    path: PathBuf,
+    /// `None` if it was handed in.
+    directory: Option<Directory>,
+    file: Arc<File>,
+    map: Mapping,
+    geometry: Geometry,
+    /// Whether the file consists of large pages.
+    is_large: bool,
+    lease: Arc<Unforked>,
+    /// `None` for who only looks.
+    producer: Option<Arc<Unforked>>,
+    /// How many snapshots of this opening hold each slot of each region. Locks of one opening merge, so they are counted.
+    holds: Mutex<BTreeMap<(u32, usize), u32>>,
+    /// Regions whose producers have their locks by this opening.
+    produced: Mutex<BTreeSet<u32>>,
+    changes: Mutex<Changes>,
+    search: Mutex<Search>,
+}
+
+/// Works with what a mutex guards. All regions of a process share it, so a handler that interrupted this thread and used
+/// another region would wait for it for ever: none runs meanwhile.
+fn exclusively<T, R>(mutex: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
+    // Who panicked with it has changed nothing by halves.
+    without_signals(|| work(&mut mutex.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+impl Arena {
+    /// Options for making or opening an arena.
+    pub fn options() -> ArenaOptions {
+        ArenaOptions::default()
+    }
+
+    /// The arena's name. Its regions are found as `NAME/REGION`.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// The directory with the arena's files; of one that was handed in as a descriptor what messages call it.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    /// Length in bytes, the arena's own tables included.
+    pub fn bytes(&self) -> u64 {
+        self.shared.geometry.bytes()
+    }
+
+    /// The whole file, mapped: page *p* lies at 4096 *p*.
+    pub(crate) fn memory(&self) -> &Mapping {
+        &self.shared.map
+    }
+
+    /// The file, in which memory is taken before pages are written.
+    pub(crate) fn file(&self) -> &Arc<File> {
+        &self.shared.file
+    }
+
+    /// Whether the file consists of large pages: chunks have memory when they are taken, and pages of small ones too.
+    pub(crate) fn is_hugetlb(&self) -> bool {
+        self.shared.is_large
+    }
+}
+
+impl Shared {
+    fn corrupt(&self, corrupt: Corrupt) -> Error {
+        Error::Corrupt { dir: self.path.clone(), corrupt }
+    }
+
+    fn system(&self, failure: stillframe_kernel::Failure) -> Error {
+        Error::system(&self.path, failure)
+    }
+
+    fn forked(&self) -> Error {
+        Error::Forked { region: self.name.clone() }
+    }
+
+    /// The file with the locks that everybody may have.
+    fn leases(&self) -> Result<&File> {
+        self.lease.get().ok_or_else(|| self.forked())
+    }
+
+    /// The file with the locks of those who write, if this opening is one for writing.
+    fn producers(&self) -> Result<&File> {
+        match &self.producer {
+            Some(producer) => producer.get().ok_or_else(|| self.forked()),
+            None => {
+                let why = format!("'{}' was opened to look only: open it for writing", self.name);
+                Err(Error::BadOption { option: "arena", why })
+            }
+        }
+    }
+
+    fn try_lock(&self, file: &File, kind: Kind, at: u64, bytes: u64) -> Result<bool> {
+        lock::try_lock(file, kind, at, bytes).map_err(|failure| self.system(failure))
+    }
+
+    fn is_locked(&self, file: &File, kind: Kind, at: u64, bytes: u64) -> Result<bool> {
+        lock::is_held(file, kind, at, bytes).map_err(|failure| self.system(failure))
+    }
+}
