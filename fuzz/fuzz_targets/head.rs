@@ -1,7 +1,7 @@
 //! The beginning of a `head` and its descriptors.
 #![no_main]
 
-#[path = "../../crates/stillframe/tests/common/damage.rs"]
-mod damage;
+#[path = "../../crates/segment/tests/reading/bytes.rs"]
+mod bytes;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| damage::fuzz_head(bytes));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| bytes::head(input));

@@ -1,7 +1,7 @@
 //! A manifest.
 #![no_main]
 
-#[path = "../../crates/stillframe/tests/common/damage.rs"]
-mod damage;
+#[path = "../../crates/segment/tests/reading/bytes.rs"]
+mod bytes;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| damage::fuzz_manifest(bytes));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| bytes::manifest(input));

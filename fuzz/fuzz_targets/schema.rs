@@ -1,7 +1,7 @@
 //! The text of a schema.
 #![no_main]
 
-#[path = "../../crates/stillframe/tests/common/damage.rs"]
-mod damage;
+#[path = "../../crates/segment/tests/reading/bytes.rs"]
+mod bytes;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| damage::fuzz_schema(bytes));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| bytes::schema(input));

@@ -1,5 +1,6 @@
 //! Element types of variables.
 
+use crate::RANK_MAX;
 use crate::schema::NESTING_MAX;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -71,7 +72,39 @@ pub enum DTypeError {
     },
 }
 
+/// Why an array of a shape and an element type cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ArrayError {
+    /// More dimensions than a manifest has room for.
+    #[error("{0} dimensions are more than {RANK_MAX}")]
+    Rank(usize),
+    /// More bytes than [`ARRAY_BYTES_MAX`].
+    #[error("{shape:?} elements of {dtype} are too many")]
+    Bytes {
+        /// The shape.
+        shape: Vec<usize>,
+        /// The type of the elements.
+        dtype: DType,
+    },
+}
+
+/// Most bytes of an array.
+pub const ARRAY_BYTES_MAX: usize = 1 << 46;
+
 impl DType {
+    /// Bytes of an array of such elements.
+    ///
+    /// # Errors
+    /// Why such an array cannot be.
+    pub fn array_bytes(&self, shape: &[usize]) -> Result<usize, ArrayError> {
+        if shape.len() > RANK_MAX {
+            return Err(ArrayError::Rank(shape.len()));
+        }
+        let bytes = shape.iter().try_fold(self.bytes(), |product, n| product.checked_mul(*n));
+        let too_many = || ArrayError::Bytes { shape: shape.to_vec(), dtype: self.clone() };
+        bytes.filter(|bytes| *bytes <= ARRAY_BYTES_MAX).ok_or_else(too_many)
+    }
+
     /// Bytes of one element.
     pub fn bytes(&self) -> usize {
         match self {

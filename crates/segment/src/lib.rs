@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arena;
+pub mod description;
 pub mod dtype;
 pub mod head;
 pub mod lease;
@@ -14,6 +15,7 @@ pub mod scalar;
 pub mod schema;
 pub mod table;
 
+pub use description::Description;
 pub use dtype::{DType, Field, Order};
 pub use manifest::{Extent, Manifest};
 pub use scalar::Scalar;

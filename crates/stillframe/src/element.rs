@@ -33,15 +33,6 @@ impl<const N: usize> Element for [u8; N] {
     }
 }
 
-/// Bytes of an array, or why such an array cannot be.
-pub(crate) fn array_bytes(dtype: &DType, shape: &[usize]) -> Result<usize, String> {
-    if shape.len() > stillframe_segment::RANK_MAX {
-        return Err(format!("{} dimensions are more than {}", shape.len(), stillframe_segment::RANK_MAX));
-    }
-    let elements = shape.iter().try_fold(dtype.bytes(), |product, n| product.checked_mul(*n));
-    elements.filter(|bytes| *bytes <= 1 << 46).ok_or_else(|| format!("{shape:?} elements of {dtype} are too many"))
-}
-
 /// Distance in bytes between neighbours along each dimension.
 pub(crate) fn strides(dtype: &DType, shape: &[usize], order: Order) -> Vec<usize> {
     let mut strides = vec![0; shape.len()];

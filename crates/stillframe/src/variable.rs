@@ -45,7 +45,7 @@ macro_rules! handle {
 }
 
 handle!(
-    /// A managed variable: memory of the region, reached with [`Region::slice_mut`].
+    /// A managed variable: memory of the region, reached with [`Region::slice_mut`](crate::Region::slice_mut).
     Array
 );
 
@@ -55,7 +55,7 @@ handle!(
 );
 
 handle!(
-    /// A loaned variable: written whole into free slots, see [`Region::loan`].
+    /// A loaned variable: written whole into free slots, see [`Region::loan`](crate::Region::loan).
     Loaned
 );
 

@@ -4,6 +4,8 @@
 //! each. A child process does it, so that a panic, a fatal signal and a hang are all told by the same means, with the
 //! number of the damage that did it. `STILLFRAME_GARBAGE=class:number` does one damage again in this process.
 
+#[path = "../../segment/tests/reading/bytes.rs"]
+mod bytes;
 mod common;
 #[path = "common/damage.rs"]
 mod damage;
@@ -11,6 +13,7 @@ mod damage;
 use common::Numbers;
 use damage::{Damage, Image, Trust};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use stillframe_segment::head::{self, descriptor};
 use stillframe_segment::{BLOCK_BYTES, WINDOW_PAGES, manifest, table};
@@ -321,6 +324,32 @@ fn many_damages_at_once_lead_to_an_answer() {
     run("anything");
 }
 
+/// What has no bytes takes a block all the same: one behind the end would be somebody else's once the file has grown, and
+/// free when the version goes.
+#[test]
+fn an_empty_window_table_behind_the_end_of_the_tables_is_refused() {
+    let dir = common::Dir::new("behind");
+    let mut region = dir.options().create("r").unwrap();
+    region.publish(1).commit().unwrap();
+    drop(region);
+    let files = dir.path().join("r");
+    let blocks = (std::fs::metadata(files.join(table::FILE)).unwrap().len() / BLOCK_BYTES as u64) as u32;
+    let head = std::fs::File::options().read(true).write(true).open(files.join(head::FILE)).unwrap();
+    let slot = (0..head::SLOTS).find(|slot| {
+        let mut state = [0; 8];
+        head.read_exact_at(&mut state, head::descriptor_at(*slot) as u64).unwrap();
+        state[0] == 1
+    });
+    let at = head::descriptor_at(slot.unwrap());
+    let mut windows = [0; 4];
+    head.read_exact_at(&mut windows, (at + descriptor::WINDOWS_AT) as u64).unwrap();
+    assert_eq!(windows, [0; 4]);
+    head.write_all_at(&blocks.to_le_bytes(), (at + descriptor::TABLE_BLOCK_AT) as u64).unwrap();
+    let error = dir.options().create("r").map(drop).unwrap_err();
+    assert!(matches!(&error, stillframe::Error::Corrupt { corrupt, .. } if corrupt.file == table::FILE), "{error}");
+    assert!(error.to_string().contains(&format!("{blocks} blocks")), "{error}");
+}
+
 /// The fuzz targets, with the bytes of a healthy region cut, flipped and thrown about.
 #[test]
 fn the_fuzz_targets_take_whatever_they_are_given() {
@@ -333,10 +362,10 @@ fn the_fuzz_targets_take_whatever_they_are_given() {
     let manifest = [&windows[..], part(found.manifest_block, found.manifest_bytes as usize)].concat();
     let entries = [&[255, 200][..], part(found.table_block, found.windows as usize * 4), &[0; 512]].concat();
     let targets: [(&[u8], Target); 4] = [
-        (&head[..256], damage::fuzz_head),
-        (&schema, damage::fuzz_schema),
-        (&manifest, damage::fuzz_manifest),
-        (&entries, damage::fuzz_tables),
+        (&head[..256], bytes::head),
+        (&schema, bytes::schema),
+        (&manifest, bytes::manifest),
+        (&entries, bytes::tables),
     ];
     let mut numbers = Numbers(1);
     for (healthy, target) in targets {

@@ -51,7 +51,7 @@ impl std::fmt::Display for Holder {
 /// Who holds versions of a region, each process once, longest first.
 ///
 /// # Errors
-/// As [`region`].
+/// As [`region`](crate::inspect::region()).
 pub fn holders(dir: &Path, name: &str) -> Result<Vec<Holder>> {
     holders_of(&Observer::options().dir(dir).open(name)?)
 }

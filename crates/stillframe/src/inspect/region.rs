@@ -74,7 +74,7 @@ pub struct RegionInfo {
     pub copied_pages: u64,
     /// Time spent in publish, in nanoseconds.
     pub publish_ns: u64,
-    /// Since when a living producer has been waiting for room, in nanoseconds since 1970. [`holders`] says for whom.
+    /// Since when a living producer has been waiting for room, in nanoseconds since 1970. [`holders`](crate::inspect::holders()) says for whom.
     pub waiting_ns: Option<u64>,
     /// When a living producer left out the first publish since the newest version, in nanoseconds since 1970.
     pub skipping_ns: Option<u64>,

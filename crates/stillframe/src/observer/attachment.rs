@@ -17,8 +17,9 @@ use stillframe_kernel::folder::About;
 use stillframe_kernel::map::Mapping;
 use stillframe_kernel::workers::Workers;
 use stillframe_protocol::Leased;
+use stillframe_segment::description::Blocks;
 use stillframe_segment::head::{self, Counter};
-use stillframe_segment::{Corrupt, PLANES_MAX, Schema, WINDOW_BYTES, lease, table};
+use stillframe_segment::{BLOCK_BYTES, Corrupt, PLANES_MAX, Schema, WINDOW_BYTES, lease, table};
 
 /// What an observer and its snapshots have in common.
 #[derive(Debug)]
@@ -110,22 +111,6 @@ impl Shared {
         }
         caches.schemas.insert(number, schema.clone());
         Ok(schema)
-    }
-
-    /// Reads bytes of the `tables` file.
-    pub(crate) fn read_tables(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.tables.read_exact_at(out, offset).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => {
-                let expected = format!("{} bytes", out.len());
-                self.corrupt(Corrupt::new(table::FILE, offset as usize, expected, "the end of the file"))
-            }
-            _ => Error::io("read", &self.dir.join(table::FILE), error),
-        })
-    }
-
-    pub(crate) fn table_blocks(&self) -> Result<u32> {
-        let meta = self.tables.metadata().map_err(|error| Error::io("fstat", &self.dir.join(table::FILE), error))?;
-        Ok((meta.len() / stillframe_segment::BLOCK_BYTES as u64).min(u64::from(u32::MAX >> 1)) as u32)
     }
 
     /// A map of a whole plane that reaches at least to `end`, and its file.
@@ -226,6 +211,29 @@ impl Shared {
             return Ok(());
         }
         Err(Error::NoRegion { region: self.name.clone(), dir: self.dir.parent().unwrap_or(&self.dir).to_path_buf() })
+    }
+}
+
+impl Blocks for Shared {
+    type Error = Error;
+
+    fn count(&self) -> Result<u32> {
+        let meta = self.tables.metadata().map_err(|error| Error::io("fstat", &self.dir.join(table::FILE), error))?;
+        Ok((meta.len() / BLOCK_BYTES as u64).min(u64::from(u32::MAX >> 1)) as u32)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.tables.read_exact_at(out, offset).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                let expected = format!("{} bytes", out.len());
+                self.corrupt(Corrupt::new(table::FILE, offset as usize, expected, "the end of the file"))
+            }
+            _ => Error::io("read", &self.dir.join(table::FILE), error),
+        })
+    }
+
+    fn corrupt(&self, corrupt: Corrupt) -> Error {
+        Shared::corrupt(self, corrupt)
     }
 }
 

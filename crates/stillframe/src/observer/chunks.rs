@@ -23,7 +23,7 @@ pub struct Chunk<'a> {
     pub bytes: &'a [u8],
 }
 
-/// The pieces of a variable; see [`Snapshot::chunks`].
+/// The pieces of a variable; see [`Snapshot::chunks`](crate::Snapshot::chunks).
 #[derive(Debug)]
 pub struct Chunks<'a> {
     /// Its hold, and the maps that it keeps, are what the pieces live on.

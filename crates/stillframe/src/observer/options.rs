@@ -38,8 +38,8 @@ impl ObserverOptions {
         self
     }
 
-    /// Enters all pages of a variable in the page tables when it is first seen whole ([`slice`](Snapshot::slice),
-    /// [`view`](Snapshot::view)), by so many threads, the calling one included, which also take them out in the end. For
+    /// Enters all pages of a variable in the page tables when it is first seen whole ([`slice`](crate::Snapshot::slice),
+    /// [`view`](crate::Snapshot::view)), by so many threads, the calling one included, which also take them out in the end. For
     /// programs that read all of a large variable: without this, pages are entered as they are first read.
     pub fn populate(mut self, threads: usize) -> Self {
         self.populate = Some(threads);

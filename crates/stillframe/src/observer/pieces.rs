@@ -16,8 +16,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use stillframe_kernel::map::Mapping;
 use stillframe_segment::head::Descriptor;
-use stillframe_segment::table::{self, Entry, ZERO_PLANE};
-use stillframe_segment::{BLOCK_BYTES, PAGE_BYTES, PLANES_MAX, WINDOW_BYTES, WINDOW_PAGES};
+use stillframe_segment::table::{Entry, ZERO_PLANE};
+use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES, description};
 
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -79,10 +79,7 @@ impl Inner {
         if let Some(known) = cache.get(&block) {
             return Ok(known.clone());
         }
-        let mut bytes = [0; WINDOW_PAGES];
-        self.hold.shared.read_tables(u64::from(block) * BLOCK_BYTES as u64, &mut bytes)?;
-        table::check_subtable(block, &bytes, PLANES_MAX).map_err(|corrupt| self.hold.shared.corrupt(corrupt))?;
-        let subtable = Arc::new(bytes);
+        let subtable = Arc::new(description::read_subtable(&*self.hold.shared, block)?);
         cache.insert(block, subtable.clone());
         Ok(subtable)
     }

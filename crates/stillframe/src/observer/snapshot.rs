@@ -14,17 +14,15 @@ use crate::observer::chunks::Chunks;
 use crate::observer::pieces::{Inner, Run, WINDOW_RUNS_MAX, runs_easy};
 use crate::observer::variable::VariableView;
 use crate::observer::view::View;
-use crate::store::schemas::find_meta;
 use crate::variable::Attributes;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 use stillframe_kernel::map::Mapping;
 use stillframe_protocol::Leased;
-use stillframe_segment::table::{self, Entry, ZERO_PLANE};
-use stillframe_segment::{
-    BLOCK_BYTES, Corrupt, Manifest, PAGE_BYTES, PLANES_MAX, WINDOW_BYTES, WINDOW_PAGES, manifest,
-};
+use stillframe_segment::table::Entry;
+use stillframe_segment::table::ZERO_PLANE;
+use stillframe_segment::{Description, PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES, description};
 
 /// A consistent, unchanging view of all variables of one version.
 ///
@@ -37,9 +35,6 @@ pub struct Snapshot {
 /// Ranges laid at addresses of the caller's that together may take as many mappings as one of the snapshot's own.
 const LAID_MAX: usize = 8;
 
-/// Bytes of the tables that are read without asking first whether there are so many.
-const READ_EASY: usize = 1 << 20;
-
 impl Snapshot {
     /// Reads what a leased version says of itself. The hold ends on an error.
     pub(crate) fn open(shared: Arc<Shared>, leased: Leased) -> Result<Snapshot> {
@@ -51,55 +46,15 @@ impl Snapshot {
         let leased = hold.leased;
         let shared = &hold.shared;
         let descriptor = shared.head.descriptor(leased.slot);
-        descriptor.check(leased.slot).map_err(|corrupt| shared.corrupt(corrupt))?;
-        let read = |block: u32, bytes: usize, crc: u32, what: &str| -> Result<Vec<u8>> {
-            let offset = u64::from(block) * BLOCK_BYTES as u64;
-            // Before much memory is taken for a number that may be anything.
-            if bytes > READ_EASY && offset + bytes as u64 > u64::from(shared.table_blocks()?) * BLOCK_BYTES as u64 {
-                let (expected, found) = (format!("{what} of {bytes} bytes"), "the end of the file");
-                return Err(shared.corrupt(Corrupt::new(table::FILE, offset as usize, expected, found)));
-            }
-            let mut buffer = vec![0; bytes];
-            shared.read_tables(offset, &mut buffer)?;
-            let found = table::checksum(&buffer);
-            if found != crc {
-                let expected = format!("{what} with checksum {crc:#010x}");
-                return Err(shared.corrupt(Corrupt::new(
-                    table::FILE,
-                    offset as usize,
-                    expected,
-                    format!("{found:#010x}"),
-                )));
-            }
-            Ok(buffer)
-        };
-        let bytes =
-            read(descriptor.manifest_block, descriptor.manifest_bytes as usize, descriptor.manifest_crc, "a manifest")?;
-        let base = descriptor.manifest_block as usize * BLOCK_BYTES;
-        let manifest =
-            Manifest::decode(table::FILE, base, &bytes, descriptor.windows).map_err(|c| shared.corrupt(c))?;
-        let words =
-            read(descriptor.table_block, descriptor.windows as usize * 4, descriptor.table_crc, "a window table")?;
-        let is_mixed = |word: &[u8]| word[3] & 0x80 != 0;
-        let blocks = if words.chunks_exact(4).any(is_mixed) { shared.table_blocks()? } else { 0 };
-        let base = descriptor.table_block as usize * BLOCK_BYTES;
-        let entries = words
-            .chunks_exact(4)
-            .enumerate()
-            .map(|(index, word)| {
-                let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
-                Entry::decode(word, base + 4 * index, blocks, PLANES_MAX)
-            })
-            .collect::<std::result::Result<Vec<_>, _>>()
-            .map_err(|c| shared.corrupt(c))?;
+        let description = Description::new(&**shared, descriptor, leased.slot)?;
+        let manifest = description.manifest()?;
+        let entries = description.entries()?;
         shared.open_planes()?;
         let schema = shared.schema(descriptor.schema)?;
+        let metas = description::find_variables(&manifest, descriptor.manifest_block, &schema);
+        let metas = metas.map_err(|corrupt| shared.corrupt(corrupt))?;
         let mut variables = Vec::with_capacity(manifest.extents.len());
-        for (index, extent) in manifest.extents.into_iter().enumerate() {
-            let at = descriptor.manifest_block as usize * BLOCK_BYTES
-                + manifest::HEADER_BYTES
-                + index * manifest::EXTENT_BYTES;
-            let meta = find_meta(&schema, &extent, at).map_err(|corrupt| shared.corrupt(corrupt))?;
+        for (extent, meta) in manifest.extents.into_iter().zip(metas) {
             let shape = extent.shape.iter().map(|n| *n as usize).collect();
             variables.push(VariableView {
                 name: meta.name.clone(),

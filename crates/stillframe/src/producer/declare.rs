@@ -1,6 +1,5 @@
 //! Adding variables.
 
-use crate::element;
 use crate::error::{Error, Result};
 use crate::part::Part;
 use crate::producer::pin;
@@ -77,7 +76,7 @@ impl Producer {
             return Err(Error::VariableExists { region: self.store.name.clone(), name: name.clone() });
         }
         let shape = kind.shape().unwrap_or(&[]);
-        let bytes = element::array_bytes(dtype, shape).map_err(wrong)?;
+        let bytes = dtype.array_bytes(shape).map_err(|why| wrong(why.to_string()))?;
         let part = Part::of(attributes).map_err(wrong)?;
         if let Some(part) = part.as_ref().filter(|_| !kind.is_tracked()) {
             part.check(shape).map_err(wrong)?;

@@ -6,7 +6,7 @@
 //! other addresses are vouched for by the caller of an `unsafe fn`.
 #![allow(unsafe_code)]
 
-use crate::element::{self, Element};
+use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::producer::input::{Input, Label};
 use crate::producer::state::Producer;
@@ -95,8 +95,8 @@ impl<'a> Publication<'a> {
         let (address, bytes) = (memory.cast::<u8>() as usize, memory.len());
         let check = self.producer.state(id).and_then(|state| {
             let name = || state.meta.name.clone();
-            let expected = element::array_bytes(&state.meta.dtype, shape)
-                .map_err(|why| Error::WrongShape { name: name(), why })?;
+            let expected = state.meta.dtype.array_bytes(shape);
+            let expected = expected.map_err(|why| Error::WrongShape { name: name(), why: why.to_string() })?;
             if expected != bytes {
                 let why =
                     format!("shape {shape:?} of {} is {expected} bytes, and the memory has {bytes}", state.meta.dtype);
@@ -151,7 +151,7 @@ impl<'a> Publication<'a> {
     }
 
     /// As [`commit`](Publication::commit), but returns `None` when it has waited for room for `slice` and the rule would wait
-    /// on: to be published again, or [`stop_waiting`](Region::stop_waiting). For bindings that have to look for signals
+    /// on: to be published again, or [`stop_waiting`](crate::Region::stop_waiting). For bindings that have to look for signals
     /// meanwhile.
     ///
     /// # Errors

@@ -1,6 +1,5 @@
 //! Giving variables another shape.
 
-use crate::element;
 use crate::error::{Error, Result};
 use crate::producer::state::{Producer, VariableState};
 use crate::working::Working;
@@ -16,7 +15,7 @@ impl Producer {
         if state.is_tracked() {
             return Err(state.wrong_kind("managed and loaned"));
         }
-        let bytes = element::array_bytes(&state.meta.dtype, shape).map_err(wrong)?;
+        let bytes = state.meta.dtype.array_bytes(shape).map_err(|why| wrong(why.to_string()))?;
         let windows = bytes.div_ceil(WINDOW_BYTES).max(1);
         let kind = state.kind();
         if let Working::Managed(managed) = &state.working

@@ -6,7 +6,7 @@ use crate::place::names::plane_file;
 use crate::store::Store;
 use crate::store::draft::Content;
 use crate::store::planes::Planes;
-use crate::store::schemas::{find_meta, read_schema};
+use crate::store::schemas::read_schema;
 use crate::store::tables::Tables;
 use crate::store::version::Version;
 use std::io::ErrorKind;
@@ -14,9 +14,10 @@ use std::sync::Arc;
 use stillframe_kernel::folder::Form;
 use stillframe_kernel::points;
 use stillframe_protocol::{self as protocol, Board, Leased, State};
+use stillframe_segment::head::{self, Descriptor};
 use stillframe_segment::table::{self, Entry, ZERO_PLANE};
 use stillframe_segment::{
-    BLOCK_BYTES, Corrupt, Extent, Manifest, PLANES_MAX, Variable, WINDOW_BYTES, WINDOW_PAGES, head, manifest, schema,
+    Corrupt, Description, Extent, Manifest, PLANES_MAX, Variable, WINDOW_BYTES, WINDOW_PAGES, description, schema,
 };
 
 /// What the newest version shows, as its variables and where they lie.
@@ -78,14 +79,22 @@ impl Store {
             self.sequence = 0;
             return Ok(None);
         };
-        let manifest = self.read_manifest(&newest)?;
+        let slot = newest.leased.slot;
+        let (block, bytes) = newest.manifest;
+        // The head may have been written to since the version was read; the manifest has to be of that table.
+        let descriptor = Descriptor {
+            manifest_block: block,
+            manifest_bytes: bytes as u32,
+            windows: newest.table.len() as u32,
+            ..self.head.descriptor(slot)
+        };
+        let manifest = Description::new(&self.tables, descriptor, slot)?.manifest()?;
         let schema = read_schema(&self.directory, newest.schema)?;
+        let metas = description::find_variables(&manifest, block, &schema).map_err(|corrupt| self.corrupt(corrupt))?;
         self.base = Arc::new(shown_windows(&newest.table, &manifest));
         self.schema = newest.schema;
         let mut variables = Vec::with_capacity(manifest.extents.len());
-        for (index, extent) in manifest.extents.into_iter().enumerate() {
-            let at = newest.manifest.0 as usize * BLOCK_BYTES + manifest::HEADER_BYTES + index * manifest::EXTENT_BYTES;
-            let meta = find_meta(&schema, &extent, at).map_err(|corrupt| self.corrupt(corrupt))?;
+        for (extent, meta) in manifest.extents.into_iter().zip(metas) {
             self.space.claim(extent.window, extent.windows() as u32);
             self.next_serial = self.next_serial.max(extent.place + 1);
             variables.push((meta.clone(), extent));
@@ -146,48 +155,22 @@ impl Store {
 
     fn read_version(&mut self, leased: Leased, state: State) -> Result<Version> {
         let descriptor = self.head.descriptor(leased.slot);
-        let dir = self.dir().to_path_buf();
-        let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
-        descriptor.check(leased.slot).map_err(corrupt)?;
-        let at = head::descriptor_at(leased.slot);
-        let blocks = self.tables.blocks();
-        let table_bytes = descriptor.windows as usize * 4;
-        let span = |block: u32, bytes: usize| u64::from(block) + (bytes.div_ceil(BLOCK_BYTES)) as u64;
-        if span(descriptor.table_block, table_bytes) > u64::from(blocks)
-            || span(descriptor.manifest_block, descriptor.manifest_bytes as usize) > u64::from(blocks)
-        {
-            let found = format!("{descriptor:?}");
-            return Err(corrupt(Corrupt::new(head::FILE, at, format!("{blocks} blocks"), found)));
-        }
-        let read = |block: u32, bytes: usize, crc: u32| {
-            let mut buffer = vec![0; bytes];
-            self.tables.read(block, &mut buffer);
-            match table::checksum(&buffer) {
-                found if found == crc => Ok(buffer),
-                found => {
-                    let (expected, found) = (format!("checksum {crc:#010x}"), format!("{found:#010x}"));
-                    Err(corrupt(Corrupt::new(table::FILE, block as usize * BLOCK_BYTES, expected, found)))
-                }
-            }
-        };
-        read(descriptor.manifest_block, descriptor.manifest_bytes as usize, descriptor.manifest_crc)?;
-        let bytes = read(descriptor.table_block, table_bytes, descriptor.table_crc)?;
-        let words: Vec<u32> = bytes.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
-        for (index, word) in words.iter().enumerate() {
-            let at = descriptor.table_block as usize * BLOCK_BYTES + index * 4;
-            if let Entry::Mixed(block) = Entry::decode(*word, at, blocks, PLANES_MAX).map_err(corrupt)? {
-                let subtable = self.tables.subtable(block);
-                table::check_subtable(block, &subtable, PLANES_MAX).map_err(corrupt)?;
+        let description = Description::new(&self.tables, descriptor, leased.slot)?;
+        description.check_manifest()?;
+        let entries = description.entries()?;
+        for entry in &entries {
+            if let Entry::Mixed(block) = *entry {
+                description::read_subtable(&self.tables, block)?;
                 self.tables.retain(block, WINDOW_PAGES);
             }
         }
-        self.tables.retain(descriptor.table_block, table_bytes);
+        self.tables.retain(descriptor.table_block, entries.len() * 4);
         self.tables.retain(descriptor.manifest_block, descriptor.manifest_bytes as usize);
         Ok(Version {
             leased,
             number: descriptor.version,
             state,
-            table: Arc::new(words),
+            table: Arc::new(entries.into_iter().map(Entry::encode).collect()),
             manifest: (descriptor.manifest_block, descriptor.manifest_bytes as usize),
             table_block: descriptor.table_block,
             schema: descriptor.schema,
@@ -227,14 +210,6 @@ impl Store {
             }
         }
         Ok(())
-    }
-
-    fn read_manifest(&self, version: &Version) -> Result<Manifest> {
-        let (block, bytes) = version.manifest;
-        let mut buffer = vec![0; bytes];
-        self.tables.read(block, &mut buffer);
-        Manifest::decode(table::FILE, block as usize * BLOCK_BYTES, &buffer, version.table.len() as u32)
-            .map_err(|corrupt| self.corrupt(corrupt))
     }
 }
 

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use stillframe_kernel::map::Mapping;
 use stillframe_kernel::space;
+use stillframe_segment::description::{self, Blocks};
 use stillframe_segment::{BLOCK_BYTES, Corrupt, WINDOW_PAGES, table};
 
 /// Blocks by which the file grows at least.
@@ -118,17 +119,12 @@ impl Tables {
         }
     }
 
-    /// Reads from blocks in use.
-    pub(crate) fn read(&self, block: u32, out: &mut [u8]) {
-        if let Some(map) = &self.map {
-            map.read(block as usize * BLOCK_BYTES, out);
-        }
-    }
-
     /// Reads the sub-table in a block.
     pub(crate) fn subtable(&self, block: u32) -> [u8; WINDOW_PAGES] {
         let mut subtable = [0; WINDOW_PAGES];
-        self.read(block, &mut subtable);
+        if let Some(map) = &self.map {
+            map.read(block as usize * BLOCK_BYTES, &mut subtable);
+        }
         subtable
     }
 }
@@ -143,4 +139,28 @@ pub(crate) fn check_blocks(file: &File, path: &Path) -> Result<Result<(), Corrup
         true => Ok(()),
         false => Err(Corrupt::new(table::FILE, most as usize, "the end of the file", format!("{bytes} bytes"))),
     })
+}
+
+impl Blocks for Tables {
+    type Error = Error;
+
+    fn count(&self) -> Result<u32> {
+        Ok(self.blocks())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        // Whatever has no bytes takes a block all the same, which has to be one of the file's to be counted.
+        let end = offset + out.len().max(1) as u64;
+        if end > self.users.len() as u64 * BLOCK_BYTES as u64 {
+            return Err(self.corrupt(description::missing(offset, out.len(), self.blocks())));
+        }
+        if let Some(map) = &self.map {
+            map.read(offset as usize, out);
+        }
+        Ok(())
+    }
+
+    fn corrupt(&self, corrupt: Corrupt) -> Error {
+        Error::Corrupt { dir: self.path.parent().unwrap_or(&self.path).into(), corrupt }
+    }
 }

@@ -1,6 +1,6 @@
 //! A healthy region as bytes, ways to damage it, and everything a user can do with what is left.
 //!
-//! The functions here are also the bodies of the fuzz targets in `fuzz/`, which give them other bytes.
+//! `fuzz_region` is also the body of a fuzz target in `fuzz/`, which gives it other bytes.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use stillframe::{DType, Declaration, Distrust, Error, Kind, Observer, Order, Region, Snapshot, inspect};
 use stillframe_segment::head::{self, Descriptor, descriptor};
-use stillframe_segment::table::{self, Entry};
-use stillframe_segment::{BLOCK_BYTES, Corrupt, Manifest, PAGE_BYTES, PLANES_MAX, Schema, WINDOW_PAGES};
+use stillframe_segment::{BLOCK_BYTES, Corrupt, PAGE_BYTES, table};
 
 /// The region's name in every directory.
 pub const NAME: &str = "healthy";
@@ -461,71 +460,6 @@ pub fn recover(root: &Path, trust: Trust) {
         let Some(version) = version.checked_add(next) else { return };
         region.slice_mut(&small)[4] = next as f64;
         known(region.publish(version).commit());
-    }
-}
-
-/// Fuzz entry: the beginning of a head, and its descriptors.
-pub fn fuzz_head(bytes: &[u8]) {
-    if let Err(corrupt) = head::check_geometry(bytes) {
-        assert_eq!(corrupt.file, head::FILE);
-        assert!(corrupt.offset < 64);
-    }
-    let mut words = [0; head::DESCRIPTOR_WORDS];
-    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-        *word = u64::from_le_bytes(bytes.try_into().unwrap());
-    }
-    let decoded = Descriptor::decode(words);
-    assert_eq!(Descriptor::decode(decoded.encode()), decoded);
-}
-
-/// Fuzz entry: a schema's text.
-pub fn fuzz_schema(bytes: &[u8]) {
-    match Schema::decode("schema.1", bytes) {
-        Ok(schema) => assert_eq!(Schema::decode("schema.1", &schema.encode()), Ok(schema)),
-        Err(corrupt) => assert!(corrupt.offset <= bytes.len() as u64, "{corrupt:?}"),
-    }
-}
-
-/// Fuzz entry: a number of windows and a manifest.
-pub fn fuzz_manifest(bytes: &[u8]) {
-    let Some((windows, bytes)) = bytes.split_first_chunk::<2>() else { return };
-    let windows = u32::from(u16::from_le_bytes(*windows));
-    match Manifest::decode(table::FILE, BLOCK_BYTES, bytes, windows) {
-        Ok(manifest) => {
-            for extent in &manifest.extents {
-                assert!(u64::from(extent.window) + extent.windows() <= u64::from(windows));
-                assert!(extent.pages() <= extent.windows() * WINDOW_PAGES as u64);
-            }
-            let mut again = Vec::new();
-            Manifest::encode(&manifest.extents, &manifest.attributes, &mut again);
-            let decoded = Manifest::decode(table::FILE, BLOCK_BYTES, &again, windows).unwrap();
-            // Compared as bytes, because a number that is none differs from itself.
-            let mut twice = Vec::new();
-            Manifest::encode(&decoded.extents, &decoded.attributes, &mut twice);
-            assert_eq!(again, twice);
-        }
-        Err(corrupt) => assert!(corrupt.offset <= (BLOCK_BYTES + bytes.len()) as u64, "{corrupt:?}"),
-    }
-}
-
-/// Fuzz entry: a window table and a sub-table.
-pub fn fuzz_tables(bytes: &[u8]) {
-    let [blocks, planes] = [0, 1].map(|index| bytes.get(index).copied().unwrap_or(0));
-    let bytes = bytes.get(2..).unwrap_or(&[]);
-    for (index, word) in bytes.chunks_exact(4).enumerate() {
-        let word = u32::from_le_bytes(word.try_into().unwrap());
-        match Entry::decode(word, index * 4, blocks.into(), planes.into()) {
-            Ok(entry) => assert_eq!(entry.encode(), word),
-            Err(corrupt) => assert_eq!(corrupt.offset, index as u64 * 4),
-        }
-    }
-    if let Some(subtable) = bytes.first_chunk::<WINDOW_PAGES>() {
-        let bad =
-            |plane: &u8| *plane != table::ZERO_PLANE && usize::from(*plane) >= usize::from(planes).min(PLANES_MAX);
-        match table::check_subtable(3, subtable, planes.into()) {
-            Ok(()) => assert!(!subtable.iter().any(bad)),
-            Err(corrupt) => assert!(bad(&subtable[corrupt.offset as usize - 3 * BLOCK_BYTES])),
-        }
     }
 }
 
