@@ -1,6 +1,7 @@
 //! Attributes: named single values of versions and variables.
 
-use crate::call::{Call, Failure};
+use crate::call::Call;
+use crate::failure::Failure;
 use engine::{Attributes, Scalar};
 use std::ffi::{CString, c_char};
 

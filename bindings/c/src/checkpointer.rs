@@ -5,8 +5,10 @@
 #![allow(unsafe_code)]
 
 use crate::attribute::c_text;
-use crate::call::{Call, Failure, Out, run};
-use crate::handle::{self, Handled, Kind, Table};
+use crate::call::{Call, Out, run};
+use crate::failure::Failure;
+use crate::handle::{self, Handled, Table};
+use crate::kind::Kind;
 use crate::status::stillframe_status;
 use checkpoint::{Checkpointer, CheckpointerOptions, Codec, Keep, SaveOptions, State, Status};
 use engine::Trust;

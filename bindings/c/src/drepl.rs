@@ -6,10 +6,12 @@
 //! no move leaves its buffers, the executor checks before it moves a byte.
 #![allow(unsafe_code)]
 
-use crate::call::{Call, Failure, run};
-use crate::handle::{self, Handled, Kind, Table};
+use crate::call::{Call, run};
+use crate::failure::Failure;
+use crate::handle::{self, Handled, Table};
+use crate::kind::Kind;
 use crate::status::*;
-use ::drepl::executor::{ExecuteError, Executor};
+use ::drepl::executor::Executor;
 use ::drepl::{Bindings, Fragment, Plan, Program, Schema, Source, Wanted};
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
@@ -385,12 +387,4 @@ pub extern "C" fn stillframe_drepl_execute(
         // SAFETY: the caller vouches for the buffers, and none of the sources overlaps the destination.
         unsafe { executor.run_raw(&transfers, destination.cast(), bytes as usize) }.map_err(Failure::from)
     })
-}
-
-/// The status of an error of the executor.
-pub fn execute_status(error: &ExecuteError) -> stillframe_status_code {
-    match error {
-        ExecuteError::SourceLength { .. } | ExecuteError::DestinationLength { .. } => STILLFRAME_DREPL_LENGTH,
-        _ => STILLFRAME_INTERNAL,
-    }
 }

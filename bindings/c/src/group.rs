@@ -4,8 +4,10 @@
 //! Nothing here touches memory; the names of exported functions are this library's own.
 #![allow(unsafe_code)]
 
-use crate::call::{Failure, run};
-use crate::handle::{self, Handled, Kind, Table};
+use crate::call::run;
+use crate::failure::Failure;
+use crate::handle::{self, Handled, Table};
+use crate::kind::Kind;
 use crate::observer::{options, stillframe_observer_options, timeout_of, version_of};
 use crate::snapshot::{self, stillframe_snapshot};
 use crate::status::stillframe_status;

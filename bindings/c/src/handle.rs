@@ -5,7 +5,8 @@
 //! keeps nobody else from theirs. From the highest bit down: 1, which no address of a program has; 4 bits of kind; 32 of
 //! generation, odd while the handle lives; 27 of index.
 
-use crate::call::Failure;
+use crate::failure::Failure;
+use crate::kind::{Got, Kind};
 use once_cell::race::OnceBox;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
@@ -17,50 +18,6 @@ const GENERATION_SHIFT: u32 = 27;
 const INDEX_MASK: u64 = (1 << GENERATION_SHIFT) - 1;
 
 const _: () = assert!(usize::BITS == 64, "a handle needs the bits of a pointer of 64");
-
-/// What a handle stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Region = 1,
-    Loan,
-    Kept,
-    Observer,
-    Snapshot,
-    Group,
-    Checkpointer,
-    Schema,
-    Fragment,
-    Plan,
-}
-
-impl std::fmt::Display for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Kind::Region => "region",
-            Kind::Loan => "loan",
-            Kind::Kept => "kept memory",
-            Kind::Observer => "observer",
-            Kind::Snapshot => "snapshot",
-            Kind::Group => "group",
-            Kind::Checkpointer => "checkpointer",
-            Kind::Schema => "schema",
-            Kind::Fragment => "fragment",
-            Kind::Plan => "plan",
-        })
-    }
-}
-
-/// What was given for a handle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Got {
-    Null,
-    /// It was a handle of the right kind.
-    Ended,
-    /// A handle of another kind, that may have ended.
-    Other(Kind),
-    /// Something else.
-    Foreign(u64),
-}
 
 /// Something that C programs have handles of.
 pub trait Handled: Send + Sized + 'static {
@@ -297,8 +254,9 @@ pub fn is_living<T: Handled>(handle: *mut T::Opaque) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::{error_string as text, run};
+    use crate::call::run;
     use crate::status::*;
+    use crate::text::error_string as text;
 
     struct Thing(#[allow(dead_code)] Box<u32>);
     struct Opaque;

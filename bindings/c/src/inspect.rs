@@ -5,7 +5,8 @@
 #![allow(unsafe_code)]
 
 use crate::attribute::c_text;
-use crate::call::{Call, Failure, run};
+use crate::call::{Call, run};
+use crate::failure::Failure;
 use crate::status::stillframe_status;
 use engine::inspect::{self, RegionInfo, State};
 use std::ffi::{c_char, c_void};

@@ -5,10 +5,16 @@
 #![allow(non_camel_case_types)]
 
 mod call;
+mod failure;
 mod handle;
+mod kind;
+mod text;
+mod variables;
 
 // In the order in which a reader of the header should meet them.
 mod status;
+
+mod producer;
 
 mod region;
 
@@ -25,6 +31,8 @@ mod group;
 mod attribute;
 
 mod inspect;
+
+mod beginning;
 
 mod recovery;
 

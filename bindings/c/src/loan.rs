@@ -4,9 +4,11 @@
 //! Nothing here touches memory; the names of exported functions are this library's own.
 #![allow(unsafe_code)]
 
-use crate::call::{Failure, run};
-use crate::handle::{self, Got, Handled, Kind, Table};
-use crate::region::{Producer, stillframe_region};
+use crate::call::run;
+use crate::failure::Failure;
+use crate::handle::{self, Handled, Table};
+use crate::kind::{Got, Kind};
+use crate::producer::{Producer, stillframe_region};
 use crate::status::stillframe_status;
 use engine::{EndedLoan, LoanBytes};
 use std::ffi::c_void;

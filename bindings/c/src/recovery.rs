@@ -4,27 +4,18 @@
 //! Nothing here touches memory; the names of exported functions are this library's own.
 #![allow(unsafe_code)]
 
-use crate::attribute::{Kept, c_text, stillframe_attribute};
-use crate::call::{Call, Failure, run};
+use crate::attribute::stillframe_attribute;
+use crate::beginning::{Beginning, recovered, stillframe_origin};
+use crate::call::{Call, run};
+use crate::failure::Failure;
 use crate::handle;
-use crate::region::{self, Producer, stillframe_region, stillframe_region_options};
+use crate::producer::{self, Producer, stillframe_region};
+use crate::region::{self, stillframe_region_options};
 use crate::status::stillframe_status;
 use crate::variable::{dtype_of, order_of, stillframe_order};
-use checkpoint::{Origin, Recovered, Recovery};
+use checkpoint::Recovery;
 use engine::{DType, Order};
-use std::ffi::{CString, c_char, c_void};
-
-/// Where the content came from that a region begins with.
-#[repr(C)]
-pub enum stillframe_origin_code {
-    /// There was nothing: a first run.
-    STILLFRAME_ORIGIN_FRESH = 0,
-    /// The region of the last run was still in memory.
-    STILLFRAME_ORIGIN_MEMORY = 1,
-    /// A checkpoint.
-    STILLFRAME_ORIGIN_CHECKPOINT = 2,
-}
-use stillframe_origin_code::*;
+use std::ffi::{c_char, c_void};
 
 /// How to recover a region. A member that is 0 or NULL is the default; set all of it to 0 first.
 #[repr(C)]
@@ -42,90 +33,6 @@ pub struct stillframe_recovery_options {
     pub region: stillframe_region_options,
     /// 0.
     pub reserved: [u64; 4],
-}
-
-/// What a region begins with. Texts live as long as the region's handle.
-#[repr(C)]
-pub struct stillframe_origin {
-    /// A number of stillframe_origin_code. 0 is a first run.
-    pub kind: u32,
-    /// Checkpoints that are damaged and were left out.
-    pub skipped_count: u32,
-    /// The version that was recovered; 0 in a first run.
-    pub version: u64,
-    /// The checkpoint; "" if it is none.
-    pub path: *const c_char,
-    /// All of it in a sentence, for the log.
-    pub sentence: *const c_char,
-    /// The damaged checkpoints, a line each; "" if there are none.
-    pub skipped: *const c_char,
-    /// 0.
-    pub reserved: [u64; 4],
-}
-
-/// What a recovered region remembers of it.
-pub struct Beginning {
-    /// Until the first publish.
-    recovered: Option<Recovered>,
-    attributes: Kept,
-    kind: u32,
-    version: u64,
-    path: CString,
-    sentence: CString,
-    skipped: CString,
-    skipped_count: u32,
-}
-
-impl Beginning {
-    fn new(recovered: Recovered) -> Beginning {
-        let (kind, path) = match recovered.origin() {
-            Origin::Fresh => (STILLFRAME_ORIGIN_FRESH, CString::default()),
-            Origin::Memory { .. } => (STILLFRAME_ORIGIN_MEMORY, CString::default()),
-            Origin::Checkpoint { path, .. } => (STILLFRAME_ORIGIN_CHECKPOINT, c_text(&path.to_string_lossy())),
-        };
-        Beginning {
-            attributes: Kept::new(recovered.attributes()),
-            kind: kind as u32,
-            version: recovered.version().unwrap_or(0),
-            path,
-            sentence: c_text(&recovered.origin().to_string()),
-            skipped: c_text(&recovered.skipped().join("\n")),
-            skipped_count: recovered.skipped().len() as u32,
-            recovered: Some(recovered),
-        }
-    }
-
-    fn origin(&self) -> stillframe_origin {
-        stillframe_origin {
-            kind: self.kind,
-            skipped_count: self.skipped_count,
-            version: self.version,
-            path: self.path.as_ptr(),
-            sentence: self.sentence.as_ptr(),
-            skipped: self.skipped.as_ptr(),
-            reserved: [0; 4],
-        }
-    }
-
-    /// Lets go of the recovered version, which the next one takes the place of.
-    pub fn end(&mut self) {
-        self.recovered = None;
-    }
-}
-
-/// What was recovered, while it can be read.
-fn recovered(beginning: &Option<Beginning>) -> Result<&Recovered, Failure> {
-    match beginning {
-        None => {
-            Err(Failure::argument("region", "it was made by stillframe_create: stillframe_recover finds what was left"))
-        }
-        Some(beginning) => beginning.recovered.as_ref().ok_or_else(|| {
-            Failure::argument(
-                "region",
-                "it has published: what was recovered is read and filled in before the first publish",
-            )
-        }),
-    }
 }
 
 /// Makes a region and says what it begins with: what the last run left in memory, or if that is gone or older its newest good
@@ -164,7 +71,7 @@ pub extern "C" fn stillframe_recover(
         let (region, recovered) = recovery.open(name)?.into_parts();
         let beginning = Beginning::new(recovered);
         origin.put(beginning.origin());
-        out.put(region::insert(region, Some(beginning)));
+        out.put(producer::insert(region, Some(beginning)));
         Ok(())
     })
 }

@@ -5,18 +5,17 @@
 //! header asks of its reader. The names of exported functions are this library's own.
 #![allow(unsafe_code)]
 
-use crate::call::{Call, Failure, note_begin, run};
-use crate::handle::{self, Handled, Kind, Table};
+use crate::call::{Call, run};
+use crate::failure::Failure;
+use crate::handle;
 use crate::loan;
-use crate::recovery::Beginning;
-use crate::status::stillframe_status;
-use crate::variable::{Known, Portion, Variables};
-use engine::{Attributes, Outcome, Region, RegionOptions, Rule, Scalar, TrackerKind, Trust};
+use crate::producer::{Producer, insert, stillframe_region};
+use crate::status::{stillframe_status, stillframe_status_code::STILLFRAME_OK};
+use crate::text::note_begin;
+use crate::variables::{Known, Portion};
+use engine::{Outcome, Region, RegionOptions, Rule, Scalar, TrackerKind, Trust};
 use std::ffi::{CStr, c_char};
 use std::time::Duration;
-
-/// A region, by its producer. The files it names are observed by others.
-pub struct stillframe_region(());
 
 /// A number of stillframe_rule_code.
 pub type stillframe_rule = u32;
@@ -134,32 +133,6 @@ pub struct stillframe_statistics {
     pub reserved: [u64; 4],
 }
 
-/// What a handle of a region stands for.
-pub struct Producer {
-    pub region: Region,
-    pub variables: Variables,
-    /// Of the next version.
-    attributes: Attributes,
-    /// What it begins with, if it was recovered.
-    pub beginning: Option<Beginning>,
-    /// Handles of loans that may be open, as numbers.
-    pub loans: Vec<usize>,
-}
-
-impl Handled for Producer {
-    type Opaque = stillframe_region;
-    const KIND: Kind = Kind::Region;
-    fn table() -> &'static Table<Producer> {
-        static TABLE: Table<Producer> = Table::new();
-        &TABLE
-    }
-}
-
-pub fn insert(region: Region, beginning: Option<Beginning>) -> *mut stillframe_region {
-    let (variables, attributes, loans) = (Variables::default(), Attributes::new(), Vec::new());
-    handle::insert(Producer { region, variables, attributes, beginning, loans })
-}
-
 fn tracker_name(kind: TrackerKind) -> &'static CStr {
     match kind {
         TrackerKind::WpAsync => c"wp_async",
@@ -273,7 +246,7 @@ pub extern "C" fn stillframe_begin(name: *const c_char, rank: u32, ranks: u32) -
         region = insert(options.create(call.text("name", name)?)?, None);
         Ok(())
     });
-    note_begin(status);
+    note_begin(status == STILLFRAME_OK as stillframe_status);
     region
 }
 

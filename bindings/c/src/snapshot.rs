@@ -5,8 +5,10 @@
 #![allow(unsafe_code)]
 
 use crate::attribute::{Kept, c_text, stillframe_attribute};
-use crate::call::{Failure, run};
-use crate::handle::{self, Handled, Kind, Table};
+use crate::call::run;
+use crate::failure::Failure;
+use crate::handle::{self, Handled, Table};
+use crate::kind::Kind;
 use crate::status::stillframe_status;
 use crate::variable::stillframe_order;
 use engine::{Part, Snapshot, VariableView};

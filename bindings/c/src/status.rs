@@ -257,7 +257,7 @@ names! {
 /// It stays as it is until the next call of this thread that fails; texts are cut at 2 KiB.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_error_text() -> *const c_char {
-    crate::call::error_text()
+    crate::text::error_text()
 }
 
 /// The name of a status without its prefix, such as "NOT_INCREASING"; "?" if it has none.

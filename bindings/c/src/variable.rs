@@ -5,14 +5,15 @@
 #![allow(unsafe_code)]
 
 use crate::attribute::{self, stillframe_attribute};
-use crate::call::{Call, Failure, Out, run};
-use crate::handle::{self, Handled, Kind, Table};
-use crate::region::{Producer, stillframe_region};
+use crate::call::{Call, Out, run};
+use crate::failure::Failure;
+use crate::handle::{self, Handled, Table};
+use crate::kind::Kind;
+use crate::producer::{Producer, stillframe_region};
 use crate::status::stillframe_status;
+use crate::variables::{Portion, Variables};
 use engine::{DType, Declaration, Error, KeptMemory, Order, Part, Region, VariableId};
-use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
-use std::ops::Range;
 
 /// A number of stillframe_kind_code.
 pub type stillframe_kind = u32;
@@ -94,149 +95,6 @@ impl Handled for KeptMemory {
     fn table() -> &'static Table<KeptMemory> {
         static TABLE: Table<KeptMemory> = Table::new();
         &TABLE
-    }
-}
-
-/// Where a tracked array is.
-pub struct Place {
-    pub address: usize,
-    pub bytes: usize,
-    pub shape: Vec<usize>,
-    pub order: Order,
-    /// What the next version takes of it, unless it is all.
-    pub portion: Option<Portion>,
-}
-
-/// A portion of a tracked array.
-pub struct Portion {
-    pub range: Range<usize>,
-    /// Address of the array's content as it was.
-    pub before: Option<usize>,
-}
-
-/// What has to be remembered of a variable.
-pub struct Known {
-    pub id: VariableId,
-    name: String,
-    pub dtype: DType,
-    dtype_text: String,
-    is_tracked: bool,
-    /// Of a global array.
-    pub part: Option<Part>,
-    /// Of a tracked variable, unless its array is gone.
-    pub place: Option<Place>,
-}
-
-/// The variables of a region.
-#[derive(Default)]
-pub struct Variables {
-    known: BTreeMap<u32, Known>,
-}
-
-impl Variables {
-    /// Those that the program has the memory of.
-    pub fn tracked(&self) -> impl Iterator<Item = &Known> {
-        self.known.values().filter(|known| known.is_tracked)
-    }
-
-    /// Portions are those of one version.
-    pub fn forget_portions(&mut self) {
-        self.known.values_mut().filter_map(|known| known.place.as_mut()).for_each(|place| place.portion = None);
-    }
-
-    /// The variable of this name, if it was declared here.
-    pub fn named(&self, name: &str) -> Option<&Known> {
-        self.known.values().find(|known| known.name == name)
-    }
-
-    pub fn id(&self, region: &Region, number: u32) -> Result<VariableId, Failure> {
-        match self.known.get(&number) {
-            Some(known) => Ok(known.id),
-            None => Err(self.unknown(region, &format!("number {number}"))),
-        }
-    }
-
-    fn unknown(&self, region: &Region, name: &str) -> Failure {
-        let known = self.known.values().map(|known| known.name.clone()).collect();
-        Error::UnknownVariable { region: region.name().into(), name: name.into(), known }.into()
-    }
-
-    fn number(&self, name: &str) -> Option<u32> {
-        self.known.iter().find(|(_, known)| known.name == name).map(|(number, _)| *number)
-    }
-
-    fn declare(&mut self, region: &mut Region, declaration: Declaration, dtype_text: &str) -> Result<u32, Failure> {
-        let Declaration { name, dtype, kind, .. } = &declaration;
-        let (name, dtype, is_tracked) = (name.clone(), dtype.clone(), matches!(kind, engine::Kind::Tracked));
-        // The engine refuses attributes that tell no part.
-        let part = Part::of(&declaration.attributes).unwrap_or_default();
-        let id = region.declare(declaration)?;
-        let known = Known { id, name, dtype, dtype_text: dtype_text.into(), is_tracked, part, place: None };
-        self.known.insert(id.number(), known);
-        Ok(id.number())
-    }
-
-    /// Says that a variable is another part.
-    fn repart(&mut self, region: &mut Region, number: u32, shape: &[usize], part: Part) -> Result<VariableId, Failure> {
-        let id = self.id(region, number)?;
-        region.repart(id, shape, &part)?;
-        if let Some(known) = self.known.get_mut(&number) {
-            known.part = Some(part);
-        }
-        Ok(id)
-    }
-
-    /// Says where a tracked variable's array is.
-    fn place(
-        &mut self,
-        region: &Region,
-        number: u32,
-        address: usize,
-        shape: &[usize],
-        order: Order,
-    ) -> Result<(), Failure> {
-        let known = self.known_tracked(region, number)?;
-        if address == 0 {
-            known.place = None;
-            return Ok(());
-        }
-        let bytes = shape.iter().try_fold(known.dtype.bytes(), |bytes, count| bytes.checked_mul(*count));
-        let Some(bytes) = bytes else {
-            let why = format!("{shape:?} elements of {} are too many", known.dtype);
-            return Err(Error::WrongShape { name: known.name.clone(), why }.into());
-        };
-        match &mut known.place {
-            Some(place) if place.shape == shape => {
-                (place.address, place.order, place.portion) = (address, order, None);
-            }
-            place => *place = Some(Place { address, bytes, shape: shape.to_vec(), order, portion: None }),
-        }
-        Ok(())
-    }
-
-    fn known_tracked(&mut self, region: &Region, number: u32) -> Result<&mut Known, Failure> {
-        self.id(region, number)?;
-        match self.known.get_mut(&number) {
-            Some(known) if known.is_tracked => Ok(known),
-            Some(known) => {
-                // The engine knows which kind it is.
-                let found = if region.managed_bytes(known.id).is_ok() { "managed" } else { "loaned" };
-                Err(Error::WrongKind { name: known.name.clone(), expected: "tracked", found }.into())
-            }
-            None => unreachable!("it was just found"),
-        }
-    }
-
-    /// Says what the next version takes of a tracked variable's array.
-    fn narrow(&mut self, region: &Region, number: u32, portion: Portion) -> Result<(), Failure> {
-        let known = self.known_tracked(region, number)?;
-        let Range { start, end } = portion.range;
-        let bytes = known.place.as_ref().map_or(0, |place| place.bytes);
-        match &mut known.place {
-            Some(place) if end <= bytes => place.portion = Some(portion),
-            _ => return Err(Error::OutOfRange { name: known.name.clone(), start, end, bytes }.into()),
-        }
-        Ok(())
     }
 }
 
@@ -358,7 +216,7 @@ pub extern "C" fn stillframe_track(
                     variables.declare(region, declaration, dtype_text)?
                 }
             };
-            if let Some(known) = variables.known.get(&number)
+            if let Some(known) = variables.known(number)
                 && known.dtype_text != dtype_text
             {
                 let expected = dtype_of(dtype_text)?;
@@ -545,7 +403,7 @@ pub extern "C" fn stillframe_remove(region: *mut stillframe_region, name: *const
         let name = call.text("name", name)?;
         with(region, |region, variables| {
             region.remove(name)?;
-            variables.known.retain(|_, known| known.name != name);
+            variables.forget_named(name);
             Ok(())
         })
     })
@@ -565,7 +423,7 @@ pub extern "C" fn stillframe_remove_keeping(
         let out = call.out_pointer("kept", kept)?;
         let memory = with(region, |region, variables| {
             let memory = region.remove_keeping(variables.id(region, variable)?)?;
-            variables.known.remove(&variable);
+            variables.forget(variable);
             Ok(memory)
         })?;
         out.put(handle::insert(memory));

@@ -6,7 +6,7 @@
 //! all dead leaves a decision that nobody heeds. Who dies before it joined leaves none at all.
 
 use crate::directory::Directory;
-use crate::recovery::Origin;
+use crate::origin::Origin;
 use crate::tree::Tree;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
-//! A store's directory: its lock, what is committed in it, and what killed writers left.
+//! A store's directory: its lock, and what is committed in it.
 
 use crate::layout::{self, LATEST, LATEST_NEW, LOCK};
-use crate::{Error, Result, earlier};
+use crate::{Error, Result};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -141,31 +141,6 @@ fn locked(dir: &Path, mut file: &File) -> Error {
     let mut line = |unknown: &str| lines.next().filter(|line| !line.is_empty()).unwrap_or(unknown).to_string();
     let (host, command) = (line("an unknown host"), line("its command is unknown"));
     Error::Locked { dir: dir.into(), pid, host, command }
-}
-
-/// Removes what killed writers left, and returns its names. What they had exchanged is set aside. Only the holder of the lock
-/// may, for what living writers are at work on looks the same.
-pub(crate) fn clean(store: &Directory, _lock: &Lock) -> Result<Vec<String>> {
-    let mut cleaned = Vec::new();
-    let names = store.folder.names().map_err(|error| Error::io("readdir", &store.path, error))?;
-    // Names that are no text are none of ours.
-    for name in names.into_iter().filter_map(|name| name.into_string().ok()) {
-        if name == LATEST_NEW {
-            store.remove_all(&name)?;
-        } else if layout::is_left_over(&name) {
-            points::hit("open.clean");
-            // No left-over, but an earlier run's checkpoint that made room for another of its number.
-            if earlier::recover(store, &name)? {
-                continue;
-            }
-            store.remove_all(&name)?;
-        } else {
-            continue;
-        }
-        cleaned.push(name);
-    }
-    cleaned.sort();
-    Ok(cleaned)
 }
 
 /// Brings names in a directory to disk.

@@ -8,11 +8,20 @@
 
 use crate::directory::{Directory, FOLDER_MODE};
 use crate::status::{checkpoint_of, named};
-use crate::{Checkpoint, Error, Result, SetAside, layout};
+use crate::{Checkpoint, Error, Result, layout};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use stillframe_kernel::folder::Folder;
 use stillframe_kernel::points;
+
+/// Checkpoints of an earlier run that were moved out of the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// The versions, ascending.
+    pub versions: Vec<u64>,
+    /// The directory they are in, a store like any other.
+    pub to: PathBuf,
+}
 
 /// What an earlier run left.
 #[derive(Debug)]

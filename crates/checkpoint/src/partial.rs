@@ -1,6 +1,5 @@
 //! A checkpoint while it is written, aside from the others.
 
-use crate::chunks::Subject;
 use crate::digest::Digest;
 use crate::directory::{Directory, FOLDER_MODE};
 use crate::tree::Tree;
@@ -147,14 +146,14 @@ impl<'a> Partial<'a> {
         }
     }
 
-    /// Makes the directories of all ranks, if there are any, and of all arrays.
-    pub(crate) fn make_dirs(&self, ranks: Option<u32>, subjects: &[Subject]) -> Result<()> {
+    /// Makes the directories of all ranks, if there are any, and of all arrays, by their paths in the checkpoint.
+    pub(crate) fn make_dirs<'p>(&self, ranks: Option<u32>, arrays: impl Iterator<Item = &'p str>) -> Result<()> {
         let mut made = BTreeSet::new();
         for rank in 0..ranks.unwrap_or(0) {
             self.make_dir(&mut made, &rank.to_string())?;
         }
-        for subject in subjects {
-            self.make_dir(&mut made, &subject.variable.path)?;
+        for array in arrays {
+            self.make_dir(&mut made, array)?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What was recovered, for reading what the arrays of a program do not have by themselves.
 
-use crate::recovery::Origin;
+use crate::origin::Origin;
 use crate::repartition::{self, Piece};
 use crate::{Checkpoint, Error, Result};
 use std::ops::Range;

@@ -4,11 +4,11 @@ use crate::base::{Base, Stored};
 use crate::chunks::{self, ChunkWriter, Subject};
 use crate::digest;
 use crate::directory::{self, Directory, Lock};
-use crate::earlier::{self, Earlier};
+use crate::earlier::{self, Earlier, SetAside};
 use crate::layout::{self, CHECKSUMS, Grid, MANIFEST, MANIFEST_CHECKSUM};
 use crate::manifest::{self, Checksums, FORMAT, FORMAT_VERSION, Manifest, Variable};
 use crate::partial::Partial;
-use crate::{Checkpoint, Error, Result, SaveOptions, Store, zarr};
+use crate::{Checkpoint, Error, Result, SaveOptions, Store, left_over, zarr};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -69,15 +69,6 @@ pub struct Saved {
     pub duration: Duration,
 }
 
-/// Checkpoints of an earlier run that were moved out of the way.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetAside {
-    /// The versions, ascending.
-    pub versions: Vec<u64>,
-    /// The directory they are in, a store like any other.
-    pub to: PathBuf,
-}
-
 /// What is under a version's name.
 enum Former {
     Nothing,
@@ -127,7 +118,7 @@ impl Saver {
         let store = Directory::open(&dir, options.guard()?)?;
         let lock = Lock::take(&store)?;
         points::hit("open.locked");
-        let cleaned = directory::clean(&store, &lock)?;
+        let cleaned = left_over::clean(&store, &lock)?;
         let mut state = State::default();
         // Those that are damaged are no reason not to write good ones.
         if let Ok(newest) = Store::open(&dir)?.newest() {
@@ -347,7 +338,7 @@ impl Saver {
         let say = |phase, bytes_done| progress(Progress { version, phase, bytes, bytes_done });
         let ranks = source.ranks();
         let count = source.is_group().then_some(ranks.len() as u32);
-        partial.make_dirs(count, subjects)?;
+        partial.make_dirs(count, subjects.iter().map(|subject| subject.variable.path.as_str()))?;
         let writer = ChunkWriter::new(partial, self.options.codec);
         let stored = writer.store(subjects, base.as_deref(), self.options.threads, &|bytes_done| {
             say(Phase::Writing, bytes_done);

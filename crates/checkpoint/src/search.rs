@@ -1,7 +1,7 @@
 //! The search for what a run goes on from: in memory, and among the checkpoints.
 
 use crate::decision;
-use crate::recovery::RecoveryOptions;
+use crate::origin::RecoveryOptions;
 use crate::{Checkpoint, Error, Result, Store};
 use std::path::{Path, PathBuf};
 use stillframe::{Family, Group, Observer, Snapshot};

@@ -9,7 +9,7 @@
 
 use crate::content::{Array, Group, Value, Values};
 use crate::error::Error;
-use crate::format::{Layout, Refusal, Writer};
+use crate::writer::{Layout, Refusal, Writer};
 use hdf5_metno as hdf5;
 use hdf5_metno_sys::h5::hsize_t;
 use hdf5_metno_sys::h5d::H5Dwrite;

@@ -12,16 +12,18 @@ mod netcdf;
 mod pieces;
 mod room;
 mod source;
+mod writer;
 
 use clap::Parser;
 use content::{Array, Content, Portion};
 use error::{Error, Result};
-use format::{Format, Layout, Refusal, Writer};
+use format::Format;
 use pieces::Piece;
 use source::Source;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use stillframe_file::WholeFile;
+use writer::{Layout, Refusal, Writer};
 
 /// Bytes that are read and written at a time.
 const PIECE_BYTES: usize = 4 << 20;

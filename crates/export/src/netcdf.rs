@@ -10,7 +10,7 @@
 
 use crate::content::{Array, Group, Value, Values, name_fault};
 use crate::error::Error;
-use crate::format::{Layout, Refusal, Writer};
+use crate::writer::{Layout, Refusal, Writer};
 use netcdf_sys as nc;
 use netcdf_sys::nc_type;
 use std::collections::{BTreeSet, HashMap};

@@ -3,11 +3,11 @@
 //! The locks are held across `fork`, so that the child finds everything whole. Handles of regions are the parent's; the
 //! child lets go of them without touching what they stand for, and opens its own when it needs one.
 
+use crate::file::{Attached, Publishing};
 use crate::kernel::Inside;
-use crate::observer::Attached;
-use crate::producer::Publishing;
+use crate::lock::lock;
 use crate::report::{self, Told};
-use crate::state::{self, State, lock};
+use crate::state::{self, State};
 use std::cell::RefCell;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +24,14 @@ thread_local! {
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
+/// What the library knows of this process. A child that it forks from here on finds that whole.
+pub fn state() -> MutexGuard<'static, State> {
+    prepare_for_forks();
+    state::state()
+}
+
 /// Makes sure that `fork` calls the functions below.
-pub fn prepare_for_forks() {
+fn prepare_for_forks() {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
     // Threads that come here together may say it twice; the second run of `before` finds itself inside.
     if !IS_DONE.load(Ordering::Acquire) {

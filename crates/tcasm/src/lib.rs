@@ -5,8 +5,8 @@
 //! reach it: what is published becomes a version of a Stillframe region named after the file, and a read-only mapping of
 //! the file gets the pages of the newest one. `docs/tcasm.md` says what is equal and what is not.
 //!
-//! `entry` has the functions that stand in for the C library's, `producer` and `observer` what the two kinds of mappings
-//! need, `ranges` which addresses are whose.
+//! `entry` and `removal` have the functions that stand in for the C library's, `producer` and `observer` what the two kinds of
+//! mappings need, `file` and `state` what is known of them, `ranges` which addresses are whose.
 //!
 //! # Safety
 //!
@@ -16,11 +16,15 @@
 #![allow(unsafe_code)]
 
 mod entry;
+mod file;
 mod fork;
+mod inside;
 mod kernel;
+mod lock;
 mod names;
 mod observer;
 mod producer;
 mod ranges;
+mod removal;
 mod report;
 mod state;

@@ -4,9 +4,10 @@
 //! are laid over it. What holds the version is a file that forked children inherit together with the pages, and that goes
 //! with the last of them.
 
+use crate::file::{Attached, SharedFile, View};
 use crate::kernel::{self, PAGE_BYTES, whole_pages};
+use crate::lock::lock;
 use crate::report::Problem;
-use crate::state::{SharedFile, lock};
 use once_cell::race::OnceBox;
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,21 +21,6 @@ use stillframe::{Attributes, Error, Observer, Scalar, Snapshot};
 const HELD_MAX: usize = 8;
 /// Versions of a region, those of all observers together, above which a process copies rather than holds one more.
 const VERSIONS_MAX: usize = 32;
-
-/// What holds the version that a mapping shows.
-#[derive(Debug)]
-pub struct View {
-    _hold: Option<Arc<File>>,
-}
-
-/// An observer of a file's region, kept from one mapping to the next.
-#[derive(Debug)]
-pub struct Attached {
-    observer: Observer,
-    /// Device and inode of the region's head, which tell it from a later one of the same name.
-    head: (u64, u64),
-    held: HashMap<u64, Weak<File>>,
-}
 
 /// The directory of regions: the same for as long as the process lives.
 pub fn root() -> &'static PathBuf {

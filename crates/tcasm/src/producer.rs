@@ -1,95 +1,19 @@
 //! Producers: writable private mappings of a file, published by `msync`.
 
+use crate::file::{Carried, Publishing, Variable, View, Working};
 use crate::kernel::{self, MS_UPDATE, Own, PAGE_BYTES, whole_pages};
-use crate::observer::{self, Fresh, View, root};
+use crate::lock::lock;
+use crate::observer::{self, Fresh, root};
 use crate::report::{Problem, remark};
-use crate::state::{SharedFile, lock};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use stillframe::{
     Attributes, Declaration, Element, Error, Kind, Order, Outcome, Region, Rule, Scalar, Snapshot, VariableId,
 };
-
-/// A writable private mapping of a file.
-#[derive(Debug)]
-pub struct Working {
-    pub file: &'static SharedFile,
-    pub address: usize,
-    pub bytes: usize,
-    pub offset: u64,
-    /// Whether a part of it was unmapped, or something else was mapped over it.
-    torn: AtomicBool,
-    /// Whether the program took its own right to read from some of it.
-    unreadable: AtomicBool,
-    /// The newest version whose content it has, where it was not written since.
-    base: AtomicU64,
-}
-
-impl Working {
-    pub fn new(file: &'static SharedFile, address: usize, bytes: usize, offset: u64) -> Arc<Working> {
-        file.workings.fetch_add(1, Ordering::AcqRel);
-        let (torn, unreadable) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Working { file, address, bytes, offset, torn, unreadable, base: AtomicU64::new(0) })
-    }
-
-    /// The same memory at another address.
-    pub fn moved(&self, address: usize, bytes: usize, offset: u64) -> Arc<Working> {
-        let moved = Working::new(self.file, address, bytes, offset);
-        moved.base.store(self.base.load(Ordering::Acquire), Ordering::Release);
-        moved
-    }
-
-    pub fn tear(&self) {
-        self.torn.store(true, Ordering::Release);
-    }
-
-    pub fn set_readable(&self, readable: bool) {
-        self.unreadable.store(!readable, Ordering::Release);
-    }
-}
-
-impl Drop for Working {
-    fn drop(&mut self) {
-        if self.file.workings.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // Another process may go on with the file from here.
-            drop(lock(&self.file.producer).take());
-        }
-    }
-}
-
-/// A region being published from mappings of a file.
-#[derive(Debug)]
-pub struct Publishing {
-    region: Region,
-    /// By offset in the file.
-    variables: BTreeMap<u64, Variable>,
-    /// What was published of other parts of the file and has to be said anew with the next version.
-    carried: Vec<Carried>,
-}
-
-/// Bytes of a version that the next version has under another variable.
-#[derive(Debug)]
-struct Carried {
-    id: VariableId,
-    view: stillframe::View,
-    range: Range<usize>,
-}
-
-#[derive(Debug)]
-struct Variable {
-    id: VariableId,
-    bytes: usize,
-    /// The version it was last published with.
-    version: u64,
-    /// The mapping it is published from.
-    working: Weak<Working>,
-    /// Whether the newest version shows this mapping's content.
-    is_shown: bool,
-}
 
 /// Gives a new writable mapping the content that was published last, which on TCASM's kernel would be the file's.
 pub fn restore(working: &Working, file_bytes: u64, readable: bool) -> Result<(), Problem> {

@@ -1,7 +1,7 @@
 //! What a program learns when something fails: `errno`, and a line on standard error for each cause.
 
 use crate::kernel;
-use crate::state::lock;
+use crate::lock::lock;
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
 use stillframe::Error;

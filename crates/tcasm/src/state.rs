@@ -2,53 +2,15 @@
 //!
 //! Locks are taken in this order: the state, a file's producer, a file's observer.
 
-use crate::kernel::{Stat, fstat};
+use crate::file::{SharedFile, View, Working};
+use crate::kernel::Stat;
+use crate::lock::lock;
 use crate::names;
-use crate::observer::{Attached, View};
-use crate::producer::{Publishing, Working};
 use crate::ranges::Ranges;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-
-/// A file below `/dev/shm` that this process mapped. There is one for each path it had, for as long as the process lives.
-#[derive(Debug)]
-pub struct SharedFile {
-    pub key: (u64, u64),
-    pub path: PathBuf,
-    /// The region that stands for it.
-    pub name: String,
-    pub producer: Mutex<Option<Publishing>>,
-    pub observer: Mutex<Option<Attached>>,
-    /// Mappings that may be published.
-    pub workings: AtomicUsize,
-}
-
-impl SharedFile {
-    pub fn new(key: (u64, u64), path: PathBuf, name: String) -> SharedFile {
-        let (producer, observer, workings) = (Mutex::new(None), Mutex::new(None), AtomicUsize::new(0));
-        SharedFile { key, path, name, producer, observer, workings }
-    }
-
-    /// The file's metadata, if its path still leads to it.
-    pub fn metadata(&self) -> Option<Metadata> {
-        std::fs::metadata(&self.path).ok().filter(|meta| (meta.dev(), meta.ino()) == self.key)
-    }
-
-    /// Lets go of the region if the file was removed: its observer would keep memory that nobody can ask for.
-    fn leave_if_removed(&self) {
-        if let Ok(mut observer) = self.observer.try_lock()
-            && observer.is_some()
-            && self.metadata().is_none()
-        {
-            *observer = None;
-        }
-    }
-}
 
 /// What a range of addresses is used for.
 #[derive(Debug, Clone)]
@@ -78,13 +40,8 @@ pub fn may_concern(address: usize, bytes: usize) -> bool {
     address < HIGH.load(Ordering::Acquire) && address.saturating_add(bytes) > LOW.load(Ordering::Acquire)
 }
 
-/// Nothing that panics leaves the values behind these locks half changed.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poison| poison.into_inner())
-}
-
+/// The state, as it is: [`fork::state`](crate::fork::state) makes sure that a child finds it whole.
 pub fn state() -> MutexGuard<'static, State> {
-    crate::fork::prepare_for_forks();
     lock(&STATE)
 }
 
@@ -124,35 +81,30 @@ impl State {
     pub fn known(&self, key: (u64, u64)) -> Option<&'static SharedFile> {
         self.files.as_ref().and_then(|files| files.get(&key)?.last().copied())
     }
-}
 
-/// The file behind a descriptor, if it lies below `/dev/shm`.
-pub fn file_of(descriptor: i32) -> Option<(&'static SharedFile, Stat)> {
-    let stat = fstat(descriptor)?;
-    if !names::may_be_shared(&stat) {
-        return None;
-    }
-    let mut state = state();
-    let files = state.files.get_or_insert_with(HashMap::new);
-    let known = files.entry(stat.key);
-    if let Entry::Occupied(known) = &known
-        && known.get().last().is_none_or(|file| file.metadata().is_some())
-    {
-        return known.get().last().map(|file| (*file, stat));
-    }
-    // Other processes remove files unseen. A file that is mapped for the first time is often the next of many.
-    files.values().flatten().for_each(|file| file.leave_if_removed());
-    let known = files.entry(stat.key).or_default();
-    let found = names::path_of(descriptor).and_then(|path| Some((names::region_name(&path)?, path)));
-    if let Some((name, path)) = found {
-        match known.iter().position(|file| file.path == path) {
-            // It has an earlier name again, under which it may be published still.
-            Some(index) => known[index..].rotate_left(1),
-            None => {
-                // Kept for good: there are no more of them than names of files that the program mapped.
-                known.push(Box::leak(Box::new(SharedFile::new(stat.key, path, name))));
+    /// The file behind a descriptor of which this is known, if it lies below `/dev/shm`.
+    pub fn file_of(&mut self, descriptor: i32, stat: &Stat) -> Option<&'static SharedFile> {
+        let files = self.files.get_or_insert_with(HashMap::new);
+        let known = files.entry(stat.key);
+        if let Entry::Occupied(known) = &known
+            && known.get().last().is_none_or(|file| file.metadata().is_some())
+        {
+            return known.get().last().copied();
+        }
+        // Other processes remove files unseen. A file that is mapped for the first time is often the next of many.
+        files.values().flatten().for_each(|file| file.leave_if_removed());
+        let known = files.entry(stat.key).or_default();
+        let found = names::path_of(descriptor).and_then(|path| Some((names::region_name(&path)?, path)));
+        if let Some((name, path)) = found {
+            match known.iter().position(|file| file.path == path) {
+                // It has an earlier name again, under which it may be published still.
+                Some(index) => known[index..].rotate_left(1),
+                None => {
+                    // Kept for good: there are no more of them than names of files that the program mapped.
+                    known.push(Box::leak(Box::new(SharedFile::new(stat.key, path, name))));
+                }
             }
         }
+        known.last().copied()
     }
-    known.last().map(|file| (*file, stat))
 }

@@ -1,7 +1,7 @@
 //! What publishing costs the simulation: the same steps with and without it, in turns.
 
-use super::Length;
-use super::scene::Simulation;
+use super::plan::Length;
+use super::simulation::Simulation;
 use crate::trial::Result;
 use crate::trial::measure::{median, seconds};
 use std::time::Instant;

@@ -1,7 +1,7 @@
 //! What the terminal shows while the demonstration runs.
 
-use super::Plan;
-use super::scene::{Progress, Sight};
+use super::plan::Plan;
+use super::progress::{Progress, Sight};
 use crate::trial::measure::human_bytes;
 use crate::trial::print_line;
 use std::io::{IsTerminal, Write};

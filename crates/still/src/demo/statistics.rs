@@ -1,7 +1,8 @@
 //! The observer that computes statistics of every version, and checks that it reads what was published.
 
+use super::progress::Sight;
 use super::reaction::checksum;
-use super::scene::{CHECKSUM, FINAL, ITERATION, REGION, Sight};
+use super::simulation::{CHECKSUM, FINAL, ITERATION, REGION};
 use super::viewer::private_memory_bytes;
 use crate::trial::child::PATIENCE;
 use crate::trial::{Error, Parent, Result};

@@ -1,8 +1,8 @@
 //! What the demonstration has come to, as a table or in JSON.
 
-use super::Plan;
 use super::comparison::Comparison;
-use super::scene::{Progress, Sight};
+use super::plan::Plan;
+use super::progress::{Progress, Sight};
 use crate::trial::measure::human_bytes;
 use crate::trial::print_line;
 use serde_json::json;

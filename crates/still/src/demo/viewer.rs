@@ -1,7 +1,8 @@
 //! The observer that draws pictures of as many versions as it can.
 
 use super::picture::Cube;
-use super::scene::{FINAL, ITERATION, REGION, Sight};
+use super::progress::Sight;
+use super::simulation::{FINAL, ITERATION, REGION};
 use crate::trial::child::PATIENCE;
 use crate::trial::{Parent, Result};
 use std::path::Path;

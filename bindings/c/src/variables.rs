@@ -1,0 +1,174 @@
+//! What is remembered of a region's variables.
+
+use crate::failure::Failure;
+use engine::{DType, Declaration, Error, Order, Part, Region, VariableId};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Where a tracked array is.
+pub struct Place {
+    pub address: usize,
+    pub bytes: usize,
+    pub shape: Vec<usize>,
+    pub order: Order,
+    /// What the next version takes of it, unless it is all.
+    pub portion: Option<Portion>,
+}
+
+/// A portion of a tracked array.
+pub struct Portion {
+    pub range: Range<usize>,
+    /// Address of the array's content as it was.
+    pub before: Option<usize>,
+}
+
+/// What has to be remembered of a variable.
+pub struct Known {
+    pub id: VariableId,
+    name: String,
+    pub dtype: DType,
+    pub dtype_text: String,
+    is_tracked: bool,
+    /// Of a global array.
+    pub part: Option<Part>,
+    /// Of a tracked variable, unless its array is gone.
+    pub place: Option<Place>,
+}
+
+/// The variables of a region.
+#[derive(Default)]
+pub struct Variables {
+    known: BTreeMap<u32, Known>,
+}
+
+impl Variables {
+    /// Those that the program has the memory of.
+    pub fn tracked(&self) -> impl Iterator<Item = &Known> {
+        self.known.values().filter(|known| known.is_tracked)
+    }
+
+    /// Portions are those of one version.
+    pub fn forget_portions(&mut self) {
+        self.known.values_mut().filter_map(|known| known.place.as_mut()).for_each(|place| place.portion = None);
+    }
+
+    /// The variable of this name, if it was declared here.
+    pub fn named(&self, name: &str) -> Option<&Known> {
+        self.known.values().find(|known| known.name == name)
+    }
+
+    /// The variable of this number, if it was declared here.
+    pub fn known(&self, number: u32) -> Option<&Known> {
+        self.known.get(&number)
+    }
+
+    /// There is no variable of this number any more.
+    pub fn forget(&mut self, number: u32) {
+        self.known.remove(&number);
+    }
+
+    /// There is no variable of this name any more.
+    pub fn forget_named(&mut self, name: &str) {
+        self.known.retain(|_, known| known.name != name);
+    }
+
+    /// What the engine calls the variable of this number.
+    pub fn id(&self, region: &Region, number: u32) -> Result<VariableId, Failure> {
+        match self.known.get(&number) {
+            Some(known) => Ok(known.id),
+            None => Err(self.unknown(region, &format!("number {number}"))),
+        }
+    }
+
+    /// The error that there is no such variable, with those there are.
+    pub fn unknown(&self, region: &Region, name: &str) -> Failure {
+        let known = self.known.values().map(|known| known.name.clone()).collect();
+        Error::UnknownVariable { region: region.name().into(), name: name.into(), known }.into()
+    }
+
+    /// The number of the variable of this name.
+    pub fn number(&self, name: &str) -> Option<u32> {
+        self.known.iter().find(|(_, known)| known.name == name).map(|(number, _)| *number)
+    }
+
+    /// Declares a variable, and returns its number.
+    pub fn declare(&mut self, region: &mut Region, declaration: Declaration, dtype_text: &str) -> Result<u32, Failure> {
+        let Declaration { name, dtype, kind, .. } = &declaration;
+        let (name, dtype, is_tracked) = (name.clone(), dtype.clone(), matches!(kind, engine::Kind::Tracked));
+        // The engine refuses attributes that tell no part.
+        let part = Part::of(&declaration.attributes).unwrap_or_default();
+        let id = region.declare(declaration)?;
+        let known = Known { id, name, dtype, dtype_text: dtype_text.into(), is_tracked, part, place: None };
+        self.known.insert(id.number(), known);
+        Ok(id.number())
+    }
+
+    /// Says that a variable is another part.
+    pub fn repart(
+        &mut self,
+        region: &mut Region,
+        number: u32,
+        shape: &[usize],
+        part: Part,
+    ) -> Result<VariableId, Failure> {
+        let id = self.id(region, number)?;
+        region.repart(id, shape, &part)?;
+        if let Some(known) = self.known.get_mut(&number) {
+            known.part = Some(part);
+        }
+        Ok(id)
+    }
+
+    /// Says where a tracked variable's array is.
+    pub fn place(
+        &mut self,
+        region: &Region,
+        number: u32,
+        address: usize,
+        shape: &[usize],
+        order: Order,
+    ) -> Result<(), Failure> {
+        let known = self.known_tracked(region, number)?;
+        if address == 0 {
+            known.place = None;
+            return Ok(());
+        }
+        let bytes = shape.iter().try_fold(known.dtype.bytes(), |bytes, count| bytes.checked_mul(*count));
+        let Some(bytes) = bytes else {
+            let why = format!("{shape:?} elements of {} are too many", known.dtype);
+            return Err(Error::WrongShape { name: known.name.clone(), why }.into());
+        };
+        match &mut known.place {
+            Some(place) if place.shape == shape => {
+                (place.address, place.order, place.portion) = (address, order, None);
+            }
+            place => *place = Some(Place { address, bytes, shape: shape.to_vec(), order, portion: None }),
+        }
+        Ok(())
+    }
+
+    fn known_tracked(&mut self, region: &Region, number: u32) -> Result<&mut Known, Failure> {
+        self.id(region, number)?;
+        match self.known.get_mut(&number) {
+            Some(known) if known.is_tracked => Ok(known),
+            Some(known) => {
+                // The engine knows which kind it is.
+                let found = if region.managed_bytes(known.id).is_ok() { "managed" } else { "loaned" };
+                Err(Error::WrongKind { name: known.name.clone(), expected: "tracked", found }.into())
+            }
+            None => unreachable!("it was just found"),
+        }
+    }
+
+    /// Says what the next version takes of a tracked variable's array.
+    pub fn narrow(&mut self, region: &Region, number: u32, portion: Portion) -> Result<(), Failure> {
+        let known = self.known_tracked(region, number)?;
+        let Range { start, end } = portion.range;
+        let bytes = known.place.as_ref().map_or(0, |place| place.bytes);
+        match &mut known.place {
+            Some(place) if end <= bytes => place.portion = Some(portion),
+            _ => return Err(Error::OutOfRange { name: known.name.clone(), start, end, bytes }.into()),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,31 @@
+//! What killed writers left in a store.
+
+use crate::directory::{Directory, Lock};
+use crate::layout::{self, LATEST_NEW};
+use crate::{Error, Result, earlier};
+use stillframe_kernel::points;
+
+/// Removes what killed writers left, and returns its names. What they had exchanged is set aside. Only the holder of the lock
+/// may, for what living writers are at work on looks the same.
+pub(crate) fn clean(store: &Directory, _lock: &Lock) -> Result<Vec<String>> {
+    let mut cleaned = Vec::new();
+    let names = store.folder().names().map_err(|error| Error::io("readdir", store.path(), error))?;
+    // Names that are no text are none of ours.
+    for name in names.into_iter().filter_map(|name| name.into_string().ok()) {
+        if name == LATEST_NEW {
+            store.remove_all(&name)?;
+        } else if layout::is_left_over(&name) {
+            points::hit("open.clean");
+            // No left-over, but an earlier run's checkpoint that made room for another of its number.
+            if earlier::recover(store, &name)? {
+                continue;
+            }
+            store.remove_all(&name)?;
+        } else {
+            continue;
+        }
+        cleaned.push(name);
+    }
+    cleaned.sort();
+    Ok(cleaned)
+}

@@ -1,0 +1,156 @@
+//! The functions that stand in for those of the C library that remove names: the region of a file that had its last one goes
+//! with it.
+
+use crate::file::SharedFile;
+use crate::fork::state;
+use crate::inside::{inside, quietly};
+use crate::kernel::set_errno;
+use crate::lock::lock;
+use crate::names;
+use crate::observer::{self, root};
+use crate::report::{Problem, complain};
+use libc::{c_char, c_int};
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The C library's function behind one of these, looked up once.
+macro_rules! next {
+    ($name:literal, fn($($argument:ty),*) -> $result:ty) => {{
+        static FOUND: AtomicUsize = AtomicUsize::new(0);
+        let mut found = FOUND.load(Ordering::Relaxed);
+        if found == 0 {
+            // SAFETY: the name is a string that ends.
+            found = unsafe { libc::dlsym(libc::RTLD_NEXT, $name.as_ptr()) } as usize;
+            FOUND.store(found, Ordering::Relaxed);
+        }
+        if found == 0 {
+            set_errno(libc::ENOSYS);
+            return -1;
+        }
+        // SAFETY: the C library's function of that name has these arguments.
+        unsafe { std::mem::transmute::<usize, unsafe extern "C" fn($($argument),*) -> $result>(found) }
+    }};
+}
+
+/// See shm_unlink(3).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shm_unlink(name: *const c_char) -> c_int {
+    let real = next!(c"shm_unlink", fn(*const c_char) -> c_int);
+    let path = || {
+        // SAFETY: the name is a string by the caller's word.
+        let name = unsafe { bytes_of(name) }?;
+        let name = &name[name.iter().take_while(|byte| **byte == b'/').count()..];
+        Some(Path::new("/dev/shm").join(OsStr::from_bytes(name)))
+    };
+    // SAFETY: the caller's argument.
+    removing(path, || unsafe { real(name) })
+}
+
+/// See unlink(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
+    let real = next!(c"unlink", fn(*const c_char) -> c_int);
+    // SAFETY: the path is a string by the caller's word.
+    let path_of = || unsafe { bytes_of(path) }.map(|path| PathBuf::from(OsStr::from_bytes(path)));
+    // SAFETY: the caller's argument.
+    removing(path_of, || unsafe { real(path) })
+}
+
+/// See remove(3).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn remove(path: *const c_char) -> c_int {
+    let real = next!(c"remove", fn(*const c_char) -> c_int);
+    // SAFETY: the path is a string by the caller's word.
+    let path_of = || unsafe { bytes_of(path) }.map(|path| PathBuf::from(OsStr::from_bytes(path)));
+    // SAFETY: the caller's argument.
+    removing(path_of, || unsafe { real(path) })
+}
+
+/// See unlinkat(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+    let real = next!(c"unlinkat", fn(c_int, *const c_char, c_int) -> c_int);
+    let path_of = || {
+        // SAFETY: the path is a string by the caller's word.
+        let path = Path::new(OsStr::from_bytes(unsafe { bytes_of(path) }?));
+        match path.is_absolute() || directory == libc::AT_FDCWD {
+            true => Some(path.to_path_buf()),
+            false => Some(std::fs::read_link(format!("/proc/self/fd/{directory}")).ok()?.join(path)),
+        }
+    };
+    // SAFETY: the caller's arguments.
+    removing(path_of, || unsafe { real(directory, path, flags) })
+}
+
+/// # Safety
+/// The pointer is null or a string that lives as long as it is used.
+unsafe fn bytes_of<'a>(text: *const c_char) -> Option<&'a [u8]> {
+    // SAFETY: as the caller vouches.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
+}
+
+/// Removes a name by `real`, and the region of the file that had it.
+fn removing(path: impl FnOnce() -> Option<PathBuf>, real: impl Fn() -> c_int) -> c_int {
+    let mut called = None;
+    let result = inside(
+        || {
+            let file = quietly(|| {
+                let path = path()?;
+                let meta = std::fs::symlink_metadata(&path).ok().filter(|meta| meta.is_file())?;
+                let parent = match path.parent() {
+                    Some(parent) if !parent.as_os_str().is_empty() => parent,
+                    _ => Path::new("."),
+                };
+                let path = std::fs::canonicalize(parent).ok()?.join(path.file_name()?);
+                (meta.nlink() == 1 && names::is_ours(&path)).then_some((path, (meta.dev(), meta.ino())))
+            });
+            let result = real();
+            called = Some(result);
+            if let (0, Some((path, key))) = (result, file) {
+                quietly(|| forget(&path, key));
+            }
+            Some(result)
+        },
+        || 0,
+    );
+    match called {
+        Some(_) => result,
+        None => real(),
+    }
+}
+
+/// Removes the region of a file that is no more.
+fn forget(path: &Path, key: (u64, u64)) {
+    let known = state().known(key);
+    drop(known.and_then(|file| lock(&file.observer).take()));
+    let removed = match known.and_then(|file| lock(&file.producer).take()) {
+        Some(publishing) => publishing.unlink(),
+        None => names::region_name(path).map_or(Ok(()), |name| {
+            let file = SharedFile::new(key, path.to_path_buf(), name);
+            // A region that is not of this file is not this call's to remove.
+            match observer::newest(&file, &mut None)? {
+                Some(_) => stillframe::inspect::remove(root(), &file.name, true).map(drop),
+                None => Ok(()),
+            }
+        }),
+    };
+    match removed {
+        Ok(()) | Err(stillframe::Error::NoRegion { .. }) => {}
+        Err(error) => complain(&path.to_string_lossy(), &Problem::from(error)),
+    }
+}
