@@ -21,7 +21,7 @@ pub struct Mapping {
     /// Who takes its pages out of the page tables when it goes.
     workers: Option<Arc<Workers>>,
     /// Whether forked children have a copy of it.
-    private: Option<Private>,
+    private: Vec<Private>,
 }
 
 /// Least number of bytes whose page-table entries one thread makes, or takes out, at a time.
@@ -60,7 +60,7 @@ impl Mapping {
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         if bytes < LARGE_BYTES || !offset.is_multiple_of(LARGE_BYTES as u64) || !bytes.is_multiple_of(PAGE_BYTES) {
             let address = map(0, bytes, protection, flags, Some((file, offset)))?;
-            return Ok(Mapping { address, bytes, writable, workers: None, private: None });
+            return Ok(Mapping { address, bytes, writable, workers: None, private: Vec::new() });
         }
         let mut mapping = Mapping::reserve(bytes)?;
         map(mapping.address, bytes, protection, flags | libc::MAP_FIXED, Some((file, offset)))?;
@@ -72,7 +72,25 @@ impl Mapping {
     /// child may go on when its parent has given the pages to somebody else.
     pub fn shared_unforked(file: Arc<File>, offset: u64, bytes: usize) -> Result<Mapping, Failure> {
         let mut mapping = Mapping::shared(&file, offset, bytes, true)?;
-        mapping.private = Some(Private::begin(mapping.address, bytes, file, offset));
+        mapping.private = vec![Private::begin(mapping.address, bytes, file, offset)];
+        Ok(mapping)
+    }
+
+    /// As [`shared_unforked`](Mapping::shared_unforked), for runs of a file one after the other: their offsets and lengths.
+    pub fn shared_unforked_runs(file: Arc<File>, runs: Vec<(u64, usize)>) -> Result<Mapping, Failure> {
+        if let [(offset, bytes)] = runs[..] {
+            return Mapping::shared_unforked(file, offset, bytes);
+        }
+        let mut mapping = Mapping::reserve(runs.iter().map(|run| run.1).sum())?;
+        let mut at = 0;
+        for (offset, bytes) in &runs {
+            let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            map(mapping.address + at, *bytes, protection, flags, Some((&file, *offset)))?;
+            mapping.private.push(Private::begin(mapping.address + at, *bytes, file.clone(), *offset));
+            at += bytes;
+        }
+        mapping.writable = true;
         Ok(mapping)
     }
 
@@ -81,7 +99,7 @@ impl Mapping {
     /// # Safety
     /// The owner lets the range be replaced through this value, and relies on nothing that is mapped there.
     pub unsafe fn lent(address: usize, bytes: usize) -> ManuallyDrop<Mapping> {
-        ManuallyDrop::new(Mapping { address, bytes, writable: false, workers: None, private: None })
+        ManuallyDrop::new(Mapping { address, bytes, writable: false, workers: None, private: Vec::new() })
     }
 
     /// Reserves addresses, aligned to a large page, that cannot be used until something is [laid](Mapping::lay) over them.
@@ -115,7 +133,7 @@ impl Mapping {
                 libc::munmap((address + bytes) as *mut libc::c_void, tail);
             }
         }
-        Ok(Mapping { address, bytes, writable: protection & libc::PROT_WRITE != 0, workers: None, private: None })
+        Ok(Mapping { address, bytes, writable: protection & libc::PROT_WRITE != 0, workers: None, private: Vec::new() })
     }
 
     /// First address.
@@ -175,7 +193,7 @@ impl Mapping {
     pub fn copy_on_write(file: &File, offset: u64, bytes: usize) -> Result<Mapping, Failure> {
         let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
         let address = map(0, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, Some((file, offset)))?;
-        Ok(Mapping { address, bytes, writable: true, workers: None, private: None })
+        Ok(Mapping { address, bytes, writable: true, workers: None, private: Vec::new() })
     }
 
     /// Puts the pages of `other` in the place of part of this range, in one step: no moment exists at which a reader
@@ -190,9 +208,9 @@ impl Mapping {
             return Err(Failure::last("mremap", format!("{} bytes", other.bytes)));
         }
         let mut other = ManuallyDrop::new(other);
-        (other.workers, other.private) = (None, None);
-        if let Some(private) = self.private.as_ref().filter(|_| offset == 0 && other.bytes == self.bytes) {
-            private.end();
+        (other.workers, other.private) = (None, Vec::new());
+        if offset == 0 && other.bytes == self.bytes {
+            self.private.iter().for_each(Private::end);
         }
         Ok(())
     }
@@ -385,7 +403,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        self.private.take();
+        self.private.clear();
         if let Some(workers) = self.workers.take().filter(|workers| workers.count() > 1) {
             // `munmap` would do this alone, and finds only empty page tables then.
             self.advise_by(0, self.bytes, libc::MADV_DONTNEED, &workers);

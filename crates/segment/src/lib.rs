@@ -9,6 +9,7 @@ pub mod arena;
 pub mod description;
 pub mod dtype;
 pub mod head;
+pub mod index;
 pub mod lease;
 pub mod manifest;
 pub mod scalar;

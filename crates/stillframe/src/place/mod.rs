@@ -5,6 +5,8 @@ pub(crate) mod directory;
 pub(crate) mod hidden;
 pub(crate) mod names;
 pub(crate) mod plane_file;
+pub(crate) mod stretch;
+pub(crate) mod table_memory;
 
 use crate::error::{Error, Result};
 

@@ -3,6 +3,7 @@
 use crate::clock::{self, unix_ns};
 use crate::error::{Error, Result};
 use crate::place::directory::Directory;
+use crate::place::stretch::Stretch;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -15,13 +16,19 @@ use stillframe_segment::head::{self, Counter, Descriptor};
 /// The shared head of a region.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
-    map: std::sync::Arc<Mapping>,
+    map: Stretch,
 }
 
 impl Head {
+    /// The head in a file.
     pub(crate) fn map(file: &File, path: &Path, writable: bool) -> Result<Head> {
         let map = Mapping::shared(file, 0, head::HEAD_BYTES, writable).map_err(|f| Error::system(path, f))?;
-        Ok(Head { map: map.into() })
+        Ok(Head::at(Stretch::new(map.into(), 0)))
+    }
+
+    /// The head that lies there.
+    pub(crate) fn at(map: Stretch) -> Head {
+        Head { map }
     }
 
     pub(crate) fn bell(&self) -> &std::sync::atomic::AtomicU32 {

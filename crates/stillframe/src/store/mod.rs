@@ -22,11 +22,12 @@ use crate::error::{Error, Result};
 use crate::place::directory::Directory;
 use crate::place::directory::read_begin;
 use crate::place::names::schema_file;
+use crate::place::table_memory::TableMemory;
 use crate::store::head::{Head, write_head};
 use crate::store::lease::LeaseFile;
 use crate::store::planes::{Assignment, Planes};
 use crate::store::space::{Allocation, Space};
-use crate::store::tables::{Tables, check_blocks};
+use crate::store::tables::{BLOCKS_MAX, Tables};
 use crate::store::version::{Subtable, Version, expand_window};
 use std::io::Write;
 use std::path::Path;
@@ -35,7 +36,7 @@ use stillframe_kernel::points;
 use stillframe_protocol::{Board, State};
 use stillframe_segment::head::Counter;
 use stillframe_segment::table::ZERO_PLANE;
-use stillframe_segment::{self as segment, Corrupt, Extent, Schema, manifest, schema, table};
+use stillframe_segment::{self as segment, BLOCK_BYTES, Corrupt, Extent, Schema, manifest, schema, table};
 
 /// The part of a region that lies in shared memory, as its producer has it.
 #[derive(Debug)]
@@ -110,8 +111,8 @@ impl Store {
         }
         let tables_path = dir.join(table::FILE);
         let tables_file = directory.create(table::FILE, mode)?;
-        check_blocks(&tables_file, &tables_path).and_then(|found| found.map_err(corrupt))?;
-        let tables = Tables::open(tables_file, tables_path, name)?;
+        let most_bytes = BLOCKS_MAX * BLOCK_BYTES as u64;
+        let tables = Tables::new(TableMemory::file(tables_file, tables_path, most_bytes)?, name);
         let head = Head::map(&head_file, &head_path, true)?;
         head.set_doubt(0);
         // Of a producer that was killed.

@@ -33,14 +33,15 @@ impl Plane {
     /// Finds out which slots have memory, when those in use are marked and nobody has chosen others.
     pub(crate) fn settle(&mut self) -> Result<()> {
         let windows = self.in_use.len();
+        let Some(taken_pages) = self.file.taken_pages()? else { return self.settle_windows() };
         for pages in self.file.written_pages(windows)? {
             insert_pages(&mut self.present, pages.start, pages.end);
         }
-        if self.present_pages() > self.file.taken_pages()? {
+        if self.present_pages() > taken_pages {
             // A file system that cannot tell says that everything is data.
             self.present.clone_from(&self.in_use);
         }
-        if self.file.taken_pages()? == self.present_pages() {
+        if taken_pages == self.present_pages() {
             return Ok(());
         }
         // The file system does not tell memory that was taken and never written from none, so such memory goes. And where
@@ -55,6 +56,18 @@ impl Plane {
         }
         // What lies behind the last window is of a version that was never committed.
         self.file.give_back_rest(windows)
+    }
+
+    /// Gives back what windows of a file that is not the plane's own have in free slots: how much that is cannot be told.
+    fn settle_windows(&mut self) -> Result<()> {
+        for (window, in_use) in self.in_use.iter().enumerate() {
+            if in_use.is_empty() {
+                self.file.release(window)?;
+            } else {
+                Mask::FULL.without(*in_use).runs().try_for_each(|run| self.file.give_back(pages_of(window, run)))?;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn grow(&mut self, windows: usize) -> Result<()> {

@@ -82,11 +82,13 @@ impl Planes {
     pub(crate) fn settle(&mut self) -> Result<()> {
         for plane in &mut self.list {
             plane.present.clone_from(&plane.in_use);
-            let (taken_pages, present_pages) = (plane.file.taken_pages()?, plane.present_pages());
+            let present_pages = plane.present_pages();
             self.present_pages += present_pages;
-            match taken_pages < present_pages {
-                true => plane.settle()?,
-                false => plane.unseen_pages = taken_pages - present_pages,
+            match plane.file.taken_pages()? {
+                Some(taken_pages) if taken_pages >= present_pages => {
+                    plane.unseen_pages = taken_pages - present_pages;
+                }
+                _ => plane.settle()?,
             }
         }
         Ok(())
@@ -113,7 +115,8 @@ impl Planes {
             *present = present.or(*pages);
         }
         for plane in &mut self.list {
-            plane.unseen_pages = plane.file.taken_pages()?.saturating_sub(plane.present_pages());
+            let taken_pages = plane.file.taken_pages()?;
+            plane.unseen_pages = taken_pages.map_or(0, |taken| taken.saturating_sub(plane.present_pages()));
         }
         Ok(())
     }
@@ -301,7 +304,7 @@ impl Planes {
         if let Some(plane) = runs.first().map(|run| &self.list[run.0])
             && !plane.file.may_take(needed_bytes)
         {
-            return Err(Error::no_space(&plane.file.path, needed_bytes));
+            return Err(Error::no_space(plane.file.path(), needed_bytes));
         }
         for (index, (plane, pages)) in runs.iter().enumerate() {
             if let Err(error) = self.list[*plane].file.take(pages.clone()) {
@@ -350,6 +353,10 @@ impl Planes {
                         plane.present[window] = plane.present[window].without(run);
                         self.present_pages -= (end - start) as u64;
                     }
+                }
+                if !cold.is_empty() && plane.present[window].is_empty() && plane.in_use[window].is_empty() {
+                    // A window that stays where it is is released when it is cold the next time.
+                    let _ = plane.file.release(window);
                 }
             }
         }

@@ -63,14 +63,16 @@ pub struct EndedLoan {
 #[derive(Debug)]
 pub(crate) struct LoanMap {
     pub(crate) plane: usize,
+    /// Where the windows lay in the plane's file when it was made.
+    pub(crate) windows_at: Vec<u64>,
     pub(crate) map: Mapping,
     /// Whether the addresses no longer show the plane.
     replaced: AtomicBool,
 }
 
 impl LoanMap {
-    pub(crate) fn new(plane: usize, map: Mapping) -> LoanMap {
-        LoanMap { plane, map, replaced: AtomicBool::new(false) }
+    pub(crate) fn new(plane: usize, windows_at: Vec<u64>, map: Mapping) -> LoanMap {
+        LoanMap { plane, windows_at, map, replaced: AtomicBool::new(false) }
     }
 
     /// Whether the addresses no longer show the plane.

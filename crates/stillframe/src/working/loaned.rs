@@ -78,10 +78,14 @@ impl Loaned {
         large_pages: bool,
     ) -> Result<Arc<LoanMap>> {
         self.maps.retain(|known| !known.is_replaced());
-        if let Some(free) = self.maps.iter().find(|known| known.plane == plane && Arc::strong_count(known) == 1) {
+        let file = &planes.plane(plane).file;
+        file.take_windows(self.allocation.range())?;
+        let windows_at = file.windows_at(self.allocation.range())?;
+        let is_same = |known: &&Arc<LoanMap>| known.plane == plane && known.windows_at == windows_at;
+        if let Some(free) = self.maps.iter().filter(is_same).find(|known| Arc::strong_count(known) == 1) {
             return Ok(free.clone());
         }
-        let mut map = planes.plane(plane).file.map_unforked(self.allocation.range())?;
+        let mut map = file.map_unforked(self.allocation.range())?;
         map.unmap_by(workers);
         let pages = self.page_masks();
         // Only windows that the variable fills, for a large page takes memory for all slots of its window.
@@ -92,7 +96,7 @@ impl Loaned {
             true => map.populate_by(gathered, rest, workers),
             false => map.populate_for_writing_by(gathered, rest, workers),
         }
-        let map = Arc::new(LoanMap::new(plane, map));
+        let map = Arc::new(LoanMap::new(plane, windows_at, map));
         self.maps.push(map.clone());
         Ok(map)
     }

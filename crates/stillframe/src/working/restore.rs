@@ -63,7 +63,7 @@ impl Pages {
         for Mixed { index, pieces, .. } in self.fill_own(mixed, first, planes, tracker, workers) {
             let fresh = Mapping::private(WINDOW_BYTES, false)
                 .and_then(|fresh| self.memory.replace(index * WINDOW_BYTES, fresh))
-                .map_err(|failure| Error::system(&planes.plane(0).file.path, failure));
+                .map_err(|failure| Error::system(planes.plane(0).file.path(), failure));
             fresh?;
             self.windows[index] = Window { hot: Mask::EMPTY, ..Window::NEW };
             copied.push((index, pieces));

@@ -10,10 +10,12 @@
 //! instant: what its regions own is named by their number, and found by their next producer or by who removes them.
 
 mod chunks;
+pub(crate) mod index;
 mod leases;
 mod opening;
 mod pages;
 mod records;
+pub(crate) mod region;
 mod removal;
 #[cfg(test)]
 mod tests;
@@ -29,6 +31,7 @@ use records::Changes;
 pub(crate) use records::{Claimed, Found};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use stillframe_kernel::fork::Unforked;
@@ -57,7 +60,7 @@ struct Shared {
     /// `None` if it was handed in.
     directory: Option<Directory>,
     file: Arc<File>,
-    map: Mapping,
+    map: Arc<Mapping>,
     geometry: Geometry,
     /// Whether the file consists of large pages.
     is_large: bool,
@@ -103,6 +106,16 @@ impl Arena {
     /// The whole file, mapped: page *p* lies at 4096 *p*.
     pub(crate) fn memory(&self) -> &Mapping {
         &self.shared.map
+    }
+
+    /// As [`memory`](Arena::memory), shared.
+    pub(crate) fn map(&self) -> Arc<Mapping> {
+        self.shared.map.clone()
+    }
+
+    /// The chunks that regions may have.
+    pub(crate) fn chunks(&self) -> Range<u32> {
+        self.shared.geometry.free_chunks()
     }
 
     /// The file, in which memory is taken before pages are written.

@@ -341,7 +341,7 @@ impl Parts {
             path,
             directory,
             file: file.into(),
-            map,
+            map: map.into(),
             geometry,
             is_large,
             lease,
