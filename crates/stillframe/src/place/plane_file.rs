@@ -50,7 +50,8 @@ impl PlaneFile {
     fn window_at(&self, window: usize) -> Result<u64> {
         let Some(Chunks { region, plane }) = &self.chunks else { return Ok((window * WINDOW_BYTES) as u64) };
         let chunk = region.index()?.chunk(*plane, window)?;
-        let chunk = chunk.ok_or_else(|| Error::NoRegion { region: format!("plane {plane}"), dir: self.path.clone() })?;
+        let chunk =
+            chunk.ok_or_else(|| Error::NoRegion { region: format!("plane {plane}"), dir: self.path.clone() })?;
         Ok(u64::from(chunk) * WINDOW_BYTES as u64)
     }
 

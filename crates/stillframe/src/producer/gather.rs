@@ -25,7 +25,7 @@ use crate::working::plane_maps::PlaneMaps;
 use std::sync::Mutex;
 use stillframe_kernel::copy::{Copier, PageCopy};
 use stillframe_kernel::map::Mapping;
-use stillframe_kernel::{Failure, points};
+use stillframe_kernel::points;
 use stillframe_segment::table::{SUBTABLE, ZERO_PLANE};
 use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES};
 

@@ -2,6 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::group::peers::{Peers, check_living};
+use crate::place::Place;
+use crate::place::arena::Arena;
+use crate::place::arena::region::ArenaRegion;
 use crate::place::check_pages;
 use crate::place::directory::{self, Directory};
 use crate::place::names;
@@ -11,6 +14,7 @@ use crate::producer::patience::Patience;
 use crate::producer::retention;
 use crate::producer::state::{Producer, Undeclared, Workspace};
 use crate::producer::statistics::Statistics;
+use crate::store::lease::RegionLeases;
 use crate::store::{Beginning, Store, ownership};
 use crate::working::tracker::Tracker;
 use std::collections::BTreeMap;
@@ -33,22 +37,29 @@ impl Producer {
         check_pages()?;
         let name = &options.rank.map_or(given.into(), |(rank, _)| names::rank_name(given, rank));
         names::new_region_dir(&options.dir, name)?;
-        let guard = options.guard()?;
-        if let Some(root) = Directory::root(&options.dir, guard)? {
-            directory::check_neighbours(&root, name)?;
-        }
-        let tracker = Tracker::open(options.tracker)?;
-        let root = Directory::make_root(&options.dir, options.mode, guard)?;
         let run = Run::new(&options, given)?;
-        if options.fresh {
-            run.clear(&root)?;
-        }
-        let mut peers = options.rank.map(|(rank, ranks)| Peers::open(&root, given, rank, ranks)).transpose()?;
-        root.make_below(name, options.mode)?;
-        points::hit("create.dir");
-        let locked = ownership::lock(&root, name, options.mode)?;
+        let tracker = Tracker::open(options.tracker)?;
+        let mut peers = None;
+        let (place, leases) = match &options.arena {
+            Some(arena) => claim(arena, name, options.fresh)?,
+            None => {
+                let guard = options.guard()?;
+                if let Some(root) = Directory::root(&options.dir, guard)? {
+                    directory::check_neighbours(&root, name)?;
+                }
+                let root = Directory::make_root(&options.dir, options.mode, guard)?;
+                if options.fresh {
+                    run.clear(&root)?;
+                }
+                peers = options.rank.map(|(rank, ranks)| Peers::open(&root, given, rank, ranks)).transpose()?;
+                root.make_below(name, options.mode)?;
+                points::hit("create.dir");
+                let (directory, leases) = ownership::lock(&root, name, options.mode)?;
+                (Place::Directory { directory, mode: options.mode }, RegionLeases::File(leases))
+            }
+        };
         points::hit("create.locked");
-        let (mut store, is_whole) = Store::open(locked, name, options.mode, options.bound_bytes)?;
+        let (mut store, is_whole) = Store::open(place, leases, name, options.bound_bytes)?;
         let mut recovered = None;
         if is_whole {
             points::hit("recover.begin");
@@ -63,6 +74,7 @@ impl Producer {
         store.begin(&Beginning { keep: options.keep as u32, tracker: tracker.kind().code(), rank }, is_whole);
         if let Some((rank, ranks)) = options.rank {
             // One that began at the same time has seen this one, or is seen by it.
+            let root = Directory::make_root(&options.dir, options.mode, options.guard()?)?;
             check_living(&root, given, rank, ranks)?;
         }
         store.head.ring();
@@ -94,4 +106,15 @@ impl Producer {
             patience: Patience::default(),
         })
     }
+}
+
+/// Becomes the producer of a region of an arena.
+fn claim(arena: &Arena, name: &str, fresh: bool) -> Result<(Place, RegionLeases)> {
+    let mut claimed = arena.claim(name, ownership::REMOVAL_BEGINS)?;
+    if fresh && !claimed.is_new() {
+        arena.remove(claimed)?;
+        claimed = arena.claim(name, ownership::REMOVAL_BEGINS)?;
+    }
+    let region = Arc::new(ArenaRegion::new(arena, claimed)?);
+    Ok((Place::Arena(region.clone()), RegionLeases::Produced(region)))
 }

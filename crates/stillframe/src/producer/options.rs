@@ -1,6 +1,7 @@
 //! How a region is made.
 
 use crate::error::{Error, Result};
+use crate::place::arena::Arena;
 use crate::place::names;
 use crate::working::tracker::kind::TrackerKind;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,7 @@ pub struct RegionOptions {
     pub(crate) rollback: Option<u64>,
     pub(crate) fresh: bool,
     trust: Option<Trust>,
+    pub(crate) arena: Option<Arena>,
 }
 
 /// Versions that a rank retains for slower ones, unless told otherwise.
@@ -83,6 +85,7 @@ impl Default for RegionOptions {
             rollback: None,
             fresh: false,
             trust: None,
+            arena: None,
         }
     }
 }
@@ -91,6 +94,14 @@ impl RegionOptions {
     /// The directory that holds the region's own; by default `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`.
     pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.dir = dir.into();
+        self
+    }
+
+    /// Makes the region in an arena instead of a directory of its own. It is found as `ARENA/NAME`, and shares the arena's length
+    /// with its other regions. What [`fresh`](RegionOptions::fresh) finds there is removed.
+    pub fn arena(mut self, arena: &Arena) -> Self {
+        self.dir = arena.path().into();
+        self.arena = Some(arena.clone());
         self
     }
 
@@ -239,6 +250,9 @@ impl RegionOptions {
         }
         if self.mode & 0o700 != 0o700 || self.mode > 0o777 {
             return fail("mode", format!("{:#o} locks the owner out", self.mode));
+        }
+        if self.arena.is_some() && self.rank.is_some() {
+            return fail("arena", "a rank of a group has a directory of its own".into());
         }
         if let Some((rank, ranks)) = self.rank {
             if ranks == 0 || ranks > RANKS_MAX {

@@ -252,9 +252,7 @@ impl Workspace {
                         let part = source.part(page);
                         // SAFETY: the part lies inside the memory the caller vouches for; the slot was chosen because
                         // no version uses it, and has space behind it.
-                        unsafe {
-                            copy_bytes(from.wrapping_add(part.start), to + part.start, part.len())
-                        };
+                        unsafe { copy_bytes(from.wrapping_add(part.start), to + part.start, part.len()) };
                         edges += 1;
                     }
                 }

@@ -12,7 +12,7 @@ use crate::place::directory::{self, Directory, ranks_below};
 use crate::place::hidden::{Hidden, sweep};
 use crate::place::names;
 use crate::producer::options::RegionOptions;
-use crate::store::ownership::{self, There, check_entries};
+use crate::store::ownership::{There, check_entries};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -14,7 +14,7 @@ use stillframe_segment::{head, lease, table};
 
 /// Longest time between the lock of whoever removes a region and the end of its head, and until all of it is gone: giving
 /// memory back takes the kernel a second for each few GiB.
-const REMOVAL_BEGINS: Duration = Duration::from_millis(20);
+pub(crate) const REMOVAL_BEGINS: Duration = Duration::from_millis(20);
 
 pub(crate) const REMOVAL: Duration = Duration::from_secs(10);
 

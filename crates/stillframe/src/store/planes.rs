@@ -4,9 +4,7 @@
 
 use crate::error::{Error, Result};
 use crate::mask::{Mask, insert_pages};
-use crate::place::directory::Directory;
-use crate::place::names::plane_file;
-use crate::place::plane_file::PlaneFile;
+use crate::place::Place;
 use crate::store::plane::{Plane, pages_of};
 
 use std::ops::Range;
@@ -15,9 +13,7 @@ use stillframe_segment::{PAGE_BYTES, PLANES_MAX, WINDOW_PAGES};
 /// All planes of a region.
 #[derive(Debug)]
 pub(crate) struct Planes {
-    directory: Directory,
-    /// Access mode of the files.
-    mode: u32,
+    place: Place,
     list: Vec<Plane>,
     windows: usize,
     present_pages: u64,
@@ -38,12 +34,17 @@ pub(crate) struct Assignment {
 const PLANES_EASY: usize = 8;
 
 impl Planes {
-    pub(crate) fn new(directory: Directory, mode: u32) -> Planes {
-        Planes { directory, mode, list: Vec::new(), windows: 0, present_pages: 0, turn: 0 }
+    pub(crate) fn new(place: Place) -> Planes {
+        Planes { place, list: Vec::new(), windows: 0, present_pages: 0, turn: 0 }
     }
 
     pub(crate) fn count(&self) -> usize {
         self.list.len()
+    }
+
+    /// Windows for which all planes have room.
+    pub(crate) fn windows(&self) -> usize {
+        self.windows
     }
 
     pub(crate) fn plane(&self, plane: usize) -> &Plane {
@@ -71,10 +72,7 @@ impl Planes {
     /// in use are marked.
     pub(crate) fn recover(&mut self, windows: usize) -> Result<()> {
         self.windows = windows;
-        while self.list.len() < PLANES_MAX && self.directory.has(&plane_file(self.list.len())) {
-            self.add()?;
-        }
-        Ok(())
+        (0..self.place.planes_there()?).try_for_each(|_| self.add().map(drop))
     }
 
     /// Takes the slots in use of recovered planes for all that has memory. What free slots have is found out before any is
@@ -124,9 +122,7 @@ impl Planes {
     /// Opens or makes one more plane and returns its number.
     fn add(&mut self) -> Result<usize> {
         let number = self.list.len();
-        let path = self.directory.path().join(plane_file(number));
-        let file = self.directory.create(&plane_file(number), self.mode)?;
-        let mut plane = Plane::new(PlaneFile::sparse(file, path));
+        let mut plane = Plane::new(self.place.open_plane(number)?);
         plane.grow(self.windows)?;
         self.list.push(plane);
         stillframe_kernel::points::hit("plane.created");
@@ -188,7 +184,7 @@ impl Planes {
                     None if self.list.len() < PLANES_MAX => self.add()?,
                     None => {
                         return Err(Error::NoSlot {
-                            region: self.directory.path().display().to_string(),
+                            region: self.place.path().display().to_string(),
                             slots: PLANES_MAX,
                             held: 0,
                         });
@@ -251,7 +247,7 @@ impl Planes {
             Some(plane) => plane,
             None if self.list.len() < PLANES_MAX => self.add()?,
             None => {
-                let region = self.directory.path().display().to_string();
+                let region = self.place.path().display().to_string();
                 return Err(Error::NoSlot { region, slots: PLANES_MAX, held: 0 });
             }
         };

@@ -10,7 +10,7 @@
 
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::store::lease::LeaseFile;
+use crate::store::lease::RegionLeases;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub struct LoanBytes {
     bytes: usize,
     ticket: Ticket,
     /// Has the producer's lock.
-    _leases: Arc<LeaseFile>,
+    _leases: Arc<RegionLeases>,
     /// The same slots, private: what [`end`](LoanBytes::end) leaves at the loan's addresses.
     after: Option<Mapping>,
 }
@@ -83,7 +83,13 @@ impl LoanMap {
 
 impl LoanBytes {
     /// Slots shown by a map that is lent; `after` shows them privately, and `leases` have the producer's lock.
-    pub(crate) fn new(map: Arc<LoanMap>, bytes: usize, ticket: Ticket, leases: Arc<LeaseFile>, after: Mapping) -> Self {
+    pub(crate) fn new(
+        map: Arc<LoanMap>,
+        bytes: usize,
+        ticket: Ticket,
+        leases: Arc<RegionLeases>,
+        after: Mapping,
+    ) -> Self {
         LoanBytes { map, bytes, ticket, _leases: leases, after: Some(after) }
     }
 

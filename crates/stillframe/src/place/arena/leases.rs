@@ -109,6 +109,11 @@ impl ArenaLeases {
         self.shared.is_current(self.number, self.generation)
     }
 
+    /// The file with the locks; an error in a forked child.
+    pub(crate) fn file(&self) -> Result<&File> {
+        self.shared.leases()
+    }
+
     /// Whether a producer lives. A reader that locks its byte looks like one.
     pub(crate) fn is_produced(&self) -> Result<bool> {
         let is_own = exclusively(&self.shared.produced, |produced| produced.contains(&self.number));

@@ -39,7 +39,7 @@ use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::map::Mapping;
 use stillframe_kernel::thread::without_signals;
 use stillframe_segment::Corrupt;
-use stillframe_segment::arena::Geometry;
+use stillframe_segment::arena::{self, Geometry};
 pub use usage::{ArenaUsage, RegionUsage};
 
 /// Many regions in one file of fixed length, which is the bound of all of them together. Copies are the same arena; it is
@@ -86,6 +86,19 @@ impl Arena {
     /// Options for making or opening an arena.
     pub fn options() -> ArenaOptions {
         ArenaOptions::default()
+    }
+
+    /// The arena in which a name below a directory of regions leads, for who looks, and the name that is left of it; `None` if
+    /// the name leads to a directory.
+    pub(crate) fn of_region(root: &Directory, name: &str) -> Result<Option<(Arena, String)>> {
+        for (end, _) in name.match_indices('/') {
+            let Some(directory) = root.below(&name[..end])? else { return Ok(None) };
+            if directory.has(arena::FILE) {
+                let arena = Arena::options().dir(root.path()).look_in(&directory, &name[..end])?;
+                return Ok(Some((arena, name[end + 1..].into())));
+            }
+        }
+        Ok(None)
     }
 
     /// The arena's name. Its regions are found as `NAME/REGION`.

@@ -171,13 +171,23 @@ impl ArenaOptions {
 
     fn open_for(self, name: &str, is_writing: bool) -> Result<Arena> {
         place::check_pages()?;
-        let path = names::region_dir(&self.dir, name)?;
+        names::region_dir(&self.dir, name)?;
         let guard = if is_writing { self.guard()? } else { names::looking(&self.dir, self.trust)? };
         let none = |half_made| Error::NoArena { arena: name.into(), dir: self.dir.clone(), half_made };
         let directory = match Directory::root(&self.dir, guard)? {
             Some(root) => root.below(name)?.ok_or_else(|| none(false))?,
             None => return Err(none(false)),
         };
+        self.open_in(&directory, name, is_writing)
+    }
+
+    /// Opens the arena in a directory, to look at it.
+    pub(super) fn look_in(self, directory: &Directory, name: &str) -> Result<Arena> {
+        self.open_in(directory, name, false)
+    }
+
+    fn open_in(self, directory: &Directory, name: &str, is_writing: bool) -> Result<Arena> {
+        let none = |half_made| Error::NoArena { arena: name.into(), dir: self.dir.clone(), half_made };
         let open = |file: &str, access| match directory.open(file, access) {
             Ok((file, _)) => Ok(file),
             Err(Unopened::Missing) => Err(none(directory.has(arena::FILE))),
@@ -189,6 +199,7 @@ impl ArenaOptions {
             true => Some(Unforked::open(|| open(lease::PRODUCER_FILE, Access::Write))?.into()),
             false => None,
         };
+        let path = directory.path().to_path_buf();
         let directory = Some(directory.clone());
         let parts = Parts { name: name.into(), path, directory, file, lease: lease.into(), producer };
         let geometry = parts.geometry()?.ok_or_else(|| none(true))?;

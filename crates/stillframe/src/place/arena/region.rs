@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{Ordering, fence};
 use stillframe_kernel::space;
-use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, head};
+use stillframe_segment::{PAGE_BYTES, PLANES_MAX, WINDOW_BYTES, head};
 
 /// Pages of a head and the index behind it.
 const HEAD_PAGES: u32 = ((head::HEAD_BYTES + PAGE_BYTES) / PAGE_BYTES) as u32;
@@ -77,6 +77,23 @@ impl ArenaRegion {
             Some(pages) => self.claimed.set_head(pages.start),
             None => self.give_back_rest(&[]),
         }
+    }
+
+    /// Number of planes that have a window, or had one.
+    pub(crate) fn planes_there(&self) -> Result<usize> {
+        if !self.has_head() {
+            return Ok(0);
+        }
+        let index = self.index()?;
+        for plane in (0..PLANES_MAX).rev() {
+            let (capacity, own) = index.capacity(plane)?;
+            for window in 0..capacity {
+                if own.is_some() || index.chunk(plane, window)?.is_some() {
+                    return Ok(plane + 1);
+                }
+            }
+        }
+        Ok(0)
     }
 
     /// Takes neighbouring pages, with memory.
