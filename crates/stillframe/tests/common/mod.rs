@@ -5,10 +5,15 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use stillframe::{RegionOptions, TRACKERS, TrackerKind};
+use stillframe::{Arena, RegionOptions, TRACKERS, TrackerKind};
 
-/// A directory of one test's own in shared memory, removed at its end.
-pub struct Dir(PathBuf);
+/// A directory of one test's own in shared memory, removed at its end. With `STILLFRAME_TEST_PLACE=arena` its regions lie in
+/// an arena.
+pub struct Dir(PathBuf, Option<Arena>);
+
+/// Name of the arena, and its length: addresses, of which it takes what its regions do.
+const ARENA: &str = "arena";
+const ARENA_BYTES: u64 = 64 << 30;
 
 impl Dir {
     pub fn new(name: &str) -> Dir {
@@ -17,7 +22,9 @@ impl Dir {
         let path = PathBuf::from(format!("/dev/shm/stillframe-test-{}-{number}-{name}", std::process::id()));
         // Whatever the tests' mask is, the group must not write to it.
         std::fs::DirBuilder::new().mode(0o755).create(&path).unwrap();
-        Dir(path)
+        let arena = (std::env::var("STILLFRAME_TEST_PLACE").as_deref() == Ok("arena"))
+            .then(|| Arena::options().dir(&path).bytes(ARENA_BYTES).create(ARENA).unwrap());
+        Dir(path, arena)
     }
 
     pub fn path(&self) -> &Path {
@@ -25,11 +32,20 @@ impl Dir {
     }
 
     pub fn options(&self) -> RegionOptions {
-        stillframe::Region::options().dir(&self.0)
+        let options = stillframe::Region::options().dir(&self.0);
+        match &self.1 {
+            Some(arena) => options.arena(arena),
+            None => options,
+        }
+    }
+
+    /// The name by which observers find a region.
+    pub fn name(&self, region: &str) -> String {
+        if self.1.is_some() { format!("{ARENA}/{region}") } else { region.into() }
     }
 
     pub fn observe(&self, name: &str) -> stillframe::Observer {
-        stillframe::Observer::options().dir(&self.0).open(name).unwrap()
+        stillframe::Observer::options().dir(&self.0).open(&self.name(name)).unwrap()
     }
 }
 
