@@ -5,13 +5,14 @@ use std::{collections::HashMap, sync::Arc};
 use smallvec::SmallVec;
 
 use super::{
-    checked, layout,
     names::{LEAF_WORK, Names, Noted, Resolved, twice},
+    view::{checked, layout},
 };
 use crate::{
     dataset::Dataset,
     fragment::{Fragment, Part, Variable},
-    index_box::{IndexBox, IndexSet, TooScattered},
+    index_box::{IndexBox, TooScattered},
+    index_set::IndexSet,
     schema::{Replica, StoredView, View},
     text::{
         diagnostic::{Code, Problem},
