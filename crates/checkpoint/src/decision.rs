@@ -100,14 +100,28 @@ pub(crate) fn check_nobody_lives(root: &Path, name: &str) -> Result<()> {
     }
 }
 
+/// End of the name of the file that keeps a decision.
+pub(crate) const RECOVERY: &str = "recovery";
+/// End of the name of the directory that has the group of the run before.
+pub(crate) const FORMER: &str = "former";
+
 /// A name as one of a hidden directory or file.
+pub(crate) fn hidden_name(name: &str, what: &str) -> String {
+    format!(".{}.{what}", name.replace('/', "%"))
+}
+
+/// The group whose decision a hidden file keeps.
+pub(crate) fn decided_group(hidden: &str) -> Option<String> {
+    Some(hidden.strip_prefix('.')?.strip_suffix(RECOVERY)?.strip_suffix('.')?.replace('%', "/"))
+}
+
 fn hidden(root: &Path, name: &str, what: &str) -> PathBuf {
-    root.join(format!(".{}.{what}", name.replace('/', "%")))
+    root.join(hidden_name(name, what))
 }
 
 /// The directory that has the group of the run before, under its name, while one of another number of ranks begins.
 pub(crate) fn former(root: &Path, name: &str) -> PathBuf {
-    hidden(root, name, "former")
+    hidden(root, name, FORMER)
 }
 
 /// Takes the group out of the way of one with another number of ranks, in one step.
@@ -178,7 +192,7 @@ impl DecisionFile {
         let root = region.directory();
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(root);
         made.map_err(|error| Error::io("mkdir", root, error))?;
-        let path = hidden(root, name, "recovery");
+        let path = hidden(root, name, RECOVERY);
         loop {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
