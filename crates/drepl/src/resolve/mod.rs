@@ -1,8 +1,13 @@
 //! From a syntax tree and numbers for its names to objects, fragments and replicas.
 
 mod affine;
+mod fields;
+mod left;
+mod link;
+mod local;
 mod names;
 mod replica;
+mod right;
 mod variable;
 mod view;
 

@@ -15,8 +15,7 @@ use crate::{
     index_set::IndexSet,
     schema::{Replica, StoredView, View},
     text::{
-        diagnostic::{Code, Problem},
-        parser::clip,
+        diagnostic::{Code, Problem, clip},
         source::Span,
         syntax::{ReplicaDeclaration, ReplicaEntry},
     },

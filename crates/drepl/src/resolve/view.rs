@@ -15,8 +15,7 @@ use crate::{
     index_box::IndexBox,
     schema::View,
     text::{
-        diagnostic::{Code, Problem},
-        parser::clip,
+        diagnostic::{Code, Problem, clip},
         source::Span,
         syntax::{Attributes, ViewDeclaration},
     },
