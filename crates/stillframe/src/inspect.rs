@@ -431,7 +431,8 @@ fn process(pid: i32) -> (Option<String>, char) {
 }
 
 /// Removes a region, or all ranks of a group. Observers keep what they hold. With `force`, a living producer loses its
-/// files too: it goes on into files that nobody can open any more.
+/// files too: it goes on into files that nobody can open any more. What a library keeps beside a group in [`Hidden`] files
+/// stays; `stillframe_checkpoint::removal` removes its own, too.
 ///
 /// # Errors
 /// [`Error::InUse`] while a producer lives, without `force`; of a group nothing is removed then.
