@@ -8,7 +8,7 @@ use stillframe::{
     Array, DType, Declaration, Element, Error as Engine, Group, GroupSnapshot, Kind, Observer, Order, Part, Region,
     Scalar, VariableId,
 };
-use stillframe_checkpoint::{Codec, Error, Origin, Recovery, RecoveryOptions, SaveOptions, Saver, Store};
+use stillframe_checkpoint::{Codec, Error, Origin, Recovery, RecoveryOptions, SaveOptions, Saver, Store, removal};
 
 /// Files left in the directory of regions that no region calls its own.
 fn hidden(place: &Place) -> Vec<String> {
@@ -544,14 +544,14 @@ fn nothing_is_left_of_a_group_that_is_removed() {
     drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=1)).collect::<Vec<_>>());
     drop(rank_options(&place, 0, 1).open("g").unwrap());
     assert_eq!(place.names(), [".g.former", ".g.recovery", "g"]);
-    stillframe::inspect::remove(&place.shm(), "g", false).unwrap();
+    removal::remove(&place.shm(), "g", false).unwrap();
     assert_eq!(place.names(), [""; 0]);
     assert_eq!(rank_options(&place, 0, 1).open("g").unwrap().origin(), &Origin::Fresh);
 }
 
 #[test]
 fn what_a_run_left_beside_a_group_goes_when_the_dead_are_collected_and_not_before() {
-    use stillframe::inspect::{collect, collectable};
+    use removal::{collect, collectable};
     watchdog(60);
     let place = Place::new("collected");
     drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=1)).collect::<Vec<_>>());

@@ -9,6 +9,7 @@ use crate::store::head::producer_pid;
 use crate::store::lease::LeaseFile;
 use crate::store::ownership::{self, Obstacle};
 use std::path::Path;
+use stillframe_kernel::folder::Form;
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::trust::{Distrust, Guard, Purpose};
 use stillframe_protocol::Leases;
@@ -33,7 +34,8 @@ fn group_of(info: &RegionInfo) -> Option<&str> {
 }
 
 /// Removes a region, or all ranks of a group. Observers keep what they hold. With `force`, a living producer loses its
-/// files too: it goes on into files that nobody can open any more.
+/// files too: it goes on into files that nobody can open any more. What a library keeps beside a group in [`Hidden`] files
+/// stays; `stillframe_checkpoint::removal` removes its own, too.
 ///
 /// # Errors
 /// [`Error::InUse`] while a producer lives, without `force`; of a group nothing is removed then.
@@ -61,32 +63,7 @@ pub(crate) fn remove_from(root: &Directory, name: &str, force: bool) -> Result<R
             Err(error) => return Err(error),
         }
     }
-    bytes += remove_beside(root, name);
     Ok(Removed { bytes })
-}
-
-/// End of the name of the file in which a run that created or recovered a group (`stillframe_checkpoint::Recovery`) keeps what
-/// its ranks go on from.
-const RECOVERY: &str = ".recovery";
-
-/// End of the name of the directory with the group of the run before it.
-const FORMER: &str = ".former";
-
-/// What has this end, beside the group of this name.
-fn hidden(name: &str, end: &str) -> String {
-    format!(".{}{end}", name.replace('/', "%"))
-}
-
-/// The group that a hidden file tells what its ranks go on from.
-fn recovered_group(hidden: &str) -> Option<String> {
-    Some(hidden.strip_prefix('.')?.strip_suffix(RECOVERY)?.replace('%', "/"))
-}
-
-/// Locks a file, if nobody else has it.
-fn try_lock(root: &Directory, name: &str) -> Option<Unforked> {
-    let file = Unforked::open(|| root.file(name).ok().flatten().map(|(file, _)| file).ok_or(())).ok()?;
-    file.get()?.try_lock().ok()?;
-    Some(file)
 }
 
 /// Bytes of memory or disk behind a directory and all below it.
@@ -94,35 +71,59 @@ pub(crate) fn allocated_below(root: &Directory, name: &str) -> u64 {
     root.folder().folder(name).map_or(0, |folder| folder.allocated_bytes())
 }
 
-/// What runs that created or recovered a group left beside it, if no region of the group is among those that stay and nobody
-/// holds one of the group before it.
-fn left_beside(root: &Directory, staying: &[&RegionInfo]) -> Vec<RegionInfo> {
-    let left = root.texts().into_iter().filter_map(|hidden_name| {
-        let group = recovered_group(&hidden_name)?;
-        let stays = staying.iter().any(|info| info.name.rsplit_once('/').is_some_and(|(of, _)| of == group));
-        let former_name = hidden(&group, FORMER);
-        let former = root.path().join(&former_name);
-        let goes = !stays
-            && regions(&former).ok()?.iter().all(|info| is_free(&former, info))
-            && try_lock(root, &hidden_name).is_some();
-        let bytes = root.about(&hidden_name)?.allocated_bytes + allocated_below(root, &former_name);
-        let path = root.path().join(&hidden_name);
-        goes.then(|| RegionInfo { allocated_bytes: bytes, ..unread(&hidden_name, path, None) })
-    });
-    left.collect()
+/// What other libraries keep in a directory of regions beside these: files and directories with hidden names.
+#[derive(Debug)]
+pub struct Hidden {
+    root: Directory,
 }
 
-/// Removes what a run that created or recovered a group left beside it, if no rank is there, and returns the bytes that this
-/// frees. Who begins a run has the file locked, and then it stays.
-fn remove_beside(root: &Directory, name: &str) -> u64 {
-    let (decision, former) = (hidden(name, RECOVERY), hidden(name, FORMER));
-    let Some(_lock) = try_lock(root, &decision).filter(|_| ranks(root, name).is_ok_and(|ranks| ranks.is_empty()))
-    else {
-        return 0;
-    };
-    let bytes = root.about(&decision).map_or(0, |about| about.allocated_bytes) + allocated_below(root, &former);
-    let _ = root.remove_all(&former);
-    root.unlink(&decision).map_or(0, |()| bytes)
+/// The lock of a hidden file, for as long as it lives.
+#[derive(Debug)]
+pub struct HiddenLock {
+    _file: Unforked,
+}
+
+impl Hidden {
+    /// Opens a directory of regions for who removes what is hidden in it; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`collect`].
+    pub fn open(dir: &Path) -> Result<Option<Hidden>> {
+        Ok(own(dir)?.map(|root| Hidden { root }))
+    }
+
+    /// The hidden names.
+    pub fn names(&self) -> Vec<String> {
+        self.root.texts().into_iter().filter(|name| name.starts_with('.')).collect()
+    }
+
+    /// Whether anything has this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.root.has(name)
+    }
+
+    /// Bytes of memory or disk behind a file, or behind all that is in a directory; 0 if there is none.
+    pub fn allocated_bytes(&self, name: &str) -> u64 {
+        match self.root.about(name) {
+            Some(about) if about.form == Form::Folder => allocated_below(&self.root, name),
+            about => about.map_or(0, |about| about.allocated_bytes),
+        }
+    }
+
+    /// Locks a file as flock(2) does, if it is there and nobody else has it locked. A child that is forked has no lock.
+    pub fn try_lock(&self, name: &str) -> Option<HiddenLock> {
+        let file = Unforked::open(|| self.root.file(name).ok().flatten().map(|(file, _)| file).ok_or(())).ok()?;
+        file.get()?.try_lock().ok()?;
+        Some(HiddenLock { _file: file })
+    }
+
+    /// Removes a file, or a directory with all that is in it; one that is not there is not missed.
+    ///
+    /// # Errors
+    /// Environment.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        self.root.remove_all(name)
+    }
 }
 
 /// The regions that are ranks of a group of this name, those left over from other runs too.
@@ -167,8 +168,7 @@ fn remove_region(root: &Directory, name: &str, force: bool) -> Result<Removed> {
 }
 
 /// Removes every region whose producer is gone and that nobody holds; ranks of a group only when that is so of all of
-/// them, with what a run that recovered the group left beside them; and what a restore that was killed left. Returns each with
-/// what came of it.
+/// them; and what a restore that was killed left. Returns each with what came of it.
 ///
 /// # Errors
 /// As [`regions`].
@@ -176,10 +176,9 @@ pub fn collect(dir: &Path) -> Result<Vec<(String, Result<Removed>)>> {
     let mut done = Vec::new();
     let Some(root) = own(dir)? else { return Ok(done) };
     for info in collectable(dir)? {
-        let removed = match recovered_group(&info.name) {
-            Some(group) => Ok(Removed { bytes: remove_beside(&root, &group) }),
-            None if hidden::is_staged(&info.name) => hidden::remove(&root, &info.name).map(|bytes| Removed { bytes }),
-            None => remove_region(&root, &info.name, false),
+        let removed = match hidden::is_staged(&info.name) {
+            true => hidden::remove(&root, &info.name).map(|bytes| Removed { bytes }),
+            false => remove_region(&root, &info.name, false),
         };
         match removed {
             // Somebody else removed it meanwhile.
@@ -209,16 +208,12 @@ pub fn collectable(dir: &Path) -> Result<Vec<RegionInfo>> {
             .iter()
             .any(|(group, ranks)| group_of(info) == Some(group) && info.rank.is_some_and(|rank| rank.1 == *ranks))
     };
-    let goes: Vec<bool> = std::iter::zip(&all, free).map(|(info, free)| free && !is_wanted(info)).collect();
-    let staying: Vec<&RegionInfo> =
-        std::iter::zip(&all, &goes).filter(|(_, goes)| !**goes).map(|(info, _)| info).collect();
-    let beside = left_beside(&root, &staying);
-    let going = std::iter::zip(all, goes).filter(|(_, goes)| *goes).map(|(info, _)| info);
+    let going = std::iter::zip(all, free).filter(|(info, free)| *free && !is_wanted(info)).map(|(info, _)| info);
     let staged = hidden::left_over(&root).into_iter().map(|name| {
         let path = root.path().join(&name);
         RegionInfo { allocated_bytes: allocated_below(&root, &name), ..unread(&name, path, None) }
     });
-    Ok(going.chain(staged).chain(beside).collect())
+    Ok(going.chain(staged).collect())
 }
 
 /// Whether nobody produces a region and nobody holds a version of it.
