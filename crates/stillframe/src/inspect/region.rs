@@ -3,13 +3,14 @@
 use crate::error::{Error, Result};
 use crate::group::{Group, RankInfo, RankState};
 use crate::observer::{Observer, VersionInfo};
+use crate::place::arena::Arena;
 use crate::place::directory::Directory;
 use crate::place::names::{self, plane_file};
 use crate::working::tracker::kind::TrackerKind;
 use std::path::{Path, PathBuf};
 use stillframe_kernel::folder::{About, Form};
 use stillframe_segment::head::{self, Counter};
-use stillframe_segment::{PLANES_MAX, lease};
+use stillframe_segment::{PLANES_MAX, arena, lease};
 
 /// Whether a region has a producer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,6 +155,11 @@ fn find(directory: &Directory, prefix: &str, depth: usize, names: &mut Vec<Strin
         }
         match directory.below(&entry) {
             Ok(None) => {}
+            Ok(Some(below)) if below.has(arena::FILE) => {
+                // One that cannot be opened has no regions that could be listed.
+                let regions = Arena::in_directory(&below, &name).and_then(|arena| arena.regions());
+                names.extend(regions.unwrap_or_default().into_iter().map(|(region, _)| format!("{name}/{region}")));
+            }
             Ok(Some(below)) if !(below.has(lease::FILE) || below.has(head::FILE) || below.names().is_err()) => {
                 if depth < 8 {
                     find(&below, &format!("{name}/"), depth + 1, names)?;
@@ -218,7 +224,11 @@ pub(crate) fn unread(name: &str, path: PathBuf, directory: Option<&Directory>) -
 pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
     let path = names::region_dir(dir, name)?;
     let missing = || Error::NoRegion { region: name.into(), dir: dir.to_path_buf() };
-    let directory = match look(dir)?.ok_or_else(missing)?.below(name) {
+    let root = look(dir)?.ok_or_else(missing)?;
+    if let Some((arena, region)) = Arena::of_region(&root, name)? {
+        return in_arena(dir, name, &arena, &region);
+    }
+    let directory = match root.below(name) {
         Ok(directory) => directory.ok_or_else(missing)?,
         Err(error) => {
             let state = State::Unreadable(error.to_string());
@@ -235,6 +245,27 @@ pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
             return Ok(info);
         }
     };
+    describe(&mut info, &observer);
+    Ok(info)
+}
+
+/// What can be said of a region of an arena.
+fn in_arena(dir: &Path, name: &str, arena: &Arena, region: &str) -> Result<RegionInfo> {
+    let missing = || Error::NoRegion { region: name.into(), dir: dir.to_path_buf() };
+    arena.find(region)?.ok_or_else(missing)?;
+    let mut info = unread(name, arena.path().join(region), None);
+    let of = arena.usage()?.regions.into_iter().find(|usage| usage.name == region);
+    info.allocated_bytes = of.map_or(0, |usage| usage.bytes);
+    match Observer::options().dir(dir).open(name) {
+        Ok(observer) => describe(&mut info, &observer),
+        Err(Error::NoRegion { .. }) => {}
+        Err(error) => info.state = State::Unreadable(error.to_string()),
+    }
+    Ok(info)
+}
+
+/// Adds what the head of a region says.
+fn describe(info: &mut RegionInfo, observer: &Observer) {
     let shared = &observer.shared.head;
     info.state = if observer.producer_alive() { State::Live } else { State::Dead };
     info.rank = Some((shared.number32(head::RANK_AT), shared.number32(head::RANKS_AT))).filter(|(_, ranks)| *ranks > 0);
@@ -256,7 +287,6 @@ pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
         info.skipping_ns = shared.time_of_producer(head::SKIPPING_NS_AT);
         info.skipping = info.skipping_ns.map_or(0, |_| shared.number64(head::SKIPPING_AT));
     }
-    Ok(info)
 }
 
 fn planes(directory: &Directory) -> Vec<PlaneInfo> {

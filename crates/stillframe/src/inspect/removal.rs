@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::inspect::region::{RegionInfo, State, allocated_bytes, look, region, regions, unread};
 use crate::observer::Observer;
+use crate::place::arena::Arena;
 use crate::place::directory::{Directory, ranks_below};
 use crate::place::{hidden, names};
 use crate::store::head::producer_pid;
@@ -13,7 +14,7 @@ use stillframe_kernel::folder::Form;
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::trust::{Distrust, Guard, Purpose};
 use stillframe_protocol::Leases;
-use stillframe_segment::{head, lease};
+use stillframe_segment::{arena, head, lease};
 
 /// What a removal gave back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,9 +141,26 @@ pub(crate) fn ranks(root: &Directory, name: &str) -> Result<Vec<RegionInfo>> {
     Ok(found)
 }
 
+/// Bytes that a region of an arena has taken.
+fn region_bytes(arena: &Arena, region: &str) -> Result<u64> {
+    let of = arena.usage()?.regions.into_iter().find(|usage| usage.name == region);
+    Ok(of.map_or(0, |usage| usage.bytes))
+}
+
 fn remove_region(root: &Directory, name: &str, force: bool) -> Result<Removed> {
     let missing = || Error::NoRegion { region: name.into(), dir: root.path().into() };
+    if let Some((arena, region)) = Arena::of_region(root, name)? {
+        let bytes = region_bytes(&arena, &region)?;
+        let arena = Arena::options().dir(root.path()).open(arena.name())?;
+        arena.find(&region)?.ok_or_else(missing)?;
+        arena.remove(arena.claim(&region, ownership::REMOVAL_BEGINS)?)?;
+        return Ok(Removed { bytes });
+    }
     let directory = root.below(name)?.ok_or_else(missing)?;
+    if directory.has(arena::FILE) {
+        let why = "it is an arena: remove its regions, and then its directory";
+        return Err(Error::BadName { name: name.into(), what: "region", why });
+    }
     let bytes = allocated_bytes(&directory);
     // The lock is kept while the files go, so that no producer can begin among them.
     let (directory, _leases) = loop {

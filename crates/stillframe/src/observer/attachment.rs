@@ -177,11 +177,6 @@ impl Shared {
         Ok(u64::from(chunk) * WINDOW_BYTES as u64 + (page % WINDOW_PAGES * PAGE_BYTES) as u64)
     }
 
-    /// Whether windows follow each other in the files of all planes.
-    pub(crate) fn is_straight(&self) -> bool {
-        matches!(self.source, Source::Directory { .. })
-    }
-
     /// A map of a whole plane that reaches at least to the offset `end` of its file, and the file.
     pub(crate) fn plane(&self, plane: u8, end: u64) -> Result<(Arc<Mapping>, Arc<File>)> {
         if let Source::Arena { arena, .. } = &self.source {

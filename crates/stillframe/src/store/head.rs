@@ -1,6 +1,6 @@
 //! The shared head of a region, seen through the protocol's eyes.
 
-use crate::clock::{self, unix_ns};
+use crate::clock::unix_ns;
 use crate::error::{Error, Result};
 use crate::place::directory::Directory;
 use crate::place::stretch::Stretch;
@@ -179,12 +179,4 @@ pub(crate) fn head_word(directory: &Directory, at: usize) -> u32 {
     let read =
         directory.file(head::FILE).ok().flatten().and_then(|(head, _)| head.read_exact_at(&mut word, at as u64).ok());
     read.map_or(0, |()| u32::from_le_bytes(word))
-}
-
-/// Gives the head its space and its geometry, all but the magic.
-pub(crate) fn write_head(file: &File, path: &Path) -> Result<()> {
-    file.set_len(0).map_err(|error| Error::io("ftruncate", path, error))?;
-    let bytes = head::encode_geometry(clock::unix_ns());
-    // Writing takes the space, so that the mapping of a full file system's head never faults.
-    file.write_all_at(&bytes, 0).map_err(|error| Error::io("write", path, error).needing(head::HEAD_BYTES as u64))
 }

@@ -71,12 +71,6 @@ pub(crate) fn lock(root: &Directory, name: &str, mode: u32) -> Result<(Directory
     }
 }
 
-/// Removes what an unfinished creation left, except for the files observers may have open already.
-pub(crate) fn clear(directory: &Directory) -> Result<()> {
-    let is_left = |name: &&String| *name == table::FILE || is_numbered(name);
-    directory.texts().iter().filter(is_left).try_for_each(|name| directory.unlink(name))
-}
-
 /// Whether a directory has nothing but what an unfinished creation leaves. Without a head that says so, it may as well be
 /// somebody's own with a file called `lease` or `head` in it.
 pub(crate) fn is_unfinished(directory: &Directory) -> bool {

@@ -94,11 +94,16 @@ impl Arena {
         for (end, _) in name.match_indices('/') {
             let Some(directory) = root.below(&name[..end])? else { return Ok(None) };
             if directory.has(arena::FILE) {
-                let arena = Arena::options().dir(root.path()).look_in(&directory, &name[..end])?;
+                let arena = Arena::in_directory(&directory, &name[..end])?;
                 return Ok(Some((arena, name[end + 1..].into())));
             }
         }
         Ok(None)
+    }
+
+    /// The arena in a directory, for who looks.
+    pub(crate) fn in_directory(directory: &Directory, name: &str) -> Result<Arena> {
+        Arena::options().look_in(directory, name)
     }
 
     /// The arena's name. Its regions are found as `NAME/REGION`.
