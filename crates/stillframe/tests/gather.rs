@@ -147,7 +147,7 @@ fn scattered_versions_are_gathered_and_none_changes() {
 
 #[test]
 fn a_gathered_version_is_the_same_to_those_who_have_it() {
-    watchdog(60);
+    watchdog(300);
     let dir = Dir::new("same");
     let held = scatter(&dir, trackers()[0], 1, 1);
     let observer = dir.observe("r");
@@ -163,7 +163,7 @@ fn a_gathered_version_is_the_same_to_those_who_have_it() {
 
 #[test]
 fn what_was_only_recovered_is_not_published_again() {
-    watchdog(60);
+    watchdog(300);
     for (keep, held) in [(1, 0), (2, 0), (1, 3)] {
         let dir = Dir::new("again");
         let tracker = TrackerKind::WpAsync;
@@ -187,7 +187,7 @@ fn what_was_only_recovered_is_not_published_again() {
 
 #[test]
 fn gathering_keeps_within_the_bound() {
-    watchdog(60);
+    watchdog(300);
     // Others publish a window of which pages were copied as a whole.
     for tracker in trackers().into_iter().filter(|kind| matches!(kind, TrackerKind::WpAsync | TrackerKind::FullCopy)) {
         let dir = Dir::new("bound");
@@ -220,7 +220,7 @@ fn helper_process() {
 
 #[test]
 fn a_region_is_gathered_by_another_process() {
-    watchdog(60);
+    watchdog(300);
     let dir = Dir::new("other");
     let held = scatter(&dir, trackers()[0], 1, 2);
     let name = dir.path().to_str().unwrap();

@@ -52,8 +52,10 @@ impl Shared {
     /// Whether anybody holds a version of a region.
     pub(super) fn is_any_held(&self, region: u32) -> Result<bool> {
         let (first, bytes) = arena::slots_range(region);
+        // A forked child may find what is counted locked for ever.
+        let file = self.leases()?;
         let is_own = exclusively(&self.holds, |holds| holds.range((region, 0)..(region + 1, 0)).next().is_some());
-        Ok(is_own || self.is_locked(self.leases()?, Kind::Write, first, bytes)?)
+        Ok(is_own || self.is_locked(file, Kind::Write, first, bytes)?)
     }
 
     fn lock_slot(&self, file: &File, region: u32, slot: usize) -> Result<()> {
@@ -116,9 +118,10 @@ impl ArenaLeases {
 
     /// Whether a producer lives. A reader that locks its byte looks like one.
     pub(crate) fn is_produced(&self) -> Result<bool> {
+        let file = self.shared.leases()?;
         let is_own = exclusively(&self.shared.produced, |produced| produced.contains(&self.number));
         let at = arena::LIVE_AT + u64::from(self.number);
-        Ok(self.is_current() && (is_own || self.shared.is_locked(self.shared.leases()?, Kind::Write, at, 1)?))
+        Ok(self.is_current() && (is_own || self.shared.is_locked(file, Kind::Write, at, 1)?))
     }
 
     /// A lease of its own on a slot that somebody holds already: it ends when the last copy of the file is closed.
@@ -172,8 +175,9 @@ impl Leases for ArenaLeases {
     }
 
     fn is_held(&self, slot: usize) -> Result<bool> {
+        let file = self.shared.leases()?;
         let is_own = exclusively(&self.shared.holds, |holds| holds.contains_key(&(self.number, slot)));
         let at = arena::slot_at(self.number, slot);
-        Ok(is_own || self.shared.is_locked(self.shared.leases()?, Kind::Write, at, 1)?)
+        Ok(is_own || self.shared.is_locked(file, Kind::Write, at, 1)?)
     }
 }

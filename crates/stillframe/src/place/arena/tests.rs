@@ -684,6 +684,9 @@ fn a_forked_child_has_no_part_in_its_parents_arena() {
         let all = refused(region.take_chunks(1).map(drop))
             && refused(region.take_pages(1).map(drop))
             && refused(region.leases().hold(1))
+            && refused(region.leases().is_held(1).map(drop))
+            && refused(region.leases().is_produced().map(drop))
+            && refused(region.owned().map(drop))
             && refused(arena.claim("s", Duration::ZERO).map(drop));
         drop(region);
         // What it opens itself is its own.
