@@ -7,8 +7,8 @@
 //!
 //! A chunk belongs to one region, or is *small*: then each of its pages has an owner, and the words of its pages mean
 //! something only then. Owner words are taken by compare-and-swap. The index and the state of records are changed by one
-//! process at a time, whoever has the write lock on the byte at [`CREATE_AT`]; the word at [`PENDING_AT`] names the record it
-//! is changing, so that whoever gets the lock after its death can undo or finish that.
+//! process at a time, whoever has the write lock on the byte at [`CREATE_AT`]; the word at [`PENDING_AT`] says what it is
+//! changing, so that whoever gets the lock after its death can undo or finish that.
 //!
 //! The locks of all regions lie in two files, or in one: ranges of all kinds are apart.
 
@@ -63,7 +63,7 @@ pub const TABLES_CHUNKS_AT: usize = 72;
 pub const CREATED_NS_AT: usize = 80;
 /// Offset of the CRC-32 of the bytes between the magic and this, 4 bytes.
 pub const CRC_AT: usize = 88;
-/// Offset of the record that is being changed, 4 bytes, *changing*: its number + 1, or zero.
+/// Offset of what is being changed, 4 bytes, *changing*: the number of a record + 1, [`REPLACING`], [`RENAMING`], or zero.
 pub const PENDING_AT: usize = 128;
 /// Offset of the number below which all records are that were ever used, 4 bytes, *changing*.
 pub const RECORDS_END_AT: usize = 132;
@@ -71,8 +71,25 @@ pub const RECORDS_END_AT: usize = 132;
 pub const REMOVING_AT: usize = 136;
 /// Offset of the process number of who changed records last, 4 bytes, *changing*; for people only.
 pub const CREATOR_PID_AT: usize = 140;
+/// Offset of the record whose name is being written, 4 bytes, *changing*: its number + 1, or zero.
+pub const RENAMED_AT: usize = 144;
+/// Offset of the name that is being taken from regions, 256 bytes, *changing*: its length, 4 bytes, and 4 bytes later the name.
+pub const FROM_AT: usize = 512;
+/// Offset of the name that they get instead, in the same form.
+pub const TO_AT: usize = 768;
+/// Offset of the whole name of the record that [`RENAMED_AT`] names, in the same form.
+pub const NEW_NAME_AT: usize = 1024;
+/// Length of a name in the header.
+pub const NAME_FIELD_BYTES: usize = 256;
 /// Length of the header.
 pub const HEADER_BYTES: usize = PAGE_BYTES;
+
+/// Value at [`PENDING_AT`]: the region of the name at [`TO_AT`] and the ranks of its group are being removed, and those of the
+/// name at [`FROM_AT`] get their names then.
+pub const REPLACING: u32 = u32::MAX;
+/// Value at [`PENDING_AT`]: the region of the name at [`FROM_AT`] and the ranks of its group are being given the name at
+/// [`TO_AT`].
+pub const RENAMING: u32 = u32::MAX - 1;
 
 /// Value of an owner word: nobody's.
 pub const FREE: u32 = 0;
@@ -353,14 +370,16 @@ impl Geometry {
         }
     }
 
-    /// The record that is being changed, found at [`PENDING_AT`].
+    /// What is being changed, found at [`PENDING_AT`].
     ///
     /// # Errors
-    /// If there is none of this number.
-    pub fn decode_pending(&self, found: u32) -> Result<Option<u32>, Corrupt> {
+    /// If there is no record of this number.
+    pub fn decode_pending(&self, found: u32) -> Result<Pending, Corrupt> {
         match found {
-            0 => Ok(None),
-            found if found <= self.regions => Ok(Some(found - 1)),
+            0 => Ok(Pending::Nothing),
+            REPLACING => Ok(Pending::Replacing),
+            RENAMING => Ok(Pending::Renaming),
+            found if found <= self.regions => Ok(Pending::Record(found - 1)),
             found => Err(Corrupt::new(FILE, PENDING_AT, format!("at most {}", self.regions), found)),
         }
     }
@@ -435,7 +454,7 @@ impl Geometry {
             Err(Corrupt::new(FILE, self.record_at(region) + at, expected, found))
         };
         let Some(state) = State::decode(word32(record::STATE_AT)) else {
-            return fail(record::STATE_AT, "a state from 0 to 3".into(), word32(record::STATE_AT).to_string());
+            return fail(record::STATE_AT, "a state from 0 to 4".into(), word32(record::STATE_AT).to_string());
         };
         let generation = word32(record::GENERATION_AT);
         if generation == 0 && state != State::Free {
@@ -446,12 +465,13 @@ impl Geometry {
             let expected = format!("a page of chunks {:?}", self.free_chunks());
             return fail(record::HEAD_PAGE_AT, expected, head_page.to_string());
         }
-        let name_bytes = word32(record::NAME_BYTES_AT) as usize;
+        // A name that is just being written is nobody's.
+        let name_bytes = if state == State::Renaming { 0 } else { word32(record::NAME_BYTES_AT) as usize };
         if name_bytes > NAME_BYTES_MAX {
             return fail(record::NAME_BYTES_AT, format!("at most {NAME_BYTES_MAX}"), name_bytes.to_string());
         }
         let name = std::str::from_utf8(&bytes[record::NAME_AT..record::NAME_AT + name_bytes]).unwrap_or("");
-        if state != State::Free && !is_name(name) {
+        if !matches!(state, State::Free | State::Renaming) && !is_name(name) {
             return fail(record::NAME_AT, "a region's name".into(), format!("{name:?}"));
         }
         Ok(Record {
@@ -506,6 +526,28 @@ pub fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_good)
 }
 
+/// A name in the header, as it is written there.
+pub fn encode_name(name: &str) -> [u8; NAME_FIELD_BYTES] {
+    let mut bytes = [0; NAME_FIELD_BYTES];
+    let name = &name.as_bytes()[..name.len().min(NAME_BYTES_MAX)];
+    bytes[..4].copy_from_slice(&(name.len() as u32).to_le_bytes());
+    bytes[8..8 + name.len()].copy_from_slice(name);
+    bytes
+}
+
+/// A name in the header, found at `at`.
+///
+/// # Errors
+/// If it is none.
+pub fn decode_name(at: usize, bytes: &[u8; NAME_FIELD_BYTES]) -> Result<String, Corrupt> {
+    let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
+    let name = bytes.get(8..).and_then(|rest| rest.get(..length)).unwrap_or(&[]);
+    match std::str::from_utf8(name) {
+        Ok(name) if is_name(name) => Ok(name.into()),
+        _ => Err(Corrupt::new(FILE, at, "a region's name", format!("{:?}", String::from_utf8_lossy(name)))),
+    }
+}
+
 /// State of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
@@ -517,13 +559,29 @@ pub enum State {
     Used,
     /// The region was removed, and has its chunks and pages until nobody holds a version of it.
     Removing,
+    /// A region has it whose name is just being written.
+    Renaming,
 }
 
 impl State {
     /// The state of this number, if it is one.
     pub fn decode(word: u32) -> Option<State> {
-        [State::Free, State::Making, State::Used, State::Removing].into_iter().find(|state| *state as u32 == word)
+        let all = [State::Free, State::Making, State::Used, State::Removing, State::Renaming];
+        all.into_iter().find(|state| *state as u32 == word)
     }
+}
+
+/// What is being changed by whoever has the creation lock, or was when it died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pending {
+    /// Nothing.
+    Nothing,
+    /// The record of this number.
+    Record(u32),
+    /// Regions are being removed whose names others get.
+    Replacing,
+    /// Regions are being renamed.
+    Renaming,
 }
 
 /// What stands in a bucket of the index.

@@ -107,10 +107,7 @@ pub(crate) fn look(dir: &Path) -> Result<Option<Directory>> {
 /// # Errors
 /// Environment if the directory cannot be read; a directory that is not there has no regions.
 pub fn regions(dir: &Path) -> Result<Vec<RegionInfo>> {
-    let mut names = Vec::new();
-    if let Some(root) = look(dir)? {
-        find(&root, "", 0, &mut names)?;
-    }
+    let mut names = find(dir)?.regions;
     names.sort();
     let mut found = Vec::with_capacity(names.len());
     for name in names {
@@ -128,7 +125,38 @@ pub fn regions(dir: &Path) -> Result<Vec<RegionInfo>> {
     Ok(found)
 }
 
-fn find(directory: &Directory, prefix: &str, depth: usize, names: &mut Vec<String>) -> Result<()> {
+/// The names of the arenas below a directory.
+///
+/// # Errors
+/// As [`regions`].
+pub fn arenas(dir: &Path) -> Result<Vec<String>> {
+    let mut names = find(dir)?.arenas;
+    names.sort();
+    Ok(names)
+}
+
+/// Names below a directory.
+#[derive(Default)]
+struct Names {
+    regions: Vec<String>,
+    arenas: Vec<String>,
+}
+
+fn find(dir: &Path) -> Result<Names> {
+    let mut names = Names::default();
+    match look(dir)? {
+        // Whoever names the directory of an arena means its regions.
+        Some(root) if root.has(arena::FILE) => {
+            let arena = Arena::in_directory(&root, "")?;
+            names.regions = arena.regions()?.into_iter().map(|(region, _)| region).collect();
+        }
+        Some(root) => find_below(&root, "", 0, &mut names)?,
+        None => {}
+    }
+    Ok(names)
+}
+
+fn find_below(directory: &Directory, prefix: &str, depth: usize, found: &mut Names) -> Result<()> {
     let device = |about: About| about.identity.0;
     let own = directory.folder().about().map(device).ok();
     let entries = match directory.names() {
@@ -146,7 +174,7 @@ fn find(directory: &Directory, prefix: &str, depth: usize, names: &mut Vec<Strin
             // It is not followed, but who finds no region under its name is to know why.
             let there = directory.path().join(&entry);
             let leads_to = |file| About::at(&there.join(file), false).is_ok();
-            names.extend((leads_to(lease::FILE) || leads_to(head::FILE)).then_some(name));
+            found.regions.extend((leads_to(lease::FILE) || leads_to(head::FILE)).then_some(name));
             continue;
         }
         // Regions of a directory lie in its file system; what is mounted below has its own.
@@ -156,16 +184,17 @@ fn find(directory: &Directory, prefix: &str, depth: usize, names: &mut Vec<Strin
         match directory.below(&entry) {
             Ok(None) => {}
             Ok(Some(below)) if below.has(arena::FILE) => {
+                found.arenas.push(name.clone());
                 // One that cannot be opened has no regions that could be listed.
                 let regions = Arena::in_directory(&below, &name).and_then(|arena| arena.regions());
-                names.extend(regions.unwrap_or_default().into_iter().map(|(region, _)| format!("{name}/{region}")));
+                found.regions.extend(regions.unwrap_or_default().into_iter().map(|(region, _)| format!("{name}/{region}")));
             }
             Ok(Some(below)) if !(below.has(lease::FILE) || below.has(head::FILE) || below.names().is_err()) => {
                 if depth < 8 {
-                    find(&below, &format!("{name}/"), depth + 1, names)?;
+                    find_below(&below, &format!("{name}/"), depth + 1, found)?;
                 }
             }
-            _ => names.push(name),
+            _ => found.regions.push(name),
         }
     }
     Ok(())

@@ -1,15 +1,17 @@
 //! Removing regions, and what nobody needs any more.
 
 use crate::error::{Error, Result};
-use crate::inspect::region::{RegionInfo, State, allocated_bytes, look, region, regions, unread};
+use crate::inspect::region::{RegionInfo, State, allocated_bytes, arenas, look, regions, unread};
 use crate::observer::Observer;
 use crate::place::arena::Arena;
-use crate::place::directory::{Directory, ranks_below};
+use crate::place::directory::Directory;
 use crate::place::{hidden, names};
 use crate::store::head::producer_pid;
 use crate::store::lease::LeaseFile;
 use crate::store::ownership::{self, Obstacle};
+use crate::store::regions::{Regions, Site};
 use std::path::Path;
+use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Form;
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::trust::{Distrust, Guard, Purpose};
@@ -43,21 +45,33 @@ fn group_of(info: &RegionInfo) -> Option<&str> {
 pub fn remove(dir: &Path, name: &str, force: bool) -> Result<Removed> {
     names::region_dir(dir, name)?;
     let root = own(dir)?.ok_or_else(|| Error::NoRegion { region: name.into(), dir: dir.to_path_buf() })?;
-    remove_from(&root, name, force)
+    let (regions, name) = among(&root, name)?;
+    remove_from(&regions, &name, force)
 }
 
-/// As [`remove`], for who has the directory of regions open.
-pub(crate) fn remove_from(root: &Directory, name: &str, force: bool) -> Result<Removed> {
-    let ranks = ranks(root, name)?;
-    if ranks.iter().all(|info| info.rank.is_none()) {
-        return remove_region(root, name, force);
+/// The regions among which one of this name is to be removed, and what it is called there.
+fn among(root: &Directory, name: &str) -> Result<(Regions, String)> {
+    let Some((arena, region)) = Arena::of_region(root, name)? else {
+        return Ok((Regions::Directory(root.clone()), name.into()));
+    };
+    // To be removed from it is to be written.
+    let arena = Arena::options().dir(arena.root()).open(arena.name())?;
+    Ok((Regions::Arena(arena), region))
+}
+
+/// As [`remove`], for who has what holds the regions open.
+pub(crate) fn remove_from(regions: &Regions, name: &str, force: bool) -> Result<Removed> {
+    let ranks = ranks(regions, name)?;
+    if ranks.is_empty() {
+        return remove_region(regions, name, force);
     }
-    if let Some(info) = ranks.iter().find(|info| info.state == State::Live && !force) {
-        return Err(Error::InUse { region: info.name.clone(), pid: info.producer_pid });
+    let alive = ranks.iter().find(|(_, site)| site.is_alive()).filter(|_| !force);
+    if let Some((rank, site)) = alive {
+        return Err(Error::InUse { region: regions.shown(rank), pid: site.producer_pid() });
     }
     let mut bytes = 0;
-    for info in ranks {
-        match remove_region(root, &info.name, force) {
+    for (rank, _) in ranks {
+        match remove_region(regions, &rank, force) {
             Ok(removed) => bytes += removed.bytes,
             // Somebody else removed it meanwhile.
             Err(Error::NoRegion { .. }) => {}
@@ -128,12 +142,16 @@ impl Hidden {
 }
 
 /// The regions that are ranks of a group of this name, those left over from other runs too.
-pub(crate) fn ranks(root: &Directory, name: &str) -> Result<Vec<RegionInfo>> {
+pub(crate) fn ranks(regions: &Regions, name: &str) -> Result<Vec<(String, Site)>> {
+    let looked = regions.looked_at();
     let mut found = Vec::new();
-    for rank in ranks_below(root, name)? {
-        match region(root.path(), &names::rank_name(name, rank)) {
+    for rank in looked.ranks_below(name)? {
+        let name = names::rank_name(name, rank);
+        match looked.find(&name) {
             // One that cannot be read, or was never finished, goes with the others.
-            Ok(info) if info.rank.is_some() || !matches!(info.state, State::Live | State::Dead) => found.push(info),
+            Ok(Some(site)) if site.is_region() && site.head().is_none_or(|head| head.number32(head::RANKS_AT) != 0) => {
+                found.push((name, site));
+            }
             Ok(_) | Err(Error::NoRegion { .. } | Error::IsGroup { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -141,21 +159,39 @@ pub(crate) fn ranks(root: &Directory, name: &str) -> Result<Vec<RegionInfo>> {
     Ok(found)
 }
 
-/// Bytes that a region of an arena has taken.
-fn region_bytes(arena: &Arena, region: &str) -> Result<u64> {
-    let of = arena.usage()?.regions.into_iter().find(|usage| usage.name == region);
-    Ok(of.map_or(0, |usage| usage.bytes))
+fn remove_region(regions: &Regions, name: &str, force: bool) -> Result<Removed> {
+    match regions {
+        Regions::Directory(root) => remove_in_directory(root, name, force),
+        Regions::Arena(arena) => remove_in_arena(arena, name, force),
+    }
 }
 
-fn remove_region(root: &Directory, name: &str, force: bool) -> Result<Removed> {
-    let missing = || Error::NoRegion { region: name.into(), dir: root.path().into() };
-    if let Some((arena, region)) = Arena::of_region(root, name)? {
-        let bytes = region_bytes(&arena, &region)?;
-        let arena = Arena::options().dir(root.path()).open(arena.name())?;
-        arena.find(&region)?.ok_or_else(missing)?;
-        arena.remove(arena.claim(&region, ownership::REMOVAL_BEGINS)?)?;
-        return Ok(Removed { bytes });
+fn remove_in_arena(arena: &Arena, name: &str, force: bool) -> Result<Removed> {
+    let regions = Regions::Arena(arena.clone());
+    let missing = || Error::NoRegion { region: regions.shown(name), dir: arena.root().into() };
+    let site = regions.find(name)?.ok_or_else(missing)?;
+    let bytes = site.allocated_bytes()?;
+    let begin = Instant::now();
+    loop {
+        match regions.try_lock(name)? {
+            Ok(locked) => return regions.remove(locked).map(|()| Removed { bytes }),
+            // Who looks whether somebody produces it has the lock for an instant.
+            Err(Obstacle::Held) if begin.elapsed() < ownership::REMOVAL_BEGINS => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(Obstacle::Held) if force => {
+                return arena.remove_by_force(name)?.then_some(Removed { bytes }).ok_or_else(missing);
+            }
+            Err(Obstacle::Held) => {
+                return Err(Error::InUse { region: regions.shown(name), pid: site.producer_pid() });
+            }
+            Err(Obstacle::Removed | Obstacle::NoDirectory) => return Err(missing()),
+        }
     }
+}
+
+fn remove_in_directory(root: &Directory, name: &str, force: bool) -> Result<Removed> {
+    let missing = || Error::NoRegion { region: name.into(), dir: root.path().into() };
     let directory = root.below(name)?.ok_or_else(missing)?;
     if directory.has(arena::FILE) {
         let why = "it is an arena: remove its regions, and then its directory";
@@ -196,12 +232,20 @@ pub fn collect(dir: &Path) -> Result<Vec<(String, Result<Removed>)>> {
     for info in collectable(dir)? {
         let removed = match hidden::is_staged(&info.name) {
             true => hidden::remove(&root, &info.name).map(|bytes| Removed { bytes }),
-            false => remove_region(&root, &info.name, false),
+            false => among(&root, &info.name).and_then(|(regions, name)| remove_region(&regions, &name, false)),
         };
         match removed {
             // Somebody else removed it meanwhile.
             Err(Error::NoRegion { .. }) => {}
             result => done.push((info.name, result)),
+        }
+    }
+    for name in arenas(dir)? {
+        // One that is somebody else's, or damaged, is not one's own business.
+        let Ok(arena) = Arena::options().dir(dir).open(&name) else { continue };
+        let swept = arena.sweep_hidden().and_then(|()| arena.collect());
+        if let Err(error) = swept {
+            done.push((name, Err(error)));
         }
     }
     Ok(done)
@@ -214,7 +258,10 @@ pub fn collect(dir: &Path) -> Result<Vec<(String, Result<Removed>)>> {
 pub fn collectable(dir: &Path) -> Result<Vec<RegionInfo>> {
     let Some(root) = own(dir)? else { return Ok(Vec::new()) };
     let all = regions(dir)?;
-    let is_own = |info: &RegionInfo| matches!(root.below(&info.name), Ok(Some(_)));
+    let is_own = |info: &RegionInfo| match Arena::of_region(&root, &info.name) {
+        Ok(None) => matches!(root.below(&info.name), Ok(Some(_))),
+        found => found.is_ok(),
+    };
     let free: Vec<bool> = all.iter().map(|info| is_free(dir, info) && is_own(info)).collect();
     // The last version of a rank that died is part of what its group can still show.
     let wanted: Vec<(String, u32)> = std::iter::zip(&all, &free)
@@ -238,12 +285,24 @@ pub fn collectable(dir: &Path) -> Result<Vec<RegionInfo>> {
 fn is_free(dir: &Path, info: &RegionInfo) -> bool {
     match info.state {
         State::Dead => !is_held(dir, &info.name),
+        State::Incomplete if matches!(in_arena(dir, &info.name), Ok(Some(_))) => {
+            in_arena(dir, &info.name).is_ok_and(|site| site.is_some_and(|site| !site.is_alive()))
+        }
         State::Incomplete => {
             let directory = look(dir).ok().flatten().and_then(|root| root.below(&info.name).ok().flatten());
             directory
                 .is_some_and(|directory| ownership::is_unfinished(&directory) && !is_produced(&directory, &info.name))
         }
         _ => false,
+    }
+}
+
+/// The region of an arena that has this name; `None` if the name leads to no arena.
+fn in_arena(dir: &Path, name: &str) -> Result<Option<Site>> {
+    let Some(root) = look(dir)? else { return Ok(None) };
+    match Arena::of_region(&root, name)? {
+        Some((arena, region)) => Regions::Arena(arena).find(&region),
+        None => Ok(None),
     }
 }
 

@@ -273,7 +273,10 @@ impl Shared {
     /// Whether the region's name is still that of these files.
     pub(crate) fn is_named(&self) -> bool {
         match (&self.source, &self.leases) {
-            (Source::Arena { .. }, RegionLeases::Arena(leases)) => leases.is_current(),
+            (Source::Arena { arena, .. }, RegionLeases::Arena(leases)) => {
+                let found = arena.find(leases.name()).ok().flatten();
+                leases.is_current() && found.is_some_and(|found| found.number == leases.number())
+            }
             _ => About::at(&self.dir.join(head::FILE), true).is_ok_and(|about| about.identity == self.identity),
         }
     }

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::observer::Observer;
 use crate::observer::options::ObserverOptions;
+use crate::place::arena::Arena;
 use crate::place::directory::ranks_below;
 use crate::place::names;
 use stillframe_segment::{Corrupt, head};
@@ -21,7 +22,11 @@ pub(crate) fn survey(
     let Some(root) = options.root()? else { return Ok(None) };
     let mut found = Vec::new();
     let mut failures = Vec::new();
-    for rank in ranks_below(&root, name)? {
+    let ranks = match Arena::of_region(&root, name)? {
+        Some((arena, group)) => arena.ranks_below(&group)?,
+        None => ranks_below(&root, name)?,
+    };
+    for rank in ranks {
         let reused = known.get(rank as usize).cloned().flatten().filter(|observer| observer.shared.is_named());
         let observer = match reused {
             Some(observer) => observer,

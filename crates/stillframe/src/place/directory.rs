@@ -4,7 +4,7 @@
 //! write to it, and whether it is what it should be.
 
 use crate::error::{Error, Result};
-use crate::place::names::is_own_file;
+use crate::place::names::{is_own_file, rank_of};
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use stillframe_kernel::folder::{About, Access, Folder, Form};
 use stillframe_kernel::trust::{Guard, Refused};
-use stillframe_segment::{head, lease};
+use stillframe_segment::lease;
 
 /// How often others may make or remove a directory at the same time before it is no coincidence.
 const ATTEMPTS: usize = 100;
@@ -250,12 +250,8 @@ pub(crate) fn permit(file: &File, about: &About, mode: u32) -> std::io::Result<(
 /// The numbers that name directories below that of this name, ascending.
 pub(crate) fn ranks_below(root: &Directory, name: &str) -> Result<Vec<u32>> {
     let Some(directory) = root.below(name)? else { return Ok(Vec::new()) };
-    let rank = |name: String| {
-        let rank = name.parse::<u32>().ok()?;
-        (rank < head::RANKS_MAX && name == rank.to_string()).then_some(rank)
-    };
     let names = directory.names()?.into_iter().filter_map(|name| name.into_string().ok());
-    let mut ranks: Vec<u32> = names.filter_map(rank).collect();
+    let mut ranks: Vec<u32> = names.filter_map(|name| rank_of(&name)).collect();
     ranks.sort_unstable();
     Ok(ranks)
 }

@@ -3,7 +3,6 @@
 use crate::error::{Error, Result};
 use crate::group::peers::{Peers, check_living};
 use crate::place::Place;
-use crate::place::arena::Arena;
 use crate::place::arena::region::ArenaRegion;
 use crate::place::check_pages;
 use crate::place::directory::{self, Directory};
@@ -15,6 +14,7 @@ use crate::producer::retention;
 use crate::producer::state::{Producer, Undeclared, Workspace};
 use crate::producer::statistics::Statistics;
 use crate::store::lease::RegionLeases;
+use crate::store::regions::Regions;
 use crate::store::{Beginning, Store, ownership};
 use crate::working::tracker::Tracker;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ impl Producer {
     /// Begins as the producer of a region, or of that of a rank of the group that has this name.
     pub(crate) fn open(options: RegionOptions, given: &str) -> Result<Producer> {
         match Producer::begin(options.clone(), given) {
-            Err(Error::NoSpace { .. }) if Run::new(&options, given)?.make_room() => Producer::begin(options, given),
+            Err(Error::NoSpace { .. } | Error::ArenaFull { .. }) if Run::new(&options, given)?.make_room() => Producer::begin(options, given),
             other => other,
         }
     }
@@ -39,25 +39,16 @@ impl Producer {
         names::new_region_dir(&options.dir, name)?;
         let run = Run::new(&options, given)?;
         let tracker = Tracker::open(options.tracker)?;
-        let mut peers = None;
-        let (place, leases) = match &options.arena {
-            Some(arena) => claim(arena, name, options.fresh)?,
-            None => {
-                let guard = options.guard()?;
-                if let Some(root) = Directory::root(&options.dir, guard)? {
-                    directory::check_neighbours(&root, name)?;
-                }
-                let root = Directory::make_root(&options.dir, options.mode, guard)?;
-                if options.fresh {
-                    run.clear(&root)?;
-                }
-                peers = options.rank.map(|(rank, ranks)| Peers::open(&root, given, rank, ranks)).transpose()?;
-                root.make_below(name, options.mode)?;
-                points::hit("create.dir");
-                let (directory, leases) = ownership::lock(&root, name, options.mode)?;
-                (Place::Directory { directory, mode: options.mode }, RegionLeases::File(leases))
-            }
+        let regions = match &options.arena {
+            Some(arena) => Regions::Arena(arena.clone()),
+            None => Regions::Directory(make_root(&options, name)?),
         };
+        if options.fresh {
+            run.clear(&regions)?;
+        }
+        let group = &options.inner(given);
+        let mut peers = options.rank.map(|(rank, ranks)| Peers::open(&regions, group, rank, ranks)).transpose()?;
+        let (place, leases) = lock(&regions, &options.inner(name), options.mode)?;
         points::hit("create.locked");
         let (mut store, is_whole) = Store::open(place, leases, name, options.bound_bytes)?;
         let mut recovered = None;
@@ -74,8 +65,7 @@ impl Producer {
         store.begin(&Beginning { keep: options.keep as u32, tracker: tracker.kind().code(), rank }, is_whole);
         if let Some((rank, ranks)) = options.rank {
             // One that began at the same time has seen this one, or is seen by it.
-            let root = Directory::make_root(&options.dir, options.mode, options.guard()?)?;
-            check_living(&root, given, rank, ranks)?;
+            check_living(&regions, group, rank, ranks)?;
         }
         store.head.ring();
         points::hit("create.done");
@@ -108,13 +98,27 @@ impl Producer {
     }
 }
 
-/// Becomes the producer of a region of an arena.
-fn claim(arena: &Arena, name: &str, fresh: bool) -> Result<(Place, RegionLeases)> {
-    let mut claimed = arena.claim(name, ownership::REMOVAL_BEGINS)?;
-    if fresh && !claimed.is_new() {
-        arena.remove(claimed)?;
-        claimed = arena.claim(name, ownership::REMOVAL_BEGINS)?;
+/// The directory of regions in which one is to be made.
+fn make_root(options: &RegionOptions, name: &str) -> Result<Directory> {
+    let guard = options.guard()?;
+    if let Some(root) = Directory::root(&options.dir, guard)? {
+        directory::check_neighbours(&root, name)?;
     }
-    let region = Arc::new(ArenaRegion::new(arena, claimed)?);
-    Ok((Place::Arena(region.clone()), RegionLeases::Produced(region)))
+    Directory::make_root(&options.dir, options.mode, guard)
+}
+
+/// Becomes the producer of a region.
+fn lock(regions: &Regions, name: &str, mode: u32) -> Result<(Place, RegionLeases)> {
+    match regions {
+        Regions::Directory(root) => {
+            root.make_below(name, mode)?;
+            points::hit("create.dir");
+            let (directory, leases) = ownership::lock(root, name, mode)?;
+            Ok((Place::Directory { directory, mode }, RegionLeases::File(leases)))
+        }
+        Regions::Arena(arena) => {
+            let region = Arc::new(ArenaRegion::claim(arena, name, ownership::REMOVAL_BEGINS)?);
+            Ok((Place::Arena(region.clone()), RegionLeases::Produced(region)))
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::place::arena::Arena;
-use crate::place::names;
+use crate::place::names::{self, hidden_name};
 use crate::working::tracker::kind::TrackerKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -57,6 +57,8 @@ pub struct RegionOptions {
     pub(crate) fresh: bool,
     trust: Option<Trust>,
     pub(crate) arena: Option<Arena>,
+    /// Whether it is made below a hidden name of the arena.
+    pub(crate) hidden: bool,
 }
 
 /// Versions that a rank retains for slower ones, unless told otherwise.
@@ -86,6 +88,7 @@ impl Default for RegionOptions {
             fresh: false,
             trust: None,
             arena: None,
+            hidden: false,
         }
     }
 }
@@ -98,7 +101,7 @@ impl RegionOptions {
     }
 
     /// Makes the region in an arena instead of a directory of its own. It is found as `ARENA/NAME`, and shares the arena's length
-    /// with its other regions. What [`fresh`](RegionOptions::fresh) finds there is removed.
+    /// with its other regions.
     pub fn arena(mut self, arena: &Arena) -> Self {
         self.dir = arena.path().into();
         self.arena = Some(arena.clone());
@@ -229,6 +232,27 @@ impl RegionOptions {
         &self.dir
     }
 
+    /// The directory below which observers find the region by the name that [`shown`](RegionOptions::shown) says.
+    pub(crate) fn root(&self) -> &Path {
+        match &self.arena {
+            Some(arena) => arena.root(),
+            None => &self.dir,
+        }
+    }
+
+    /// The name that the region or group has in its place, as long as it is hidden another one.
+    pub(crate) fn inner(&self, name: &str) -> String {
+        if self.hidden { hidden_name(name) } else { name.into() }
+    }
+
+    /// The name by which observers find the region.
+    pub(crate) fn shown(&self, name: &str) -> String {
+        match &self.arena {
+            Some(arena) => format!("{}/{name}", arena.name()),
+            None => name.into(),
+        }
+    }
+
     /// Rank and number of ranks, as [`rank`](RegionOptions::rank) said.
     pub fn rank_and_ranks(&self) -> Option<(u32, u32)> {
         self.rank
@@ -250,9 +274,6 @@ impl RegionOptions {
         }
         if self.mode & 0o700 != 0o700 || self.mode > 0o777 {
             return fail("mode", format!("{:#o} locks the owner out", self.mode));
-        }
-        if self.arena.is_some() && self.rank.is_some() {
-            return fail("arena", "a rank of a group has a directory of its own".into());
         }
         if let Some((rank, ranks)) = self.rank {
             if ranks == 0 || ranks > RANKS_MAX {

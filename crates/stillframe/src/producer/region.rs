@@ -455,7 +455,7 @@ impl Region {
                 None => Ok(()),
             },
             Place::Arena(region) => {
-                let (arena, name) = (region.arena().clone(), store.name.clone());
+                let (arena, name) = (region.arena().clone(), region.claimed().name().to_string());
                 drop((self, region));
                 let claimed = arena.claim(&name, ownership::REMOVAL_BEGINS)?;
                 arena.remove(claimed).map(drop)

@@ -11,6 +11,7 @@ pub(crate) mod ownership;
 pub(crate) mod plane;
 pub(crate) mod planes;
 pub(crate) mod recovery;
+pub(crate) mod regions;
 pub(crate) mod retirement;
 pub(crate) mod schemas;
 pub(crate) mod space;

@@ -109,35 +109,6 @@ pub(crate) fn remove(root: &Directory, directory: &Directory, name: &str) -> Res
     }
 }
 
-/// The regions that are to make way, locked.
-#[derive(Debug, Default)]
-pub(crate) struct There {
-    pub(crate) locked: Vec<(String, LeaseFile)>,
-}
-
-impl There {
-    /// Locks the region of this name, or its ranks, as far as they are not locked yet.
-    pub(crate) fn lock_rest(&mut self, root: &Directory, name: &str) -> Result<()> {
-        let mut found: Vec<String> = Vec::new();
-        if root.below(name)?.is_some_and(|directory| directory.has(lease::FILE) || directory.has(head::FILE)) {
-            found.push(name.into());
-        }
-        found.extend(ranks_below(root, name)?.into_iter().map(|rank| names::rank_name(name, rank)));
-        found.retain(|name| self.locked.iter().all(|(locked, _)| locked != name));
-        for name in found {
-            match ownership::try_lock(root, &name, 0o600)? {
-                Ok((_, leases)) => self.locked.push((name, leases)),
-                Err(Obstacle::Held) => {
-                    let pid = root.below(&name)?.map_or(0, |directory| producer_pid(&directory));
-                    return Err(Error::InUse { pid, region: name });
-                }
-                Err(Obstacle::Removed | Obstacle::NoDirectory) => {}
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Refuses to take away what is neither a region's nor a rank's; `false` if there is no directory.
 pub(crate) fn check_entries(root: &Directory, name: &str) -> Result<bool> {
     let why = "what lies below it is not only its own, and would be lost; move that away, or choose another name";

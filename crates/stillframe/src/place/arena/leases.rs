@@ -102,10 +102,6 @@ impl ArenaLeases {
         self.number
     }
 
-    pub(crate) fn generation(&self) -> u32 {
-        self.generation
-    }
-
     /// Whether the region is still there.
     pub(crate) fn is_current(&self) -> bool {
         self.shared.is_current(self.number, self.generation)

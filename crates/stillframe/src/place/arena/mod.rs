@@ -10,6 +10,7 @@
 //! instant: what its regions own is named by their number, and found by their next producer or by who removes them.
 
 mod chunks;
+pub(crate) mod hidden;
 pub(crate) mod index;
 mod leases;
 mod opening;
@@ -17,6 +18,7 @@ mod pages;
 mod records;
 pub(crate) mod region;
 mod removal;
+mod renaming;
 #[cfg(test)]
 mod tests;
 mod usage;
@@ -88,9 +90,13 @@ impl Arena {
         ArenaOptions::default()
     }
 
-    /// The arena in which a name below a directory of regions leads, for who looks, and the name that is left of it; `None` if
-    /// the name leads to a directory.
+    /// The arena to which a name below a directory of regions leads, or which that directory is, for who looks, and the name
+    /// that is left of it; `None` if the name leads to a directory.
     pub(crate) fn of_region(root: &Directory, name: &str) -> Result<Option<(Arena, String)>> {
+        if root.has(arena::FILE) {
+            let own = root.path().file_name().map_or("arena".into(), |own| own.to_string_lossy());
+            return Ok(Some((Arena::in_directory(root, &own)?, name.into())));
+        }
         for (end, _) in name.match_indices('/') {
             let Some(directory) = root.below(&name[..end])? else { return Ok(None) };
             if directory.has(arena::FILE) {
@@ -114,6 +120,12 @@ impl Arena {
     /// The directory with the arena's files; of one that was handed in as a descriptor what messages call it.
     pub fn path(&self) -> &Path {
         &self.shared.path
+    }
+
+    /// The directory below which its regions are found as `NAME/REGION`.
+    pub(crate) fn root(&self) -> &Path {
+        let parts = self.shared.name.matches('/').count() + 1;
+        self.shared.path.ancestors().nth(parts).unwrap_or(&self.shared.path)
     }
 
     /// Length in bytes, the arena's own tables included.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, fence};
 use std::time::{Duration, Instant};
 use stillframe_kernel::{points, space};
 use stillframe_segment::arena::{
-    self, Bucket, RECORD_BYTES, RECORDS_PER_BLOCK, Record, State, chunk_of, record, word_of,
+    self, Bucket, Pending, RECORD_BYTES, RECORDS_PER_BLOCK, Record, State, chunk_of, record, word_of,
 };
 
 /// What this process remembers between two changes.
@@ -46,15 +46,50 @@ impl Arena {
     }
 
     /// Names and numbers of all regions, in the order of the names.
-    pub(crate) fn regions(&self) -> Result<Vec<(String, Found)>> {
+    pub(super) fn regions_and_hidden(&self) -> Result<Vec<(String, Found)>> {
         self.shared.regions()
+    }
+
+    /// The region of a name, and the ranks of the group of this name.
+    pub(crate) fn family(&self, name: &str) -> Result<Vec<(String, u32)>> {
+        self.shared.family(name)
+    }
+
+    /// The ranks of a group that have a region, ascending.
+    pub(crate) fn ranks_below(&self, group: &str) -> Result<Vec<u32>> {
+        let family = self.shared.family(group)?;
+        let rank = |(name, _): (String, u32)| names::rank_of(name.strip_prefix(group)?.strip_prefix('/')?);
+        let mut ranks: Vec<u32> = family.into_iter().filter_map(rank).collect();
+        ranks.sort_unstable();
+        Ok(ranks)
+    }
+
+    /// Takes the producer's lock of a region that is there: `None` if there is none, and `Some(None)` if somebody else has the
+    /// lock.
+    pub(crate) fn try_claim(&self, name: &str) -> Result<Option<Option<Claimed>>> {
+        let shared = &self.shared;
+        while let Some((number, known)) = shared.look_up(name)? {
+            if !shared.try_produce(number)? {
+                return Ok(Some(None));
+            }
+            let claimed = Claimed::new(shared, name, number, known.generation, false);
+            if shared.is_current(number, known.generation) && shared.look_up(name)?.is_some_and(|found| found.0 == number) {
+                return Ok(Some(Some(claimed)));
+            }
+        }
+        Ok(None)
     }
 
     /// Becomes the producer of a region, which is made if there is none of the name. Waits for another producer at most for
     /// `patience`.
     pub(crate) fn claim(&self, name: &str, patience: Duration) -> Result<Claimed> {
+        names::region_dir(std::path::Path::new(""), names::shown_name(name))?;
+        self.claim_any(name, patience)
+    }
+
+    /// As [`claim`](Arena::claim), of any name: also one that nobody is shown.
+    pub(super) fn claim_any(&self, name: &str, patience: Duration) -> Result<Claimed> {
         let begin = Instant::now();
-        names::region_dir(std::path::Path::new(""), name)?;
         let shared = &self.shared;
         shared.producers()?;
         loop {
@@ -65,7 +100,8 @@ impl Arena {
                 }
             };
             if shared.try_produce(number)? {
-                if shared.is_current(number, known.generation) {
+                let is_named = shared.look_up(name)?.is_some_and(|found| found.0 == number);
+                if is_named && shared.is_current(number, known.generation) {
                     shared.record_word(number, record::PID_AT).store(std::process::id(), Relaxed);
                     points::hit("arena.claim.done");
                     return Ok(Claimed::new(shared, name, number, known.generation, false));
@@ -103,7 +139,7 @@ impl Shared {
 
     /// Whether a record still is that of the region which had it with this generation.
     pub(super) fn is_current(&self, region: u32, generation: u32) -> bool {
-        self.state(region) == Some(State::Used)
+        matches!(self.state(region), Some(State::Used | State::Renaming))
             && self.record_word(region, record::GENERATION_AT).load(Acquire) == generation
     }
 
@@ -134,7 +170,7 @@ impl Shared {
         Ok(None)
     }
 
-    fn bucket(&self, bucket: u32) -> Result<Bucket> {
+    pub(super) fn bucket(&self, bucket: u32) -> Result<Bucket> {
         let word = self.map.word32(self.geometry.bucket_at(bucket)).load(Acquire);
         let decoded = self.geometry.decode_bucket(bucket, word).map_err(|corrupt| self.corrupt(corrupt))?;
         if let Bucket::Region(region) = decoded {
@@ -151,12 +187,20 @@ impl Shared {
         }
     }
 
-    fn set_bucket(&self, bucket: u32, word: u32) {
+    pub(super) fn set_bucket(&self, bucket: u32, word: u32) {
         self.map.word32(self.geometry.bucket_at(bucket)).store(word, SeqCst);
     }
 
+    /// The region of a name, and the ranks of the group of this name.
+    pub(super) fn family(&self, name: &str) -> Result<Vec<(String, u32)>> {
+        let is_rank = |rest: &str| rest.strip_prefix('/').is_some_and(|rank| names::rank_of(rank).is_some());
+        let is_of = |other: &str| other.strip_prefix(name).is_some_and(|rest| rest.is_empty() || is_rank(rest));
+        let regions = self.regions()?.into_iter().filter(|(other, _)| is_of(other));
+        Ok(regions.map(|(other, found)| (other, found.number)).collect())
+    }
+
     /// The buckets in which a name may be, in the order in which it is looked for.
-    fn chain(&self, name: &str) -> impl Iterator<Item = u32> + use<> {
+    pub(super) fn chain(&self, name: &str) -> impl Iterator<Item = u32> + use<> {
         let (buckets, first) = (self.geometry.buckets(), arena::hash(name));
         (0..buckets).map(move |step| first.wrapping_add(step) & (buckets - 1))
     }
@@ -207,8 +251,12 @@ impl Shared {
     /// Finishes or undoes what a process that died was changing. The caller has the creation lock.
     pub(super) fn mend(&self) -> Result<()> {
         let word = self.map.word32(arena::PENDING_AT).load(Acquire);
-        let pending = self.geometry.decode_pending(word).map_err(|corrupt| self.corrupt(corrupt))?;
-        let Some(region) = pending else { return Ok(()) };
+        let region = match self.geometry.decode_pending(word).map_err(|corrupt| self.corrupt(corrupt))? {
+            Pending::Nothing => return Ok(()),
+            Pending::Record(region) => region,
+            Pending::Replacing => return self.replace(),
+            Pending::Renaming => return self.rename_all(),
+        };
         self.check_used(region, arena::PENDING_AT, word)?;
         match self.state(region) {
             Some(State::Making) => {
@@ -217,7 +265,7 @@ impl Shared {
             }
             Some(State::Removing) => self.unlist(region)?,
             // Nothing was begun, or all was done. What makes no sense is told to whoever looks for it.
-            Some(State::Free | State::Used) | None => {}
+            Some(State::Free | State::Used | State::Renaming) | None => {}
         }
         self.set_pending(None);
         Ok(())
@@ -245,7 +293,7 @@ impl Shared {
     }
 
     /// Clears a bucket, and those before it that nobody has to step over any more.
-    fn clear_bucket(&self, bucket: u32) -> Result<()> {
+    pub(super) fn clear_bucket(&self, bucket: u32) -> Result<()> {
         self.set_bucket(bucket, arena::DELETED);
         points::hit("arena.remove.bucket");
         if self.bucket(bucket.wrapping_add(1))? != Bucket::Empty {
@@ -376,10 +424,6 @@ impl Claimed {
 
     pub(crate) fn number(&self) -> u32 {
         self.leases.number()
-    }
-
-    pub(crate) fn generation(&self) -> u32 {
-        self.leases.generation()
     }
 
     pub(crate) fn name(&self) -> &str {

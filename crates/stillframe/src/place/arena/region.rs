@@ -1,12 +1,14 @@
 //! A region of an arena, as its producer has it.
 
 use super::index::Index;
-use super::{Arena, Claimed};
+use super::{Arena, Claimed, Found};
 use crate::error::{Error, Result};
+use crate::place::stretch::Stretch;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
 use stillframe_kernel::space;
 use stillframe_segment::{PAGE_BYTES, PLANES_MAX, WINDOW_BYTES, head};
 
@@ -14,6 +16,14 @@ use stillframe_segment::{PAGE_BYTES, PLANES_MAX, WINDOW_BYTES, head};
 const HEAD_PAGES: u32 = ((head::HEAD_BYTES + PAGE_BYTES) / PAGE_BYTES) as u32;
 /// Pages that come from chunks shared with other regions; more come as chunks.
 const SMALL_PAGES_MAX: u32 = 256;
+
+impl Arena {
+    /// The head of a region; `None` before it has one.
+    pub(crate) fn head(&self, found: &Found) -> Result<Option<Stretch>> {
+        let index = found.head_at.map(|head_at| Index::new(self, head_at)).transpose()?;
+        Ok(index.map(|index| index.head()))
+    }
+}
 
 /// A region of an arena that is produced here.
 #[derive(Debug)]
@@ -26,7 +36,9 @@ pub(crate) struct ArenaRegion {
 }
 
 impl ArenaRegion {
-    pub(crate) fn new(arena: &Arena, claimed: Claimed) -> Result<ArenaRegion> {
+    /// Becomes the producer of a region, as [`Arena::claim`].
+    pub(crate) fn claim(arena: &Arena, name: &str, patience: Duration) -> Result<ArenaRegion> {
+        let claimed = arena.claim(name, patience)?;
         let path = arena.path().join(claimed.name());
         let found = arena.find(claimed.name())?;
         let index = found.and_then(|found| found.head_at).map(|head_at| Index::new(arena, head_at)).transpose()?;

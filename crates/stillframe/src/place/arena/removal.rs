@@ -20,19 +20,32 @@ const SWEEP_EVERY: Duration = Duration::from_millis(100);
 impl Arena {
     /// Removes a region: nobody finds it any more, and what it owns is given back, at once or when the last version of it is
     /// let go. Returns whether that was at once.
-    pub(crate) fn remove(&self, mut claimed: Claimed) -> Result<bool> {
-        let (shared, region) = (claimed.shared().clone(), claimed.number());
+    pub(crate) fn remove(&self, claimed: Claimed) -> Result<bool> {
+        let (shared, region) = (claimed.shared(), claimed.number());
         points::hit("arena.remove.begin");
         shared.change(|changes| {
             shared.sweep_now_and_then(changes)?;
-            shared.with_pending(region, || {
-                shared.map.word32(arena::REMOVING_AT).fetch_add(1, AcqRel);
-                shared.set_state(region, State::Removing);
-                points::hit("arena.remove.marked");
-                shared.unlist(region)
-            })
+            shared.with_pending(region, || shared.take_name(region))
         })?;
         points::hit("arena.remove.unlisted");
+        self.give_back_removed(claimed)
+    }
+
+    /// Takes a region's name away though somebody produces it. He goes on in what it owns, which is given back after him.
+    /// `false` if there is none.
+    pub(crate) fn remove_by_force(&self, name: &str) -> Result<bool> {
+        let shared = &self.shared;
+        shared.change(|_| {
+            let Some((region, _)) = shared.look_up(name)? else { return Ok(false) };
+            shared.with_pending(region, || shared.take_name(region))?;
+            Ok(true)
+        })
+    }
+
+    /// Gives back what a region owns that has no name any more, at once or when the last version of it is let go. Returns
+    /// whether that was at once.
+    pub(super) fn give_back_removed(&self, mut claimed: Claimed) -> Result<bool> {
+        let (shared, region) = (claimed.shared().clone(), claimed.number());
         let is_done = shared.give_back_all(region)?;
         if is_done {
             shared.change(|_| {
@@ -54,6 +67,14 @@ impl Arena {
 }
 
 impl Shared {
+    /// Says that a region was removed: nobody finds it any more. The caller has the creation lock.
+    pub(super) fn take_name(&self, region: u32) -> Result<()> {
+        self.map.word32(arena::REMOVING_AT).fetch_add(1, AcqRel);
+        self.set_state(region, State::Removing);
+        points::hit("arena.remove.marked");
+        self.unlist(region)
+    }
+
     /// Gives back all that a removed region owns, unless somebody holds a version of it. The caller has its producer's lock.
     fn give_back_all(&self, region: u32) -> Result<bool> {
         fence(SeqCst);

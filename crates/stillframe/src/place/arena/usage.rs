@@ -1,6 +1,6 @@
 //! Who has how much of an arena.
 
-use super::{Arena, Shared};
+use super::{Arena, Found, Shared};
 use crate::error::Result;
 use std::collections::BTreeMap;
 use stillframe_kernel::PAGE_BYTES;
@@ -43,6 +43,11 @@ impl Arena {
     /// [`Error::Corrupt`](crate::Error::Corrupt) if a word in it makes no sense.
     pub fn usage(&self) -> Result<ArenaUsage> {
         self.shared.usage()
+    }
+
+    /// Bytes that belong to a region.
+    pub(crate) fn bytes_of(&self, found: &Found) -> Result<u64> {
+        Ok(self.shared.owned(found.number)?.bytes())
     }
 }
 
