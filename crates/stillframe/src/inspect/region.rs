@@ -187,7 +187,9 @@ fn find_below(directory: &Directory, prefix: &str, depth: usize, found: &mut Nam
                 found.arenas.push(name.clone());
                 // One that cannot be opened has no regions that could be listed.
                 let regions = Arena::in_directory(&below, &name).and_then(|arena| arena.regions());
-                found.regions.extend(regions.unwrap_or_default().into_iter().map(|(region, _)| format!("{name}/{region}")));
+                found
+                    .regions
+                    .extend(regions.unwrap_or_default().into_iter().map(|(region, _)| format!("{name}/{region}")));
             }
             Ok(Some(below)) if !(below.has(lease::FILE) || below.has(head::FILE) || below.names().is_err()) => {
                 if depth < 8 {

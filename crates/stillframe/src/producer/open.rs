@@ -28,7 +28,9 @@ impl Producer {
     /// Begins as the producer of a region, or of that of a rank of the group that has this name.
     pub(crate) fn open(options: RegionOptions, given: &str) -> Result<Producer> {
         match Producer::begin(options.clone(), given) {
-            Err(Error::NoSpace { .. } | Error::ArenaFull { .. }) if Run::new(&options, given)?.make_room() => Producer::begin(options, given),
+            Err(Error::NoSpace { .. } | Error::ArenaFull { .. }) if Run::new(&options, given)?.make_room() => {
+                Producer::begin(options, given)
+            }
             other => other,
         }
     }

@@ -155,8 +155,9 @@ impl Staging {
             to = root.make_below(above, self.options.mode)?;
         }
         if place.below(&self.name)?.is_some_and(|made| made.has(lease::FILE)) {
-            directory::check_neighbours(root, &self.name)
-                .or_else(|error| if directory::ranks_below(root, &self.name)?.is_empty() { Err(error) } else { Ok(()) })?;
+            directory::check_neighbours(root, &self.name).or_else(|error| {
+                if directory::ranks_below(root, &self.name)?.is_empty() { Err(error) } else { Ok(()) }
+            })?;
         }
         let fail = |error| Error::io("renameat2", &self.dir, error);
         for _ in 0..ATTEMPTS {

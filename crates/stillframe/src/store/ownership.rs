@@ -5,7 +5,6 @@ use crate::place::directory::{Directory, Unopened, ranks_below};
 use crate::place::names::{self, is_numbered};
 use crate::store::head::producer_pid;
 use crate::store::lease::LeaseFile;
-use crate::store::ownership;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 use stillframe_kernel::folder::{About, Form};

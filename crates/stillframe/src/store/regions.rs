@@ -81,9 +81,8 @@ impl Regions {
     /// only one of them goes on.
     pub(crate) fn try_lock(&self, name: &str) -> Result<Result<Locked, Obstacle>> {
         match self {
-            Regions::Directory(root) => Ok(ownership::try_lock(root, name, 0o600)?.map(|(directory, _leases)| {
-                Locked::Directory { directory, name: name.into(), _leases }
-            })),
+            Regions::Directory(root) => Ok(ownership::try_lock(root, name, 0o600)?
+                .map(|(directory, _leases)| Locked::Directory { directory, name: name.into(), _leases })),
             Regions::Arena(arena) => Ok(match arena.try_claim(name)? {
                 None => Err(Obstacle::NoDirectory),
                 Some(Some(claimed)) => Ok(Locked::Arena(claimed)),

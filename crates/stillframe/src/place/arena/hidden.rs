@@ -3,8 +3,8 @@
 //! A region of a hidden name of its own, without a head, is the lock: its producer is whoever works there. A process that is
 //! killed leaves what it made; whoever works below hidden names next in the arena removes it.
 
-use super::records::Claimed;
 use super::Arena;
+use super::records::Claimed;
 use crate::error::{Error, Result};
 use crate::place::names::{self, hidden_name};
 use std::time::Duration;

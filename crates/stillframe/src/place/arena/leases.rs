@@ -102,6 +102,11 @@ impl ArenaLeases {
         self.number
     }
 
+    #[cfg(test)]
+    pub(super) fn generation(&self) -> u32 {
+        self.generation
+    }
+
     /// Whether the region is still there.
     pub(crate) fn is_current(&self) -> bool {
         self.shared.is_current(self.number, self.generation)

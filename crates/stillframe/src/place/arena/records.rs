@@ -72,8 +72,10 @@ impl Arena {
             if !shared.try_produce(number)? {
                 return Ok(Some(None));
             }
-            let claimed = Claimed::new(shared, name, number, known.generation, false);
-            if shared.is_current(number, known.generation) && shared.look_up(name)?.is_some_and(|found| found.0 == number) {
+            let claimed = Claimed::new(shared, name, number, known.generation);
+            if shared.is_current(number, known.generation)
+                && shared.look_up(name)?.is_some_and(|found| found.0 == number)
+            {
                 return Ok(Some(Some(claimed)));
             }
         }
@@ -95,7 +97,7 @@ impl Arena {
         loop {
             let Some((number, known)) = shared.look_up(name)? else {
                 match shared.change(|changes| shared.create(changes, name))? {
-                    Some((number, generation)) => return Ok(Claimed::new(shared, name, number, generation, true)),
+                    Some((number, generation)) => return Ok(Claimed::new(shared, name, number, generation)),
                     None => continue,
                 }
             };
@@ -104,7 +106,7 @@ impl Arena {
                 if is_named && shared.is_current(number, known.generation) {
                     shared.record_word(number, record::PID_AT).store(std::process::id(), Relaxed);
                     points::hit("arena.claim.done");
-                    return Ok(Claimed::new(shared, name, number, known.generation, false));
+                    return Ok(Claimed::new(shared, name, number, known.generation));
                 }
                 shared.end_producing(number);
                 continue;
@@ -405,7 +407,6 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Claimed {
     leases: ArenaLeases,
-    is_new: bool,
     /// Whether the lock goes when this does.
     is_producing: bool,
     /// The small chunk in which pages were taken last.
@@ -413,9 +414,9 @@ pub(crate) struct Claimed {
 }
 
 impl Claimed {
-    fn new(shared: &Arc<Shared>, name: &str, number: u32, generation: u32, is_new: bool) -> Claimed {
+    fn new(shared: &Arc<Shared>, name: &str, number: u32, generation: u32) -> Claimed {
         let leases = ArenaLeases::new(shared, name, number, generation);
-        Claimed { leases, is_new, is_producing: true, near: AtomicU32::new(0) }
+        Claimed { leases, is_producing: true, near: AtomicU32::new(0) }
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -430,9 +431,9 @@ impl Claimed {
         self.leases.name()
     }
 
-    /// Whether there was no region of the name.
-    pub(crate) fn is_new(&self) -> bool {
-        self.is_new
+    #[cfg(test)]
+    pub(super) fn generation(&self) -> u32 {
+        self.leases.generation()
     }
 
     /// The region's leases.

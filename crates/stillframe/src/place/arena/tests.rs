@@ -87,7 +87,6 @@ fn check_nothing_lost(arena: &Arena) {
     assert!(arena.remove(region).unwrap());
     let most = arena.usage().unwrap().regions_max;
     let regions: Vec<Claimed> = (0..most).map(|number| claim(arena, &format!("all{number}"))).collect();
-    assert!(regions.iter().all(|region| region.is_new()));
     regions.into_iter().for_each(|region| assert!(arena.remove(region).unwrap()));
 }
 
@@ -178,7 +177,7 @@ fn names_that_collide_are_told_apart_whichever_goes_first() {
             assert_eq!(found(name), (index != gone).then_some(*number), "{name} after {}", names[gone]);
         }
         let again = claim(&arena, &names[gone]);
-        assert!(again.is_new() && again.generation() > 0);
+        assert!(again.generation() > 0);
         assert_eq!(arena.regions().unwrap().len(), 3);
         regions.into_iter().flatten().chain([again]).for_each(|region| assert!(arena.remove(region).unwrap()));
         // No bucket is left that has to be stepped over.
@@ -199,7 +198,7 @@ fn a_region_has_one_producer_and_its_number_another_generation_later() {
     let region = claim(&arena, "r");
     let found = look.find("r").unwrap().unwrap();
     let leases = look.leases("r", &found);
-    assert!(region.is_new() && leases.is_produced().unwrap() && region.leases().is_produced().unwrap());
+    assert!(leases.is_produced().unwrap() && region.leases().is_produced().unwrap());
     assert_eq!((region.name(), leases.number(), leases.generation()), ("r", 0, 1));
     let Err(error @ Error::InUse { pid, .. }) = arena.claim("r", Duration::from_millis(5)) else { panic!() };
     assert_eq!(pid, std::process::id());
@@ -207,7 +206,7 @@ fn a_region_has_one_producer_and_its_number_another_generation_later() {
     drop(region);
     assert!(!leases.is_produced().unwrap() && leases.is_current());
     let region = claim(&arena, "r");
-    assert!(!region.is_new() && region.number() == found.number && region.generation() == found.generation);
+    assert!(region.number() == found.number && region.generation() == found.generation);
     assert!(arena.remove(region).unwrap());
     assert!(!leases.is_current() && look.find("r").unwrap().is_none());
     assert!(matches!(leases.hold(3), Err(Error::NoRegion { .. })));
