@@ -10,7 +10,7 @@ use crate::working::tracker::kind::TrackerKind;
 use std::path::{Path, PathBuf};
 use stillframe_kernel::folder::{About, Form};
 use stillframe_segment::head::{self, Counter};
-use stillframe_segment::{PLANES_MAX, arena, lease};
+use stillframe_segment::{PLANES_MAX, lease};
 
 /// Whether a region has a producer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,7 +146,7 @@ fn find(dir: &Path) -> Result<Names> {
     let mut names = Names::default();
     match look(dir)? {
         // Whoever names the directory of an arena means its regions.
-        Some(root) if root.has(arena::FILE) => {
+        Some(root) if Arena::is_in(&root) => {
             let arena = Arena::in_directory(&root, "")?;
             names.regions = arena.regions()?.into_iter().map(|(region, _)| region).collect();
         }
@@ -183,7 +183,7 @@ fn find_below(directory: &Directory, prefix: &str, depth: usize, found: &mut Nam
         }
         match directory.below(&entry) {
             Ok(None) => {}
-            Ok(Some(below)) if below.has(arena::FILE) => {
+            Ok(Some(below)) if Arena::is_in(&below) => {
                 found.arenas.push(name.clone());
                 // One that cannot be opened has no regions that could be listed.
                 let regions = Arena::in_directory(&below, &name).and_then(|arena| arena.regions());

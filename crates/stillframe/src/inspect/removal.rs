@@ -16,7 +16,7 @@ use stillframe_kernel::folder::Form;
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::trust::{Distrust, Guard, Purpose};
 use stillframe_protocol::Leases;
-use stillframe_segment::{arena, head, lease};
+use stillframe_segment::{head, lease};
 
 /// What a removal gave back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,12 +51,10 @@ pub fn remove(dir: &Path, name: &str, force: bool) -> Result<Removed> {
 
 /// The regions among which one of this name is to be removed, and what it is called there.
 fn among(root: &Directory, name: &str) -> Result<(Regions, String)> {
-    let Some((arena, region)) = Arena::of_region(root, name)? else {
-        return Ok((Regions::Directory(root.clone()), name.into()));
-    };
-    // To be removed from it is to be written.
-    let arena = Arena::options().dir(arena.root()).open(arena.name())?;
-    Ok((Regions::Arena(arena), region))
+    Ok(match Arena::of_own_region(root, name)? {
+        Some((arena, region)) => (Regions::Arena(arena), region),
+        None => (Regions::Directory(root.clone()), name.into()),
+    })
 }
 
 /// As [`remove`], for who has what holds the regions open.
@@ -193,7 +191,7 @@ fn remove_in_arena(arena: &Arena, name: &str, force: bool) -> Result<Removed> {
 fn remove_in_directory(root: &Directory, name: &str, force: bool) -> Result<Removed> {
     let missing = || Error::NoRegion { region: name.into(), dir: root.path().into() };
     let directory = root.below(name)?.ok_or_else(missing)?;
-    if directory.has(arena::FILE) {
+    if Arena::is_in(&directory) {
         let why = "it is an arena: remove its regions, and then its directory";
         return Err(Error::BadName { name: name.into(), what: "region", why });
     }

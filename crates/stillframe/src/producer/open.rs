@@ -27,9 +27,10 @@ use stillframe_kernel::points;
 impl Producer {
     /// Begins as the producer of a region, or of that of a rank of the group that has this name.
     pub(crate) fn open(options: RegionOptions, given: &str) -> Result<Producer> {
+        let (options, given) = &options.resolve(given)?;
         match Producer::begin(options.clone(), given) {
             Err(Error::NoSpace { .. } | Error::ArenaFull { .. }) if Run::new(&options, given)?.make_room() => {
-                Producer::begin(options, given)
+                Producer::begin(options.clone(), given)
             }
             other => other,
         }
@@ -38,7 +39,6 @@ impl Producer {
     fn begin(options: RegionOptions, given: &str) -> Result<Producer> {
         check_pages()?;
         let name = &options.rank.map_or(given.into(), |(rank, _)| names::rank_name(given, rank));
-        names::new_region_dir(&options.dir, name)?;
         let run = Run::new(&options, given)?;
         let tracker = Tracker::open(options.tracker)?;
         let regions = match &options.arena {

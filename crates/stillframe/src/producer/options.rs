@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::place::arena::Arena;
+use crate::place::directory::Directory;
 use crate::place::names::{self, hidden_name};
 use crate::working::tracker::kind::TrackerKind;
 use std::path::{Path, PathBuf};
@@ -101,7 +102,8 @@ impl RegionOptions {
     }
 
     /// Makes the region in an arena instead of a directory of its own. It is found as `ARENA/NAME`, and shares the arena's length
-    /// with its other regions.
+    /// with its other regions. Without this the name `ARENA/NAME`, or the arena's directory as [`dir`](RegionOptions::dir), leads
+    /// to the same region.
     pub fn arena(mut self, arena: &Arena) -> Self {
         self.dir = arena.path().into();
         self.arena = Some(arena.clone());
@@ -251,6 +253,18 @@ impl RegionOptions {
             Some(arena) => format!("{}/{name}", arena.name()),
             None => name.into(),
         }
+    }
+
+    /// What is meant if the directory is that of an arena, or the name leads into one: a region there, and its name in it.
+    pub(crate) fn resolve(&self, name: &str) -> Result<(RegionOptions, String)> {
+        names::new_region_dir(&self.dir, name)?;
+        if self.arena.is_none()
+            && let Some(root) = Directory::root(&self.dir, self.guard()?)?
+            && let Some((arena, region)) = Arena::of_own_region(&root, name)?
+        {
+            return Ok((self.clone().arena(&arena), region));
+        }
+        Ok((self.clone(), name.into()))
     }
 
     /// Rank and number of ranks, as [`rank`](RegionOptions::rank) said.

@@ -12,7 +12,7 @@ use crate::place::arena::Arena;
 use crate::place::arena::hidden::HiddenRegions;
 use crate::place::directory::{self, Directory};
 use crate::place::hidden::{Hidden, sweep};
-use crate::place::names::{self, hidden_name};
+use crate::place::names::hidden_name;
 use crate::producer::options::RegionOptions;
 use crate::store::ownership::check_entries;
 use crate::store::regions::{Locked, Regions};
@@ -69,7 +69,8 @@ impl Staging {
     /// [`Error::Staged`] if another process stages this name; misuse if it is no name; environment if the directory
     /// cannot be made.
     pub fn begin(options: &RegionOptions, name: &str) -> Result<Staging> {
-        let dir = names::new_region_dir(&options.dir, name)?;
+        let (options, name) = &options.resolve(name)?;
+        let dir = options.dir.join(name);
         let room = match &options.arena {
             Some(arena) => {
                 arena.sweep_hidden()?;
@@ -82,7 +83,7 @@ impl Staging {
             }
         };
         points::hit("staging.begun");
-        Ok(Staging { options: options.clone(), name: name.into(), dir, room })
+        Ok(Staging { options: options.clone(), name: name.clone(), dir, room })
     }
 
     /// Options for making the region here, under the name it will have, or that of a rank of so many.

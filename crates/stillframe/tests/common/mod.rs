@@ -7,24 +7,30 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use stillframe::{Arena, RegionOptions, TRACKERS, TrackerKind};
 
-/// A directory of one test's own in shared memory, removed at its end. With `STILLFRAME_TEST_PLACE=arena` its regions lie in
-/// an arena.
-pub struct Dir(PathBuf, Option<Arena>);
+/// A directory of one test's own in shared memory, removed at its end. With `STILLFRAME_TEST_PLACE=arena` it is that of an
+/// arena, so that all regions lie in that.
+pub struct Dir(PathBuf);
 
-/// Name of the arena, and its length: addresses, of which it takes what its regions do.
-const ARENA: &str = "arena";
+/// Length of the arena: addresses, of which it takes what its regions do.
 const ARENA_BYTES: u64 = 64 << 30;
+
+/// Whether regions lie in arenas.
+pub fn is_in_arena() -> bool {
+    std::env::var("STILLFRAME_TEST_PLACE").as_deref() == Ok("arena")
+}
 
 impl Dir {
     pub fn new(name: &str) -> Dir {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = PathBuf::from(format!("/dev/shm/stillframe-test-{}-{number}-{name}", std::process::id()));
+        let own = format!("stillframe-test-{}-{number}-{name}", std::process::id());
+        let path = Path::new("/dev/shm").join(&own);
         // Whatever the tests' mask is, the group must not write to it.
         std::fs::DirBuilder::new().mode(0o755).create(&path).unwrap();
-        let arena = (std::env::var("STILLFRAME_TEST_PLACE").as_deref() == Ok("arena"))
-            .then(|| Arena::options().dir(&path).bytes(ARENA_BYTES).create(ARENA).unwrap());
-        Dir(path, arena)
+        if is_in_arena() {
+            Arena::options().dir("/dev/shm").bytes(ARENA_BYTES).create(&own).unwrap();
+        }
+        Dir(path)
     }
 
     pub fn path(&self) -> &Path {
@@ -32,20 +38,11 @@ impl Dir {
     }
 
     pub fn options(&self) -> RegionOptions {
-        let options = stillframe::Region::options().dir(&self.0);
-        match &self.1 {
-            Some(arena) => options.arena(arena),
-            None => options,
-        }
-    }
-
-    /// The name by which observers find a region.
-    pub fn name(&self, region: &str) -> String {
-        if self.1.is_some() { format!("{ARENA}/{region}") } else { region.into() }
+        stillframe::Region::options().dir(&self.0)
     }
 
     pub fn observe(&self, name: &str) -> stillframe::Observer {
-        stillframe::Observer::options().dir(&self.0).open(&self.name(name)).unwrap()
+        stillframe::Observer::options().dir(&self.0).open(name).unwrap()
     }
 }
 

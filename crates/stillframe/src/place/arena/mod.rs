@@ -36,6 +36,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use stillframe_kernel::folder::Form;
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::map::Mapping;
@@ -90,21 +91,38 @@ impl Arena {
         ArenaOptions::default()
     }
 
-    /// The arena to which a name below a directory of regions leads, or which that directory is, for who looks, and the name
-    /// that is left of it; `None` if the name leads to a directory.
-    pub(crate) fn of_region(root: &Directory, name: &str) -> Result<Option<(Arena, String)>> {
-        if root.has(arena::FILE) {
+    /// Whether a directory is that of an arena. A region may have the name of an arena's file, and is a directory.
+    pub(crate) fn is_in(directory: &Directory) -> bool {
+        directory.about(arena::FILE).is_some_and(|about| about.form == Form::File)
+    }
+
+    /// The directory of the arena to which a name below a directory of regions leads, or which that directory is, with the
+    /// arena's name and what is left of the other; `None` if the name leads to a directory.
+    fn locate(root: &Directory, name: &str) -> Result<Option<(Directory, String, String)>> {
+        if Arena::is_in(root) {
             let own = root.path().file_name().map_or("arena".into(), |own| own.to_string_lossy());
-            return Ok(Some((Arena::in_directory(root, &own)?, name.into())));
+            return Ok(Some((root.clone(), own.into(), name.into())));
         }
         for (end, _) in name.match_indices('/') {
             let Some(directory) = root.below(&name[..end])? else { return Ok(None) };
-            if directory.has(arena::FILE) {
-                let arena = Arena::in_directory(&directory, &name[..end])?;
-                return Ok(Some((arena, name[end + 1..].into())));
+            if Arena::is_in(&directory) {
+                return Ok(Some((directory, name[..end].into(), name[end + 1..].into())));
             }
         }
         Ok(None)
+    }
+
+    /// The arena to which a name below a directory of regions leads, or which that directory is, for who looks, and the name
+    /// that is left of it; `None` if the name leads to a directory.
+    pub(crate) fn of_region(root: &Directory, name: &str) -> Result<Option<(Arena, String)>> {
+        let Some((directory, arena, region)) = Arena::locate(root, name)? else { return Ok(None) };
+        Ok(Some((Arena::in_directory(&directory, &arena)?, region)))
+    }
+
+    /// As [`of_region`](Arena::of_region), for who makes or removes regions.
+    pub(crate) fn of_own_region(root: &Directory, name: &str) -> Result<Option<(Arena, String)>> {
+        let Some((directory, arena, region)) = Arena::locate(root, name)? else { return Ok(None) };
+        Ok(Some((Arena::options().write_in(&directory, &arena)?, region)))
     }
 
     /// The arena in a directory, for who looks.

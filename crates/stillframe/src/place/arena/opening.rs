@@ -186,6 +186,11 @@ impl ArenaOptions {
         self.open_in(directory, name, false)
     }
 
+    /// Opens the arena in a directory, to make and remove regions.
+    pub(super) fn write_in(self, directory: &Directory, name: &str) -> Result<Arena> {
+        self.open_in(directory, name, true)
+    }
+
     fn open_in(self, directory: &Directory, name: &str, is_writing: bool) -> Result<Arena> {
         let none = |half_made| Error::NoArena { arena: name.into(), dir: self.dir.clone(), half_made };
         let open = |file: &str, access| match directory.open(file, access) {
