@@ -104,8 +104,8 @@ pub const DELETED: u32 = u32::MAX;
 
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 256;
-/// Longest name of a region in bytes.
-pub const NAME_BYTES_MAX: usize = 200;
+/// Longest name of a region in bytes: 200, and what is put before and behind it while it is hidden or set aside.
+pub const NAME_BYTES_MAX: usize = 216;
 /// Records are given memory in so many at once.
 pub const RECORDS_PER_BLOCK: u32 = 64;
 
@@ -125,7 +125,7 @@ pub mod record {
     pub const CREATED_NS_AT: usize = 24;
     /// Length of the name in bytes, 4 bytes.
     pub const NAME_BYTES_AT: usize = 32;
-    /// The name, 200 bytes.
+    /// The name, 216 bytes.
     pub const NAME_AT: usize = 40;
 }
 
@@ -762,7 +762,7 @@ mod tests {
             (record::SPAN_AT, Record { span: 4..4, ..sample() }, vec![]),
             (record::SPAN_AT, Record { span: 0..4, ..sample() }, vec![]),
             (record::SPAN_AT, Record { span: 4..65, ..sample() }, vec![]),
-            (record::NAME_BYTES_AT, sample(), vec![201, 0, 0, 0]),
+            (record::NAME_BYTES_AT, sample(), vec![217, 0, 0, 0]),
             (record::NAME_AT, Record { name: String::new(), ..sample() }, vec![]),
             (record::NAME_AT, Record { name: "a\nb".into(), ..sample() }, vec![]),
         ];

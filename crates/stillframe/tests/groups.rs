@@ -3,9 +3,8 @@
 mod common;
 mod helper;
 
-use common::{Dir, Numbers, watchdog};
+use common::{Dir, HeadFile, Numbers, watchdog};
 use helper::{Helper, say, start, until};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use stillframe::{
@@ -584,8 +583,7 @@ fn a_damaged_head_of_another_rank_harms_nobody() {
             1 => numbers.next(),
             _ => numbers.next() << 33 | numbers.next(),
         };
-        let file = std::fs::File::options().write(true).open(dir.path().join("g/1/head")).unwrap();
-        file.write_all_at(&word.to_le_bytes(), at as u64).unwrap();
+        HeadFile::open(dir.path(), "g/1").write(at as u64, &word.to_le_bytes());
         (4..=6).for_each(|version| ranks[0].publish(version));
         let look = |group: &Group| {
             let newest = group.newest().map(|snapshot| snapshot.version());

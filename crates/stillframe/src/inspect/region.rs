@@ -283,10 +283,11 @@ pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
 /// What can be said of a region of an arena.
 fn in_arena(dir: &Path, name: &str, arena: &Arena, region: &str) -> Result<RegionInfo> {
     let missing = || Error::NoRegion { region: name.into(), dir: dir.to_path_buf() };
-    arena.find(region)?.ok_or_else(missing)?;
+    let found = arena.find(region)?.ok_or_else(missing)?;
     let mut info = unread(name, arena.path().join(region), None);
-    let of = arena.usage()?.regions.into_iter().find(|usage| usage.name == region);
-    info.allocated_bytes = of.map_or(0, |usage| usage.bytes);
+    info.allocated_bytes = arena.bytes_of(&found)?;
+    let planes = arena.plane_bytes(&found)?.into_iter().enumerate();
+    info.planes = planes.map(|(index, allocated_bytes)| PlaneInfo { index, allocated_bytes }).collect();
     match Observer::options().dir(dir).open(name) {
         Ok(observer) => describe(&mut info, &observer),
         Err(Error::NoRegion { .. }) => {}

@@ -69,7 +69,7 @@ impl Shared {
         check_pages()?;
         let missing = || Error::NoRegion { region: name.into(), dir: root.path().into() };
         if let Some((arena, region)) = Arena::of_region(root, name)? {
-            return Shared::in_arena(&arena, &region)?.ok_or_else(missing);
+            return Shared::in_arena(&arena, &region, name)?.ok_or_else(missing);
         }
         let directory = root.below(name)?.ok_or_else(missing)?;
         let dir = directory.path().to_path_buf();
@@ -103,8 +103,8 @@ impl Shared {
         Ok(shared)
     }
 
-    /// A region of an arena; `None` if there is none of the name, or it is not whole.
-    pub(crate) fn in_arena(arena: &Arena, name: &str) -> Result<Option<Shared>> {
+    /// A region of an arena, of which observers are told the name `shown`; `None` if there is none, or it is not whole.
+    pub(crate) fn in_arena(arena: &Arena, name: &str, shown: &str) -> Result<Option<Shared>> {
         let Some(found) = arena.find(name)? else { return Ok(None) };
         let Some(head_at) = found.head_at else { return Ok(None) };
         let index = Index::new(arena, head_at)?;
@@ -121,7 +121,7 @@ impl Shared {
         }
         let about = About::of(arena.file()).map_err(|error| Error::io("fstat", arena.path(), error))?;
         Ok(Some(Shared {
-            name: format!("{}/{name}", arena.name()),
+            name: shown.into(),
             dir,
             head: Head::at(index.head()),
             source: Source::Arena { arena: arena.clone(), index },

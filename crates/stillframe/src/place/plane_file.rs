@@ -208,10 +208,23 @@ impl PlaneFile {
         }
     }
 
-    /// Maps windows one after the other, to be written if `writable`.
+    /// Maps windows one after the other, to be written if `writable`. Where one has no place in the file nothing may be touched.
     pub(crate) fn map(&self, windows: Range<usize>, writable: bool) -> Result<Mapping> {
-        let runs = self.runs(windows.start * WINDOW_PAGES..windows.end * WINDOW_PAGES)?;
-        if let [(pages, at)] = &runs[..] {
+        let mut runs = Vec::new();
+        let mut window = windows.start;
+        while window < windows.end {
+            let begin = window;
+            while window < windows.end && self.has_window(window)? {
+                window += 1;
+            }
+            runs.extend(self.runs(begin * WINDOW_PAGES..window * WINDOW_PAGES)?);
+            while window < windows.end && !self.has_window(window)? {
+                window += 1;
+            }
+        }
+        if let [(pages, at)] = &runs[..]
+            && pages.len() == windows.len() * WINDOW_PAGES
+        {
             return Mapping::shared(&self.file, *at, pages.len() * PAGE_BYTES, writable).map_err(self.fail());
         }
         let map = Mapping::reserve(windows.len() * WINDOW_BYTES).map_err(self.fail())?;

@@ -81,9 +81,14 @@ impl Store {
             }
         }
         let mut chunks = Vec::new();
-        for plane in 0..self.planes.count() {
-            for window in 0..self.planes.windows() {
-                chunks.extend(index.chunk(plane, window)?);
+        for plane in 0..PLANES_MAX {
+            for window in 0..index.capacity(plane)?.0 {
+                match index.chunk(plane, window)? {
+                    Some(chunk) if window < self.planes.windows() => chunks.push(chunk),
+                    // No version has a window there, and a chunk that is given back must not be found there again.
+                    Some(_) => index.set_chunk(plane, window, None)?,
+                    None => {}
+                }
             }
         }
         region.give_back_rest(&chunks)

@@ -1,11 +1,12 @@
 //! What the tests share: directories of their own, a watchdog, and the trackers that work here.
 #![allow(dead_code)]
 
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use stillframe::{Arena, RegionOptions, TRACKERS, TrackerKind};
+use stillframe_segment::{PAGE_BYTES, arena, head};
 
 /// A directory of one test's own in shared memory, removed at its end. With `STILLFRAME_TEST_PLACE=arena` it is that of an
 /// arena, so that all regions lie in that.
@@ -43,6 +44,45 @@ impl Dir {
 
     pub fn observe(&self, name: &str) -> stillframe::Observer {
         stillframe::Observer::options().dir(&self.0).open(name).unwrap()
+    }
+}
+
+/// The head of a region as the file has it in which it lies.
+pub struct HeadFile {
+    file: std::fs::File,
+    at: u64,
+}
+
+impl HeadFile {
+    /// That of a region in a directory, or in the arena whose directory this is.
+    pub fn open(dir: &Path, region: &str) -> HeadFile {
+        let open = |path: PathBuf| std::fs::File::options().read(true).write(true).open(path).unwrap();
+        if !dir.join(arena::FILE).is_file() {
+            return HeadFile { file: open(dir.join(region).join(head::FILE)), at: 0 };
+        }
+        let file = open(dir.join(arena::FILE));
+        let mut header = vec![0; arena::HEADER_BYTES];
+        file.read_exact_at(&mut header, 0).unwrap();
+        let geometry = arena::Geometry::decode(&header, file.metadata().unwrap().len()).unwrap().unwrap();
+        for number in 0..geometry.regions() {
+            let mut bytes = [0; arena::RECORD_BYTES];
+            file.read_exact_at(&mut bytes, geometry.record_at(number) as u64).unwrap();
+            match geometry.decode_record(number, &bytes) {
+                Ok(record) if record.state == arena::State::Used && record.name == region => {
+                    return HeadFile { file, at: u64::from(record.head_page.unwrap()) * PAGE_BYTES as u64 };
+                }
+                _ => {}
+            }
+        }
+        panic!("no region '{region}' in the arena {}", dir.display());
+    }
+
+    pub fn write(&self, at: u64, bytes: &[u8]) {
+        self.file.write_all_at(bytes, self.at + at).unwrap();
+    }
+
+    pub fn read(&self, at: u64, bytes: &mut [u8]) {
+        self.file.read_exact_at(bytes, self.at + at).unwrap();
     }
 }
 

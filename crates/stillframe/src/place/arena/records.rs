@@ -94,8 +94,12 @@ impl Arena {
         let begin = Instant::now();
         let shared = &self.shared;
         shared.producers()?;
+        if !arena::is_name(name) {
+            return Err(Error::BadName { name: name.into(), what: "region", why: "it is too long for an arena" });
+        }
         loop {
             let Some((number, known)) = shared.look_up(name)? else {
+                shared.check_neighbours(name)?;
                 match shared.change(|changes| shared.create(changes, name))? {
                     Some((number, generation)) => return Ok(Claimed::new(shared, name, number, generation)),
                     None => continue,
@@ -334,6 +338,21 @@ impl Shared {
                 self.end_producing(region);
                 Err(error)
             }
+        }
+    }
+
+    /// Refuses a region that would be part of another, or a group and a region of one name. To be quick where there are many
+    /// regions, a group is told by its first rank.
+    fn check_neighbours(&self, name: &str) -> Result<()> {
+        let fail = |why| Err(Error::BadName { name: name.into(), what: "region", why });
+        for (end, _) in name.match_indices('/') {
+            if self.look_up(&name[..end])?.is_some() {
+                return fail("it lies inside another region; choose a name beside it");
+            }
+        }
+        match self.look_up(&names::rank_name(name, 0))? {
+            Some(_) => fail("other regions lie below it; choose a name beside them"),
+            None => Ok(()),
         }
     }
 

@@ -20,8 +20,27 @@ const SMALL_PAGES_MAX: u32 = 256;
 impl Arena {
     /// The head of a region; `None` before it has one.
     pub(crate) fn head(&self, found: &Found) -> Result<Option<Stretch>> {
-        let index = found.head_at.map(|head_at| Index::new(self, head_at)).transpose()?;
-        Ok(index.map(|index| index.head()))
+        Ok(self.index(found)?.map(|index| index.head()))
+    }
+
+    fn index(&self, found: &Found) -> Result<Option<Index>> {
+        found.head_at.map(|head_at| Index::new(self, head_at)).transpose()
+    }
+
+    /// Bytes of the chunks that each plane of a region has.
+    pub(crate) fn plane_bytes(&self, found: &Found) -> Result<Vec<u64>> {
+        let Some(index) = self.index(found)? else { return Ok(Vec::new()) };
+        let mut planes = Vec::new();
+        for plane in 0..PLANES_MAX {
+            let mut bytes = 0;
+            for window in 0..index.capacity(plane)?.0 {
+                bytes += index.chunk(plane, window)?.map_or(0, |_| WINDOW_BYTES as u64);
+            }
+            planes.push(bytes);
+        }
+        let used = planes.iter().rposition(|bytes| *bytes > 0).map_or(0, |last| last + 1);
+        planes.truncate(used);
+        Ok(planes)
     }
 }
 
