@@ -8,7 +8,7 @@ use stillframe::{Arena, Observer, Region};
 #[test]
 fn a_region_of_an_arena_is_published_observed_and_recovered() {
     watchdog(120);
-    let dir = Dir::new("arena");
+    let dir = Dir::plain("arena");
     let arena = Arena::options().dir(dir.path()).bytes(1 << 30).create("pool").unwrap();
     let create = |name: &str| Region::options().arena(&arena).create(name).unwrap();
     let mut region = create("u");

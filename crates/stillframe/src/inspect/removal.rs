@@ -52,7 +52,7 @@ pub fn remove(dir: &Path, name: &str, force: bool) -> Result<Removed> {
 /// The regions among which one of this name is to be removed, and what it is called there.
 fn among(root: &Directory, name: &str) -> Result<(Regions, String)> {
     Ok(match Arena::of_own_region(root, name)? {
-        Some((arena, region)) => (Regions::Arena(arena), region),
+        Some((arena, [prefix, region])) => (Regions::Arena { arena, prefix }, region),
         None => (Regions::Directory(root.clone()), name.into()),
     })
 }
@@ -160,13 +160,12 @@ pub(crate) fn ranks(regions: &Regions, name: &str) -> Result<Vec<(String, Site)>
 fn remove_region(regions: &Regions, name: &str, force: bool) -> Result<Removed> {
     match regions {
         Regions::Directory(root) => remove_in_directory(root, name, force),
-        Regions::Arena(arena) => remove_in_arena(arena, name, force),
+        Regions::Arena { arena, .. } => remove_in_arena(regions, arena, name, force),
     }
 }
 
-fn remove_in_arena(arena: &Arena, name: &str, force: bool) -> Result<Removed> {
-    let regions = Regions::Arena(arena.clone());
-    let missing = || Error::NoRegion { region: regions.shown(name), dir: arena.root().into() };
+fn remove_in_arena(regions: &Regions, arena: &Arena, name: &str, force: bool) -> Result<Removed> {
+    let missing = || Error::NoRegion { region: regions.shown(name), dir: arena.path().into() };
     let site = regions.find(name)?.ok_or_else(missing)?;
     let bytes = site.allocated_bytes()?;
     let begin = Instant::now();
@@ -299,7 +298,7 @@ fn is_free(dir: &Path, info: &RegionInfo) -> bool {
 fn in_arena(dir: &Path, name: &str) -> Result<Option<Site>> {
     let Some(root) = look(dir)? else { return Ok(None) };
     match Arena::of_region(&root, name)? {
-        Some((arena, region)) => Regions::Arena(arena).find(&region),
+        Some((arena, region)) => Regions::Arena { arena, prefix: String::new() }.find(&region),
         None => Ok(None),
     }
 }

@@ -38,6 +38,7 @@ pub(crate) struct Run {
     dir: PathBuf,
     guard: Guard,
     arena: Option<Arena>,
+    prefix: String,
     /// Whether it is made where nobody sees it.
     is_hidden: bool,
     region: String,
@@ -89,7 +90,8 @@ impl Run {
         let group = options.rank.map(|(rank, ranks)| Ranks { name: given.into(), rank, ranks });
         let region = group.as_ref().map_or(given.into(), |group| names::rank_name(given, group.rank));
         let (dir, guard, arena) = (options.dir.clone(), options.guard()?, options.arena.clone());
-        Ok(Run { dir, guard, arena, is_hidden: options.hidden, region, group, is_said: Arc::default() })
+        let prefix = options.prefix.clone();
+        Ok(Run { dir, guard, arena, prefix, is_hidden: options.hidden, region, group, is_said: Arc::default() })
     }
 
     /// The regions among which this one is, if they are there and can be used.
@@ -98,7 +100,7 @@ impl Run {
             return None;
         }
         if let Some(arena) = &self.arena {
-            return Some(Regions::Arena(arena.clone()));
+            return Some(Regions::Arena { arena: arena.clone(), prefix: self.prefix.clone() });
         }
         match Directory::root(&self.dir, guard) {
             Ok(root) => root.map(Regions::Directory),
@@ -221,7 +223,7 @@ fn is_there(regions: &Regions, name: &str) -> bool {
     let regions = regions.looked_at();
     match &regions {
         Regions::Directory(_) => matches!(regions.find(name), Ok(Some(_))),
-        Regions::Arena(arena) => arena.family(name).is_ok_and(|family| !family.is_empty()),
+        Regions::Arena { arena, .. } => arena.family(name).is_ok_and(|family| !family.is_empty()),
     }
 }
 
@@ -229,7 +231,7 @@ impl Work {
     fn begin(regions: &Regions, aside: &str) -> Result<Work> {
         Ok(match regions {
             Regions::Directory(root) => Work::Directory(Hidden::claim(root, aside, REMOVAL)?),
-            Regions::Arena(arena) => Work::Arena { _hidden: HiddenRegions::claim(arena, aside, REMOVAL)? },
+            Regions::Arena { arena, .. } => Work::Arena { _hidden: HiddenRegions::claim(arena, aside, REMOVAL)? },
         })
     }
 }
@@ -345,7 +347,7 @@ fn part_with(regions: &Regions, name: &str) -> Result<Option<Parting>> {
             hidden.give_way();
             Ok(is_hidden.then_some(Parting::Directory { _hidden: hidden }))
         }
-        Regions::Arena(arena) => {
+        Regions::Arena { arena, .. } => {
             let locked = lock_patiently(regions, name)?;
             let claimed = locked.into_iter().filter_map(Locked::claimed).collect();
             Ok(Some(Parting::Arena { arena: arena.clone(), claimed }))
@@ -395,7 +397,7 @@ fn has_room(regions: &Regions, bytes: u64) -> Result<bool> {
         Regions::Directory(root) => {
             root.folder().reopen().is_ok_and(|root| matches!(file_system(&root), Ok(FileSystem::Tmpfs)))
         }
-        Regions::Arena(arena) => {
+        Regions::Arena { arena, .. } => {
             if arena.usage()?.free_bytes < bytes {
                 return Ok(false);
             }

@@ -42,7 +42,7 @@ impl Producer {
         let run = Run::new(&options, given)?;
         let tracker = Tracker::open(options.tracker)?;
         let regions = match &options.arena {
-            Some(arena) => Regions::Arena(arena.clone()),
+            Some(arena) => options.regions_of(arena),
             None => Regions::Directory(make_root(&options, name)?),
         };
         if options.fresh {
@@ -118,8 +118,12 @@ fn lock(regions: &Regions, name: &str, mode: u32) -> Result<(Place, RegionLeases
             let (directory, leases) = ownership::lock(root, name, mode)?;
             Ok((Place::Directory { directory, mode }, RegionLeases::File(leases)))
         }
-        Regions::Arena(arena) => {
-            let region = Arc::new(ArenaRegion::claim(arena, name, ownership::REMOVAL_BEGINS)?);
+        Regions::Arena { arena, .. } => {
+            let shown = |error| match error {
+                Error::InUse { region, pid } => Error::InUse { region: regions.shown(&region), pid },
+                error => error,
+            };
+            let region = Arc::new(ArenaRegion::claim(arena, name, ownership::REMOVAL_BEGINS).map_err(shown)?);
             Ok((Place::Arena(region.clone()), RegionLeases::Produced(region)))
         }
     }

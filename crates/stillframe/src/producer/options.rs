@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::place::arena::Arena;
 use crate::place::directory::Directory;
 use crate::place::names::{self, hidden_name};
+use crate::store::regions::Regions;
 use crate::working::tracker::kind::TrackerKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -58,6 +59,8 @@ pub struct RegionOptions {
     pub(crate) fresh: bool,
     trust: Option<Trust>,
     pub(crate) arena: Option<Arena>,
+    /// What leads to the arena, in the names by which observers that look in `dir` find its regions.
+    pub(crate) prefix: String,
     /// Whether it is made below a hidden name of the arena.
     pub(crate) hidden: bool,
 }
@@ -89,6 +92,7 @@ impl Default for RegionOptions {
             fresh: false,
             trust: None,
             arena: None,
+            prefix: String::new(),
             hidden: false,
         }
     }
@@ -105,7 +109,8 @@ impl RegionOptions {
     /// with its other regions. Without this the name `ARENA/NAME`, or the arena's directory as [`dir`](RegionOptions::dir), leads
     /// to the same region.
     pub fn arena(mut self, arena: &Arena) -> Self {
-        self.dir = arena.path().into();
+        self.dir = arena.root().into();
+        self.prefix = format!("{}/", arena.name());
         self.arena = Some(arena.clone());
         self
     }
@@ -234,25 +239,19 @@ impl RegionOptions {
         &self.dir
     }
 
-    /// The directory below which observers find the region by the name that [`shown`](RegionOptions::shown) says.
-    pub(crate) fn root(&self) -> &Path {
-        match &self.arena {
-            Some(arena) => arena.root(),
-            None => &self.dir,
-        }
-    }
-
     /// The name that the region or group has in its place, as long as it is hidden another one.
     pub(crate) fn inner(&self, name: &str) -> String {
         if self.hidden { hidden_name(name) } else { name.into() }
     }
 
-    /// The name by which observers find the region.
+    /// The regions of the arena in which it is made.
+    pub(crate) fn regions_of(&self, arena: &Arena) -> Regions {
+        Regions::Arena { arena: arena.clone(), prefix: self.prefix.clone() }
+    }
+
+    /// The name by which observers that look in the same directory find the region.
     pub(crate) fn shown(&self, name: &str) -> String {
-        match &self.arena {
-            Some(arena) => format!("{}/{name}", arena.name()),
-            None => name.into(),
-        }
+        format!("{}{name}", self.prefix)
     }
 
     /// What is meant if the directory is that of an arena, or the name leads into one: a region there, and its name in it.
@@ -260,9 +259,10 @@ impl RegionOptions {
         names::new_region_dir(&self.dir, name)?;
         if self.arena.is_none()
             && let Some(root) = Directory::root(&self.dir, self.guard()?)?
-            && let Some((arena, region)) = Arena::of_own_region(&root, name)?
+            && let Some((arena, [prefix, region])) = Arena::of_own_region(&root, name)?
         {
-            return Ok((self.clone().arena(&arena), region));
+            let dir = self.dir.clone();
+            return Ok((RegionOptions { dir, prefix, ..self.clone().arena(&arena) }, region));
         }
         Ok((self.clone(), name.into()))
     }

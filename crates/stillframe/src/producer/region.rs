@@ -457,8 +457,12 @@ impl Region {
             Place::Arena(region) => {
                 let (arena, name) = (region.arena().clone(), region.claimed().name().to_string());
                 drop((self, region));
-                let claimed = arena.claim(&name, ownership::REMOVAL_BEGINS)?;
-                arena.remove(claimed).map(drop)
+                match arena.try_claim(&name)? {
+                    Some(Some(claimed)) => arena.remove(claimed).map(drop),
+                    // Slots are on loan still: what the region owns is given back after the last of the loans.
+                    Some(None) => arena.remove_by_force(&name).map(drop),
+                    None => Ok(()),
+                }
             }
         }
     }

@@ -205,7 +205,7 @@ impl Producer {
 
     fn say(&self, what: String) {
         let (name, newest) = (self.options.shown(&self.store.name), self.store.newest_number());
-        let observer = self.options.trusted().map(|trust| Observer::options().dir(self.options.root()).trust(trust));
+        let observer = self.options.trusted().map(|trust| Observer::options().dir(&self.options.dir).trust(trust));
         remark::say(move || {
             let holders = name_holders(observer, &name, newest);
             format!("region '{name}' {what}: {holders}; 'still show {name}' tells who holds what")

@@ -131,12 +131,16 @@ impl Staging {
     }
 
     fn commit_in_arena(&self, arena: &Arena, replace: bool) -> Result<()> {
-        let regions = Regions::Arena(arena.clone());
+        let regions = self.options.regions_of(arena);
         let hidden = hidden_name(&self.name);
         points::hit("staging.made");
         let made = regions.lock_all(&hidden)?;
         let there = regions.lock_all(&self.name)?;
         self.check_there(&there, replace)?;
+        if made.iter().any(|locked| locked.name() == hidden) && arena.has_others_below(&self.name)? {
+            let why = "other regions lie below it; choose a name beside them";
+            return Err(Error::BadName { name: self.name.clone(), what: "region", why });
+        }
         points::hit("staging.locked");
         regions.rename(&hidden, &self.name, made, there)?;
         points::hit("staging.renamed");
@@ -197,7 +201,7 @@ impl Staging {
                     false => Ok(None),
                 }
             }
-            Room::Arena(hidden) => Regions::Arena(hidden.arena().clone()).lock_all(&self.name).map(Some),
+            Room::Arena(hidden) => self.options.regions_of(hidden.arena()).lock_all(&self.name).map(Some),
         }
     }
 
@@ -208,7 +212,7 @@ impl Staging {
         }
         for locked in there {
             let name = self.options.shown(locked.name());
-            let info = match region(self.options.root(), &name) {
+            let info = match region(&self.options.dir, &name) {
                 Err(Error::NoRegion { .. }) => continue,
                 other => other?,
             };

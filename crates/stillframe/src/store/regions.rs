@@ -17,7 +17,8 @@ pub(crate) enum Regions {
     /// Each has a directory of its own in this one.
     Directory(Directory),
     /// All lie in one arena.
-    Arena(Arena),
+    /// Names of those in an arena have a prefix for who looks from outside.
+    Arena { arena: Arena, prefix: String },
 }
 
 /// One of them.
@@ -38,7 +39,7 @@ impl Regions {
     pub(crate) fn path(&self) -> &Path {
         match self {
             Regions::Directory(root) => root.path(),
-            Regions::Arena(arena) => arena.path(),
+            Regions::Arena { arena, .. } => arena.path(),
         }
     }
 
@@ -46,7 +47,7 @@ impl Regions {
     pub(crate) fn shown(&self, name: &str) -> String {
         match self {
             Regions::Directory(_) => name.into(),
-            Regions::Arena(arena) => format!("{}/{name}", arena.name()),
+            Regions::Arena { prefix, .. } => format!("{prefix}{name}"),
         }
     }
 
@@ -54,7 +55,7 @@ impl Regions {
     pub(crate) fn looked_at(&self) -> Regions {
         match self {
             Regions::Directory(root) => Regions::Directory(root.guarded(root.guard().looking())),
-            Regions::Arena(_) => self.clone(),
+            Regions::Arena { .. } => self.clone(),
         }
     }
 
@@ -62,7 +63,7 @@ impl Regions {
     pub(crate) fn ranks_below(&self, group: &str) -> Result<Vec<u32>> {
         match self {
             Regions::Directory(root) => directory::ranks_below(root, group),
-            Regions::Arena(arena) => arena.ranks_below(group),
+            Regions::Arena { arena, .. } => arena.ranks_below(group),
         }
     }
 
@@ -71,7 +72,7 @@ impl Regions {
         let named = name.to_string();
         Ok(match self {
             Regions::Directory(root) => root.below(name)?.map(|directory| Site::Directory { directory, name: named }),
-            Regions::Arena(arena) => {
+            Regions::Arena { arena, .. } => {
                 arena.find(name)?.map(|found| Site::Arena { arena: arena.clone(), found, name: named })
             }
         })
@@ -83,7 +84,7 @@ impl Regions {
         match self {
             Regions::Directory(root) => Ok(ownership::try_lock(root, name, 0o600)?
                 .map(|(directory, _leases)| Locked::Directory { directory, name: name.into(), _leases })),
-            Regions::Arena(arena) => Ok(match arena.try_claim(name)? {
+            Regions::Arena { arena, .. } => Ok(match arena.try_claim(name)? {
                 None => Err(Obstacle::NoDirectory),
                 Some(Some(claimed)) => Ok(Locked::Arena(claimed)),
                 Some(None) => Err(Obstacle::Held),
@@ -114,7 +115,7 @@ impl Regions {
                 Ok(one) => locked.push(one),
                 Err(Obstacle::Held) => {
                     let pid = self.find(&region)?.map_or(0, |site| site.producer_pid());
-                    return Err(Error::InUse { pid, region });
+                    return Err(Error::InUse { pid, region: self.shown(&region) });
                 }
                 Err(Obstacle::Removed | Obstacle::NoDirectory) => {}
             }
@@ -126,7 +127,7 @@ impl Regions {
     pub(crate) fn rename(&self, from: &str, to: &str, moved: Vec<Locked>, replaced: Vec<Locked>) -> Result<()> {
         let claims = |locked: Vec<Locked>| locked.into_iter().filter_map(Locked::claimed).collect::<Vec<_>>();
         match self {
-            Regions::Arena(arena) => arena.rename(from, to, &claims(moved), claims(replaced)),
+            Regions::Arena { arena, .. } => arena.rename(from, to, &claims(moved), claims(replaced)),
             Regions::Directory(root) => Err(Error::NoRegion { region: from.into(), dir: root.path().into() }),
         }
     }
@@ -137,7 +138,7 @@ impl Regions {
             (Regions::Directory(root), Locked::Directory { directory, name, _leases }) => {
                 ownership::remove(root, &directory, &name)
             }
-            (Regions::Arena(arena), Locked::Arena(claimed)) => arena.remove(claimed).map(drop),
+            (Regions::Arena { arena, .. }, Locked::Arena(claimed)) => arena.remove(claimed).map(drop),
             // A region is removed where it was locked.
             (_, locked) => Err(Error::NoRegion { region: locked.name().into(), dir: self.path().into() }),
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use stillframe::{Arena, RegionOptions, TRACKERS, TrackerKind};
-use stillframe_segment::{PAGE_BYTES, arena, head};
+use stillframe_segment::{PAGE_BYTES, arena, head, lease};
 
 /// A directory of one test's own in shared memory, removed at its end. With `STILLFRAME_TEST_PLACE=arena` it is that of an
 /// arena, so that all regions lie in that.
@@ -22,15 +22,22 @@ pub fn is_in_arena() -> bool {
 
 impl Dir {
     pub fn new(name: &str) -> Dir {
+        let dir = Dir::plain(name);
+        if is_in_arena() {
+            let own = dir.path().file_name().unwrap().to_str().unwrap();
+            Arena::options().dir("/dev/shm").bytes(ARENA_BYTES).create(own).unwrap();
+        }
+        dir
+    }
+
+    /// One that is that of no arena.
+    pub fn plain(name: &str) -> Dir {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let own = format!("stillframe-test-{}-{number}-{name}", std::process::id());
-        let path = Path::new("/dev/shm").join(&own);
+        let path = Path::new("/dev/shm").join(own);
         // Whatever the tests' mask is, the group must not write to it.
         std::fs::DirBuilder::new().mode(0o755).create(&path).unwrap();
-        if is_in_arena() {
-            Arena::options().dir("/dev/shm").bytes(ARENA_BYTES).create(&own).unwrap();
-        }
         Dir(path)
     }
 
@@ -45,6 +52,17 @@ impl Dir {
     pub fn observe(&self, name: &str) -> stillframe::Observer {
         stillframe::Observer::options().dir(&self.0).open(name).unwrap()
     }
+}
+
+/// The names in a directory but for the files of the arena that it may be.
+pub fn names_in(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).unwrap().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let is_arenas =
+        |name: &String| is_in_arena() && [arena::FILE, lease::FILE, lease::PRODUCER_FILE].contains(&&**name);
+    let mut names: Vec<String> = names.filter(|name| !is_arenas(name)).collect();
+    names.sort();
+    names
 }
 
 /// The head of a region as the file has it in which it lies.

@@ -97,16 +97,17 @@ impl Arena {
     }
 
     /// The directory of the arena to which a name below a directory of regions leads, or which that directory is, with the
-    /// arena's name and what is left of the other; `None` if the name leads to a directory.
-    fn locate(root: &Directory, name: &str) -> Result<Option<(Directory, String, String)>> {
+    /// arena's name, the part of the other that leads there, and what is left of it; `None` if the name leads to a directory.
+    fn locate(root: &Directory, name: &str) -> Result<Option<(Directory, String, [String; 2])>> {
         if Arena::is_in(root) {
             let own = root.path().file_name().map_or("arena".into(), |own| own.to_string_lossy());
-            return Ok(Some((root.clone(), own.into(), name.into())));
+            return Ok(Some((root.clone(), own.into(), [String::new(), name.into()])));
         }
         for (end, _) in name.match_indices('/') {
             let Some(directory) = root.below(&name[..end])? else { return Ok(None) };
             if Arena::is_in(&directory) {
-                return Ok(Some((directory, name[..end].into(), name[end + 1..].into())));
+                let (prefix, region) = name.split_at(end + 1);
+                return Ok(Some((directory, name[..end].into(), [prefix.into(), region.into()])));
             }
         }
         Ok(None)
@@ -115,14 +116,14 @@ impl Arena {
     /// The arena to which a name below a directory of regions leads, or which that directory is, for who looks, and the name
     /// that is left of it; `None` if the name leads to a directory.
     pub(crate) fn of_region(root: &Directory, name: &str) -> Result<Option<(Arena, String)>> {
-        let Some((directory, arena, region)) = Arena::locate(root, name)? else { return Ok(None) };
+        let Some((directory, arena, [_, region])) = Arena::locate(root, name)? else { return Ok(None) };
         Ok(Some((Arena::in_directory(&directory, &arena)?, region)))
     }
 
-    /// As [`of_region`](Arena::of_region), for who makes or removes regions.
-    pub(crate) fn of_own_region(root: &Directory, name: &str) -> Result<Option<(Arena, String)>> {
-        let Some((directory, arena, region)) = Arena::locate(root, name)? else { return Ok(None) };
-        Ok(Some((Arena::options().write_in(&directory, &arena)?, region)))
+    /// As [`of_region`](Arena::of_region), for who makes or removes regions; with the part of the name that leads to the arena.
+    pub(crate) fn of_own_region(root: &Directory, name: &str) -> Result<Option<(Arena, [String; 2])>> {
+        let Some((directory, arena, names)) = Arena::locate(root, name)? else { return Ok(None) };
+        Ok(Some((Arena::options().write_in(&directory, &arena)?, names)))
     }
 
     /// The arena in a directory, for who looks.
@@ -142,7 +143,7 @@ impl Arena {
 
     /// The directory below which its regions are found as `NAME/REGION`.
     pub(crate) fn root(&self) -> &Path {
-        let parts = self.shared.name.matches('/').count() + 1;
+        let parts = self.shared.name.split('/').count();
         self.shared.path.ancestors().nth(parts).unwrap_or(&self.shared.path)
     }
 

@@ -50,6 +50,15 @@ impl Arena {
         self.shared.regions()
     }
 
+    /// Whether regions lie below a name that are no ranks of the group of this name.
+    pub(crate) fn has_others_below(&self, name: &str) -> Result<bool> {
+        let is_other = |other: &str| {
+            let rest = other.strip_prefix(name).and_then(|rest| rest.strip_prefix('/'));
+            rest.is_some_and(|rest| names::rank_of(rest).is_none())
+        };
+        Ok(self.shared.regions()?.iter().any(|(other, _)| is_other(other)))
+    }
+
     /// The region of a name, and the ranks of the group of this name.
     pub(crate) fn family(&self, name: &str) -> Result<Vec<(String, u32)>> {
         self.shared.family(name)
@@ -116,7 +125,7 @@ impl Arena {
                 continue;
             }
             if begin.elapsed() >= patience {
-                return Err(Error::InUse { region: format!("{}/{name}", shared.name), pid: known.pid });
+                return Err(Error::InUse { region: name.into(), pid: known.pid });
             }
             std::thread::sleep(Duration::from_millis(1));
         }
