@@ -281,6 +281,18 @@ impl Shared {
         }
     }
 
+    /// Refuses a region of an arena that was removed: its head may be another's by now. Files that are open stay.
+    pub(crate) fn check_there(&self) -> Result<()> {
+        match &self.leases {
+            RegionLeases::Arena(leases) if !leases.is_current() => Err(self.gone()),
+            _ => Ok(()),
+        }
+    }
+
+    fn gone(&self) -> Error {
+        Error::NoRegion { region: self.name.clone(), dir: self.dir.parent().unwrap_or(&self.dir).to_path_buf() }
+    }
+
     /// Whether the files opened by name before this call are of this region, rather than of none or of a later one of the
     /// same name: of all names the head's goes first and comes first.
     fn check_names(&self) -> Result<()> {
@@ -294,7 +306,7 @@ impl Shared {
         if is_same {
             return Ok(());
         }
-        Err(Error::NoRegion { region: self.name.clone(), dir: self.dir.parent().unwrap_or(&self.dir).to_path_buf() })
+        Err(self.gone())
     }
 }
 

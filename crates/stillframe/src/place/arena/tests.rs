@@ -202,7 +202,7 @@ fn a_region_has_one_producer_and_its_number_another_generation_later() {
     assert_eq!((region.name(), leases.number(), leases.generation()), ("r", 0, 1));
     let Err(error @ Error::InUse { pid, .. }) = arena.claim("r", Duration::from_millis(5)) else { panic!() };
     assert_eq!(pid, std::process::id());
-    assert!(error.to_string().contains("'a/r'"), "{error}");
+    assert!(error.to_string().contains("'r'"), "{error}");
     drop(region);
     assert!(!leases.is_produced().unwrap() && leases.is_current());
     let region = claim(&arena, "r");
