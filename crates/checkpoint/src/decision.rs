@@ -130,8 +130,16 @@ fn open_root(region: &RegionOptions) -> Result<Directory> {
     Directory::open(region.directory(), Guard::new(region.trusted()?, Purpose::Look))
 }
 
-/// Takes the group out of the way of one with another number of ranks, in one step.
+/// Takes the group out of the way of one with another number of ranks, in one step. A group in an arena stays.
 pub(crate) fn set_aside(region: &RegionOptions, name: &str) -> Result<()> {
+    if let Some(arena) = inspect::arena_of(region.directory(), name)? {
+        let why = format!(
+            "what is in memory has another number of ranks, which only a group outside of arenas can go on from, and '{name}' lies \
+             in {}: save it ('still checkpoint'), remove it ('still rm'), and recover from the checkpoint",
+            arena.display()
+        );
+        return Err(stillframe::Error::BadOption { option: "ranks", why }.into());
+    }
     let root = open_root(region)?;
     let former = hidden_name(name, FORMER);
     root.remove_all(&former)?;

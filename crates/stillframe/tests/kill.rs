@@ -256,7 +256,8 @@ mod points {
                 "recover.planes",
                 "recover.done",
             ];
-            for point in expected {
+            let has_directory = !is_in_arena();
+            for point in expected.into_iter().filter(|point| has_directory || *point != "create.dir") {
                 assert!(counts.contains_key(point), "{tracker}: the scenario does not pass {point}: {counts:?}");
             }
             for (point, count) in counts {

@@ -125,6 +125,15 @@ pub fn regions(dir: &Path) -> Result<Vec<RegionInfo>> {
     Ok(found)
 }
 
+/// The directory of the arena to which a region's name leads; `None` if it leads to a directory of its own.
+///
+/// # Errors
+/// As [`region`].
+pub fn arena_of(dir: &Path, name: &str) -> Result<Option<PathBuf>> {
+    let Some(root) = look(dir)? else { return Ok(None) };
+    Ok(Arena::of_region(&root, name)?.map(|(arena, _)| arena.path().into()))
+}
+
 /// The names of the arenas below a directory.
 ///
 /// # Errors

@@ -109,8 +109,8 @@ impl RegionOptions {
     /// with its other regions. Without this the name `ARENA/NAME`, or the arena's directory as [`dir`](RegionOptions::dir), leads
     /// to the same region.
     pub fn arena(mut self, arena: &Arena) -> Self {
-        self.dir = arena.root().into();
-        self.prefix = format!("{}/", arena.name());
+        self.dir = arena.path().into();
+        self.prefix = String::new();
         self.arena = Some(arena.clone());
         self
     }

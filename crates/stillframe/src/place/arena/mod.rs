@@ -141,12 +141,6 @@ impl Arena {
         &self.shared.path
     }
 
-    /// The directory below which its regions are found as `NAME/REGION`.
-    pub(crate) fn root(&self) -> &Path {
-        let parts = self.shared.name.split('/').count();
-        self.shared.path.ancestors().nth(parts).unwrap_or(&self.shared.path)
-    }
-
     /// Length in bytes, the arena's own tables included.
     pub fn bytes(&self) -> u64 {
         self.shared.geometry.bytes()
