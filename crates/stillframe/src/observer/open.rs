@@ -15,17 +15,21 @@ impl ObserverOptions {
     /// Opens a region that is there.
     pub(crate) fn open_once(&self, name: &str) -> Result<Observer> {
         names::region_dir(&self.dir, name)?;
-        match self.root()? {
-            Some(root) => self.open_in(&root, name),
-            None => Err(Error::NoRegion { region: name.into(), dir: self.dir.clone() }),
+        let missing = || Error::NoRegion { region: name.into(), dir: self.dir.clone() };
+        match &self.arena {
+            Some(arena) => Ok(self.observe(Shared::in_arena(arena, name)?.ok_or_else(missing)?)),
+            None => self.open_in(&self.root()?.ok_or_else(missing)?, name),
         }
     }
 
     /// As [`open_once`](ObserverOptions::open_once).
     pub(crate) fn open_in(&self, root: &Directory, name: &str) -> Result<Observer> {
-        let mut shared = Shared::open(root, name)?;
+        Ok(self.observe(Shared::open(root, name)?))
+    }
+
+    fn observe(&self, mut shared: Shared) -> Observer {
         shared.workers = self.populate.map(|threads| Arc::new(Workers::new(threads)));
-        Ok(Observer { shared: Arc::new(shared) })
+        Observer { shared: Arc::new(shared) }
     }
 
     /// Opens an observer on a region.
