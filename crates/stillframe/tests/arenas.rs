@@ -39,7 +39,7 @@ fn a_region_of_an_arena_is_published_observed_and_recovered() {
 #[test]
 fn regions_of_an_arena_that_was_handed_in_are_observed_by_who_has_the_descriptor() {
     watchdog(120);
-    let dir = Dir::new("handed-in");
+    let dir = Dir::plain("handed-in");
     let path = dir.path().join("file");
     let handed = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
     let read = File::open(&path).unwrap();

@@ -5,7 +5,6 @@ use crate::observer::Observer;
 use crate::observer::attachment::Shared;
 use crate::observer::options::ObserverOptions;
 use crate::observer::ranks::survey;
-use crate::place::directory::Directory;
 use crate::place::names;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,14 +16,12 @@ impl ObserverOptions {
         names::region_dir(&self.dir, name)?;
         let missing = || Error::NoRegion { region: name.into(), dir: self.dir.clone() };
         match &self.arena {
-            Some(arena) => Ok(self.observe(Shared::in_arena(arena, name)?.ok_or_else(missing)?)),
-            None => self.open_in(&self.root()?.ok_or_else(missing)?, name),
+            Some(arena) => {
+                let shown = format!("{}/{name}", arena.name());
+                Ok(self.observe(Shared::in_arena(arena, name, &shown)?.ok_or_else(missing)?))
+            }
+            None => Ok(self.observe(Shared::open(&self.root()?.ok_or_else(missing)?, name)?)),
         }
-    }
-
-    /// As [`open_once`](ObserverOptions::open_once).
-    pub(crate) fn open_in(&self, root: &Directory, name: &str) -> Result<Observer> {
-        Ok(self.observe(Shared::open(root, name)?))
     }
 
     fn observe(&self, mut shared: Shared) -> Observer {
