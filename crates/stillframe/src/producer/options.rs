@@ -160,7 +160,7 @@ impl RegionOptions {
         self
     }
 
-    /// Whether managed variables, and whole windows of loaned ones, ask for large pages; true by default.
+    /// Whether managed variables of at least 2 MiB, and whole windows of loaned ones, ask for large pages; true by default.
     pub fn large_pages(mut self, large_pages: bool) -> Self {
         self.large_pages = large_pages;
         self
