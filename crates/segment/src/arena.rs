@@ -775,6 +775,17 @@ mod tests {
     }
 
     #[test]
+    fn names_in_the_header_are_read_as_they_were_written() {
+        for name in ["u", "heat/3", &"n".repeat(NAME_BYTES_MAX)] {
+            let mut bytes = encode_name(name);
+            assert_eq!(decode_name(FROM_AT, &bytes).unwrap(), name);
+            bytes[3] = 1;
+            assert_eq!(decode_name(FROM_AT, &bytes).unwrap_err().offset as usize, FROM_AT);
+        }
+        assert!(decode_name(TO_AT, &[0; NAME_FIELD_BYTES]).is_err());
+    }
+
+    #[test]
     fn any_bytes_are_a_record_or_an_error() {
         let geometry = Geometry::new(64, 100).unwrap();
         let mut numbers = Numbers(2);
@@ -786,7 +797,7 @@ mod tests {
             }
             match geometry.decode_record(99, &bytes) {
                 Ok(record) => {
-                    assert!(record.state == State::Free || is_name(&record.name));
+                    assert!(matches!(record.state, State::Free | State::Renaming) || is_name(&record.name));
                     assert!(record.span.end <= 64 && record.span.start <= record.span.end);
                     assert!(record.head_page.is_none_or(|page| chunk_of(page) < 64));
                 }
@@ -817,8 +828,8 @@ mod tests {
         assert_eq!(geometry.decode_page_owner(513, 0), Ok(None));
         assert_eq!(geometry.decode_page_owner(513, word_of(8)), Ok(Some(8)));
         assert!(geometry.decode_page_owner(513, SMALL).is_err());
-        assert_eq!(geometry.decode_pending(0), Ok(None));
-        assert_eq!(geometry.decode_pending(100), Ok(Some(99)));
+        assert_eq!(geometry.decode_pending(0), Ok(Pending::Nothing));
+        assert_eq!(geometry.decode_pending(100), Ok(Pending::Record(99)));
         assert!(geometry.decode_pending(101).is_err());
         assert!(geometry.check_records_end(100).is_ok() && geometry.check_records_end(101).is_err());
         assert_eq!((next_generation(0), next_generation(u32::MAX)), (1, 1));

@@ -9,14 +9,15 @@ use stillframe_protocol::State;
 use stillframe_segment::arena::record;
 use stillframe_segment::head::{self, Counter, Descriptor, descriptor};
 use stillframe_segment::{BLOCK_BYTES, PAGE_BYTES, PLANES_MAX, RANK_MAX, WINDOW_BYTES, WINDOW_PAGES};
-use stillframe_segment::{Extent, Manifest, Order, arena, lease, manifest, schema, table};
+use stillframe_segment::{Extent, Manifest, Order, arena, index, lease, manifest, schema, table};
 
 const DOCUMENT: &str = include_str!("../../../docs/format.md");
 /// Modules with their sources.
-const SOURCES: [(&str, &str); 7] = [
+const SOURCES: [(&str, &str); 8] = [
     ("crate", include_str!("../src/lib.rs")),
     ("arena", include_str!("../src/arena.rs")),
     ("head", include_str!("../src/head.rs")),
+    ("index", include_str!("../src/index.rs")),
     ("lease", include_str!("../src/lease.rs")),
     ("manifest", include_str!("../src/manifest.rs")),
     ("schema", include_str!("../src/schema.rs")),
@@ -48,12 +49,12 @@ fn number(text: &str) -> u64 {
 /// Names and values of all tables of values, and names and offsets of all tables of fields.
 fn documented() -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
-    for module in ["crate", "head", "schema", "manifest", "table", "lease", "arena"] {
+    for module in ["crate", "head", "schema", "manifest", "table", "lease", "arena", "index"] {
         for row in rows(module) {
             all.insert(format!("{module}::{}", row[0]), row[1].clone());
         }
     }
-    for module in ["head", "head::descriptor", "manifest", "arena", "arena::record"] {
+    for module in ["head", "head::descriptor", "manifest", "arena", "arena::record", "index"] {
         for row in rows(&format!("{module} fields")) {
             let old = all.insert(format!("{module}::{}", row[2]), row[0].clone());
             assert_eq!(old, None, "{} stands in two tables", row[2]);
@@ -97,7 +98,12 @@ fn numbers() -> BTreeMap<String, u64> {
             NAME_BYTES_MAX, FREE, SMALL, TABLES, EMPTY, DELETED, SLOT_STRIDE, LIVE_AT, PRODUCER_AT, CREATE_AT, MAGIC_AT,
             ABI_AT, PAGE_BYTES_AT, CHUNK_BYTES_AT, RECORD_BYTES_AT, SLOTS_AT, CHUNKS_AT, REGIONS_AT, BUCKETS_AT, INDEX_AT,
             CHUNK_OWNERS_AT, RECORDS_AT, PAGE_OWNERS_AT, TABLES_CHUNKS_AT, CREATED_NS_AT, CRC_AT, PENDING_AT,
-            RECORDS_END_AT, REMOVING_AT, CREATOR_PID_AT,
+            RECORDS_END_AT, REMOVING_AT, CREATOR_PID_AT, RENAMED_AT, FROM_AT, TO_AT, NEW_NAME_AT, NAME_FIELD_BYTES,
+            REPLACING, RENAMING,
+        }
+        index::{
+            INDEX_BYTES, EXTENTS_MAX, SCHEMA_BYTES, SCHEMAS_MAX, INLINE_PLANES, INLINE_WINDOWS, EXTENTS_AT, EXTENT_AT,
+            SCHEMAS_AT, PLANES_AT, INLINE_AT,
         }
     };
     let nested = constants! {
@@ -185,6 +191,7 @@ fn fields_follow_each_other_and_end_where_the_structure_does() {
         ("manifest", manifest::EXTENT_BYTES - 8),
         ("arena", arena::HEADER_BYTES),
         ("arena::record", arena::RECORD_BYTES),
+        ("index", index::INDEX_BYTES),
     ] {
         let mut last = 0;
         for row in rows(&format!("{module} fields")) {
