@@ -49,6 +49,25 @@ pub use usage::{ArenaUsage, RegionUsage};
 /// opened once in a process, for writing and for looking.
 ///
 /// A handle does not survive `fork`: a child opens its own.
+///
+/// ```
+/// use stillframe::{Arena, Observer, Region};
+/// # fn main() -> stillframe::Result<()> {
+/// # let dir = std::path::PathBuf::from(format!("/dev/shm/stillframe-doc-arena-{}", std::process::id()));
+/// let arena = Arena::options().dir(&dir).bytes(1 << 30).create("pool")?;
+/// let mut region = Region::options().arena(&arena).create("u")?;
+/// let u = region.array::<f64>("u", &[512])?;
+/// region.slice_mut(&u)[0] = 1.0;
+/// region.publish(1).commit()?;
+///
+/// let snapshot = Observer::options().dir(&dir).open("pool/u")?.newest()?;
+/// assert_eq!(snapshot.slice::<f64>("u")?[0], 1.0);
+/// assert_eq!(arena.usage()?.regions[0].name, "u");
+/// # drop(region);
+/// # std::fs::remove_dir_all(&dir).unwrap();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Arena {
     shared: Arc<Shared>,
