@@ -226,7 +226,7 @@ fn counters_and_states_have_the_numbers_of_the_document() {
     let state = |state: State| vec![(state as u64).to_string(), format!("{state:?}")];
     assert_eq!(states, [State::Free, State::Live, State::Retiring].map(state));
     let states: Vec<Vec<String>> = rows("arena states").into_iter().map(first).collect();
-    let known = (0..5).map_while(arena::State::decode);
+    let known = (0..8).map_while(arena::State::decode);
     let known: Vec<Vec<String>> = known.map(|state| vec![(state as u32).to_string(), format!("{state:?}")]).collect();
     assert_eq!(states, known);
 }
@@ -349,7 +349,7 @@ fn an_arena_is_written_as_the_document_says() {
     let name = "group/17".to_string();
     let (state, span) = (arena::State::Removing, 3..9);
     let region = arena::Record { state, generation: 4, head_page: Some(5), span, pid: 6, created_ns: 7, name };
-    let named = [&b"group/17"[..], &[0; 192]].concat();
+    let named = [&b"group/17"[..], &[0; 208]].concat();
     let values = [
         ("STATE_AT", word(3)),
         ("GENERATION_AT", word(4)),

@@ -229,6 +229,7 @@ fn processes_that_are_killed_at_any_instant_leave_nothing_behind() {
 fn life(arguments: &[&str]) {
     let [dir] = arguments else { panic!("{arguments:?}") };
     let arena = Arena::options().dir(dir).bytes(8 * CHUNK_BYTES as u64).regions(8).create("a").unwrap();
+    rename_group(&arena);
     for round in 0..3 {
         let first = arena.claim("first", Duration::ZERO).unwrap();
         let second = arena.claim("second", Duration::ZERO).unwrap();
@@ -252,6 +253,38 @@ fn life(arguments: &[&str]) {
     }
 }
 
+/// Makes two ranks and gives them the name of a region and of two ranks that are there.
+fn rename_group(arena: &Arena) {
+    let made = ["g/0", "g/1"].map(|name| {
+        let region = claim(arena, name);
+        if region.owned().unwrap() == Owned::default() {
+            let page = region.take_pages(1).unwrap().start;
+            arena.memory().write(page as usize * PAGE_BYTES, name.as_bytes());
+        }
+        region
+    });
+    let replaced = ["h", "h/1", "h/2"].map(|name| claim(arena, name));
+    arena.rename("g", "h", &made, replaced.into()).unwrap();
+    drop(made);
+    check_renamed(arena);
+    arena.family("h").unwrap().into_iter().for_each(|(name, _)| drop(arena.remove(claim(arena, &name)).unwrap()));
+}
+
+/// All ranks have the old name or the new one, and what they own is theirs.
+fn check_renamed(arena: &Arena) {
+    let names = |group: &str| arena.family(group).unwrap().into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    let owner = |name: &str| {
+        let pages = claim(arena, name).owned().unwrap().pages;
+        let mut bytes = [0; 3];
+        pages.first().map(|run| arena.memory().read(run.start as usize * PAGE_BYTES, &mut bytes));
+        bytes
+    };
+    if names("h").iter().any(|name| name != "h" && owner(name)[0] == b'g') {
+        assert_eq!((names("g"), names("h")), (vec![], vec!["h/0".into(), "h/1".into()]));
+        assert_eq!([owner("h/0"), owner("h/1")], [*b"g/0", *b"g/1"]);
+    }
+}
+
 /// What must be so after a death: the arena is there or half made, and nothing of it is lost.
 fn check_after_death(dir: &Dir) {
     match dir.options().look("a") {
@@ -270,6 +303,15 @@ fn check_after_death(dir: &Dir) {
         assert!(found.is_some() || owned == Owned::default(), "a new region has {owned:?}");
     }
     check_nothing_lost(&arena);
+    let names: Vec<String> = arena.family("h").unwrap().into_iter().map(|(name, _)| name).collect();
+    if names == ["h/0", "h/1"] {
+        check_renamed(&arena);
+    }
+    for (name, _) in arena.family("g").unwrap().into_iter().chain(arena.family("h").unwrap()) {
+        let region = claim(&arena, &name);
+        assert_eq!(region.name(), name);
+        arena.remove(region).unwrap();
+    }
     // And life goes on.
     life(&[dir.0.to_str().unwrap()]);
 }
@@ -322,6 +364,14 @@ fn a_process_may_die_at_every_point() {
         "arena.remove.unlisted",
         "arena.remove.given",
         "arena.remove.done",
+        "arena.rename.begin",
+        "arena.rename.replaced",
+        "arena.rename.noted",
+        "arena.rename.one",
+        "arena.rename.hidden",
+        "arena.rename.named",
+        "arena.rename.listed",
+        "arena.rename.done",
     ];
     for point in expected {
         assert!(counts.contains_key(point), "a life does not pass {point}: {counts:?}");
