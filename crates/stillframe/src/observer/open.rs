@@ -5,6 +5,7 @@ use crate::observer::Observer;
 use crate::observer::attachment::Shared;
 use crate::observer::options::ObserverOptions;
 use crate::observer::ranks::survey;
+use crate::place::arena::Arena;
 use crate::place::directory::Directory;
 use crate::place::names;
 use std::sync::Arc;
@@ -15,7 +16,13 @@ impl ObserverOptions {
     /// Opens a region that is there.
     pub(crate) fn open_once(&self, name: &str) -> Result<Observer> {
         names::region_dir(&self.dir, name)?;
-        match self.root()? {
+        let guard = names::looking(&self.dir, self.trust)?;
+        if let Some((arena, region)) = Arena::noted(&self.dir, guard, name)
+            && let Some(shared) = Shared::in_arena(&arena, region)?
+        {
+            return Ok(self.with(shared));
+        }
+        match Directory::root(&self.dir, guard)? {
             Some(root) => self.open_in(&root, name),
             None => Err(Error::NoRegion { region: name.into(), dir: self.dir.clone() }),
         }
@@ -23,9 +30,12 @@ impl ObserverOptions {
 
     /// As [`open_once`](ObserverOptions::open_once).
     pub(crate) fn open_in(&self, root: &Directory, name: &str) -> Result<Observer> {
-        let mut shared = Shared::open(root, name)?;
+        Shared::open(root, name).map(|shared| self.with(shared))
+    }
+
+    fn with(&self, mut shared: Shared) -> Observer {
         shared.workers = self.populate.map(|threads| Arc::new(Workers::new(threads)));
-        Ok(Observer { shared: Arc::new(shared) })
+        Observer { shared: Arc::new(shared) }
     }
 
     /// Opens an observer on a region.
