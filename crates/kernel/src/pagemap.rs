@@ -81,7 +81,7 @@ impl Pagemap {
     pub fn open() -> Result<Pagemap, Failure> {
         let file =
             COMMON.get(|| File::open(PATH)).map_err(|source| Failure { call: "open", detail: PATH.into(), source })?;
-        Ok(Pagemap { file, regions: vec![PageRegion::default(); REGIONS_FIRST], entries: Vec::new() })
+        Ok(Pagemap { file, regions: Vec::new(), entries: Vec::new() })
     }
 
     /// Calls `found` with the address and length of each run of pages in the range that are not armed; arms them if
@@ -129,7 +129,12 @@ impl Pagemap {
         arguments.size = std::mem::size_of::<ScanArguments>() as u64;
         arguments.start = address as u64;
         arguments.end = end;
+        let mut is_short = self.regions.is_empty();
         while arguments.start < end {
+            if is_short {
+                let regions = (self.regions.len() * 4).clamp(REGIONS_FIRST, REGIONS_MAX);
+                self.regions.resize(regions, PageRegion::default());
+            }
             arguments.regions = self.regions.as_mut_ptr() as u64;
             arguments.regions_len = self.regions.len() as u64;
             let descriptor = self.file.get().ok_or_else(forked)?.as_raw_fd();
@@ -150,9 +155,7 @@ impl Pagemap {
                 break;
             }
             arguments.start = arguments.walk_end;
-            if count as usize >= self.regions.len() {
-                self.regions.resize((self.regions.len() * 4).min(REGIONS_MAX), PageRegion::default());
-            }
+            is_short = count as usize >= self.regions.len();
         }
         Ok(Scan::Complete)
     }

@@ -10,10 +10,11 @@
 //! process at a time, whoever has the write lock on the byte at [`CREATE_AT`]; the word at [`PENDING_AT`] says what it is
 //! changing, so that whoever gets the lock after its death can undo or finish that.
 //!
-//! The locks of all regions lie in two files, or in one: ranges of all kinds are apart.
+//! The locks of all regions lie in a few files, or in one: ranges of all kinds are apart. The kernel looks through the locks of a
+//! file one by one, so leases on many regions lie in several ([`lease_file`]).
 
 use crate::head::SLOTS;
-use crate::{Corrupt, PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
+use crate::{Corrupt, PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES, lease};
 use std::ops::Range;
 
 /// Name of the file.
@@ -137,6 +138,30 @@ pub const LIVE_AT: u64 = 1 << 62;
 pub const PRODUCER_AT: u64 = LIVE_AT + (1 << 20);
 /// The byte that is locked for writing by whoever changes records.
 pub const CREATE_AT: u64 = LIVE_AT + (1 << 21);
+
+/// Neighbouring regions whose leases lie in one file.
+pub const LEASE_REGIONS: u32 = 256;
+/// Most files with leases.
+pub const LEASE_FILES: u32 = 64;
+
+/// How many files with leases an arena for so many regions has.
+pub const fn lease_files(regions: u32) -> u32 {
+    let files = regions.div_ceil(LEASE_REGIONS);
+    if files < LEASE_FILES { files } else { LEASE_FILES }
+}
+
+/// Which of the files with leases has those on a region.
+pub const fn lease_number(region: u32) -> u32 {
+    region / LEASE_REGIONS % LEASE_FILES
+}
+
+/// Name of a file with leases. The first has the signs that producers live, too.
+pub fn lease_file(number: u32) -> String {
+    match number {
+        0 => lease::FILE.into(),
+        _ => format!("{}.{number}", lease::FILE),
+    }
+}
 
 /// First byte of a slot's range, the only one that decides whether the slot is held.
 pub const fn slot_at(region: u32, slot: usize) -> u64 {
@@ -833,6 +858,19 @@ mod tests {
         assert!(geometry.decode_pending(101).is_err());
         assert!(geometry.check_records_end(100).is_ok() && geometry.check_records_end(101).is_err());
         assert_eq!((next_generation(0), next_generation(u32::MAX)), (1, 1));
+    }
+
+    #[test]
+    fn few_regions_have_one_file_of_leases_and_many_share_them_evenly() {
+        assert_eq!([1, 256, 257, 16_000, 16_384, REGIONS_MAX].map(lease_files), [1, 1, 2, 63, 64, 64]);
+        let mut counts = [0; LEASE_FILES as usize];
+        for region in 0..REGIONS_MAX {
+            let number = lease_number(region);
+            assert!(number < lease_files(region + 1));
+            counts[number as usize] += 1;
+        }
+        assert_eq!(counts, [REGIONS_MAX / LEASE_FILES; LEASE_FILES as usize]);
+        assert_eq!([0, 1, 63].map(lease_file), ["lease", "lease.1", "lease.63"]);
     }
 
     #[test]

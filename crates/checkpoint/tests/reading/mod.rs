@@ -59,7 +59,7 @@ impl Place {
         let entries = std::fs::read_dir(self.shm()).unwrap();
         let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         if is_in_arena() {
-            names.retain(|name| !["arena", "lease", "lease.producer"].contains(&&**name));
+            names.retain(|name| name != "arena" && !name.starts_with("lease"));
             let regions = stillframe::inspect::regions(&self.shm()).unwrap();
             names.extend(regions.iter().map(|info| info.name.split('/').next().unwrap().to_string()));
             names.dedup();

@@ -119,7 +119,7 @@ impl Shared {
         if !leases.is_current() {
             return Ok(None);
         }
-        let about = About::of(arena.file()).map_err(|error| Error::io("fstat", arena.path(), error))?;
+        let about = arena.about();
         Ok(Some(Shared {
             name: shown.into(),
             dir,

@@ -5,6 +5,7 @@ use crate::observer::Observer;
 use crate::observer::attachment::Shared;
 use crate::observer::options::ObserverOptions;
 use crate::observer::ranks::survey;
+use crate::place::arena::Arena;
 use crate::place::names;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,13 +16,17 @@ impl ObserverOptions {
     pub(crate) fn open_once(&self, name: &str) -> Result<Observer> {
         names::region_dir(&self.dir, name)?;
         let missing = || Error::NoRegion { region: name.into(), dir: self.dir.clone() };
-        match &self.arena {
-            Some(arena) => {
-                let shown = format!("{}/{name}", arena.name());
-                Ok(self.observe(Shared::in_arena(arena, name, &shown)?.ok_or_else(missing)?))
-            }
-            None => Ok(self.observe(Shared::open(&self.root()?.ok_or_else(missing)?, name)?)),
+        if let Some(arena) = &self.arena {
+            let shown = format!("{}/{name}", arena.name());
+            return Ok(self.observe(Shared::in_arena(arena, name, &shown)?.ok_or_else(missing)?));
         }
+        let guard = names::looking(&self.dir, self.trust)?;
+        if let Some((arena, region)) = Arena::noted(&self.dir, guard, name)
+            && let Some(shared) = Shared::in_arena(&arena, region, name)?
+        {
+            return Ok(self.observe(shared));
+        }
+        Ok(self.observe(Shared::open(&self.root()?.ok_or_else(missing)?, name)?))
     }
 
     fn observe(&self, mut shared: Shared) -> Observer {

@@ -58,7 +58,7 @@ impl Producer {
             self.drop_working(state.working);
             return Err(error);
         }
-        self.workspace.variables.insert(id, state);
+        self.workspace.variables.insert(id, Box::new(state));
         self.workspace.schema_changed = true;
         Ok(id)
     }

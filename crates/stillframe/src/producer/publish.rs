@@ -285,7 +285,7 @@ impl Workspace {
                 place: allocation.serial,
             })
         };
-        self.variables.values().filter_map(extent).collect()
+        self.variables.values().filter_map(|state| extent(state)).collect()
     }
 
     /// The windows that a version with these extents leaves out: of sources that are no more or will be copied whole when

@@ -10,14 +10,41 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::fence;
+use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_protocol::Leases;
-use stillframe_segment::{Corrupt, arena, lease};
+use stillframe_segment::{Corrupt, arena};
 
 impl Shared {
+    /// The file with the leases on a region; an error in a forked child.
+    fn slot_file(&self, region: u32) -> Result<&File> {
+        let first = self.leases()?;
+        let number = arena::lease_number(region);
+        let Some(place) = number.checked_sub(1).and_then(|index| self.further.get(index as usize)) else {
+            return Ok(first);
+        };
+        let opened = place.get_or_try_init(|| Unforked::open(|| self.open_leases(number)).map(Box::new))?;
+        opened.get().ok_or_else(|| self.forked())
+    }
+
+    /// Opens a file with leases, which is there for as long as the arena is.
+    fn open_leases(&self, number: u32) -> Result<File> {
+        let missing = || {
+            let dir = self.path.parent().unwrap_or(&self.path).into();
+            Error::NoArena { arena: self.name.clone(), dir, half_made: false }
+        };
+        let directory = self.directory.as_ref().ok_or_else(missing)?;
+        let (file, _) = directory.file(&arena::lease_file(number))?.ok_or_else(missing)?;
+        // The name may be that of a later arena's file.
+        let is_ours = directory.about(arena::FILE).is_some_and(|about| about.identity == self.about.identity);
+        is_ours.then_some(file).ok_or_else(missing)
+    }
+
     /// Takes the producer's lock of a region, which goes with the process; `false` if another producer has it.
     pub(super) fn try_produce(&self, region: u32) -> Result<bool> {
         let (producers, leases) = (self.producers()?, self.leases()?);
+        // Who publishes looks for leases, and is not to be short of a descriptor then.
+        self.slot_file(region)?;
         exclusively(&self.produced, |produced| {
             let own = arena::PRODUCER_AT + u64::from(region);
             if produced.contains(&region) || !self.try_lock(producers, Kind::Write, own, 1)? {
@@ -53,7 +80,7 @@ impl Shared {
     pub(super) fn is_any_held(&self, region: u32) -> Result<bool> {
         let (first, bytes) = arena::slots_range(region);
         // A forked child may find what is counted locked for ever.
-        let file = self.leases()?;
+        let file = self.slot_file(region)?;
         let is_own = exclusively(&self.holds, |holds| holds.range((region, 0)..(region + 1, 0)).next().is_some());
         Ok(is_own || self.is_locked(file, Kind::Write, first, bytes)?)
     }
@@ -64,7 +91,8 @@ impl Shared {
             return Ok(());
         }
         // What is not locked must not be read, and nobody who means well locks a slot for writing.
-        Err(self.corrupt(Corrupt::new(lease::FILE, at as usize, "read locks only", "a write lock")))
+        let name = arena::lease_file(arena::lease_number(region));
+        Err(self.corrupt(Corrupt::new(&name, at as usize, "read locks only", "a write lock")))
     }
 }
 
@@ -112,9 +140,9 @@ impl ArenaLeases {
         self.shared.is_current(self.number, self.generation)
     }
 
-    /// The file with the locks; an error in a forked child.
+    /// The file with the leases; an error in a forked child.
     pub(crate) fn file(&self) -> Result<&File> {
-        self.shared.leases()
+        self.shared.slot_file(self.number)
     }
 
     /// Whether a producer lives. A reader that locks its byte looks like one.
@@ -127,7 +155,7 @@ impl ArenaLeases {
 
     /// A lease of its own on a slot that somebody holds already: it ends when the last copy of the file is closed.
     pub(crate) fn keep(&self, slot: usize) -> Result<File> {
-        let file = self.shared.reopen_leases()?;
+        let file = self.shared.reopen_leases(arena::lease_number(self.number), self.file()?)?;
         self.shared.lock_slot(&file, self.number, slot)?;
         Ok(file)
     }
@@ -141,7 +169,7 @@ impl Leases for ArenaLeases {
     type Error = Error;
 
     fn hold(&self, slot: usize) -> Result<()> {
-        let file = self.shared.leases()?;
+        let file = self.file()?;
         exclusively(&self.shared.holds, |holds| {
             let count = holds.get(&(self.number, slot)).copied().unwrap_or(0);
             if count == 0 {
@@ -160,7 +188,7 @@ impl Leases for ArenaLeases {
     }
 
     fn release(&self, slot: usize) {
-        let Ok(file) = self.shared.leases() else { return };
+        let Ok(file) = self.file() else { return };
         exclusively(&self.shared.holds, |holds| {
             let key = (self.number, slot);
             match holds.get(&key).copied() {
@@ -176,7 +204,7 @@ impl Leases for ArenaLeases {
     }
 
     fn is_held(&self, slot: usize) -> Result<bool> {
-        let file = self.shared.leases()?;
+        let file = self.file()?;
         let is_own = exclusively(&self.shared.holds, |holds| holds.contains_key(&(self.number, slot)));
         let at = arena::slot_at(self.number, slot);
         Ok(is_own || self.shared.is_locked(file, Kind::Write, at, 1)?)

@@ -1,7 +1,7 @@
 //! Arenas: many regions in one file of fixed length.
 //!
-//! An arena is a directory with three files: `arena` holds all bytes, `lease` carries the locks of those who look, and
-//! `lease.producer` the locks of those who write, which no reader may open. Or it is one file that was handed in as a
+//! An arena is a directory with a few files: `arena` holds all bytes, `lease` carries the locks of those who look, with further
+//! ones if there may be many regions, and `lease.producer` the locks of those who write, which no reader may open. Or it is one file that was handed in as a
 //! descriptor, and carries all locks itself. What lies where, `stillframe_segment::arena` says.
 //!
 //! The file is mapped whole, once in a process for those who write and once for those who look, so that a region needs
@@ -28,6 +28,7 @@ use crate::place::directory::Directory;
 pub(crate) use chunks::Owned;
 use chunks::Search;
 pub(crate) use leases::ArenaLeases;
+use once_cell::race::OnceBox;
 pub use opening::ArenaOptions;
 use records::Changes;
 pub(crate) use records::{Claimed, Found};
@@ -36,7 +37,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use stillframe_kernel::folder::Form;
+use stillframe_kernel::folder::{About, Form};
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::map::Mapping;
@@ -82,11 +83,15 @@ struct Shared {
     /// `None` if it was handed in.
     directory: Option<Directory>,
     file: Arc<File>,
+    /// What is known of it since it was opened.
+    about: About,
     map: Arc<Mapping>,
     geometry: Geometry,
     /// Whether the file consists of large pages.
     is_large: bool,
     lease: Arc<Unforked>,
+    /// Further files with leases, opened as they are needed. None if the arena was handed in.
+    further: Vec<OnceBox<Unforked>>,
     /// `None` for who only looks.
     producer: Option<Arc<Unforked>>,
     /// How many snapshots of this opening hold each slot of each region. Locks of one opening merge, so they are counted.
@@ -135,8 +140,10 @@ impl Arena {
     /// The arena to which a name below a directory of regions leads, or which that directory is, for who looks, and the name
     /// that is left of it; `None` if the name leads to a directory.
     pub(crate) fn of_region(root: &Directory, name: &str) -> Result<Option<(Arena, String)>> {
-        let Some((directory, arena, [_, region])) = Arena::locate(root, name)? else { return Ok(None) };
-        Ok(Some((Arena::in_directory(&directory, &arena)?, region)))
+        let Some((directory, arena, [prefix, region])) = Arena::locate(root, name)? else { return Ok(None) };
+        let arena = Arena::in_directory(&directory, &arena)?;
+        arena.note(root, prefix.trim_end_matches('/'));
+        Ok(Some((arena, region)))
     }
 
     /// As [`of_region`](Arena::of_region), for who makes or removes regions; with the part of the name that leads to the arena.
@@ -168,6 +175,11 @@ impl Arena {
     /// The whole file, mapped: page *p* lies at 4096 *p*.
     pub(crate) fn memory(&self) -> &Mapping {
         &self.shared.map
+    }
+
+    /// What is known of the file since it was opened.
+    pub(crate) fn about(&self) -> About {
+        self.shared.about
     }
 
     /// As [`memory`](Arena::memory), shared.
@@ -204,7 +216,7 @@ impl Shared {
         Error::Forked { region: self.name.clone() }
     }
 
-    /// The file with the locks that everybody may have.
+    /// The file with the signs that producers live, and with leases on the first regions.
     fn leases(&self) -> Result<&File> {
         self.lease.get().ok_or_else(|| self.forked())
     }

@@ -4,6 +4,7 @@ use super::{Arena, Shared, exclusively};
 use crate::error::{Error, Result};
 use crate::place::directory::{self, Directory, Unopened};
 use crate::{clock, place, place::names};
+use once_cell::race::OnceBox;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -118,6 +119,11 @@ impl ArenaOptions {
         let producer = Unforked::open(|| directory.create(lease::PRODUCER_FILE, producer_mode(self.mode)))?;
         let lease = Unforked::open(|| directory.create(lease::FILE, self.mode))?;
         let file = directory.create(arena::FILE, self.mode)?;
+        let make_further = |directory: &Directory| {
+            let mut numbers = 1..arena::lease_files(wanted.regions());
+            numbers.try_for_each(|number| directory.create(&arena::lease_file(number), self.mode).map(drop))
+        };
+        let further_in = directory.clone();
         let parts = Parts {
             name: name.into(),
             path,
@@ -126,7 +132,7 @@ impl ArenaOptions {
             lease: lease.into(),
             producer: Some(producer.into()),
         };
-        let geometry = parts.make(|| Ok(wanted))?;
+        let geometry = parts.make(|| make_further(&further_in).map(|()| wanted))?;
         if geometry != wanted {
             let why = format!(
                 "arena '{name}' is there already, with {} bytes and for {} regions: ask for as many, open it, or remove it",
@@ -344,6 +350,10 @@ impl Parts {
         if let Some(shared) = known(key) {
             return Ok(Arena { shared });
         }
+        let further = match &self.directory {
+            Some(_) => (1..arena::lease_files(geometry.regions())).map(|_| OnceBox::new()).collect(),
+            None => Vec::new(),
+        };
         let is_large = self.check_large()?;
         let bytes = geometry.bytes() as usize;
         let map = Mapping::shared(&self.file, 0, bytes, key.is_writing)
@@ -357,10 +367,12 @@ impl Parts {
             path,
             directory,
             file: file.into(),
+            about,
             map: map.into(),
             geometry,
             is_large,
             lease,
+            further,
             producer,
             holds: Mutex::default(),
             produced: Mutex::default(),
@@ -380,15 +392,23 @@ struct Key {
 
 static OPENINGS: Mutex<Vec<(Key, Weak<Shared>)>> = Mutex::new(Vec::new());
 
-/// Looks among the openings of this process. Where a signal handler has interrupted just that, it finds none, and opens the
-/// arena once more: that costs descriptors, and is as right.
-fn among<T>(look: impl FnOnce(&mut Vec<(Key, Weak<Shared>)>) -> Option<T>) -> Option<T> {
+/// By which name an arena was found that is open to look at.
+struct Note {
+    dir: PathBuf,
+    guard: Guard,
+    name: String,
+    /// Where its file lies.
+    file: PathBuf,
+    shared: Weak<Shared>,
+}
+
+static NOTES: Mutex<Vec<Note>> = Mutex::new(Vec::new());
+
+/// Looks at what this process knows. Where a signal handler has interrupted just that, it finds nothing, and opens the arena
+/// once more: that costs descriptors, and is as right.
+fn among<L, T>(list: &Mutex<L>, look: impl FnOnce(&mut L) -> Option<T>) -> Option<T> {
     // A child that was forked from the middle of it would find it locked for ever.
-    fork::undivided(|| {
-        let mut openings = OPENINGS.try_lock().ok()?;
-        openings.retain(|(_, shared)| shared.strong_count() > 0);
-        look(&mut openings)
-    })
+    fork::undivided(|| look(&mut *list.try_lock().ok()?))
 }
 
 fn find(openings: &[(Key, Weak<Shared>)], key: Key) -> Option<Arc<Shared>> {
@@ -398,11 +418,12 @@ fn find(openings: &[(Key, Weak<Shared>)], key: Key) -> Option<Arc<Shared>> {
 }
 
 fn known(key: Key) -> Option<Arc<Shared>> {
-    among(|openings| find(openings, key))
+    among(&OPENINGS, |openings| find(openings, key))
 }
 
 fn remember(key: Key, shared: Arc<Shared>) -> Arc<Shared> {
-    let other = among(|openings| {
+    let other = among(&OPENINGS, |openings| {
+        openings.retain(|(_, shared)| shared.strong_count() > 0);
         let other = find(openings, key);
         if other.is_none() {
             openings.push((key, Arc::downgrade(&shared)));
@@ -411,6 +432,43 @@ fn remember(key: Key, shared: Arc<Shared>) -> Arc<Shared> {
     });
     // Another thread may have opened it meanwhile.
     other.unwrap_or(shared)
+}
+
+impl Arena {
+    /// Remembers by which name the arena was found below a directory of regions.
+    pub(super) fn note(&self, root: &Directory, name: &str) {
+        let (dir, guard) = (root.path().to_path_buf(), root.guard());
+        let file = dir.join(name).join(arena::FILE);
+        let shared = Arc::downgrade(&self.shared);
+        among(&NOTES, |notes| {
+            notes.retain(|note| note.shared.strong_count() > 0);
+            let is_same = |note: &&mut Note| note.dir == dir && note.guard == guard && note.name == name;
+            match notes.iter_mut().find(is_same) {
+                Some(note) => note.shared = shared,
+                None => notes.push(Note { dir, guard, name: name.into(), file, shared }),
+            }
+            Some(())
+        });
+    }
+
+    /// The arena in which a name leads that was found before, if it is still the one of its name, and what is left of the name:
+    /// as [`of_region`](Arena::of_region), which opens all directories on the way. Those need not be looked at again, for
+    /// nothing in them is used: the arena is the file that was believed when it was opened, and the name only says that it is
+    /// meant.
+    pub(crate) fn noted<'a>(dir: &Path, guard: Guard, name: &'a str) -> Option<(Arena, &'a str)> {
+        let (shared, file, left) = among(&NOTES, |notes| {
+            notes.iter().find_map(|note| {
+                // Without a name the directory is the arena's own.
+                let left =
+                    if note.name.is_empty() { name } else { name.strip_prefix(&*note.name)?.strip_prefix('/')? };
+                let is_meant = note.guard == guard && note.dir == dir;
+                let shared = is_meant.then(|| note.shared.upgrade()).flatten()?;
+                shared.lease.is_ours().then(|| (shared, note.file.clone(), left))
+            })
+        })?;
+        let is_there = About::at(&file, true).is_ok_and(|about| about.identity == shared.about.identity);
+        is_there.then_some((Arena { shared }, left))
+    }
 }
 
 /// The right to change records, or to make the arena: one process has it at a time.
@@ -449,14 +507,13 @@ impl Drop for Changing<'_> {
 }
 
 impl Shared {
-    /// Opens the file with the leases once more, for a lock of its own.
-    pub(super) fn reopen_leases(&self) -> Result<File> {
-        let own = self.leases()?;
+    /// Opens a file with leases, which is open as `own`, once more, for a lock of its own.
+    pub(super) fn reopen_leases(&self, number: u32, own: &File) -> Result<File> {
         let Some(directory) = &self.directory else {
             return folder::reopen(own, false).map_err(|error| Error::io("open", &self.path, error));
         };
         let identity = |file: &File| About::of(file).map(|about| about.identity).ok();
-        let opened = directory.file(lease::FILE)?.map(|(file, _)| file);
+        let opened = directory.file(&arena::lease_file(number))?.map(|(file, _)| file);
         // The name may be that of a later arena's file.
         opened.filter(|file| identity(file) == identity(own)).ok_or_else(|| {
             let dir = self.path.parent().unwrap_or(&self.path).into();

@@ -267,7 +267,9 @@ fn rename_group(arena: &Arena) {
     arena.rename("g", "h", &made, replaced.into()).unwrap();
     drop(made);
     check_renamed(arena);
-    arena.family("h").unwrap().into_iter().for_each(|(name, _)| drop(arena.remove(claim(arena, &name)).unwrap()));
+    for (name, _) in arena.family("h").unwrap() {
+        arena.remove(claim(arena, &name)).unwrap();
+    }
 }
 
 /// All ranks have the old name or the new one, and what they own is theirs.
