@@ -126,7 +126,7 @@ fn a_region_that_tracks_managed_memory_of_another_sees_what_is_written_there() {
                 };
             }
             for name in ["of", "by"] {
-                let name = dir.name(&format!("{name}{is_managed_first}"));
+                let name = format!("{name}{is_managed_first}");
                 assert_eq!(newest(dir.path(), &name), expected, "{name} {version}");
             }
         }
@@ -150,17 +150,17 @@ fn a_forked_child_tracks_its_own_regions_and_its_parent_goes_on_with_its() {
         let mut own = dir.options().create("child").unwrap();
         let u = own.array::<u64>("u", &[40_000]).unwrap();
         publish(&mut own, &u, 1..40);
-        assert_eq!(newest(dir.path(), &dir.name("child")), own.slice(&u));
+        assert_eq!(newest(dir.path(), "child"), own.slice(&u));
         // What the child has of its parent's goes, and nothing of the parent's with it.
         drop(region.take());
         publish(&mut own, &u, 40..60);
-        assert_eq!(newest(dir.path(), &dir.name("child")), own.slice(&u));
+        assert_eq!(newest(dir.path(), "child"), own.slice(&u));
     });
     let region = region.as_mut().unwrap();
     publish(region, &u, 20..60);
     reap(child);
     publish(region, &u, 60..80);
-    assert_eq!(newest(dir.path(), &dir.name("parent")), region.slice(&u));
+    assert_eq!(newest(dir.path(), "parent"), region.slice(&u));
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_parent_goes_on_while_its_forked_child_closes_what_it_has_of_its_regions() {
         region.slice_mut(&u)[version as usize * 577 % 40_000] = version;
         region.publish(version).commit().unwrap();
         child.into_iter().for_each(reap);
-        assert_eq!(newest(dir.path(), &dir.name("r")), region.slice(&u), "version {version}");
+        assert_eq!(newest(dir.path(), "r"), region.slice(&u), "version {version}");
     }
 }
 
