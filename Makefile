@@ -13,7 +13,7 @@ POINTS := cargo test --features stillframe/points,still/points
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
 .PHONY: help build install uninstall install-test wheel demo test check suites rust c header cxx fortran mpi pairs tcasm
-.PHONY: crash checkpoint model python formats kernels readme quick rivals bench abacus-bench drepl-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
+.PHONY: crash arenas checkpoint model python formats kernels readme quick rivals bench abacus-bench drepl-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -102,6 +102,15 @@ tcasm: ## programs written for TCASM's interface, in C, in Fortran and under MPI
 crash: ## producers, observers and ranks killed at every named point
 	scripts/setup.sh
 	$(POINTS) --test kill --test groups --test gather --test interrupted
+	cargo test -p stillframe --features points --lib arena
+
+# With the features of `crash`, so that nothing is built for it.
+arenas: ## the suites of regions and checkpoints once more, with all regions in arenas
+	scripts/setup.sh
+	STILLFRAME_TEST_PLACE=arena $(POINTS) -p stillframe -p stillframe-checkpoint -p still --test accepted --test aside --test company \
+		--test edges --test freed --test gather --test global --test group_end --test groups --test histories --test kill \
+		--test numbers --test own --test parts --test pinned --test recovery --test resize --test restart --test restore --test rules \
+		--test staging --test stepping --test trackers --test waiting
 
 checkpoint: ## still checkpoint as a whole, killed at every named point, and beside accidents of all kinds
 	scripts/setup.sh

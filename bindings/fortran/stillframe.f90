@@ -17,7 +17,7 @@
 ! * Array sections with gaps are refused. In parentheses, (u(2:n, :)), they are published as a copy.
 ! * Pointers from array are valid until resize, repart, remove or close; those from view until the snapshot is released. What
 !   view points to cannot be written: the processor ends a program that tries.
-! * Regions, observers, snapshots, groups and loans are handles. Assignment copies the handle, not the thing. They are
+! * Arenas, regions, observers, snapshots, groups and loans are handles. Assignment copies the handle, not the thing. They are
 !   released by their procedures, not when the variable goes out of scope.
 ! * Every procedure has stat= and errmsg=. Without stat an error ends the program with its message; with stat it is one of
 !   the statuses below, and 0 after success.
@@ -46,7 +46,7 @@ module stillframe
     stillframe_no_mappings = 110, stillframe_no_files = 111, stillframe_foreign_pages = 112, &
     stillframe_no_tracker = 113, stillframe_system = 114, stillframe_rank_missing = 115, stillframe_rank_gone = 116, &
     stillframe_no_common_version = 117, stillframe_survives = 118, stillframe_staged = 119, &
-    stillframe_untrusted = 120
+    stillframe_untrusted = 120, stillframe_arena_full = 121, stillframe_no_arena = 122, stillframe_arena_busy = 123
   integer, parameter, public :: stillframe_corrupt = 200, stillframe_internal = 300
   ! The same of checkpoints, from 1000 on.
   integer, parameter, public :: stillframe_other_region = 1010, stillframe_saving = 1011, stillframe_expression = 1012, &
@@ -156,11 +156,37 @@ module stillframe
     integer(int64) :: waiting_ns = 0, skipping_ns = 0, skipping = 0
   end type
 
+  ! What one region has of an arena; removed: it waits for those who hold its versions.
+  type, public :: stillframe_arena_region
+    character(:), allocatable :: name
+    integer(int64) :: bytes = 0
+    logical :: removed = .false.
+  end type
+
+  ! Who has how much of an arena, about now. Free chunks of 2 MiB belong to nobody, small ones to several regions.
+  type, public :: stillframe_arena_usage
+    integer(int64) :: bytes = 0, tables_bytes = 0, free_bytes = 0
+    integer :: free_chunks = 0, small_chunks = 0, regions_max = 0
+    type(stillframe_arena_region), allocatable :: regions(:)  ! by name
+  end type
+
   type :: entry
     character(:), allocatable :: name, dtype
     integer(c_int32_t) :: variable = 0, kind = 0
     integer(c_size_t), allocatable :: shape(:)  ! of a loaned variable
     integer(c_size_t), allocatable :: offset(:), global_shape(:)  ! of a part of a global array
+  end type
+
+  ! Many regions in one file of fixed length. Observers find them as ARENA/REGION.
+  type, public :: stillframe_arena
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure :: create => arena_create
+    procedure :: open => arena_open
+    procedure :: from_descriptor => arena_from_descriptor
+    procedure :: usage => arena_usage
+    procedure :: close => arena_close
   end type
 
   ! The producer's side: the variables of one program, published together.
@@ -678,8 +704,13 @@ module stillframe
     type(stillframe_region_info), allocatable :: regions(:)
   end type
 
+  type :: arena_region_list
+    type(stillframe_arena_region), allocatable :: regions(:)
+  end type
+
   integer(c_int32_t), parameter :: managed = 0, tracked = 1, loaned = 2
   integer(c_int32_t), parameter :: no_large_pages = 1, no_demotion = 2, fresh_flag = 4, rollback_flag = 8
+  integer(c_int32_t), parameter :: arena_large_pages = 1, arena_look = 2
   character(*), parameter :: dtype_of_logical = merge('int32', 'int64', storage_size(.true.) == 32)
   ! What pointers to arrays without elements point to.
   integer(int64), target, save :: nothing = 0
@@ -691,8 +722,27 @@ module stillframe
     type(c_ptr) :: tracker = c_null_ptr
     integer(c_int32_t) :: rule = 0, keep = 0, threads = 0, mode = 0, flags = 0, rank = 0, ranks = 0, drift = 0
     integer(c_int64_t) :: rollback = 0
+    type(c_ptr) :: trust = c_null_ptr, arena = c_null_ptr
+    integer(c_int64_t) :: reserved(3) = 0
+  end type
+
+  type, bind(c) :: c_arena_options
+    type(c_ptr) :: dir = c_null_ptr
+    integer(c_int64_t) :: bytes = 0
     type(c_ptr) :: trust = c_null_ptr
+    integer(c_int32_t) :: regions = 0, mode = 0, flags = 0, reserved(9) = 0
+  end type
+
+  type, bind(c) :: c_arena_usage
+    integer(c_int64_t) :: bytes = 0, tables_bytes = 0, free_bytes = 0
+    integer(c_int32_t) :: free_chunks = 0, small_chunks = 0, regions = 0, regions_max = 0
     integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  type, bind(c) :: c_arena_region
+    type(c_ptr) :: name = c_null_ptr
+    integer(c_int64_t) :: bytes = 0
+    integer(c_int32_t) :: removed = 0, reserved = 0
   end type
 
   type, bind(c) :: c_recovery_options
@@ -763,8 +813,8 @@ module stillframe
   type, bind(c) :: c_observer_options
     type(c_ptr) :: dir = c_null_ptr
     integer(c_int64_t) :: wait_ms = 0, populate_threads = 0
-    type(c_ptr) :: trust = c_null_ptr
-    integer(c_int64_t) :: reserved(2) = 0
+    type(c_ptr) :: trust = c_null_ptr, arena = c_null_ptr
+    integer(c_int64_t) :: reserved(1) = 0
   end type
 
   type, bind(c) :: c_version_info
@@ -805,6 +855,47 @@ module stillframe
   end type
 
   interface
+    function c_arena_create(name, options, arena) result(status) bind(c, name='stillframe_arena_create')
+      import
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_arena_options), intent(in) :: options
+      type(c_ptr), intent(out) :: arena
+      integer(c_int32_t) :: status
+    end function
+    function c_arena_open(name, options, arena) result(status) bind(c, name='stillframe_arena_open')
+      import
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_arena_options), intent(in) :: options
+      type(c_ptr), intent(out) :: arena
+      integer(c_int32_t) :: status
+    end function
+    function c_arena_from_descriptor(descriptor, name, options, arena) result(status) bind(c,&
+        & name='stillframe_arena_from_descriptor')
+      import
+      integer(c_int32_t), value :: descriptor
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_arena_options), intent(in) :: options
+      type(c_ptr), intent(out) :: arena
+      integer(c_int32_t) :: status
+    end function
+    function c_arena_close(arena) result(status) bind(c, name='stillframe_arena_close')
+      import
+      type(c_ptr), value :: arena
+      integer(c_int32_t) :: status
+    end function
+    function c_arena_usage_of(arena, usage) result(status) bind(c, name='stillframe_arena_usage_of')
+      import
+      type(c_ptr), value :: arena
+      type(c_arena_usage), intent(out) :: usage
+      integer(c_int32_t) :: status
+    end function
+    function c_arena_regions(arena, visitor, context) result(status) bind(c, name='stillframe_arena_regions')
+      import
+      type(c_ptr), value :: arena
+      type(c_funptr), value :: visitor
+      type(c_ptr), value :: context
+      integer(c_int32_t) :: status
+    end function
     function c_recover(name, options, region, origin) result(status) bind(c, name='stillframe_recover')
       import
       character(kind=c_char), intent(in) :: name(*)
@@ -2478,11 +2569,166 @@ contains
     if (associated(array)) where = place_of(array)
   end function
 
+  ! ---- arenas -------------------------------------------------------------------------------------------------------
+
+  ! Makes an arena of so many bytes, rounded up to whole chunks of 2 MiB, for so many regions at most (4096), or opens the one of
+  ! this name that is there. Memory is taken as regions need it. With large_pages such are asked for where the file system has
+  ! small ones; with mode=int(o'770') the group may make regions too.
+  subroutine arena_create(self, name, bytes, regions, dir, mode, large_pages, trust, stat, errmsg)
+    class(stillframe_arena), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int64), intent(in) :: bytes
+    integer, intent(in), optional :: regions
+    integer, intent(in), optional :: mode
+    logical, intent(in), optional :: large_pages
+    character(*), intent(in), optional :: dir
+    character(*), intent(in), optional :: trust
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_dir(:)
+    character(kind=c_char), allocatable, target :: c_trust(:)
+    type(c_arena_options) :: options
+    type(outcome) :: o
+
+    call set_terminated(c_dir, dir)
+    options%dir = address_of(c_dir)
+    call set_terminated(c_trust, trust)
+    options%trust = address_of(c_trust)
+    options%bytes = bytes
+    if (present(mode)) options%mode = int(mode, c_int32_t)
+    if (present(regions)) options%regions = int(regions, c_int32_t)
+    if (present(large_pages)) options%flags = ior(options%flags, merge(arena_large_pages, 0_c_int32_t, large_pages))
+    if (c_associated(self%handle)) call refuse(o, stillframe_bad_argument, &
+      "arena '" // trim(name) // "': this variable has an arena already: close that first, or use another variable")
+    if (o%status == stillframe_ok) call check(o, c_arena_create(terminated(name), options, &
+      self%handle))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Opens an arena that is there, for regions to be made in it, or with look=.true. to look only, which takes no right to write.
+  subroutine arena_open(self, name, look, dir, large_pages, trust, stat, errmsg)
+    class(stillframe_arena), intent(inout) :: self
+    character(*), intent(in) :: name
+    logical, intent(in), optional :: look
+    logical, intent(in), optional :: large_pages
+    character(*), intent(in), optional :: dir
+    character(*), intent(in), optional :: trust
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_dir(:)
+    character(kind=c_char), allocatable, target :: c_trust(:)
+    type(c_arena_options) :: options
+    type(outcome) :: o
+
+    call set_terminated(c_dir, dir)
+    options%dir = address_of(c_dir)
+    call set_terminated(c_trust, trust)
+    options%trust = address_of(c_trust)
+    if (present(look)) options%flags = ior(options%flags, merge(arena_look, 0_c_int32_t, look))
+    if (present(large_pages)) options%flags = ior(options%flags, merge(arena_large_pages, 0_c_int32_t, large_pages))
+    if (c_associated(self%handle)) call refuse(o, stillframe_bad_argument, &
+      "arena '" // trim(name) // "': this variable has an arena already: close that first, or use another variable")
+    if (o%status == stillframe_ok) call check(o, c_arena_open(terminated(name), options, &
+      self%handle))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Opens an arena over a file that was handed in as a descriptor, or makes one there if it is empty, with so many bytes. The
+  ! descriptor stays the program's; `name` is what messages call the arena. Observers of its regions open them with arena=.
+  subroutine arena_from_descriptor(self, descriptor, name, bytes, regions, large_pages, trust, stat, errmsg)
+    class(stillframe_arena), intent(inout) :: self
+    integer, intent(in) :: descriptor
+    character(*), intent(in) :: name
+    integer(int64), intent(in), optional :: bytes
+    integer, intent(in), optional :: regions
+    logical, intent(in), optional :: large_pages
+    character(*), intent(in), optional :: trust
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_trust(:)
+    type(c_arena_options) :: options
+    type(outcome) :: o
+
+    call set_terminated(c_trust, trust)
+    options%trust = address_of(c_trust)
+    if (present(bytes)) options%bytes = bytes
+    if (present(regions)) options%regions = int(regions, c_int32_t)
+    if (present(large_pages)) options%flags = ior(options%flags, merge(arena_large_pages, 0_c_int32_t, large_pages))
+    if (c_associated(self%handle)) call refuse(o, stillframe_bad_argument, &
+      "arena '" // trim(name) // "': this variable has an arena already: close that first, or use another variable")
+    if (o%status == stillframe_ok) call check(o, c_arena_from_descriptor(int(descriptor, c_int32_t), terminated(name), options, &
+      self%handle))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The handle of an arena that is open. One that is not must not pass for none.
+  function handle_of(arena, o) result(handle)
+    type(stillframe_arena), intent(in) :: arena
+    type(outcome), intent(inout) :: o
+    type(c_ptr) :: handle
+
+    handle = arena%handle
+    if (.not. c_associated(handle)) call refuse(o, stillframe_bad_handle, &
+      'the arena is not open: was it made, and did that succeed?')
+  end function
+
+  ! Who has how much of it.
+  subroutine arena_usage(self, usage, stat, errmsg)
+    class(stillframe_arena), intent(in) :: self
+    type(stillframe_arena_usage), intent(out) :: usage
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_arena_usage) :: c
+    type(arena_region_list), target :: list
+    type(outcome) :: o
+
+    allocate (list%regions(0))
+    call check(o, c_arena_usage_of(self%handle, c))
+    if (o%status == stillframe_ok) call check(o, c_arena_regions(self%handle, c_funloc(add_arena_region), c_loc(list)))
+    if (o%status == stillframe_ok) then
+      usage%bytes = c%bytes
+      usage%tables_bytes = c%tables_bytes
+      usage%free_bytes = c%free_bytes
+      usage%free_chunks = int(c%free_chunks)
+      usage%small_chunks = int(c%small_chunks)
+      usage%regions_max = int(c%regions_max)
+    end if
+    call move_alloc(list%regions, usage%regions)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  function add_arena_region(context, c) result(on) bind(c, name='')
+    type(c_ptr), value :: context
+    type(c_arena_region), intent(in) :: c
+    logical(c_bool) :: on
+    type(arena_region_list), pointer :: list
+    type(stillframe_arena_region) :: region
+
+    call c_f_pointer(context, list)
+    region%name = text_at(c%name)
+    region%bytes = c%bytes
+    region%removed = c%removed /= 0
+    list%regions = [list%regions, region]
+    on = .true.
+  end function
+
+  ! Ends the use of the arena by this variable. Its regions and their observers go on, and its files stay.
+  subroutine arena_close(self, stat, errmsg)
+    class(stillframe_arena), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check(o, c_arena_close(self%handle))
+    if (o%status /= stillframe_busy .and. o%status /= stillframe_forked) self%handle = c_null_ptr
+    call conclude(o, stat, errmsg)
+  end subroutine
+
   ! ---- regions ------------------------------------------------------------------------------------------------------
 
   ! How a region is made, as C wants it. An option that is left out is the library's default.
   subroutine take_options(options, c_dir, c_tracker, c_trust, name, handle, o, &
-      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion, trust)
+      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion, trust, arena)
     type(c_region_options), intent(out) :: options
     character(kind=c_char), allocatable, target, intent(out) :: c_dir(:), c_tracker(:), c_trust(:)
     character(*), intent(in) :: name
@@ -2492,6 +2738,7 @@ contains
     logical, intent(in), optional :: large_pages, demotion
     integer(int64), intent(in), optional :: bound_bytes
     character(*), intent(in), optional :: dir, tracker, trust
+    type(stillframe_arena), intent(in), optional :: arena
 
     call set_terminated(c_dir, dir)
     call set_terminated(c_tracker, tracker)
@@ -2499,6 +2746,7 @@ contains
     options%dir = address_of(c_dir)
     options%tracker = address_of(c_tracker)
     options%trust = address_of(c_trust)
+    if (present(arena)) options%arena = handle_of(arena, o)
     if (present(bound_bytes)) options%bound_bytes = bound_bytes
     if (present(wait_ms)) options%wait_ms = wait_ms
     if (present(rank)) options%rank = int(rank, c_int32_t)
@@ -2519,15 +2767,17 @@ contains
   ! set aside as NAME~1 if that run did not end by itself.
   ! With ranks, this is rank `rank` (from 0) of a group of so many; with rollback, versions above that one are dropped from
   ! what the last run left. Directories and files of other users are refused unless trust says 'user:NUMBER', 'group:NUMBER'
-  ! or 'any'. An option that is left out is the library's default.
+  ! or 'any'. With arena, the region lies in that instead of a directory of its own, and observers find it as ARENA/NAME. An
+  ! option that is left out is the library's default.
   subroutine region_create(self, name, rank, ranks, fresh, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, &
-      drift, rollback, large_pages, demotion, trust, stat, errmsg)
+      drift, rollback, large_pages, demotion, trust, arena, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer, intent(in), optional :: rank, ranks, keep, rule, wait_ms, threads, mode, drift
     logical, intent(in), optional :: large_pages, demotion
     integer(int64), intent(in), optional :: bound_bytes
     character(*), intent(in), optional :: dir, tracker, trust
+    type(stillframe_arena), intent(in), optional :: arena
     logical, intent(in), optional :: fresh
     integer(int64), intent(in), optional :: rollback
     integer, intent(out), optional :: stat
@@ -2537,7 +2787,7 @@ contains
     type(outcome) :: o
 
     call take_options(options, c_dir, c_tracker, c_trust, name, self%handle, o, &
-      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion, trust)
+      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion, trust, arena)
     if (present(fresh)) options%flags = ior(options%flags, merge(fresh_flag, 0_c_int32_t, fresh))
     if (present(rollback)) then
       options%flags = ior(options%flags, rollback_flag)
@@ -2553,7 +2803,7 @@ contains
   ! declared with the same name, type, shape and part then have their content; `read` reads it into other arrays. The ranks
   ! of a group all begin with the same version: the newest, or `version`. The other options are those of create.
   subroutine region_recover(self, name, checkpoints, version, rank, ranks, origin, keep, rule, wait_ms, bound_bytes, threads, &
-      dir, mode, tracker, drift, large_pages, demotion, trust, stat, errmsg)
+      dir, mode, tracker, drift, large_pages, demotion, trust, arena, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     character(*), intent(in), optional :: checkpoints
@@ -2563,6 +2813,7 @@ contains
     logical, intent(in), optional :: large_pages, demotion
     integer(int64), intent(in), optional :: bound_bytes
     character(*), intent(in), optional :: dir, tracker, trust
+    type(stillframe_arena), intent(in), optional :: arena
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(c_recovery_options) :: options
@@ -2571,7 +2822,7 @@ contains
     type(outcome) :: o
 
     call take_options(options%region, c_dir, c_tracker, c_trust, name, self%handle, o, &
-      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion, trust)
+      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion, trust, arena)
     call set_terminated(c_checkpoints, checkpoints)
     options%checkpoints = address_of(c_checkpoints)
     if (present(version)) then
@@ -6847,12 +7098,14 @@ contains
 
   ! Opens a region, waiting up to wait_ms for it to appear.
   ! With populate, so many threads enter all pages of a variable in the page tables when it is first seen, and take them out in
-  ! the end: for programs that read all of a large variable. Otherwise pages are entered as they are first read.
-  subroutine observer_open(self, name, dir, wait_ms, populate, trust, stat, errmsg)
+  ! the end: for programs that read all of a large variable. Otherwise pages are entered as they are first read. With arena, the
+  ! name is that of a region within it: needed for arenas that were handed in as descriptors, to which no name leads.
+  subroutine observer_open(self, name, dir, wait_ms, populate, trust, arena, stat, errmsg)
     class(stillframe_observer), intent(inout) :: self
     character(*), intent(in) :: name
     character(*), intent(in), optional :: dir, trust
     integer, intent(in), optional :: wait_ms, populate
+    type(stillframe_arena), intent(in), optional :: arena
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_dir(:), c_trust(:)
@@ -6865,6 +7118,7 @@ contains
     options%trust = address_of(c_trust)
     if (present(wait_ms)) options%wait_ms = wait_ms
     if (present(populate)) options%populate_threads = populate
+    if (present(arena)) options%arena = handle_of(arena, o)
     if (c_associated(self%handle)) call refuse(o, stillframe_bad_argument, &
       "'" // trim(name) // "': this variable is open already: close it first, or use another variable")
     if (o%status == stillframe_ok) call check(o, c_open(terminated(name), &

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Every producer's language with every observer's language: equal bytes, equal metadata.
 
-A producer, `produce DIR REGION CASES`, declares each variable of the file CASES, a line each:
+A producer, `produce DIR REGION CASES [ARENA]`, makes the region, in an arena of that name and of 32 GiB if it is given one,
+and declares each variable of the file CASES, a line each:
 
     NAME KIND ORDER DTYPE ITEM_BYTES SHAPE…
 
@@ -20,6 +21,7 @@ An observer, `observe DIR REGION VERSION`, prints all it sees of a version: the 
 
 import argparse
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -97,21 +99,22 @@ def differences(wanted, found):
     return None
 
 
-def check(producer, observers, table, wanted, directory):
-    """Runs one producer beside all observers and returns what is wrong."""
+def check(producer, observers, table, wanted, directory, arena=None):
+    """Runs one producer beside observers, with a region of its own or of an arena, and returns what is wrong."""
     wrong = []
+    region = "pairs" if arena is None else f"{arena}/pairs"
     with subprocess.Popen(
-        [*producer[1]["produce"], directory, "pairs", table], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*producer[1]["produce"], directory, "pairs", table, *([] if arena is None else [arena])], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
             if process.stdout.readline().strip() != "ready":
                 return [f"the producer in {producer[0]} did not get ready"]
             for (language, commands), (step, version) in product(observers, enumerate((5, 8))):
                 seen = subprocess.run(
-                    [*commands["observe"], directory, "pairs", str(version)],
+                    [*commands["observe"], directory, region, str(version)],
                     capture_output=True, text=True, timeout=TIMEOUT,
                 )  # fmt: skip
-                what = f"{producer[0]} to {language}, version {version}"
+                what = f"{producer[0]}{'' if arena is None else ', in an arena,'} to {language}, version {version}"
                 if seen.returncode != 0:
                     wrong.append(f"{what}: status {seen.returncode}: {seen.stderr.strip()}")
                 elif found := differences(wanted[step], seen.stdout.splitlines()):
@@ -121,6 +124,8 @@ def check(producer, observers, table, wanted, directory):
                 wrong.append(f"the producer in {producer[0]} ended with {process.returncode}")
         finally:
             process.kill()
+    if arena is not None:
+        shutil.rmtree(Path(directory) / arena)
     left = os.listdir(directory)
     return wrong + ([f"the producer in {producer[0]} left {left}"] if left else [])
 
@@ -153,9 +158,13 @@ def main():
         for producer in chosen:
             wrong += check(producer, chosen, str(table), wanted, str(regions))
             print(f"pairs: {producer[0]} to {', '.join(name for name, _ in chosen)}: {len(rows)} variables", flush=True)
+        for number, producer in enumerate(chosen):
+            observer = chosen[(number + 1) % len(chosen)]
+            wrong += check(producer, [observer], str(table), wanted, str(regions), arena="pool")
+            print(f"pairs: {producer[0]} to {observer[0]}, in an arena: {len(rows)} variables", flush=True)
     for text in wrong:
         print("pairs:", text, file=sys.stderr)
-    print(f"{2 * len(chosen) ** 2 - len(wrong)} passed, {len(wrong)} failed")
+    print(f"{2 * len(chosen) * (len(chosen) + 1) - len(wrong)} passed, {len(wrong)} failed")
     return 1 if wrong else 0
 
 

@@ -155,6 +155,12 @@ typedef enum {
     STILLFRAME_STAGED = 119,
     // A directory or file that somebody else made, or could change.
     STILLFRAME_UNTRUSTED = 120,
+    // An arena has no room left.
+    STILLFRAME_ARENA_FULL = 121,
+    // There is no such arena.
+    STILLFRAME_NO_ARENA = 122,
+    // Another process is changing the regions of an arena, for much longer than that takes.
+    STILLFRAME_ARENA_BUSY = 123,
     // A shared file is damaged.
     STILLFRAME_CORRUPT = 200,
     // A defect of Stillframe, caught before it could do more harm. Please report its text.
@@ -263,6 +269,15 @@ typedef enum {
     STILLFRAME_ROLLBACK = 8,
 } stillframe_flag;
 
+// Bits of the member flags of stillframe_arena_options.
+typedef enum {
+    // Large pages are asked for where the file system has small ones. Small regions then take more memory.
+    STILLFRAME_ARENA_LARGE_PAGES = 1,
+    // The arena is opened to look only, which takes no right to write. Observers and stillframe_arena_usage_of work with it.
+    // For stillframe_arena_open.
+    STILLFRAME_ARENA_LOOK = 2,
+} stillframe_arena_flag;
+
 // Types of attributes.
 typedef enum {
     // In the member integer: 0 or 1.
@@ -328,6 +343,9 @@ typedef enum {
     STILLFRAME_CHECKPOINT_FAILED = 2,
 } stillframe_checkpoint_state;
 
+// An arena: many regions in one file of fixed length, which is the bound of all of them together.
+typedef struct stillframe_arena stillframe_arena;
+
 // Threads that save versions of a region or group as checkpoints, as they come.
 typedef struct stillframe_checkpointer stillframe_checkpointer;
 
@@ -360,6 +378,62 @@ typedef struct stillframe_snapshot stillframe_snapshot;
 
 // What a function returns: a number of stillframe_status_code.
 typedef int32_t stillframe_status;
+
+// How an arena is made or opened. A member that is 0 or NULL is the default; set all of it to 0 first.
+typedef struct {
+    // Directory that holds the arena's own; NULL: $STILLFRAME_DIR, else /dev/shm/stillframe-<uid>. In a directory on hugetlbfs
+    // the arena consists of large pages of 2 MiB. A file that is handed in has no directory.
+    const char *dir;
+    // Length in bytes, rounded up to whole chunks of 2 MiB, the arena's own tables included; there is no default. Memory is
+    // taken as regions need it. An arena that is opened, and a file that has a length, keep theirs.
+    uint64_t bytes;
+    // Whose directories and files are taken for good, as in stillframe_region_options.
+    const char *trust;
+    // The most regions that it can have at a time; 0: 4096. An arena that is opened keeps its number.
+    uint32_t regions;
+    // Access mode of the arena's directory; 0: 0700. With 0750 the group may observe all its regions, with 0770 it may also
+    // make some.
+    uint32_t mode;
+    // Bits of stillframe_arena_flag.
+    uint32_t flags;
+    // 0.
+    uint32_t reserved[9];
+} stillframe_arena_options;
+
+// Who has how much of an arena, about now.
+typedef struct {
+    // Length of the arena in bytes.
+    uint64_t bytes;
+    // Bytes of its own tables.
+    uint64_t tables_bytes;
+    // Bytes that belong to no region.
+    uint64_t free_bytes;
+    // Chunks of 2 MiB that are free as a whole.
+    uint32_t free_chunks;
+    // Chunks whose pages belong to several regions.
+    uint32_t small_chunks;
+    // Regions that it has, those that were removed and are still held included.
+    uint32_t regions;
+    // The most regions it can have.
+    uint32_t regions_max;
+    // 0.
+    uint64_t reserved[4];
+} stillframe_arena_usage;
+
+// What one region has of an arena. Texts live until the visitor returns.
+typedef struct {
+    // Its name within the arena.
+    const char *name;
+    // Bytes that belong to it, whether they have memory or not.
+    uint64_t bytes;
+    // 1 if it was removed, and waits for those who hold its versions, else 0.
+    uint32_t removed;
+    // 0.
+    uint32_t reserved;
+} stillframe_arena_region;
+
+// Gets what a region has of an arena; false ends the walk. As stillframe_region_visitor.
+typedef bool (*stillframe_arena_region_visitor)(void *context, const stillframe_arena_region *region);
 
 // A number of stillframe_rule_code.
 typedef uint32_t stillframe_rule;
@@ -399,8 +473,11 @@ typedef struct {
     // Whose directories and files are taken for good, besides those of the process's user and of root: "own", "user:NUMBER",
     // "group:NUMBER" or "any"; NULL: $STILLFRAME_TRUST, else "own".
     const char *trust;
+    // The arena in which the region is made; NULL: it has a directory of its own. Observers find it by the name ARENA/NAME. The
+    // handle may be closed as soon as the region is made.
+    stillframe_arena *arena;
     // 0.
-    uint64_t reserved[4];
+    uint64_t reserved[3];
 } stillframe_region_options;
 
 // What a region did since this producer made it.
@@ -510,8 +587,11 @@ typedef struct {
     // "group:NUMBER" or "any"; NULL: $STILLFRAME_TRUST, else "own" in the directory that is the user's by default, and "any"
     // in one that is named.
     const char *trust;
+    // An arena that this process has open, in which the name is that of a region within it. It is needed for arenas that were
+    // handed in as descriptors; others are found by names as ARENA/REGION. Not for groups.
+    stillframe_arena *arena;
     // 0.
-    uint64_t reserved[2];
+    uint64_t reserved[1];
 } stillframe_observer_options;
 
 // A version that exists.
@@ -826,13 +906,67 @@ const char *stillframe_status_name(stillframe_status status);
 // The version of this library, such as "0.1.0".
 const char *stillframe_library_version(void);
 
+// Makes an arena, or opens the one of this name that is there, for regions to be made in it: with the member arena of
+// stillframe_region_options. Observers find a region of it by the name ARENA/REGION.
+//
+// name: as a region's. options: the member bytes has to be given. arena: the handle; NULL on errors.
+//
+// Errors: BAD_OPTION if it is there with another length or for another number of regions, or there cannot be such an arena;
+// BAD_NAME; UNTRUSTED if somebody else made what is there; CORRUPT if that is damaged or of another format; NO_SPACE if there
+// is no memory for its tables; ARENA_BUSY.
+stillframe_status stillframe_arena_create(const char *name,
+                                          const stillframe_arena_options *options,
+                                          stillframe_arena **arena);
+
+// Opens an arena that is there, for regions to be made in it, or with STILLFRAME_ARENA_LOOK to look only.
+//
+// options: NULL for all defaults. arena: the handle; NULL on errors.
+//
+// Errors: NO_ARENA if there is none, or it was never finished; those of stillframe_arena_create.
+stillframe_status stillframe_arena_open(const char *name,
+                                        const stillframe_arena_options *options,
+                                        stillframe_arena **arena);
+
+// Opens an arena over a file that was handed in as a descriptor, or makes one there if it is empty and can be written: a
+// regular file or one in memory (memfd_create), also of large pages. Who can only read by the descriptor can only look.
+// Observers of its regions name the arena in the member arena of stillframe_observer_options: no name leads there.
+//
+// descriptor: is copied, and stays the program's. name: what messages and regions call the arena. options: the member bytes has
+// to be given for an empty file. arena: the handle; NULL on errors.
+//
+// All locks are on the file itself, so whoever has a descriptor of it may keep producers out.
+//
+// Errors: BAD_ARGUMENT if there is no such descriptor; UNTRUSTED if it is no file; NO_ARENA if it is not finished and cannot be
+// written; those of stillframe_arena_create.
+stillframe_status stillframe_arena_from_descriptor(int descriptor,
+                                                   const char *name,
+                                                   const stillframe_arena_options *options,
+                                                   stillframe_arena **arena);
+
+// Ends the use of an arena by this handle. Its regions and their observers go on, and its files stay. NULL is nothing to do.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_arena_close(stillframe_arena *arena);
+
+// Who has how much of an arena, in all.
+//
+// Errors: BAD_HANDLE; FORKED; CORRUPT.
+stillframe_status stillframe_arena_usage_of(stillframe_arena *arena, stillframe_arena_usage *usage);
+
+// Walks over the regions of an arena and what each has of it, by name.
+//
+// Errors: BAD_HANDLE; FORKED; CORRUPT.
+stillframe_status stillframe_arena_regions(stillframe_arena *arena,
+                                           stillframe_arena_region_visitor visitor,
+                                           void *context);
+
 // Makes a region, or takes over what a dead producer left under this name: managed and loaned variables that are declared
 // with the same name, type, order and shape then have the content of its last version.
 //
 // name: as a file's name, or several with / between them. options: NULL for all defaults. region: the handle; NULL on errors.
 //
 // Errors: IN_USE if a producer of this name lives; BAD_NAME; BAD_OPTION; NO_TRACKER; CORRUPT if what was left cannot be
-// taken over; those of the environment.
+// taken over; ARENA_FULL and ARENA_BUSY in an arena; those of the environment.
 stillframe_status stillframe_create(const char *name,
                                     const stillframe_region_options *options,
                                     stillframe_region **region);
@@ -916,7 +1050,7 @@ stillframe_status stillframe_set_text(stillframe_region *region,
 //
 // Errors, after which nothing was published, what was written is part of the next publish, and attributes that were set
 // are kept for it: NOT_INCREASING; LIMIT if no reader would accept so much; NO_MEMORY_THERE if a tracked array was freed;
-// BOUND, NO_SPACE or NO_SLOT if there is no room by the region's rule; FORKED; BUSY.
+// BOUND, NO_SPACE, NO_SLOT or ARENA_FULL if there is no room by the region's rule; FORKED; BUSY.
 stillframe_status stillframe_publish(stillframe_region *region,
                                      uint64_t version,
                                      stillframe_published *published);

@@ -171,6 +171,7 @@ fn what_else(bits: u64) -> Got {
         Kind::Schema,
         Kind::Fragment,
         Kind::Plan,
+        Kind::Arena,
     ];
     match kinds.into_iter().find(|kind| bits >> KIND_SHIFT == top(*kind)) {
         Some(other) => Got::Other(other),

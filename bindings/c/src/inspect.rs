@@ -8,6 +8,7 @@ use crate::attribute::c_text;
 use crate::call::{Call, run};
 use crate::failure::Failure;
 use crate::status::stillframe_status;
+use checkpoint::removal;
 use engine::inspect::{self, RegionInfo, State};
 use std::ffi::{c_char, c_void};
 use std::path::PathBuf;
@@ -139,7 +140,7 @@ pub extern "C" fn stillframe_remove_region(
 ) -> stillframe_status {
     run("stillframe_remove_region", |call| {
         let out = call.out_or_null("freed_bytes", freed_bytes)?;
-        out.put(inspect::remove(&directory(call, dir)?, call.text("name", name)?, force)?.bytes);
+        out.put(removal::remove(&directory(call, dir)?, call.text("name", name)?, force)?.bytes);
         Ok(())
     })
 }
@@ -151,7 +152,7 @@ pub extern "C" fn stillframe_remove_region(
 pub extern "C" fn stillframe_collect(dir: *const c_char, removed: *mut u32) -> stillframe_status {
     run("stillframe_collect", |call| {
         let out = call.out_or_null("removed", removed)?;
-        let done = inspect::collect(&directory(call, dir)?)?;
+        let done = removal::collect(&directory(call, dir)?)?;
         out.put(done.iter().filter(|(_, result)| result.is_ok()).count() as u32);
         Ok(())
     })

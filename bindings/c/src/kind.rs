@@ -13,6 +13,7 @@ pub enum Kind {
     Schema,
     Fragment,
     Plan,
+    Arena,
 }
 
 impl std::fmt::Display for Kind {
@@ -28,6 +29,7 @@ impl std::fmt::Display for Kind {
             Kind::Schema => "schema",
             Kind::Fragment => "fragment",
             Kind::Plan => "plan",
+            Kind::Arena => "arena",
         })
     }
 }

@@ -16,6 +16,8 @@ mod status;
 
 mod producer;
 
+mod arena;
+
 mod region;
 
 mod variable;

@@ -4,13 +4,14 @@
 //! Nothing here touches memory; the names of exported functions are this library's own.
 #![allow(unsafe_code)]
 
+use crate::arena::{self, stillframe_arena};
 use crate::call::{Call, run};
 use crate::failure::Failure;
 use crate::handle::{self, Handled, Table};
 use crate::kind::Kind;
 use crate::snapshot::{self, stillframe_snapshot};
 use crate::status::stillframe_status;
-use engine::{NoTrust, Observer, Snapshot, Trust};
+use engine::{Arena, NoTrust, Observer, Snapshot, Trust};
 use std::ffi::c_char;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,8 +35,11 @@ pub struct stillframe_observer_options {
     /// "group:NUMBER" or "any"; NULL: $STILLFRAME_TRUST, else "own" in the directory that is the user's by default, and "any"
     /// in one that is named.
     pub trust: *const c_char,
+    /// An arena that this process has open, in which the name is that of a region within it. It is needed for arenas that were
+    /// handed in as descriptors; others are found by names as ARENA/REGION. Not for groups.
+    pub arena: *mut stillframe_arena,
     /// 0.
-    pub reserved: [u64; 2],
+    pub reserved: [u64; 1],
 }
 
 /// A version that exists.
@@ -76,19 +80,21 @@ pub struct Options {
     pub wait: Duration,
     pub populate: Option<usize>,
     pub trust: Option<Trust>,
+    pub arena: Option<Arena>,
 }
 
 /// The options as they were given.
 pub fn options(call: &Call, given: *const stillframe_observer_options) -> Result<Options, Failure> {
     let Some(given) = call.read("options", given)? else { return Ok(Options::default()) };
-    if given.reserved != [0; 2] {
+    if given.reserved != [0; 1] {
         return Err(Failure::argument("options.reserved", "it is not 0: set the whole structure to 0 first"));
     }
     let dir = call.text_or_null("options.dir", given.dir)?.map(PathBuf::from);
     let populate = (given.populate_threads != 0).then(|| usize::try_from(given.populate_threads).unwrap_or(usize::MAX));
     let trust = call.text_or_null("options.trust", given.trust)?.map(str::parse).transpose();
     let trust = trust.map_err(|error: NoTrust| engine::Error::from(error))?;
-    Ok(Options { dir, wait: Duration::from_millis(given.wait_ms), populate, trust })
+    let arena = arena::chosen(given.arena, given.dir)?;
+    Ok(Options { dir, wait: Duration::from_millis(given.wait_ms), populate, trust, arena })
 }
 
 /// A version, of which negative numbers mean none.
@@ -126,6 +132,9 @@ pub extern "C" fn stillframe_open(
         }
         if let Some(trust) = given.trust {
             options = options.trust(trust);
+        }
+        if let Some(arena) = given.arena {
+            options = options.arena(&arena);
         }
         out.put(handle::insert(options.open(name)?));
         Ok(())

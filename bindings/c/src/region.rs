@@ -5,6 +5,7 @@
 //! header asks of its reader. The names of exported functions are this library's own.
 #![allow(unsafe_code)]
 
+use crate::arena::{self, stillframe_arena};
 use crate::call::{Call, run};
 use crate::failure::Failure;
 use crate::handle;
@@ -87,8 +88,11 @@ pub struct stillframe_region_options {
     /// Whose directories and files are taken for good, besides those of the process's user and of root: "own", "user:NUMBER",
     /// "group:NUMBER" or "any"; NULL: $STILLFRAME_TRUST, else "own".
     pub trust: *const c_char,
+    /// The arena in which the region is made; NULL: it has a directory of its own. Observers find it by the name ARENA/NAME. The
+    /// handle may be closed as soon as the region is made.
+    pub arena: *mut stillframe_arena,
     /// 0.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 3],
 }
 
 /// What a publish did.
@@ -151,7 +155,7 @@ fn options(call: &Call, given: *const stillframe_region_options) -> Result<Regio
 
 pub fn options_of(call: &Call, given: &stillframe_region_options) -> Result<RegionOptions, Failure> {
     let mut options = Region::options();
-    if given.reserved != [0; 4] {
+    if given.reserved != [0; 3] {
         return Err(Failure::argument("options.reserved", "it is not 0: set the whole structure to 0 first"));
     }
     let flags = [STILLFRAME_NO_LARGE_PAGES, STILLFRAME_NO_DEMOTION, STILLFRAME_FRESH, STILLFRAME_ROLLBACK];
@@ -176,6 +180,9 @@ pub fn options_of(call: &Call, given: &stillframe_region_options) -> Result<Regi
     }
     if let Some(dir) = call.text_or_null("options.dir", given.dir)? {
         options = options.dir(dir);
+    }
+    if let Some(arena) = arena::chosen(given.arena, given.dir)? {
+        options = options.arena(&arena);
     }
     if let Some(tracker) = call.text_or_null("options.tracker", given.tracker)? {
         options = options.tracker(tracker.parse()?);
@@ -215,7 +222,7 @@ pub fn options_of(call: &Call, given: &stillframe_region_options) -> Result<Regi
 /// name: as a file's name, or several with / between them. options: NULL for all defaults. region: the handle; NULL on errors.
 ///
 /// Errors: IN_USE if a producer of this name lives; BAD_NAME; BAD_OPTION; NO_TRACKER; CORRUPT if what was left cannot be
-/// taken over; those of the environment.
+/// taken over; ARENA_FULL and ARENA_BUSY in an arena; those of the environment.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_create(
     name: *const c_char,
@@ -426,7 +433,7 @@ pub extern "C" fn stillframe_set_text(
 ///
 /// Errors, after which nothing was published, what was written is part of the next publish, and attributes that were set
 /// are kept for it: NOT_INCREASING; LIMIT if no reader would accept so much; NO_MEMORY_THERE if a tracked array was freed;
-/// BOUND, NO_SPACE or NO_SLOT if there is no room by the region's rule; FORKED; BUSY.
+/// BOUND, NO_SPACE, NO_SLOT or ARENA_FULL if there is no room by the region's rule; FORKED; BUSY.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_publish(
     region: *mut stillframe_region,

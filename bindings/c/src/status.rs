@@ -101,6 +101,12 @@ pub enum stillframe_status_code {
     STILLFRAME_STAGED = 119,
     /// A directory or file that somebody else made, or could change.
     STILLFRAME_UNTRUSTED = 120,
+    /// An arena has no room left.
+    STILLFRAME_ARENA_FULL = 121,
+    /// There is no such arena.
+    STILLFRAME_NO_ARENA = 122,
+    /// Another process is changing the regions of an arena, for much longer than that takes.
+    STILLFRAME_ARENA_BUSY = 123,
     /// A shared file is damaged.
     STILLFRAME_CORRUPT = 200,
     /// A defect of Stillframe, caught before it could do more harm. Please report its text.
@@ -213,6 +219,9 @@ names! {
     c"SURVIVES" => STILLFRAME_SURVIVES,
     c"STAGED" => STILLFRAME_STAGED,
     c"UNTRUSTED" => STILLFRAME_UNTRUSTED,
+    c"ARENA_FULL" => STILLFRAME_ARENA_FULL,
+    c"NO_ARENA" => STILLFRAME_NO_ARENA,
+    c"ARENA_BUSY" => STILLFRAME_ARENA_BUSY,
     c"CORRUPT" => STILLFRAME_CORRUPT,
     c"INTERNAL" => STILLFRAME_INTERNAL,
     c"OTHER_REGION" => STILLFRAME_OTHER_REGION,

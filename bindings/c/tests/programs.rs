@@ -9,8 +9,18 @@ use common::{SONAME, libraries, regions, root};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const PROGRAMS: [&str; 9] =
-    ["producer", "observer", "misuse", "threads", "processes", "groups", "looking_after", "checkpoints", "layouts"];
+const PROGRAMS: [&str; 10] = [
+    "producer",
+    "observer",
+    "misuse",
+    "threads",
+    "processes",
+    "groups",
+    "looking_after",
+    "checkpoints",
+    "layouts",
+    "arenas",
+];
 /// Seconds after which a program hangs.
 const TIMEOUT: &str = "240";
 
@@ -67,7 +77,7 @@ fn c_programs_see_what_the_header_says() {
 #[test]
 fn c_programs_see_the_same_with_other_trackers() {
     let into = tempfile::tempdir().unwrap();
-    for program in ["producer", "observer", "misuse"] {
+    for program in ["producer", "observer", "misuse", "arenas"] {
         let binary = compile(program, into.path(), &[], SONAME);
         for tracker in ["private_cow", "full_copy"] {
             check(&binary, &[], Some(tracker));

@@ -32,6 +32,7 @@
 #pragma once
 
 #include "stillframe/allocator.hpp"
+#include "stillframe/arena.hpp"
 #include "stillframe/array_view.hpp"
 #include "stillframe/checkpointer.hpp"
 #include "stillframe/element.hpp"

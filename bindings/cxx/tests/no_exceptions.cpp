@@ -28,12 +28,17 @@ static int look(const char* dir) {
     if (!visited || seen != 8000) return 7;
     if (auto none = snapshot->try_view<double>("v"); none) return 8;
     auto regions = sf::try_regions(dir);
-    return regions && regions->size() == 1 && region->try_unlink() ? 0 : 9;
+    if (!regions || regions->size() != 1 || !region->try_unlink()) return 9;
+    auto arena = sf::arena::try_create("pool", sf::arena_options().dir(dir).bytes(64 << 20));
+    if (!arena || sf::arena::try_open("none", sf::arena_options().dir(dir))) return 10;
+    auto light = sf::region::try_create("light", sf::options().arena(*arena));
+    auto usage = arena->try_usage();
+    return light && usage && usage->regions.size() == 1 && light->try_unlink() && arena->try_close() ? 0 : 11;
 }
 
 int main() {
     char dir[] = "/dev/shm/stillframe-cxx-XXXXXX";
-    if (!mkdtemp(dir)) return 10;
+    if (!mkdtemp(dir)) return 12;
     const int status = look(dir);
     std::filesystem::remove_all(dir);
     if (status) std::fprintf(stderr, "step %d failed\n", status);

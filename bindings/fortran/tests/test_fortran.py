@@ -25,7 +25,7 @@ WATCHDOG = 300
 STRICT = ["-std=f2018", "-Wall", "-Wextra", "-Werror", "-fcheck=all", "-g"]
 #: The tests compare what was copied, which is equal; gfortran 12 takes unallocated arrays for uninitialized numbers.
 LENIENT = [*STRICT, "-Wno-compare-reals", "-Wno-maybe-uninitialized"]
-PROGRAMS = ["kinds", "using", "misuse", "group", "rows", "stops", "restart"]
+PROGRAMS = ["kinds", "using", "misuse", "group", "rows", "stops", "restart", "arenas"]
 
 
 def run(*command, cwd=None, **environment):
@@ -112,7 +112,7 @@ def module_types():
 
 def test_the_structures_are_those_of_the_header():
     header, module = dict(header_structs()), dict(module_types())
-    assert len(module) == 15
+    assert len(module) == 18
     for name, members in module.items():
         assert members == header[name], name
 
@@ -196,7 +196,11 @@ def test_runs_go_on_from_memory_and_from_checkpoints(built, regions, tmp_path):
     must(built / "restart", tmp_path, STILLFRAME_DIR=regions)
 
 
-@pytest.mark.parametrize("program", ["kinds", "using", "misuse", "group", "restart"])
+def test_many_regions_lie_in_one_arena(built, regions):
+    must(built / "arenas", STILLFRAME_DIR=regions)
+
+
+@pytest.mark.parametrize("program", ["kinds", "using", "misuse", "group", "restart", "arenas"])
 def test_valgrind_finds_no_error_and_no_leak(built, regions, tmp_path, program):
     options = ["-q", "--fair-sched=yes", "--leak-check=full", "--error-exitcode=9", f"--suppressions={TESTS / 'valgrind.supp'}"]
     must("valgrind", *options, built / program, tmp_path, STILLFRAME_DIR=regions, STILLFRAME_TRACKER="full_copy")

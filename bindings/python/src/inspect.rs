@@ -4,6 +4,7 @@ use crate::errors;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use stillframe::inspect::{self, State};
+use stillframe_checkpoint::removal;
 
 /// Name, path, state, the versions that can be had, process number of the producer, bytes of memory, since when the producer
 /// waits and leaves out, in seconds since 1970, and how many it left out.
@@ -32,7 +33,7 @@ pub fn regions(py: Python<'_>, dir: Option<PathBuf>) -> PyResult<Vec<RegionRow>>
 /// Removes what is left of a region.
 #[pyfunction]
 pub fn remove(py: Python<'_>, name: &str, dir: Option<PathBuf>, force: bool) -> PyResult<()> {
-    py.detach(|| inspect::remove(&dir.unwrap_or_else(inspect::root), name, force))
+    py.detach(|| removal::remove(&dir.unwrap_or_else(inspect::root), name, force))
         .map(drop)
         .map_err(|error| errors::raise(py, error))
 }

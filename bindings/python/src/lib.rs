@@ -4,6 +4,7 @@
 //! Memory crosses as objects with the buffer protocol ([`memory`]); everything else as plain Python values. Nothing here
 //! holds the interpreter while it waits or copies, and every wait is cut into slices so that Ctrl-C is noticed.
 
+mod arena;
 mod checkpointer;
 mod convert;
 mod drepl;
@@ -21,6 +22,8 @@ use pyo3::prelude::*;
 /// The extension module `stillframe._native`.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::arena::Arena;
     #[pymodule_export]
     use super::checkpointer::{Checkpointer, is_safe, newest_safe};
     #[pymodule_export]

@@ -1,5 +1,6 @@
 //! The observer and its snapshots.
 
+use crate::arena::Arena;
 use crate::memory::{Chunks, Layout, Memory};
 use crate::{convert, errors, wait};
 use pyo3::prelude::*;
@@ -31,7 +32,7 @@ impl Observer {
 #[pymethods]
 impl Observer {
     #[new]
-    #[pyo3(signature = (name, *, wait, dir, populate, trust))]
+    #[pyo3(signature = (name, *, wait, dir, populate, trust, arena))]
     fn new(
         py: Python<'_>,
         name: String,
@@ -39,8 +40,13 @@ impl Observer {
         dir: Option<PathBuf>,
         populate: Option<usize>,
         trust: Option<&str>,
+        arena: Option<&Arena>,
     ) -> PyResult<Self> {
+        if dir.is_some() && arena.is_some() {
+            return Err(errors::misuse(py, "dir has no meaning beside arena: leave it out"));
+        }
         let trust = convert::trust(py, trust)?;
+        let arena = arena.map(|arena| arena.open_arena(py)).transpose()?;
         let deadline = wait::deadline(convert::seconds(py, "wait", wait)?);
         let not_yet =
             |error: &Error| matches!(error, Error::NoRegion { .. } | Error::NoVersion { .. } | Error::Timeout { .. });
@@ -58,8 +64,13 @@ impl Observer {
                 Some(trust) => options.trust(trust),
                 None => options,
             };
+            let options = match &arena {
+                Some(arena) => options.arena(arena),
+                None => options,
+            };
             Ok(py.detach(|| options.open(&name)))
         })?;
+        let name = observer.name().into();
         Ok(Self { observer: Mutex::new(Some(Arc::new(observer))), name })
     }
 

@@ -5,6 +5,7 @@
 //! of tracked memory to the engine, kept alive by a [`Borrowed`] until the publish is over.
 #![allow(unsafe_code)]
 
+use crate::arena::Arena;
 use crate::memory::{Borrowed, Layout, Memory};
 use crate::recovery::{self, OriginRow};
 use crate::{convert, errors, wait};
@@ -241,7 +242,7 @@ type Published = (u64, bool, u64, u64, u64, f64);
 #[pymethods]
 impl Region {
     #[new]
-    #[pyo3(signature = (name, *, keep, bound, rule, timeout, threads, tracker, dir, mode, large_pages, demote, rank, ranks, drift, rollback, fresh, trust, recovery))]
+    #[pyo3(signature = (name, *, keep, bound, rule, timeout, threads, tracker, dir, mode, large_pages, demote, rank, ranks, drift, rollback, fresh, trust, arena, recovery))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -262,6 +263,7 @@ impl Region {
         rollback: Option<u64>,
         fresh: bool,
         trust: Option<&str>,
+        arena: Option<&Arena>,
         recovery: Option<(Option<PathBuf>, Option<u64>)>,
     ) -> PyResult<Self> {
         let timeout = convert::seconds(py, "timeout", timeout)?;
@@ -286,11 +288,17 @@ impl Region {
         if let Some(tracker) = tracker {
             options = options.tracker(tracker.parse().map_err(|error| errors::raise(py, error))?);
         }
+        if dir.is_some() && arena.is_some() {
+            return Err(errors::misuse(py, "dir has no meaning beside arena: leave it out"));
+        }
         if let Some(dir) = dir {
             options = options.dir(dir);
         }
         if let Some(trust) = convert::trust(py, trust)? {
             options = options.trust(trust);
+        }
+        if let Some(arena) = arena {
+            options = options.arena(&arena.open_arena(py)?);
         }
         match (rank, ranks) {
             (Some(rank), Some(ranks)) => options = options.rank(rank, ranks),

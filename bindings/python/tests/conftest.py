@@ -49,13 +49,14 @@ def interruptible() -> Iterator[None]:
 class Child:
     """Another Python process that runs some code, told and heard line by line."""
 
-    def __init__(self, code: str, prelude: str) -> None:
+    def __init__(self, code: str, prelude: str, pass_fds: tuple[int, ...]) -> None:
         code = f"{prelude}\nimport stillframe as sf\n{textwrap.dedent(code)}"
         self.process = subprocess.Popen(
             [sys.executable, "-X", "faulthandler", "-u", "-c", code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            pass_fds=pass_fds,
         )
 
     def tell(self, line: str = "") -> None:
@@ -85,8 +86,8 @@ class Spawn:
     def __init__(self) -> None:
         self.children: list[Child] = []
 
-    def __call__(self, code: str, prelude: str = "") -> Child:
-        self.children.append(Child(code, prelude))
+    def __call__(self, code: str, prelude: str = "", pass_fds: tuple[int, ...] = ()) -> Child:
+        self.children.append(Child(code, prelude, pass_fds))
         return self.children[-1]
 
 

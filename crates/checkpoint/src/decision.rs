@@ -105,14 +105,24 @@ pub(crate) fn check_nobody_lives(root: &Path, name: &str) -> Result<()> {
     }
 }
 
+/// End of the name of the file that keeps a decision.
+pub(crate) const RECOVERY: &str = "recovery";
+/// End of the name of the directory that has the group of the run before.
+pub(crate) const FORMER: &str = "former";
+
 /// A name as one of a hidden directory or file.
-fn hidden(name: &str, what: &str) -> String {
+pub(crate) fn hidden_name(name: &str, what: &str) -> String {
     format!(".{}.{what}", name.replace('/', "%"))
+}
+
+/// The group whose decision a hidden file keeps.
+pub(crate) fn decided_group(hidden: &str) -> Option<String> {
+    Some(hidden.strip_prefix('.')?.strip_suffix(RECOVERY)?.strip_suffix('.')?.replace('%', "/"))
 }
 
 /// The directory that has the group of the run before, under its name, while one of another number of ranks begins.
 pub(crate) fn former(root: &Path, name: &str) -> PathBuf {
-    root.join(hidden(name, "former"))
+    root.join(hidden_name(name, FORMER))
 }
 
 /// The directory of regions, if it is the user's own.
@@ -120,10 +130,18 @@ fn open_root(region: &RegionOptions) -> Result<Directory> {
     Directory::open(region.directory(), Guard::new(region.trusted()?, Purpose::Look))
 }
 
-/// Takes the group out of the way of one with another number of ranks, in one step.
+/// Takes the group out of the way of one with another number of ranks, in one step. A group in an arena stays.
 pub(crate) fn set_aside(region: &RegionOptions, name: &str) -> Result<()> {
+    if let Some(arena) = inspect::arena_of(region.directory(), name)? {
+        let why = format!(
+            "what is in memory has another number of ranks, which only a group outside of arenas can go on from, and '{name}' lies \
+             in {}: save it ('still checkpoint'), remove it ('still rm'), and recover from the checkpoint",
+            arena.display()
+        );
+        return Err(stillframe::Error::BadOption { option: "ranks", why }.into());
+    }
     let root = open_root(region)?;
-    let former = hidden(name, "former");
+    let former = hidden_name(name, FORMER);
     root.remove_all(&former)?;
     rename(&root, name, &format!("{former}/{name}"))
 }
@@ -134,7 +152,7 @@ pub(crate) fn bring_back(region: &RegionOptions, name: &str) -> Result<()> {
     for info in inspect::regions(dir)?.iter().filter(|info| info.name.rsplit_once('/').is_some_and(|at| at.0 == name)) {
         inspect::remove(dir, &info.name, false)?;
     }
-    let former = hidden(name, "former");
+    let former = hidden_name(name, FORMER);
     let (above, last) = place(&root, name)?;
     let _ = above.remove_folder(last);
     rename(&root, &format!("{former}/{name}"), name)?;
@@ -144,7 +162,7 @@ pub(crate) fn bring_back(region: &RegionOptions, name: &str) -> Result<()> {
 pub(crate) fn remove_former(region: &RegionOptions, name: &str) -> Result<()> {
     match open_root(region) {
         Err(Error::System { failure, .. }) if failure.errno() == libc::ENOENT => Ok(()),
-        root => root?.remove_all(&hidden(name, "former")),
+        root => root?.remove_all(&hidden_name(name, FORMER)),
     }
 }
 
@@ -205,7 +223,7 @@ impl DecisionFile {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
         made.map_err(|error| Error::io("mkdir", dir, error))?;
         let root = open_root(region)?;
-        let hidden = hidden(name, "recovery");
+        let hidden = hidden_name(name, RECOVERY);
         let path = dir.join(&hidden);
         let guard = Guard::new(region.trusted()?, Purpose::Write { granted: 0 });
         loop {

@@ -30,6 +30,7 @@ mod partial;
 mod position;
 mod recovered;
 mod recovery;
+pub mod removal;
 mod repartition;
 mod restore;
 mod save;

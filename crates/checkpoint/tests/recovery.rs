@@ -8,7 +8,7 @@ use stillframe::{
     Array, DType, Declaration, Element, Error as Engine, Group, GroupSnapshot, Kind, Observer, Order, Part, Region,
     Scalar, VariableId,
 };
-use stillframe_checkpoint::{Codec, Error, Origin, Recovery, RecoveryOptions, SaveOptions, Saver, Store};
+use stillframe_checkpoint::{Codec, Error, Origin, Recovery, RecoveryOptions, SaveOptions, Saver, Store, removal};
 
 /// Files left in the directory of regions that no region calls its own.
 fn hidden(place: &Place) -> Vec<String> {
@@ -154,6 +154,10 @@ fn damaged_checkpoints_are_named_and_the_one_before_is_used() {
 
 #[test]
 fn damaged_memory_is_named_and_the_checkpoint_is_used() {
+    // It is about the files of a region's directory.
+    if reading::is_in_arena() {
+        return;
+    }
     watchdog(60);
     for file in ["head", "tables", "plane.0"] {
         let place = Place::new("memory");
@@ -282,6 +286,10 @@ fn declaration(offset: &[usize], shape: &[usize], global: &[usize], dtype: &DTyp
 
 #[test]
 fn any_number_of_ranks_goes_on_from_what_any_other_left() {
+    // In an arena the number of ranks stays.
+    if reading::is_in_arena() {
+        return;
+    }
     watchdog(120);
     let mut kinds = [0; 3];
     for seed in 0..40u64 {
@@ -411,6 +419,10 @@ fn ranks_that_died_at_different_versions_go_on_from_the_newest_that_all_have() {
 
 #[test]
 fn variables_that_are_no_parts_are_read_by_other_ranks_if_all_ranks_had_the_same() {
+    // In an arena the number of ranks stays.
+    if reading::is_in_arena() {
+        return;
+    }
     watchdog(60);
     let place = Place::new("same");
     drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=3)).collect::<Vec<_>>());
@@ -430,6 +442,10 @@ fn variables_that_are_no_parts_are_read_by_other_ranks_if_all_ranks_had_the_same
 
 #[test]
 fn what_nobody_stored_is_named_and_ghost_cells_give_way_to_own_ones() {
+    // In an arena the number of ranks stays.
+    if reading::is_in_arena() {
+        return;
+    }
     watchdog(60);
     let place = Place::new("ghosts");
     // Two ranks with a ghost cell on each side of 1-D blocks: 0..6 and 4..10 of 10; ghosts are stale.
@@ -461,6 +477,10 @@ fn what_nobody_stored_is_named_and_ghost_cells_give_way_to_own_ones() {
 
 #[test]
 fn a_run_with_another_number_of_ranks_that_died_early_loses_nothing() {
+    // In an arena the number of ranks stays.
+    if reading::is_in_arena() {
+        return;
+    }
     watchdog(60);
     let place = Place::new("early");
     drop((0..3).map(|rank| publish_rank(&place, rank, 3, 1..=3)).collect::<Vec<_>>());
@@ -539,19 +559,27 @@ fn a_rank_of_the_run_before_that_lives_on_is_named() {
 
 #[test]
 fn nothing_is_left_of_a_group_that_is_removed() {
+    // In an arena the number of ranks stays.
+    if reading::is_in_arena() {
+        return;
+    }
     watchdog(60);
     let place = Place::new("removed");
     drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=1)).collect::<Vec<_>>());
     drop(rank_options(&place, 0, 1).open("g").unwrap());
     assert_eq!(place.names(), [".g.former", ".g.recovery", "g"]);
-    stillframe::inspect::remove(&place.shm(), "g", false).unwrap();
+    removal::remove(&place.shm(), "g", false).unwrap();
     assert_eq!(place.names(), [""; 0]);
     assert_eq!(rank_options(&place, 0, 1).open("g").unwrap().origin(), &Origin::Fresh);
 }
 
 #[test]
 fn what_a_run_left_beside_a_group_goes_when_the_dead_are_collected_and_not_before() {
-    use stillframe::inspect::{collect, collectable};
+    // In an arena the number of ranks stays.
+    if reading::is_in_arena() {
+        return;
+    }
+    use removal::{collect, collectable};
     watchdog(60);
     let place = Place::new("collected");
     drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=1)).collect::<Vec<_>>());
@@ -567,4 +595,29 @@ fn what_a_run_left_beside_a_group_goes_when_the_dead_are_collected_and_not_befor
     let (name, bytes) = collected().next().unwrap();
     assert!(name == ".g.recovery" && bytes > 4096, "{name}: {bytes} bytes, those of the group before with it");
     assert_eq!(place.names(), [""; 0]);
+}
+
+#[test]
+fn a_group_in_an_arena_is_not_taken_over_by_another_number_of_ranks_and_stays() {
+    watchdog(60);
+    let place = Place::new("arena");
+    let arena = stillframe::Arena::options().dir(place.path()).bytes(64 << 20).create("pool").unwrap();
+    let ranks = |count: u32| -> Vec<Region> {
+        let options = |rank| Region::options().arena(&arena).rank(rank, count);
+        (0..count).map(|rank| options(rank).create("g").unwrap()).collect()
+    };
+    for region in &mut ranks(2) {
+        region.publish(7).commit().unwrap();
+    }
+    let options = Recovery::options().region(Region::options().arena(&arena).rank(0, 3)).checkpoints(place.store());
+    let error = options.open("g").unwrap_err();
+    assert!(error.to_string().contains("another number of ranks"), "{error}");
+    let group = Group::options().dir(place.path()).open("pool/g").unwrap();
+    assert_eq!((group.newest().unwrap().version(), group.size()), (7, 2));
+    let again = |rank| {
+        let options = Recovery::options().region(Region::options().arena(&arena).rank(rank, 2));
+        options.checkpoints(place.store()).open("g").unwrap()
+    };
+    let run: Vec<Recovery> = (0..2).map(again).collect();
+    assert!(run.iter().all(|recovery| *recovery.origin() == Origin::Memory { version: 7 }));
 }

@@ -15,7 +15,7 @@
 //! | module | |
 //! |---|---|
 //! | [`types`] | primitives, records and arrays |
-//! | [`progression`], [`index_box`] | sets of indices, and their algebra |
+//! | [`progression`], [`index_box`], [`index_set`] | sets of indices, and their algebra |
 //! | [`dataset`] | objects, and the leaves they consist of |
 //! | [`fragment`] | what lies where in one buffer |
 //! | [`text`], [`program`] | a text, its syntax tree, its mistakes |
@@ -35,6 +35,7 @@ pub mod executor;
 pub mod fragment;
 pub mod index;
 pub mod index_box;
+pub mod index_set;
 pub mod picture;
 pub mod plan;
 pub mod planner;
@@ -52,7 +53,8 @@ pub use bindings::Bindings;
 pub use dataset::Dataset;
 pub use fragment::{Fragment, FragmentError, Part, Variable};
 pub use index::Index;
-pub use index_box::{IndexBox, IndexSet};
+pub use index_box::IndexBox;
+pub use index_set::IndexSet;
 pub use plan::{Missing, Piece, Plan, Share};
 pub use planner::{PlanError, Source, Wanted, plan};
 pub use program::Program;

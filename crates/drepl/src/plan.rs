@@ -4,11 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    dataset::LeafId,
-    index_box::{IndexBox, IndexSet},
-    transfer::Transfer,
-};
+use crate::{dataset::LeafId, index_box::IndexBox, index_set::IndexSet, transfer::Transfer};
 
 /// How to make a wanted fragment from sources. It names no memory: it can be stored, sent, and carried out elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

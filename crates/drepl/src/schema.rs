@@ -6,7 +6,6 @@ use crate::{
     bindings::Bindings,
     dataset::Dataset,
     fragment::Fragment,
-    text::diagnostic::Diagnostics,
     types::{Layout, Type},
 };
 
@@ -106,17 +105,5 @@ impl Schema {
     /// The type of a name that the text declares.
     pub fn type_named(&self, name: &str) -> Option<&Type> {
         self.types.get(name)
-    }
-
-    /// One more view of the objects, from a text of its own: `{ var g[x:16,y:32] = grid[x+xmin,y] }`, or with `view`, a
-    /// name and attributes before the brace. It may use the constants, types and bindings of the schema; `bindings`
-    /// come on top of them.
-    pub fn parse_view(&self, text: &str, bindings: &Bindings) -> Result<View, Diagnostics> {
-        crate::resolve::view(self, text, bindings)
-    }
-
-    /// The fragment of one more view: see [`Schema::parse_view`].
-    pub fn fragment(&self, text: &str, bindings: &Bindings) -> Result<Arc<Fragment>, Diagnostics> {
-        Ok(self.parse_view(text, bindings)?.fragment)
     }
 }

@@ -4,6 +4,7 @@
 //! return of main, runs the last words registered here.
 
 use crate::fork;
+use crate::places::Places;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -16,7 +17,7 @@ struct Words {
 type Place = Mutex<Option<Words>>;
 
 /// Places for last words, each with a lock of its own: one that another thread has at a fork is passed over in the child.
-static PLACES: [Place; 1024] = [const { Mutex::new(None) }; 1024];
+static PLACES: Places<Place> = Places::new();
 static COUNT: AtomicU64 = AtomicU64::new(0);
 static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
 /// How often the handler looks for a place to be free: a thread that exit finds holding it may never go on.
@@ -31,7 +32,7 @@ fn try_lock(place: &Place) -> Option<MutexGuard<'_, Option<Words>>> {
 }
 
 extern "C" fn at_exit() {
-    for place in &PLACES {
+    for place in PLACES.all() {
         let look = |_| {
             try_lock(place).or_else(|| {
                 std::thread::yield_now();
@@ -55,8 +56,7 @@ pub struct LastWords {
 }
 
 impl LastWords {
-    /// Registers what to say. It is said at most once, must not panic, and must not register or drop last words. When all
-    /// places are taken, by as many values that are still there, it is never said.
+    /// Registers what to say. It is said at most once, must not panic, and must not register or drop last words.
     pub fn new(say: impl Fn() + Send + 'static) -> LastWords {
         // Threads that come here together may install it twice; the second run finds everything said.
         if !IS_INSTALLED.load(Ordering::Acquire) {
@@ -69,7 +69,7 @@ impl LastWords {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let generation = fork::generation();
         let mut words = Some(Words { number, generation, say: Box::new(say) });
-        let place = PLACES.iter().position(|place| {
+        let place = PLACES.take(|place| {
             let Some(mut place) = try_lock(place) else { return false };
             // What a forked child has of its parent's is never said, and not the child's to drop.
             let is_free = place.as_ref().is_none_or(|words| words.generation != generation);
@@ -78,13 +78,13 @@ impl LastWords {
             }
             is_free
         });
-        LastWords { number, generation, place }
+        LastWords { number, generation, place: place.map(|(index, _)| index) }
     }
 }
 
 impl Drop for LastWords {
     fn drop(&mut self) {
-        let Some(place) = self.place.map(|index| &PLACES[index]) else { return };
+        let Some((index, place)) = self.place.and_then(|index| Some((index, PLACES.get(index)?))) else { return };
         let words = match try_lock(place) {
             Some(words) => Some(words),
             // Somebody is looking for a free one, or the words are being said.
@@ -93,6 +93,8 @@ impl Drop for LastWords {
         };
         if let Some(mut words) = words {
             words.take_if(|words| words.number == self.number);
+            drop(words);
+            PLACES.give_back(index);
         }
     }
 }

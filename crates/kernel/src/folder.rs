@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub struct Folder {
 pub enum Access {
     /// To read what is there.
     Read,
+    /// To read and write what is there.
+    Write,
     /// To read and write, and made if it is not there, with this mode less the process's umask.
     Create(u32),
     /// To write what was not there.
@@ -177,6 +180,7 @@ impl Folder {
     pub fn file(&self, name: impl AsRef<OsStr>, access: Access) -> io::Result<File> {
         let (flags, mode) = match access {
             Access::Read => (OFlags::RDONLY, 0),
+            Access::Write => (OFlags::RDWR, 0),
             Access::Create(mode) => (OFlags::RDWR | OFlags::CREATE, mode),
             Access::New(mode) => (OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode),
         };
@@ -321,6 +325,26 @@ impl Folder {
     }
 }
 
+/// Whether an open file may be written.
+///
+/// # Errors
+/// As fcntl(2).
+pub fn is_writable(file: &File) -> io::Result<bool> {
+    Ok(fs::fcntl_getfl(file)? & OFlags::ACCMODE == OFlags::RDWR)
+}
+
+/// Opens a file once more that was handed in as a descriptor. Record locks belong to an opening: who shares one with others,
+/// as heirs of a descriptor do, has their locks and not its own.
+///
+/// # Errors
+/// As open(2); where `/proc` is missing, too.
+pub fn reopen(file: &File, is_writing: bool) -> io::Result<File> {
+    let access = if is_writing { OFlags::RDWR } else { OFlags::RDONLY };
+    // The name is the kernel's own for this very file, wherever that lies, or nowhere.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(fs::open(path, access | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK, Mode::empty())?.into())
+}
+
 /// Whether unlinkat(2) refused because the name is a directory's.
 fn is_folder(error: &io::Error) -> bool {
     let errno = error.raw_os_error();
@@ -347,6 +371,25 @@ mod tests {
             assert_eq!(folder.folder(name).unwrap_err().raw_os_error(), Some(libc::EINVAL));
             assert_eq!(folder.remove_all(name).unwrap_err().raw_os_error(), Some(libc::EINVAL));
         }
+        std::fs::remove_dir(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_opened_once_more_has_locks_of_its_own() {
+        use crate::lock::{self, Kind};
+        let path = place("reopen");
+        let folder = Folder::open(&path, false).unwrap();
+        let file = folder.file("file", Access::Create(0o600)).unwrap();
+        folder.remove_file("file").unwrap();
+        let (copy, again, read) =
+            (file.try_clone().unwrap(), reopen(&file, true).unwrap(), reopen(&file, false).unwrap());
+        assert_eq!(About::of(&again).unwrap().identity, About::of(&file).unwrap().identity);
+        assert!(is_writable(&file).unwrap() && is_writable(&again).unwrap() && !is_writable(&read).unwrap());
+        assert!(lock::try_lock(&file, Kind::Write, 0, 1).unwrap());
+        assert!(!lock::is_held(&copy, Kind::Read, 0, 1).unwrap());
+        assert!(lock::is_held(&again, Kind::Read, 0, 1).unwrap());
+        assert!(!lock::try_lock(&again, Kind::Write, 0, 1).unwrap());
+        assert_eq!(folder.file("file", Access::Write).unwrap_err().kind(), io::ErrorKind::NotFound);
         std::fs::remove_dir(&path).unwrap();
     }
 

@@ -11,13 +11,13 @@
 //! makes one as well.
 
 use crate::lock;
-use once_cell::race::OnceBox;
+use crate::places::Places;
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A bit for each descriptor that children close, as far as Linux has them by default (`fs.nr_open`). A higher one is merely
 /// inherited, as any other file would be.
@@ -59,8 +59,9 @@ impl InGate {
     }
 }
 
-/// Does what no other thread is to fork in the middle of: a fork waits for it, so it must not take long.
-pub(crate) fn undivided<T>(work: impl FnOnce() -> T) -> T {
+/// Does what no other thread is to fork in the middle of: a fork waits for it, so it must not take long, nor wait for anybody.
+/// One thread at a time is in here, but for a signal handler of that thread.
+pub fn undivided<T>(work: impl FnOnce() -> T) -> T {
     generation();
     let _in_gate = InGate::enter();
     work()
@@ -89,7 +90,7 @@ extern "C" fn in_child() {
             bits &= bits - 1;
         }
     }
-    Range::all().for_each(Range::make_private);
+    RANGES.all().for_each(Range::make_private);
     drop(FORKING.try_with(RefCell::take));
 }
 
@@ -164,6 +165,42 @@ impl Drop for Unforked {
     }
 }
 
+/// A file that all of a process have together for as long as anybody has it. A forked child opens its own.
+#[derive(Debug)]
+pub struct Common {
+    known: Mutex<Weak<Unforked>>,
+}
+
+impl Common {
+    /// With nothing open.
+    pub const fn new() -> Common {
+        Common { known: Mutex::new(Weak::new()) }
+    }
+
+    /// The file that is open, or else the one that `open` opens, which must not wait for anybody.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub fn get<E>(&self, open: impl FnOnce() -> Result<File, E>) -> Result<Arc<Unforked>, E> {
+        undivided(|| {
+            // Who has it in the gate is this thread, interrupted by a signal handler: that one opens a file of its own.
+            let Ok(mut known) = self.known.try_lock() else { return Unforked::open(open).map(Arc::new) };
+            if let Some(file) = known.upgrade().filter(|file| file.is_ours()) {
+                return Ok(file);
+            }
+            let file = Arc::new(Unforked::open(open)?);
+            *known = Arc::downgrade(&file);
+            Ok(file)
+        })
+    }
+}
+
+impl Default for Common {
+    fn default() -> Common {
+        Common::new()
+    }
+}
+
 /// Addresses at which part of a file is mapped, for all who map it. Those that are taken have bytes while children are to
 /// have a copy. All of it is atomic: a thread that forks must find no lock that it might have itself.
 #[derive(Default)]
@@ -175,22 +212,9 @@ struct Range {
     offset: AtomicU64,
 }
 
-/// Ranges of the first chunk; each further one has twice as many. They stay for ever, so that a look at them needs no lock.
-const RANGES_FIRST: usize = 64;
-static RANGES: [OnceBox<Box<[Range]>>; 24] = [const { OnceBox::new() }; 24];
+static RANGES: Places<Range> = Places::new();
 
 impl Range {
-    fn all() -> impl Iterator<Item = &'static Range> {
-        RANGES.iter().map_while(OnceBox::get).flat_map(|chunk| chunk.iter())
-    }
-
-    /// Takes one that is free; none if the process has a thousand times as many as it can have mappings.
-    fn take() -> Option<&'static Range> {
-        let chunk = |index| Box::new((0..RANGES_FIRST << index).map(|_| Range::default()).collect());
-        let chunks = RANGES.iter().enumerate().map(|(index, place)| place.get_or_init(|| chunk(index)));
-        chunks.flat_map(|chunk| chunk.iter()).find(|range| !range.is_taken.swap(true, Ordering::AcqRel))
-    }
-
     /// In a child, whose only thread this is: shows the same pages of the file, but what is written is the child's.
     fn make_private(&self) {
         let bytes = self.bytes.swap(0, Ordering::SeqCst);
@@ -222,7 +246,7 @@ impl Range {
 /// Says that forked children have copies of pages that are shared with everybody who maps their file.
 #[derive(Debug)]
 pub(crate) struct Private {
-    range: Option<&'static Range>,
+    range: Option<(usize, &'static Range)>,
     _file: Arc<File>,
 }
 
@@ -236,8 +260,9 @@ impl Private {
     /// Of part of a file that is mapped at an address, until [`end`](Private::end).
     pub(crate) fn begin(address: usize, bytes: usize, file: Arc<File>, offset: u64) -> Private {
         generation();
-        let range = Range::take();
-        if let Some(range) = range {
+        // None if the process has a thousand times as many as it can have mappings.
+        let range = RANGES.take(|range| !range.is_taken.swap(true, Ordering::AcqRel));
+        if let Some((_, range)) = range {
             range.address.store(address, Ordering::Relaxed);
             range.descriptor.store(file.as_raw_fd(), Ordering::Relaxed);
             range.offset.store(offset, Ordering::Relaxed);
@@ -248,7 +273,7 @@ impl Private {
 
     /// The addresses show something else by now, or are about to be unmapped.
     pub(crate) fn end(&self) {
-        if let Some(range) = self.range {
+        if let Some((_, range)) = self.range {
             range.bytes.store(0, Ordering::SeqCst);
         }
     }
@@ -257,8 +282,9 @@ impl Private {
 impl Drop for Private {
     fn drop(&mut self) {
         self.end();
-        if let Some(range) = self.range {
+        if let Some((number, range)) = self.range {
             range.is_taken.store(false, Ordering::Release);
+            RANGES.give_back(number);
         }
     }
 }
@@ -266,6 +292,31 @@ impl Drop for Private {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_common_file_is_open_once_while_anybody_has_it_and_a_child_opens_its_own() {
+        let common = Common::new();
+        let open = || common.get(|| File::open("/dev/null")).unwrap();
+        let fails = || common.get(|| Err::<File, _>(()));
+        let first = open();
+        assert!(Arc::ptr_eq(&first, &open()));
+        // SAFETY: the child opens a file and ends without running what belongs to the parent.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let own = open();
+            let is_right = own.is_ours() && own.get().is_some() && !first.is_ours() && Arc::ptr_eq(&own, &open());
+            // SAFETY: as above.
+            unsafe { libc::_exit(i32::from(!is_right)) };
+        }
+        let mut status = 0;
+        // SAFETY: the pointer is to a live number, and the child is one of this process.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+        assert!(Arc::ptr_eq(&first, &fails().unwrap()));
+        drop(first);
+        assert!(fails().is_err());
+        assert!(open().get().is_some());
+    }
 
     #[test]
     fn a_child_has_none_of_them_however_many_there_are() {

@@ -23,6 +23,7 @@ pub mod map;
 pub mod maps;
 pub mod memory;
 pub mod pagemap;
+mod places;
 pub mod points;
 pub mod priority;
 pub mod processors;

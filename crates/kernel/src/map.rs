@@ -21,7 +21,7 @@ pub struct Mapping {
     /// Who takes its pages out of the page tables when it goes.
     workers: Option<Arc<Workers>>,
     /// Whether forked children have a copy of it.
-    private: Option<Private>,
+    private: Vec<Private>,
 }
 
 /// Least number of bytes whose page-table entries one thread makes, or takes out, at a time.
@@ -60,7 +60,7 @@ impl Mapping {
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         if bytes < LARGE_BYTES || !offset.is_multiple_of(LARGE_BYTES as u64) || !bytes.is_multiple_of(PAGE_BYTES) {
             let address = map(0, bytes, protection, flags, Some((file, offset)))?;
-            return Ok(Mapping { address, bytes, writable, workers: None, private: None });
+            return Ok(Mapping { address, bytes, writable, workers: None, private: Vec::new() });
         }
         let mut mapping = Mapping::reserve(bytes)?;
         map(mapping.address, bytes, protection, flags | libc::MAP_FIXED, Some((file, offset)))?;
@@ -72,7 +72,25 @@ impl Mapping {
     /// child may go on when its parent has given the pages to somebody else.
     pub fn shared_unforked(file: Arc<File>, offset: u64, bytes: usize) -> Result<Mapping, Failure> {
         let mut mapping = Mapping::shared(&file, offset, bytes, true)?;
-        mapping.private = Some(Private::begin(mapping.address, bytes, file, offset));
+        mapping.private = vec![Private::begin(mapping.address, bytes, file, offset)];
+        Ok(mapping)
+    }
+
+    /// As [`shared_unforked`](Mapping::shared_unforked), for runs of a file one after the other: their offsets and lengths.
+    pub fn shared_unforked_runs(file: Arc<File>, runs: Vec<(u64, usize)>) -> Result<Mapping, Failure> {
+        if let [(offset, bytes)] = runs[..] {
+            return Mapping::shared_unforked(file, offset, bytes);
+        }
+        let mut mapping = Mapping::reserve(runs.iter().map(|run| run.1).sum())?;
+        let mut at = 0;
+        for (offset, bytes) in &runs {
+            let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            map(mapping.address + at, *bytes, protection, flags, Some((&file, *offset)))?;
+            mapping.private.push(Private::begin(mapping.address + at, *bytes, file.clone(), *offset));
+            at += bytes;
+        }
+        mapping.writable = true;
         Ok(mapping)
     }
 
@@ -81,7 +99,7 @@ impl Mapping {
     /// # Safety
     /// The owner lets the range be replaced through this value, and relies on nothing that is mapped there.
     pub unsafe fn lent(address: usize, bytes: usize) -> ManuallyDrop<Mapping> {
-        ManuallyDrop::new(Mapping { address, bytes, writable: false, workers: None, private: None })
+        ManuallyDrop::new(Mapping { address, bytes, writable: false, workers: None, private: Vec::new() })
     }
 
     /// Reserves addresses, aligned to a large page, that cannot be used until something is [laid](Mapping::lay) over them.
@@ -115,7 +133,7 @@ impl Mapping {
                 libc::munmap((address + bytes) as *mut libc::c_void, tail);
             }
         }
-        Ok(Mapping { address, bytes, writable: protection & libc::PROT_WRITE != 0, workers: None, private: None })
+        Ok(Mapping { address, bytes, writable: protection & libc::PROT_WRITE != 0, workers: None, private: Vec::new() })
     }
 
     /// First address.
@@ -175,7 +193,7 @@ impl Mapping {
     pub fn copy_on_write(file: &File, offset: u64, bytes: usize) -> Result<Mapping, Failure> {
         let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
         let address = map(0, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, Some((file, offset)))?;
-        Ok(Mapping { address, bytes, writable: true, workers: None, private: None })
+        Ok(Mapping { address, bytes, writable: true, workers: None, private: Vec::new() })
     }
 
     /// Puts the pages of `other` in the place of part of this range, in one step: no moment exists at which a reader
@@ -190,9 +208,9 @@ impl Mapping {
             return Err(Failure::last("mremap", format!("{} bytes", other.bytes)));
         }
         let mut other = ManuallyDrop::new(other);
-        (other.workers, other.private) = (None, None);
-        if let Some(private) = self.private.as_ref().filter(|_| offset == 0 && other.bytes == self.bytes) {
-            private.end();
+        (other.workers, other.private) = (None, Vec::new());
+        if offset == 0 && other.bytes == self.bytes {
+            self.private.iter().for_each(Private::end);
         }
         Ok(())
     }
@@ -263,6 +281,11 @@ impl Mapping {
     /// already costs next to nothing. Best effort: a kernel before 6.1 or another file system cannot.
     pub fn gather_large_pages(&self, offset: usize, bytes: usize) -> bool {
         self.advise(offset, bytes, libc::MADV_COLLAPSE).is_ok()
+    }
+
+    /// Asks for large pages behind the range, where the kernel has some. A wish.
+    pub fn prefer_large_pages(&self) {
+        let _ = self.advise(0, self.bytes, libc::MADV_HUGEPAGE);
     }
 
     /// An aligned word that other processes may change at any time.
@@ -380,7 +403,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        self.private.take();
+        self.private.clear();
         if let Some(workers) = self.workers.take().filter(|workers| workers.count() > 1) {
             // `munmap` would do this alone, and finds only empty page tables then.
             self.advise_by(0, self.bytes, libc::MADV_DONTNEED, &workers);
@@ -391,161 +414,4 @@ impl Drop for Mapping {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pagemap::{ENTRY_FILE, ENTRY_POPULATED, Pagemap};
-
-    /// Sizes around those of pages, large pages and pieces.
-    const SIZES: [usize; 7] = [
-        1,
-        PAGE_BYTES,
-        LARGE_BYTES + 3 * PAGE_BYTES,
-        PIECE_BYTES_MIN - PAGE_BYTES,
-        PIECE_BYTES_MIN,
-        PIECE_BYTES_MIN + 1,
-        3 * PIECE_BYTES_MIN + 5 * PAGE_BYTES,
-    ];
-
-    /// A file in memory, with one byte of each page written.
-    fn file(bytes: usize) -> File {
-        // SAFETY: the name is a string that lives through the call, and the descriptor is nobody else's.
-        let file = unsafe {
-            let descriptor = libc::memfd_create(c"stillframe-test".as_ptr(), libc::MFD_CLOEXEC);
-            assert!(descriptor >= 0);
-            <File as std::os::fd::FromRawFd>::from_raw_fd(descriptor)
-        };
-        let whole = bytes.next_multiple_of(PAGE_BYTES);
-        file.set_len(whole as u64).unwrap();
-        let map = Mapping::shared(&file, 0, whole, true).unwrap();
-        (0..whole).step_by(PAGE_BYTES).for_each(|at| map.write(at, &[1 + (at / PAGE_BYTES) as u8 % 251]));
-        file
-    }
-
-    fn check(map: &Mapping) {
-        for at in (0..map.bytes()).step_by(PAGE_BYTES) {
-            let mut byte = [0];
-            map.read(at, &mut byte);
-            assert_eq!(byte[0], 1 + (at / PAGE_BYTES) as u8 % 251, "page {}", at / PAGE_BYTES);
-        }
-    }
-
-    /// Pages of a mapping that have page-table entries.
-    fn entered(map: &Mapping) -> usize {
-        let mut pagemap = Pagemap::open().unwrap();
-        let pages = map.bytes().div_ceil(PAGE_BYTES);
-        let mut count = 0;
-        pagemap.entries(map.address(), pages, |_, entry| count += usize::from(entry & ENTRY_POPULATED != 0)).unwrap();
-        count
-    }
-
-    #[test]
-    fn threads_enter_every_page_and_leave_the_file_as_it_is() {
-        for threads in [1, 3] {
-            let workers = Arc::new(Workers::new(threads));
-            for bytes in SIZES {
-                let file = file(bytes);
-                for writable in [false, true] {
-                    let mut map = Mapping::shared(&file, 0, bytes, writable).unwrap();
-                    assert_eq!(entered(&map), 0);
-                    match writable {
-                        true => map.populate_for_writing_by(0, bytes, &workers),
-                        false => map.populate_by(0, bytes, &workers),
-                    }
-                    assert_eq!(entered(&map), bytes.div_ceil(PAGE_BYTES), "of {bytes} bytes by {threads} threads");
-                    map.unmap_by(&workers);
-                    check(&map);
-                }
-                check(&Mapping::shared(&file, 0, bytes, false).unwrap());
-            }
-        }
-    }
-
-    #[test]
-    fn a_range_without_memory_behind_it_is_entered_as_far_as_there_is_some() {
-        let workers = Workers::new(3);
-        let file = file(PAGE_BYTES);
-        let map = Mapping::shared(&file, 0, 2 * PIECE_BYTES_MIN, true).unwrap();
-        // All but one page lie behind the end of the file.
-        map.populate_by(0, map.bytes(), &workers);
-        map.populate_for_writing_by(0, map.bytes(), &workers);
-        assert_eq!(entered(&map), 1);
-    }
-
-    /// The pages of a mapping that are copies of this process's own.
-    fn own_pages(map: &Mapping) -> Vec<usize> {
-        let mut own = Vec::new();
-        let of_file = |entry| entry & ENTRY_POPULATED == 0 || entry & ENTRY_FILE != 0;
-        Pagemap::open()
-            .unwrap()
-            .entries(map.address(), map.bytes() / PAGE_BYTES, |page, entry| {
-                own.extend((!of_file(entry)).then_some(page))
-            })
-            .unwrap();
-        own
-    }
-
-    /// Ways to touch that must do the same.
-    type Touch = fn(&Mapping, usize, usize) -> Result<(), Failure>;
-    const TOUCHES: [Touch; 2] = [Mapping::touch, Mapping::touch_each];
-
-    #[test]
-    fn touched_pages_become_the_process_s_own_with_the_content_of_the_file() {
-        for touch in TOUCHES {
-            let file = file(40 * PAGE_BYTES);
-            let map = Mapping::copy_on_write(&file, 0, 40 * PAGE_BYTES).unwrap();
-            assert_eq!(own_pages(&map), []);
-            touch(&map, 3 * PAGE_BYTES, 5 * PAGE_BYTES).unwrap();
-            map.write(9 * PAGE_BYTES, &[77]);
-            touch(&map, 9 * PAGE_BYTES, PAGE_BYTES).unwrap();
-            assert_eq!(own_pages(&map), [3, 4, 5, 6, 7, 9]);
-            let mut byte = [0];
-            map.read(9 * PAGE_BYTES, &mut byte);
-            assert_eq!(byte, [77]);
-            map.write(9 * PAGE_BYTES, &[10]);
-            check(&map);
-            touch(&map, 0, map.bytes()).unwrap();
-            crate::space::give_back(&file, 0, map.bytes() as u64).unwrap();
-            check(&map);
-        }
-    }
-
-    #[test]
-    fn pages_without_memory_behind_them_cannot_be_touched_which_is_an_error() {
-        for touch in TOUCHES {
-            let file = file(PAGE_BYTES);
-            let map = Mapping::copy_on_write(&file, 0, 3 * PAGE_BYTES).unwrap();
-            assert_eq!(touch(&map, 0, 3 * PAGE_BYTES).unwrap_err().errno(), libc::EFAULT);
-            assert_eq!(own_pages(&map), [0]);
-            let map = Mapping::shared(&file, 0, PAGE_BYTES, false).unwrap();
-            assert_eq!(touch(&map, 0, PAGE_BYTES).unwrap_err().errno(), libc::EFAULT);
-        }
-    }
-
-    #[test]
-    fn a_forked_child_unmaps_without_the_threads_that_it_does_not_have() {
-        let workers = Arc::new(Workers::new(3));
-        let file = file(3 * PIECE_BYTES_MIN);
-        let mut map = Mapping::shared(&file, 0, 3 * PIECE_BYTES_MIN, true).unwrap();
-        map.unmap_by(&workers);
-        map.populate_by(0, map.bytes(), &workers);
-        // SAFETY: the child makes system calls only, and ends without running anything of the parent's.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            drop((map, workers));
-            // SAFETY: ends the process.
-            unsafe { libc::_exit(0) };
-        }
-        let mut status = 0;
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        // SAFETY: the pointer is to a live number, and the process is this one's child.
-        while unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == 0 {
-            if std::time::Instant::now() > deadline {
-                // SAFETY: the child was not waited for yet, so the number is still its.
-                unsafe { libc::kill(child, libc::SIGKILL) };
-            }
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        assert_eq!(status, 0, "the child hangs or died");
-        check(&map);
-    }
-}
+mod tests;

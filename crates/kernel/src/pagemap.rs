@@ -1,10 +1,12 @@
 //! Which pages were written (/proc/self/pagemap: the `PAGEMAP_SCAN` call and the entries themselves; see
 //! Documentation/admin-guide/mm/pagemap.rst of the kernel).
 
+use crate::fork::{Common, Unforked};
 use crate::{Failure, PAGE_BYTES};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 const PAGEMAP_SCAN: u64 = 3 << 30 | 96 << 16 | (b'f' as u64) << 8 | 16;
 const PAGE_IS_WRITTEN: u64 = 1 << 1;
@@ -51,13 +53,19 @@ struct ScanArguments {
     return_mask: u64,
 }
 
-/// The page map of this process.
+/// The page map of this process. It is that of the process which opened it, so forked children have none of it.
 #[derive(Debug)]
 pub struct Pagemap {
-    file: File,
+    file: Arc<Unforked>,
     regions: Vec<PageRegion>,
     entries: Vec<u64>,
 }
+
+const PATH: &str = "/proc/self/pagemap";
+static COMMON: Common = Common::new();
+/// Runs of pages that one call may report, at first and at most: who sees that they do not suffice gets more.
+const REGIONS_FIRST: usize = 32;
+const REGIONS_MAX: usize = 8192;
 
 /// How a scan ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,14 +77,11 @@ pub enum Scan {
 }
 
 impl Pagemap {
-    /// Opens the page map.
+    /// Opens the page map; a process has one descriptor of it for all.
     pub fn open() -> Result<Pagemap, Failure> {
-        let file = File::open("/proc/self/pagemap").map_err(|source| Failure {
-            call: "open",
-            detail: "/proc/self/pagemap".into(),
-            source,
-        })?;
-        Ok(Pagemap { file, regions: vec![PageRegion::default(); 8192], entries: Vec::new() })
+        let file =
+            COMMON.get(|| File::open(PATH)).map_err(|source| Failure { call: "open", detail: PATH.into(), source })?;
+        Ok(Pagemap { file, regions: Vec::new(), entries: Vec::new() })
     }
 
     /// Calls `found` with the address and length of each run of pages in the range that are not armed; arms them if
@@ -124,11 +129,17 @@ impl Pagemap {
         arguments.size = std::mem::size_of::<ScanArguments>() as u64;
         arguments.start = address as u64;
         arguments.end = end;
-        arguments.regions = self.regions.as_mut_ptr() as u64;
-        arguments.regions_len = self.regions.len() as u64;
+        let mut is_short = self.regions.is_empty();
         while arguments.start < end {
+            if is_short {
+                let regions = (self.regions.len() * 4).clamp(REGIONS_FIRST, REGIONS_MAX);
+                self.regions.resize(regions, PageRegion::default());
+            }
+            arguments.regions = self.regions.as_mut_ptr() as u64;
+            arguments.regions_len = self.regions.len() as u64;
+            let descriptor = self.file.get().ok_or_else(forked)?.as_raw_fd();
             // SAFETY: the arguments name a live buffer of `regions_len` regions, which the kernel fills.
-            let count = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN as _, &mut arguments) };
+            let count = unsafe { libc::ioctl(descriptor, PAGEMAP_SCAN as _, &mut arguments) };
             if count < 0 {
                 let failure = Failure::last("ioctl(PAGEMAP_SCAN)", format!("{bytes} bytes at {address:#x}"));
                 return match failure.errno() {
@@ -144,6 +155,7 @@ impl Pagemap {
                 break;
             }
             arguments.start = arguments.walk_end;
+            is_short = count as usize >= self.regions.len();
         }
         Ok(Scan::Complete)
     }
@@ -155,11 +167,12 @@ impl Pagemap {
         let mut index = 0;
         while index < pages {
             let count = CHUNK.min(pages - index);
+            let file = self.file.get().ok_or_else(forked)?;
             let buffer = &mut self.entries[..count];
             let offset = (address / PAGE_BYTES + index) as u64 * 8;
-            self.file.read_exact_at(bytemuck::cast_slice_mut(buffer), offset).map_err(|source| Failure {
+            file.read_exact_at(bytemuck::cast_slice_mut(buffer), offset).map_err(|source| Failure {
                 call: "pread",
-                detail: format!("/proc/self/pagemap at {offset}"),
+                detail: format!("{PATH} at {offset}"),
                 source,
             })?;
             for (place, entry) in buffer.iter().enumerate() {
@@ -169,6 +182,11 @@ impl Pagemap {
         }
         Ok(())
     }
+}
+
+fn forked() -> Failure {
+    let source = std::io::Error::from_raw_os_error(libc::EBADF);
+    Failure { call: "read", detail: format!("{PATH} of the process that forked this one"), source }
 }
 
 /// Clears the soft-dirty bits of the whole process (Documentation/admin-guide/mm/soft-dirty.rst).

@@ -65,6 +65,16 @@ pub fn free_bytes(file: &File) -> Result<u64, Failure> {
     }
 }
 
+/// Bytes of the large pages that a file consists of, if it lies on hugetlbfs: of such a file only whole pages have memory or
+/// none, and it is read and written by maps alone.
+pub fn large_page_bytes(file: &File) -> Option<u64> {
+    // SAFETY: `statfs` is plain data, valid when zeroed.
+    let mut status: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open and the pointer refers to a live `statfs`.
+    let is_told = unsafe { libc::fstatfs(file.as_raw_fd(), &mut status) } == 0;
+    (is_told && status.f_type == libc::HUGETLBFS_MAGIC).then_some(status.f_bsize as u64)
+}
+
 /// Whether [`take`] is worth trying for so many bytes: `false` where it is known to fail. A tmpfs takes page by page and gives
 /// all of them back when one is missing, so that a try in vain leaves nothing to anybody for as long as it lasts; what it has
 /// free it tells exactly, unless it has no limit. Other file systems reserve, and what they tell is only about so.

@@ -38,8 +38,8 @@ extern "C" fn run(start: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// Does `work` without being interrupted; a thread that it starts never is.
-fn without_signals<T>(work: impl FnOnce() -> T) -> T {
+/// Does `work` without being interrupted, as when it holds a lock that a handler may want; a thread that it starts never is.
+pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     let (mut others, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: the sets are filled before they are read, and live until the calls return.
     unsafe {

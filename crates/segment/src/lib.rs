@@ -5,9 +5,11 @@
 //! hostile until they have passed through here, because any process of the same user may have written them.
 #![forbid(unsafe_code)]
 
+pub mod arena;
 pub mod description;
 pub mod dtype;
 pub mod head;
+pub mod index;
 pub mod lease;
 pub mod manifest;
 pub mod scalar;

@@ -6,15 +6,18 @@
 
 use std::collections::BTreeMap;
 use stillframe_protocol::State;
+use stillframe_segment::arena::record;
 use stillframe_segment::head::{self, Counter, Descriptor, descriptor};
 use stillframe_segment::{BLOCK_BYTES, PAGE_BYTES, PLANES_MAX, RANK_MAX, WINDOW_BYTES, WINDOW_PAGES};
-use stillframe_segment::{Extent, Manifest, Order, lease, manifest, schema, table};
+use stillframe_segment::{Extent, Manifest, Order, arena, index, lease, manifest, schema, table};
 
 const DOCUMENT: &str = include_str!("../../../docs/format.md");
 /// Modules with their sources.
-const SOURCES: [(&str, &str); 6] = [
+const SOURCES: [(&str, &str); 8] = [
     ("crate", include_str!("../src/lib.rs")),
+    ("arena", include_str!("../src/arena.rs")),
     ("head", include_str!("../src/head.rs")),
+    ("index", include_str!("../src/index.rs")),
     ("lease", include_str!("../src/lease.rs")),
     ("manifest", include_str!("../src/manifest.rs")),
     ("schema", include_str!("../src/schema.rs")),
@@ -46,12 +49,12 @@ fn number(text: &str) -> u64 {
 /// Names and values of all tables of values, and names and offsets of all tables of fields.
 fn documented() -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
-    for module in ["crate", "head", "schema", "manifest", "table", "lease"] {
+    for module in ["crate", "head", "schema", "manifest", "table", "lease", "arena", "index"] {
         for row in rows(module) {
             all.insert(format!("{module}::{}", row[0]), row[1].clone());
         }
     }
-    for module in ["head", "head::descriptor", "manifest"] {
+    for module in ["head", "head::descriptor", "manifest", "arena", "arena::record", "index"] {
         for row in rows(&format!("{module} fields")) {
             let old = all.insert(format!("{module}::{}", row[2]), row[0].clone());
             assert_eq!(old, None, "{} stands in two tables", row[2]);
@@ -90,6 +93,18 @@ fn numbers() -> BTreeMap<String, u64> {
         }
         table::{ ZERO_PLANE, SUBTABLE }
         lease::{ SLOT_STRIDE, LIVENESS_AT, BESIDE_AT }
+        arena::{
+            ABI, CHUNK_BYTES, CHUNK_PAGES, CHUNKS_MAX, REGIONS_MAX, HEADER_BYTES, RECORD_BYTES, RECORDS_PER_BLOCK,
+            NAME_BYTES_MAX, FREE, SMALL, TABLES, EMPTY, DELETED, SLOT_STRIDE, LEASE_REGIONS, LEASE_FILES, LIVE_AT, PRODUCER_AT, CREATE_AT, MAGIC_AT,
+            ABI_AT, PAGE_BYTES_AT, CHUNK_BYTES_AT, RECORD_BYTES_AT, SLOTS_AT, CHUNKS_AT, REGIONS_AT, BUCKETS_AT, INDEX_AT,
+            CHUNK_OWNERS_AT, RECORDS_AT, PAGE_OWNERS_AT, TABLES_CHUNKS_AT, CREATED_NS_AT, CRC_AT, PENDING_AT,
+            RECORDS_END_AT, REMOVING_AT, CREATOR_PID_AT, RENAMED_AT, FROM_AT, TO_AT, NEW_NAME_AT, NAME_FIELD_BYTES,
+            REPLACING, RENAMING,
+        }
+        index::{
+            INDEX_BYTES, EXTENTS_MAX, SCHEMA_BYTES, SCHEMAS_MAX, INLINE_PLANES, INLINE_WINDOWS, EXTENTS_AT, EXTENT_AT,
+            SCHEMAS_AT, PLANES_AT, INLINE_AT,
+        }
     };
     let nested = constants! {
         descriptor::{
@@ -98,14 +113,22 @@ fn numbers() -> BTreeMap<String, u64> {
         }
     };
     let nested = nested.map(|(name, value)| (format!("head::{name}"), value));
+    let records = constants! {
+        record::{
+            STATE_AT, GENERATION_AT, SPAN_AT, HEAD_PAGE_AT, PID_AT, CREATED_NS_AT, NAME_BYTES_AT, NAME_AT,
+        }
+    };
+    let records = records.map(|(name, value)| (format!("arena::{name}"), value));
     let all = here.into_iter().chain(modules).map(|(name, value)| (name.to_string(), value));
-    all.chain(nested).collect()
+    all.chain(nested).chain(records).collect()
 }
 
 /// The constants that are names, or numbers spelt as text.
 fn texts() -> BTreeMap<String, String> {
     let spelt = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     [
+        ("arena::FILE", arena::FILE.to_string()),
+        ("arena::MAGIC", spelt(&arena::MAGIC.to_le_bytes())),
         ("head::FILE", head::FILE.to_string()),
         ("head::MAGIC", spelt(&head::MAGIC.to_le_bytes())),
         ("schema::FILE_PREFIX", schema::FILE_PREFIX.to_string()),
@@ -166,6 +189,9 @@ fn fields_follow_each_other_and_end_where_the_structure_does() {
         ("head", head::HEAD_BYTES),
         ("head::descriptor", head::DESCRIPTOR_BYTES),
         ("manifest", manifest::EXTENT_BYTES - 8),
+        ("arena", arena::HEADER_BYTES),
+        ("arena::record", arena::RECORD_BYTES),
+        ("index", index::INDEX_BYTES),
     ] {
         let mut last = 0;
         for row in rows(&format!("{module} fields")) {
@@ -183,6 +209,7 @@ fn fields_follow_each_other_and_end_where_the_structure_does() {
     assert_eq!(bytes("head", "RING"), Some(head::SLOTS * head::DESCRIPTOR_BYTES));
     assert_eq!(bytes("head", "COUNTERS_AT"), Some(head::COUNTERS.len() * 8));
     assert_eq!(bytes("manifest", "SHAPE_AT"), Some(RANK_MAX * 8));
+    assert_eq!(bytes("arena::record", "NAME_AT"), Some(arena::NAME_BYTES_MAX));
     assert_eq!(head::descriptor_at(3), 4096 + 128 * 3);
 }
 
@@ -198,6 +225,10 @@ fn counters_and_states_have_the_numbers_of_the_document() {
     let states: Vec<Vec<String>> = rows("states").into_iter().map(first).collect();
     let state = |state: State| vec![(state as u64).to_string(), format!("{state:?}")];
     assert_eq!(states, [State::Free, State::Live, State::Retiring].map(state));
+    let states: Vec<Vec<String>> = rows("arena states").into_iter().map(first).collect();
+    let known = (0..8).map_while(arena::State::decode);
+    let known: Vec<Vec<String>> = known.map(|state| vec![(state as u32).to_string(), format!("{state:?}")]).collect();
+    assert_eq!(states, known);
 }
 
 /// Checks that each field of a structure has its value where the document says.
@@ -284,6 +315,53 @@ fn a_manifest_is_written_as_the_document_says() {
     check_fields("manifest", record, values.into());
     let spelt = [&[2, 0, 0, 0, 8, 0, 0, 0, manifest::KIND_FLOAT], &b"pi"[..], &3.5f64.to_le_bytes()].concat();
     assert_eq!(attribute, spelt);
+}
+
+#[test]
+fn an_arena_is_written_as_the_document_says() {
+    let geometry = arena::Geometry::new(700, 1000).unwrap();
+    let header = geometry.encode(1 << 60 | 3);
+    // Each table begins at a whole page behind the one before.
+    let page = |at: usize| at.next_multiple_of(PAGE_BYTES);
+    let index = arena::HEADER_BYTES;
+    let chunks = page(index + 4 * 2048);
+    let records = page(chunks + 4 * 700);
+    let pages = page(records + 256 * 1000);
+    let values = [
+        ("MAGIC_AT", vec![0; 8]),
+        ("ABI_AT", word(arena::ABI as usize)),
+        ("PAGE_BYTES_AT", word(PAGE_BYTES)),
+        ("CHUNK_BYTES_AT", word(arena::CHUNK_BYTES)),
+        ("RECORD_BYTES_AT", word(arena::RECORD_BYTES)),
+        ("SLOTS_AT", word(head::SLOTS)),
+        ("CHUNKS_AT", word(700)),
+        ("REGIONS_AT", word(1000)),
+        ("BUCKETS_AT", word(2048)),
+        ("INDEX_AT", long(index as u64)),
+        ("CHUNK_OWNERS_AT", long(chunks as u64)),
+        ("RECORDS_AT", long(records as u64)),
+        ("PAGE_OWNERS_AT", long(pages as u64)),
+        ("TABLES_CHUNKS_AT", word((pages + 4 * 512 * 700).div_ceil(arena::CHUNK_BYTES))),
+        ("CREATED_NS_AT", long(1 << 60 | 3)),
+        ("CRC_AT", table::checksum(&header[8..88]).to_le_bytes().to_vec()),
+    ];
+    check_fields("arena", &header, values.into());
+    let name = "group/17".to_string();
+    let (state, span) = (arena::State::Removing, 3..9);
+    let region = arena::Record { state, generation: 4, head_page: Some(5), span, pid: 6, created_ns: 7, name };
+    let named = [&b"group/17"[..], &[0; 208]].concat();
+    let values = [
+        ("STATE_AT", word(3)),
+        ("GENERATION_AT", word(4)),
+        ("SPAN_AT", long(9 << 32 | 3)),
+        ("HEAD_PAGE_AT", word(5)),
+        ("PID_AT", word(6)),
+        ("CREATED_NS_AT", long(7)),
+        ("NAME_BYTES_AT", word(8)),
+        ("NAME_AT", named),
+    ];
+    check_fields("arena::record", &region.encode(), values.into());
+    assert_eq!((geometry.record_at(3), geometry.page_owner_at(9)), (records + 3 * 256, pages + 4 * 9));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::failure::{FINE, Failure, PROBLEM};
 use crate::table::sanitize;
 use crate::units;
 use serde_json::json;
-use stillframe::inspect;
+use stillframe_checkpoint::removal;
 
 /// Remove a region whose producer is gone, or all ranks of a group
 #[derive(Debug, clap::Args)]
@@ -58,7 +58,7 @@ pub struct CollectArgs {
 
 /// Removes one region.
 pub fn run(context: &mut Context, args: &RemoveArgs) -> Verdict {
-    let removed = inspect::remove(&context.dir, &args.region, args.force)?;
+    let removed = removal::remove(&context.dir, &args.region, args.force)?;
     if args.json {
         context.write_json(&json!({ "region": args.region, "freed_bytes": removed.bytes }))?;
         return Ok(FINE);
@@ -102,7 +102,7 @@ pub fn collect(context: &mut Context, args: &CollectArgs) -> Verdict {
 }
 
 fn sweep(context: &Context) -> Result<Vec<Outcome>, Failure> {
-    let collected = inspect::collect(&context.dir)?.into_iter();
+    let collected = removal::collect(&context.dir)?.into_iter();
     Ok(collected
         .map(|(name, removed)| Outcome {
             name,
@@ -112,6 +112,6 @@ fn sweep(context: &Context) -> Result<Vec<Outcome>, Failure> {
 }
 
 fn foresee(context: &Context) -> Result<Vec<Outcome>, Failure> {
-    let collectable = inspect::collectable(&context.dir)?.into_iter();
+    let collectable = removal::collectable(&context.dir)?.into_iter();
     Ok(collectable.map(|info| Outcome { name: info.name, freed: Ok(info.allocated_bytes) }).collect())
 }

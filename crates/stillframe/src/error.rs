@@ -387,6 +387,50 @@ pub enum Error {
         /// Versions that observers hold.
         held: usize,
     },
+    /// An arena has no room left.
+    #[error(
+        "arena '{arena}' ({}) {shortage}{}: remove regions that nobody needs ('still rm'), let go of old snapshots, keep fewer \
+         versions, or make a larger arena",
+        path.display(), holdings(.holders)
+    )]
+    ArenaFull {
+        /// The arena.
+        arena: String,
+        /// Where it lies.
+        path: PathBuf,
+        /// What is missing.
+        shortage: Shortage,
+        /// The regions that have most of it, and how many bytes.
+        holders: Vec<(String, u64)>,
+    },
+    /// There is no such arena.
+    #[error(
+        "there is no arena '{arena}' in {}{}",
+        dir.display(),
+        if *half_made { ": what has its name was never finished; make it again, or remove it" } else { ": make it first, or name the right directory" }
+    )]
+    NoArena {
+        /// The arena.
+        arena: String,
+        /// Where it was looked for.
+        dir: PathBuf,
+        /// Whether somebody began to make it.
+        half_made: bool,
+    },
+    /// Another process is changing the regions of an arena, for much longer than that takes.
+    #[error(
+        "arena '{arena}': waited {} ms for another process (it said it was {pid}) to make or remove a region: if it was \
+         stopped, let it go on, or end it",
+        waited.as_millis()
+    )]
+    ArenaBusy {
+        /// The arena.
+        arena: String,
+        /// What that process wrote as its number.
+        pid: u32,
+        /// For how long.
+        waited: Duration,
+    },
     /// All ring slots hold versions that cannot go.
     #[error("region '{region}' has all {slots} versions it can have, {held} of them held by observers")]
     NoSlot {
@@ -445,6 +489,30 @@ pub enum Error {
     },
 }
 
+/// What an arena has too little of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Shortage {
+    /// Memory, or enough of it in one piece.
+    #[error(
+        "has {free_bytes} of its {bytes} bytes free and this needs {needed_bytes}{}",
+        if free_bytes >= needed_bytes { " in one piece" } else { "" }
+    )]
+    Bytes {
+        /// Bytes needed.
+        needed_bytes: u64,
+        /// Bytes that belong to no region.
+        free_bytes: u64,
+        /// Length of the arena.
+        bytes: u64,
+    },
+    /// Regions.
+    #[error("has all {most} regions it can have")]
+    Regions {
+        /// How many it can have.
+        most: u32,
+    },
+}
+
 impl From<NoTrust> for Error {
     fn from(error: NoTrust) -> Error {
         Error::BadOption { option: "trust", why: error.to_string() }
@@ -453,6 +521,20 @@ impl From<NoTrust> for Error {
 
 fn list(names: &[String]) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+/// The regions that are named in a message.
+const HOLDERS_SHOWN: usize = 4;
+
+fn holdings(holders: &[(String, u64)]) -> String {
+    let shown = holders.iter().take(HOLDERS_SHOWN).map(|(name, bytes)| format!("; '{name}' has {bytes}"));
+    let rest = match holders.len().saturating_sub(HOLDERS_SHOWN) {
+        0 => String::new(),
+        rest => {
+            format!("; {rest} others have {}", holders[HOLDERS_SHOWN..].iter().map(|(_, bytes)| bytes).sum::<u64>())
+        }
+    };
+    shown.chain([rest]).collect()
 }
 
 fn range(oldest: &Option<u64>, newest: &Option<u64>) -> String {
@@ -528,6 +610,9 @@ impl Error {
             Error::Survives { .. } => 118,
             Error::Staged { .. } => 119,
             Error::Untrusted { .. } => 120,
+            Error::ArenaFull { .. } => 121,
+            Error::NoArena { .. } => 122,
+            Error::ArenaBusy { .. } => 123,
             Error::Corrupt { .. } => 200,
         }
     }
@@ -546,7 +631,7 @@ impl Error {
 
     /// Whether there is no room for a version, which may change when observers let go.
     pub(crate) fn is_want_of_room(&self) -> bool {
-        matches!(self, Error::NoSpace { .. } | Error::Bound { .. } | Error::NoSlot { .. })
+        matches!(self, Error::NoSpace { .. } | Error::Bound { .. } | Error::NoSlot { .. } | Error::ArenaFull { .. })
     }
 
     /// The file system of `path` does not have this many bytes.

@@ -25,7 +25,7 @@ mod working;
 
 pub use block::Block;
 pub use element::Element;
-pub use error::{Error, Family, Result};
+pub use error::{Error, Family, Result, Shortage};
 pub use group::any::{AnyObserver, AnySnapshot};
 pub use group::{Group, GroupOptions, GroupSnapshot, GroupSnapshots, RankInfo, RankState};
 pub use num_complex::Complex;
@@ -36,6 +36,7 @@ pub use observer::variable::VariableView;
 pub use observer::view::View;
 pub use observer::{Observer, Snapshots, VersionInfo};
 pub use part::Part;
+pub use place::arena::{Arena, ArenaOptions, ArenaUsage, RegionUsage};
 pub use producer::options::{RegionOptions, Rule};
 pub use producer::publication::Publication;
 pub use producer::region::{KeptMemory, Region};

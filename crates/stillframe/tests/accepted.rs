@@ -2,8 +2,7 @@
 
 mod common;
 
-use common::{Dir, watchdog};
-use std::os::unix::fs::FileExt;
+use common::{Dir, HeadFile, is_in_arena, watchdog};
 use stillframe::{DType, Declaration, Error, Family, Kind, Region, Scalar};
 
 /// As readers have it, in docs/format.md.
@@ -30,9 +29,9 @@ fn check(error: Error, expected: &str, expected_most: u64) {
 
 /// Overwrites words of a region's head.
 fn put(dir: &Dir, words: &[(u64, u64, usize)]) {
-    let head = std::fs::File::options().write(true).open(dir.path().join("r/head")).unwrap();
+    let head = HeadFile::open(dir.path(), "r");
     for (at, value, bytes) in words {
-        head.write_all_at(&value.to_le_bytes()[..*bytes], *at).unwrap();
+        head.write(*at, &value.to_le_bytes()[..*bytes]);
     }
 }
 
@@ -90,6 +89,9 @@ fn a_schema_is_as_long_as_readers_accept() {
     region.remove("v").unwrap();
     region.publish(2).commit().unwrap();
     check_newest(&dir, 2);
+    if is_in_arena() {
+        return;
+    }
     let schemas = std::fs::read_dir(dir.path().join("r")).unwrap().flatten();
     let schemas = schemas.filter(|entry| entry.file_name().to_string_lossy().starts_with("schema."));
     assert_eq!(schemas.count(), 1, "a schema that nobody can read was left");

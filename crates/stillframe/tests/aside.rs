@@ -3,7 +3,7 @@
 mod common;
 mod helper;
 
-use common::{Dir, watchdog};
+use common::{Dir, is_in_arena, names_in, watchdog};
 use helper::Helper;
 use std::path::Path;
 use stillframe::inspect::{self, State};
@@ -70,13 +70,6 @@ fn names(dir: &Path) -> Vec<String> {
     inspect::regions(dir).unwrap().into_iter().map(|info| info.name).collect()
 }
 
-fn entries(dir: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(dir).unwrap().flatten();
-    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
-}
-
 fn group(dir: &Path, name: &str) -> Result<Group, Error> {
     Group::options().dir(dir).open(name)
 }
@@ -109,7 +102,7 @@ fn what_a_killed_run_left_is_set_aside_and_stays_until_a_good_end() {
         finish(third);
         assert_eq!(names(dir.path()), [name]);
         inspect::remove(dir.path(), name, false).unwrap();
-        assert_eq!(entries(dir.path()), [""; 0]);
+        assert_eq!(names_in(dir.path()), [""; 0]);
     }
 }
 
@@ -152,7 +145,7 @@ fn every_good_end_of_a_run_takes_away_what_was_set_aside() {
         check(&dir.observe("run~1").newest().unwrap(), 7);
         finish_badly(second);
         assert_eq!(names(dir.path()).join(" "), left, "{end}");
-        assert_eq!(entries(dir.path()).join(" "), left, "{end}");
+        assert!(is_in_arena() || names_in(dir.path()).join(" ") == left, "{end}");
     }
 }
 
@@ -183,7 +176,7 @@ fn ranks_of_a_group_are_set_aside_together() {
         }
         ranks.iter_mut().for_each(|rank| drop(rank.kill()));
     }
-    assert_eq!(entries(dir.path()), ["g"]);
+    assert!(is_in_arena() || names_in(dir.path()) == ["g"]);
     // All ranks of a run may begin at once.
     let mut ranks: Vec<Helper> = run(5);
     ranks.iter_mut().for_each(|rank| drop(rank.kill()));
@@ -259,6 +252,9 @@ fn it_is_collected_or_goes_back_to_its_place() {
     let mut third = start(dir.path(), "run", (0, 0), 4, "close");
     third.kill();
     inspect::remove(dir.path(), "run", false).unwrap();
+    if is_in_arena() {
+        return;
+    }
     std::fs::rename(dir.path().join("run~1"), dir.path().join("run")).unwrap();
     let (region, array) = open(dir.options(), "run");
     assert_eq!((region.recovered(), region.slice(&array)[WORDS - 1]), (Some(3), 3));
@@ -266,6 +262,9 @@ fn it_is_collected_or_goes_back_to_its_place() {
 
 #[test]
 fn what_is_somebodys_own_under_that_name_stays() {
+    if is_in_arena() {
+        return;
+    }
     let dir = Dir::new("stranger");
     crash(dir.path(), "run", 7);
     std::fs::create_dir(dir.path().join("run~1")).unwrap();

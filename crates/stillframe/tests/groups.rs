@@ -3,9 +3,8 @@
 mod common;
 mod helper;
 
-use common::{Dir, Numbers, watchdog};
+use common::{Dir, HeadFile, Numbers, names_in, watchdog};
 use helper::{Helper, say, start, until};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use stillframe::{
@@ -158,7 +157,7 @@ fn observers_see_all_ranks_at_the_same_version_whatever_their_speeds() {
     }
     // What was retained for the slowest is bounded, and what was held is free.
     assert_eq!(inspect::collect(dir.path()).unwrap().len(), 4);
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    assert_eq!(names_in(dir.path()), [""; 0]);
 }
 
 #[test]
@@ -470,7 +469,7 @@ fn versions_of_the_last_run_are_not_taken_for_those_of_a_fresh_one() {
     (1..=5).for_each(|version| ranks[0].publish(version));
     let error = group(dir.path()).newest().unwrap_err();
     assert!(matches!(error, Error::RankMissing { rank: 1, ranks: 3, begun: false, .. }), "{error}");
-    assert!(!dir.path().join("g/3").exists());
+    assert!(inspect::region(dir.path(), "g/3").is_err());
     (1..3).for_each(|rank| ranks.push(Rank::open(dir.options().fresh(true), rank, 3)));
     (1..3).for_each(|rank| ranks[rank].publish(1));
     let snapshot = group(dir.path()).newest().unwrap();
@@ -481,7 +480,7 @@ fn versions_of_the_last_run_are_not_taken_for_those_of_a_fresh_one() {
     drop(ranks);
     drop(dir.options().create("g/plain").unwrap());
     drop(Rank::open(dir.options().fresh(true), 0, 3));
-    assert!(dir.path().join("g/plain/head").exists());
+    assert!(inspect::region(dir.path(), "g/plain").is_ok());
 }
 
 #[test]
@@ -584,8 +583,7 @@ fn a_damaged_head_of_another_rank_harms_nobody() {
             1 => numbers.next(),
             _ => numbers.next() << 33 | numbers.next(),
         };
-        let file = std::fs::File::options().write(true).open(dir.path().join("g/1/head")).unwrap();
-        file.write_all_at(&word.to_le_bytes(), at as u64).unwrap();
+        HeadFile::open(dir.path(), "g/1").write(at as u64, &word.to_le_bytes());
         (4..=6).for_each(|version| ranks[0].publish(version));
         let look = |group: &Group| {
             let newest = group.newest().map(|snapshot| snapshot.version());

@@ -6,11 +6,10 @@
 mod common;
 mod helper;
 
-use common::{Dir, Numbers, trackers, watchdog};
+use common::{Dir, HeadFile, Numbers, is_in_arena, names_in, trackers, watchdog};
 #[cfg(feature = "points")]
 use helper::command;
 use helper::{Helper, PLAY_BYTES, Play, attach, check_play, check_play_in_pieces, say, start, until};
-use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -151,6 +150,11 @@ fn check_recovery(dir: &Path, tracker: TrackerKind, watcher: &mut Watcher, commi
 fn check_memory(dir: &Path, play: &Play) {
     let planes = inspect::region(dir, "r").unwrap().planes;
     let allocated: u64 = planes.iter().map(|plane| plane.allocated_bytes).sum();
+    if is_in_arena() {
+        // There a plane has whole chunks, of which pages have memory.
+        assert!(play.region.statistics().plane_bytes <= allocated.min(BOUND_BYTES), "{allocated} bytes of chunks");
+        return;
+    }
     assert_eq!(allocated, play.region.statistics().plane_bytes, "bytes behind the planes");
     assert!(allocated <= BOUND_BYTES, "{allocated} bytes behind the planes, {} of content", PLAY_BYTES);
 }
@@ -168,7 +172,7 @@ fn check_end(dir: &Path, watcher: Watcher, mut play: Play) {
         [(play.version - 1, false), (play.version, false)]
     );
     play.region.unlink().unwrap();
-    assert_eq!(std::fs::read_dir(dir).unwrap().count(), 0, "unlink leaves nothing");
+    assert_eq!(names_in(dir), [""; 0], "unlink leaves nothing");
 }
 
 #[cfg(feature = "points")]
@@ -252,7 +256,8 @@ mod points {
                 "recover.planes",
                 "recover.done",
             ];
-            for point in expected {
+            let has_directory = !is_in_arena();
+            for point in expected.into_iter().filter(|point| has_directory || *point != "create.dir") {
                 assert!(counts.contains_key(point), "{tracker}: the scenario does not pass {point}: {counts:?}");
             }
             for (point, count) in counts {
@@ -319,8 +324,8 @@ fn a_commit_that_was_cut_short_is_forgotten() {
         play.step();
     }
     drop(play);
-    let head = std::fs::File::options().read(true).write(true).open(dir.path().join("r").join(head::FILE)).unwrap();
-    let read = |at: usize, bytes: &mut [u8]| head.read_exact_at(bytes, at as u64).unwrap();
+    let head = HeadFile::open(dir.path(), "r");
+    let read = |at: usize, bytes: &mut [u8]| head.read(at as u64, bytes);
     let mut newest = [0; 8];
     read(head::NEWEST_AT, &mut newest);
     let (sequence, slot) = (u64::from_le_bytes(newest) >> 8, usize::from(newest[0]));
@@ -335,7 +340,7 @@ fn a_commit_that_was_cut_short_is_forgotten() {
     });
     descriptor[..8].copy_from_slice(&((sequence + 1) << 8 | 1).to_le_bytes());
     descriptor[8..16].copy_from_slice(&6u64.to_le_bytes());
-    head.write_all_at(&descriptor, head::descriptor_at(free.unwrap()) as u64).unwrap();
+    head.write(head::descriptor_at(free.unwrap()) as u64, &descriptor);
     let observer = dir.observe("r");
     assert_eq!(observer.newest().unwrap().version(), 5);
     assert_eq!(observer.versions().last().unwrap().version, 5);

@@ -809,6 +809,10 @@ fn mappings_in_collection(arguments: &[String]) {
 
 #[test]
 fn a_publish_without_mappings_forgets_no_dirty_page() {
+    // Of an arena planes are not mapped by themselves.
+    if common::is_in_arena() {
+        return;
+    }
     watchdog(600);
     let dir = Dir::new("collection");
     let said = helper::run("mappings_in_collection", &[dir.path().to_str().unwrap()]);
@@ -892,6 +896,10 @@ fn mappings_for_chunks(arguments: &[String]) {
 
 #[test]
 fn pieces_that_cannot_be_mapped_are_an_error_and_not_zeros() {
+    // Of an arena planes are not mapped by themselves.
+    if common::is_in_arena() {
+        return;
+    }
     watchdog(600);
     let dir = Dir::new("chunks");
     helper::run("mappings_for_chunks", &[dir.path().to_str().unwrap()]);

@@ -2,9 +2,8 @@
 
 mod common;
 
-use common::{Dir, watchdog};
+use common::{Dir, HeadFile, watchdog};
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stillframe::{DType, Declaration, Error, Kind, Region, Snapshot};
 
@@ -119,8 +118,7 @@ fn a_rollback_whose_producer_publishes_nothing_gives_no_number_back() {
 
 /// As older libraries left it, that told no numbers in the head.
 fn forget(dir: &Dir) {
-    let head = std::fs::File::options().write(true).open(dir.path().join("r/head")).unwrap();
-    head.write_all_at(&[0; 8], 272).unwrap();
+    HeadFile::open(dir.path(), "r").write(272, &[0; 8]);
 }
 
 #[test]
@@ -155,14 +153,14 @@ fn numbers_in_the_head_that_no_producer_writes_are_damage() {
     declare(&mut region, "u", "0");
     region.publish(1).commit().unwrap();
     drop(region);
-    let head = std::fs::File::options().write(true).open(dir.path().join("r/head")).unwrap();
+    let head = HeadFile::open(dir.path(), "r");
     for (at, number) in [(272, 1u32 << 31), (276, (1 << 31) + 1)] {
-        head.write_all_at(&number.to_le_bytes(), at).unwrap();
+        head.write(at, &number.to_le_bytes());
         match dir.options().create("r") {
             Err(Error::Corrupt { corrupt, .. }) => assert_eq!((corrupt.file.as_str(), corrupt.offset), ("head", at)),
             other => panic!("{other:?}"),
         }
-        head.write_all_at(&[0; 4], at).unwrap();
+        head.write(at, &[0; 4]);
     }
     dir.options().create("r").unwrap();
 }

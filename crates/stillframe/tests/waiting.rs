@@ -5,11 +5,10 @@
 mod common;
 mod helper;
 
-use common::{Dir, watchdog};
+use common::{Dir, HeadFile, watchdog};
 use helper::{command, say, start, until};
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -376,9 +375,9 @@ fn a_producer_killed_without_room_is_not_shown_as_one_that_waits() {
         let region = dir.options().create("r").unwrap();
         nothing(info(dir.path()), State::Live);
         // Its next producer may be of a library that does not know these words.
-        let file = File::options().write(true).open(dir.path().join("r").join(head::FILE)).unwrap();
+        let head = HeadFile::open(dir.path(), "r");
         for at in [head::WAITING_NS_AT, head::SKIPPING_NS_AT, head::SKIPPING_AT] {
-            file.write_all_at(&1000u64.to_le_bytes(), at as u64).unwrap();
+            head.write(at as u64, &1000u64.to_le_bytes());
         }
         nothing(info(dir.path()), State::Live);
         region.unlink().unwrap();

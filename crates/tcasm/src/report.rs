@@ -23,7 +23,9 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Problem {
         let errno = match &error {
             Error::InUse { .. } => libc::EBUSY,
-            Error::NoSpace { .. } | Error::Bound { .. } | Error::NoSlot { .. } => libc::ENOSPC,
+            Error::NoSpace { .. } | Error::Bound { .. } | Error::NoSlot { .. } | Error::ArenaFull { .. } => {
+                libc::ENOSPC
+            }
             Error::Denied { .. } => libc::EACCES,
             Error::NoFiles { .. } => libc::EMFILE,
             Error::NoMappings { .. } => libc::ENOMEM,

@@ -1,4 +1,4 @@
-/* The producer in C: produce DIR REGION CASES. See ../run.py for what it has to do. */
+/* The producer in C: produce DIR REGION CASES [ARENA]. See ../run.py for what it has to do. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,9 +66,15 @@ static void declare(stillframe_region *region, struct case_ *new, size_t number,
 }
 
 int main(int argc, char **argv) {
-    if (argc != 4) return 2;
+    if (argc != 4 && argc != 5) return 2;
     stillframe_region *region;
-    check(stillframe_create(argv[2], &(stillframe_region_options){.dir = argv[1], .keep = 2}, &region));
+    stillframe_region_options options = {.dir = argv[1], .keep = 2};
+    if (argc == 5) {
+        stillframe_arena_options arena = {.dir = argv[1], .bytes = UINT64_C(32) << 30};
+        check(stillframe_arena_create(argv[4], &arena, &options.arena));
+        options.dir = NULL;
+    }
+    check(stillframe_create(argv[2], &options, &region));
     FILE *table = fopen(argv[3], "r");
     char line[1000];
     size_t count = 0;

@@ -1,4 +1,4 @@
-// The producer in C++: produce DIR REGION CASES. See ../run.py for what it has to do.
+// The producer in C++: produce DIR REGION CASES [ARENA]. See ../run.py for what it has to do.
 #include <cstddef>
 #include <exception>
 #include <fstream>
@@ -6,6 +6,7 @@
 #include <iostream>
 #include <limits>
 #include <list>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -65,9 +66,15 @@ std::function<void(std::size_t)> declare(stillframe::region& region, const std::
 }  // namespace
 
 int main(int argc, char** argv) try {
-    if (argc != 4) return 2;
+    if (argc != 4 && argc != 5) return 2;
     std::list<std::vector<std::byte>> buffers;
-    stillframe::region region(argv[2], stillframe::options().dir(argv[1]).keep(2));
+    std::optional<stillframe::arena> arena;
+    auto options = stillframe::options().keep(2);
+    if (argc == 5)
+        options.arena(arena.emplace(argv[4], stillframe::arena_options().dir(argv[1]).bytes(std::uint64_t(32) << 30)));
+    else
+        options.dir(argv[1]);
+    stillframe::region region(argv[2], options);
     std::vector<std::function<void(std::size_t)>> variables;
     std::ifstream table(argv[3]);
     for (std::string line; std::getline(table, line);)

@@ -1,4 +1,4 @@
-! The producer in Fortran: produce DIR REGION CASES. See ../run.py for what it has to do.
+! The producer in Fortran: produce DIR REGION CASES [ARENA]. See ../run.py for what it has to do.
 program produce
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, iostat_end, real32, real64
@@ -14,12 +14,18 @@ program produce
     type(c_ptr) :: address = c_null_ptr
   end type
 
+  type(stillframe_arena) :: arena
   type(stillframe_region) :: region
   type(variable), allocatable :: variables(:)
   character(1000) :: line
   integer :: unit, ended, step, i
 
-  call region%create(argument(2), dir=argument(1), keep=2)
+  if (command_argument_count() == 4) then
+    call arena%create(argument(4), 2_int64**35, dir=argument(1))
+    call region%create(argument(2), arena=arena, keep=2)
+  else
+    call region%create(argument(2), dir=argument(1), keep=2)
+  end if
   allocate (variables(0))
   open (newunit=unit, file=argument(3), action='read', status='old')
   do

@@ -1,4 +1,4 @@
-"""The producer in Python: produce.py DIR REGION CASES. See ../run.py for what it has to do."""
+"""The producer in Python: produce.py DIR REGION CASES [ARENA]. See ../run.py for what it has to do."""
 
 import json
 import sys
@@ -8,8 +8,12 @@ import numpy as np
 
 import stillframe as sf
 
-directory, name, cases = sys.argv[1:]
-region = sf.create(name, dir=directory, keep=2)
+directory, name, cases, *arenas = sys.argv[1:]
+if arenas:
+    with sf.Arena.create(arenas[0], bytes=32 << 30, dir=directory) as arena:
+        region = sf.create(name, arena=arena, keep=2)
+else:
+    region = sf.create(name, dir=directory, keep=2)
 index = np.arange(1 << 22, dtype=np.uint64)
 
 

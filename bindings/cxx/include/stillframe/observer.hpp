@@ -13,6 +13,7 @@
 
 #include <stillframe.h>
 
+#include "arena.hpp"
 #include "error.hpp"
 #include "snapshot.hpp"
 
@@ -50,6 +51,17 @@ public:
         return *this;
     }
 
+    /// Looks into an arena that this process has open, by the names that regions have within it. It is needed for arenas that
+    /// were handed in as descriptors; others are found by names as ARENA/REGION. Not for groups.
+    observer_options& arena(const stillframe::arena& arena) {
+        given_.arena = arena.handle();
+        arena_ = arena.name();
+        return *this;
+    }
+
+    /// The name of the region that these options make of a name.
+    std::string name_of(const std::string& name) const { return arena_.empty() ? name : arena_ + '/' + name; }
+
     /// As the C interface wants it; valid as long as these options.
     stillframe_observer_options given() const {
         stillframe_observer_options given = given_;
@@ -60,7 +72,7 @@ public:
 
 private:
     stillframe_observer_options given_{};
-    std::string dir_, trust_;
+    std::string dir_, trust_, arena_;
 };
 
 /// A number of a version, or none.
@@ -185,7 +197,7 @@ public:
         const stillframe_observer_options given = options.given();
         stillframe_observer* handle = nullptr;
         if (const auto status = stillframe_open(name.c_str(), &given, &handle)) return detail::failure(status);
-        return observer(name, handle);
+        return observer(options.name_of(name), handle);
     }
 
     /// The region's name.

@@ -12,6 +12,7 @@
 
 #include <stillframe.h>
 
+#include "arena.hpp"
 #include "array_view.hpp"
 #include "declaration.hpp"
 #include "error.hpp"
@@ -40,6 +41,14 @@ public:
     /// Directory of the regions; by default $STILLFRAME_DIR, else /dev/shm/stillframe-<uid>.
     options& dir(std::string dir) {
         dir_ = std::move(dir);
+        return *this;
+    }
+
+    /// Makes the region in an arena instead of a directory of its own. Observers find it as ARENA/NAME. The arena has to be open
+    /// until the region is made, not longer.
+    options& arena(const stillframe::arena& arena) {
+        given_.arena = arena.handle();
+        arena_ = arena.name();
         return *this;
     }
 
@@ -124,9 +133,11 @@ public:
         return flag(STILLFRAME_ROLLBACK, true);
     }
 
-    /// The name of the region that these options make of a name: that of the rank, if it is part of a group.
+    /// The name of the region that these options make of a name: that of the rank, if it is part of a group, and with the
+    /// arena's before it, if it lies in one.
     std::string name_of(const std::string& name) const {
-        return given_.ranks ? name + '/' + std::to_string(given_.rank) : name;
+        const std::string within = arena_.empty() ? name : arena_ + '/' + name;
+        return given_.ranks ? within + '/' + std::to_string(given_.rank) : within;
     }
 
     /// As the C interface wants it; valid as long as these options.
@@ -149,6 +160,7 @@ private:
     std::string dir_;
     std::string tracker_;
     std::string trust_;
+    std::string arena_;
 };
 
 /// What a publish did.
@@ -273,7 +285,7 @@ public:
     }
     ~region() { end(); }
 
-    /// The name that observers open: NAME, or for a rank of a group NAME/RANK.
+    /// The name that observers open: NAME, for a rank of a group NAME/RANK, in an arena ARENA/NAME.
     const std::string& name() const noexcept { return name_; }
 
     /// Follows an array from now on: `heat.track("u", u)`, and each `publish` shows what is in it then.

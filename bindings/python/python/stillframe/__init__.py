@@ -2,9 +2,10 @@
 
 A running program publishes consistent versions of its arrays through shared memory (:func:`create`), and other programs
 attach, read immutable snapshots and leave (:func:`open`). The ranks of a parallel program are seen together
-(:func:`open_group`). :mod:`stillframe.drepl` describes layouts of data, and gets any other layout of it.
+(:func:`open_group`). Many small regions lie in one file (:class:`Arena`). :mod:`stillframe.drepl` describes layouts of data, and gets any other layout of it.
 """
 
+from ._arena import Arena, ArenaRegion, ArenaUsage
 from ._checkpoint import Checkpointer, CheckpointStatus, checkpoint, is_safe, newest_safe, wait_safe, wait_safe_from
 from ._errors import (
     CorruptError,
@@ -13,6 +14,7 @@ from ._errors import (
     ForkError,
     InUse,
     MisuseError,
+    NoArena,
     NoCheckpoint,
     NoRegion,
     NoVersion,
@@ -37,6 +39,9 @@ from ._region import Loan, Published, Region, create
 from ._types import Part
 
 __all__ = [
+    "Arena",
+    "ArenaRegion",
+    "ArenaUsage",
     "CheckpointStatus",
     "Checkpointer",
     "Chunk",
@@ -49,6 +54,7 @@ __all__ = [
     "InUse",
     "Loan",
     "MisuseError",
+    "NoArena",
     "NoCheckpoint",
     "NoRegion",
     "NoVersion",

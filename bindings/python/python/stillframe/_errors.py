@@ -64,7 +64,7 @@ class ResourceError(Error):
 
 
 class OutOfSpace(ResourceError):
-    """The file system is full, or the region has reached its bound."""
+    """The file system or the arena is full, or the region has reached its bound."""
 
 
 class InUse(ResourceError):
@@ -73,6 +73,10 @@ class InUse(ResourceError):
 
 class NoRegion(ResourceError, LookupError):
     """There is no region of that name."""
+
+
+class NoArena(ResourceError, LookupError):
+    """There is no arena of that name, or it was never finished."""
 
 
 class NoVersion(ResourceError, LookupError):

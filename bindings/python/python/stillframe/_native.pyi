@@ -29,6 +29,33 @@ class Loan:
     def discard(self) -> None: ...
 
 @final
+class Arena:
+    @staticmethod
+    def create(
+        name: str,
+        *,
+        bytes: int | None,
+        regions: int | None,
+        dir: str | os.PathLike[str] | None,
+        mode: int,
+        large_pages: bool,
+        trust: str | None,
+        descriptor: int | None,
+    ) -> Arena: ...
+    @staticmethod
+    def open(
+        name: str, *, look: bool, dir: str | os.PathLike[str] | None, large_pages: bool, trust: str | None
+    ) -> Arena: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> Path: ...
+    @property
+    def nbytes(self) -> int: ...
+    def usage(self) -> tuple[int, int, int, int, int, int, list[tuple[str, int, bool]]]: ...
+    def close(self) -> None: ...
+
+@final
 class Region:
     def __new__(
         cls,
@@ -50,6 +77,7 @@ class Region:
         rollback: int | None,
         fresh: bool,
         trust: str | None,
+        arena: Arena | None,
         recovery: tuple[str | os.PathLike[str] | None, int | None] | None,
     ) -> Region: ...
     @property
@@ -102,7 +130,14 @@ class Region:
 @final
 class Observer:
     def __new__(
-        cls, name: str, *, wait: float | None, dir: str | os.PathLike[str] | None, populate: int | None, trust: str | None
+        cls,
+        name: str,
+        *,
+        wait: float | None,
+        dir: str | os.PathLike[str] | None,
+        populate: int | None,
+        trust: str | None,
+        arena: Arena | None,
     ) -> Observer: ...
     @property
     def name(self) -> str: ...

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native
+from ._arena import Arena
 from ._arrays import array_over, flat_over
 from ._closing import Closing
 from ._errors import MisuseError, ProducerGone, Timeout, UnknownVariable
@@ -278,6 +279,7 @@ def open_region(
     dir: str | os.PathLike[str] | None = None,
     populate: int | None = None,
     trust: str | None = None,
+    arena: Arena | None = None,
 ) -> Observer:
     """Opens a region to look at it.
 
@@ -287,5 +289,8 @@ def open_region(
         out in the end: for programs that read all of a large variable. If None, pages are entered as they are first read.
     :param trust: whose directories and files are taken for good, as for :func:`stillframe.create`; everybody's in a ``dir``
         that is named if None.
+    :param arena: an arena that this process has open, in which ``name`` is a region's. It is needed for arenas that were handed
+        in as descriptors; others are found by names as ``ARENA/REGION``.
     """
-    return Observer._of(_native.Observer(name, wait=wait, dir=dir, populate=populate, trust=trust))
+    within = None if arena is None else arena._native
+    return Observer._of(_native.Observer(name, wait=wait, dir=dir, populate=populate, trust=trust, arena=within))

@@ -81,6 +81,7 @@ def recover(
         rollback=None,
         fresh=False,
         trust=trust,
+        arena=None,
         recovery=(checkpoints, version),
     )
     assert native.origin is not None

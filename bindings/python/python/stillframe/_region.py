@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _native
+from ._arena import Arena
 from ._arrays import Lent, array_over, as_array, dtype_of, order_of
 from ._closing import Closing
 from ._errors import MisuseError, UnknownVariable
@@ -421,6 +422,7 @@ def create(
     rollback: int | None = None,
     fresh: bool = False,
     trust: str | None = None,
+    arena: Arena | None = None,
 ) -> Region:
     """Creates a region, or takes over what a producer that is gone left of it.
 
@@ -448,6 +450,8 @@ def create(
         aside as ``name~1`` if it did not end by itself.
     :param trust: whose directories and files are taken for good, besides those of the process's user and of root: "own",
         "user:NUMBER", "group:NUMBER" or "any"; ``$STILLFRAME_TRUST`` or "own" if None.
+    :param arena: the arena in which the region lies, instead of a directory of its own; observers open it as ``ARENA/name``.
+        The arena may be closed as soon as the region is there.
     """
     native = _native.Region(
         name,
@@ -467,6 +471,7 @@ def create(
         rollback=rollback,
         fresh=fresh,
         trust=trust,
+        arena=None if arena is None else arena._native,
         recovery=None,
     )
     return Region._of(native)

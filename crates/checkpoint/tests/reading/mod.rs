@@ -5,11 +5,21 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use stillframe::{AnySnapshot, Attributes, DType, Declaration, Kind, Order, Region, RegionOptions, Scalar, Snapshot};
+use stillframe::{
+    AnySnapshot, Arena, Attributes, DType, Declaration, Kind, Order, Region, RegionOptions, Scalar, Snapshot,
+};
 use stillframe_checkpoint::{Codec, Keep, SaveOptions, Saver};
 
 /// A directory of one test's own in shared memory, removed at its end: regions in `shm`, checkpoints in `store`.
 pub struct Place(PathBuf);
+
+/// Length of the arena: addresses, of which it takes what its regions do.
+const ARENA_BYTES: u64 = 64 << 30;
+
+/// Whether regions lie in arenas.
+pub fn is_in_arena() -> bool {
+    std::env::var("STILLFRAME_TEST_PLACE").as_deref() == Ok("arena")
+}
 
 impl Place {
     pub fn new(name: &str) -> Place {
@@ -18,6 +28,9 @@ impl Place {
         let path = PathBuf::from(format!("/dev/shm/stillframe-test-{}-{number}-{name}", std::process::id()));
         std::fs::create_dir_all(path.join("shm")).unwrap();
         std::fs::create_dir_all(path.join("store")).unwrap();
+        if is_in_arena() {
+            Arena::options().dir(&path).bytes(ARENA_BYTES).create("shm").unwrap();
+        }
         Place(path)
     }
 
@@ -41,10 +54,16 @@ impl Place {
         stillframe::Observer::options().dir(self.shm()).open(name).unwrap().newest().unwrap()
     }
 
-    /// Names in the directory of regions, hidden ones too.
+    /// Names in the directory of regions, hidden ones too: if it is an arena's, of its regions and of what lies beside them.
     pub fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.shm()).unwrap();
         let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        if is_in_arena() {
+            names.retain(|name| name != "arena" && !name.starts_with("lease"));
+            let regions = stillframe::inspect::regions(&self.shm()).unwrap();
+            names.extend(regions.iter().map(|info| info.name.split('/').next().unwrap().to_string()));
+            names.dedup();
+        }
         names.sort();
         names
     }

@@ -13,8 +13,7 @@ use crate::{
     dataset::LEAVES_MAX,
     schema::Schema,
     text::{
-        diagnostic::{Code, Problem},
-        parser::clip,
+        diagnostic::{Code, Problem, clip},
         source::{Sources, Span},
         syntax::{Expression, StepKind, Syntax, TypeExpression},
     },

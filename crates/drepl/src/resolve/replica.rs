@@ -5,17 +5,17 @@ use std::{collections::HashMap, sync::Arc};
 use smallvec::SmallVec;
 
 use super::{
-    checked, layout,
     names::{LEAF_WORK, Names, Noted, Resolved, twice},
+    view::{checked, layout},
 };
 use crate::{
     dataset::Dataset,
     fragment::{Fragment, Part, Variable},
-    index_box::{IndexBox, IndexSet, TooScattered},
+    index_box::{IndexBox, TooScattered},
+    index_set::IndexSet,
     schema::{Replica, StoredView, View},
     text::{
-        diagnostic::{Code, Problem},
-        parser::clip,
+        diagnostic::{Code, Problem, clip},
         source::Span,
         syntax::{ReplicaDeclaration, ReplicaEntry},
     },

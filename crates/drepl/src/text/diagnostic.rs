@@ -287,3 +287,11 @@ fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&
     let least = near.first().map_or(0, |(distance, _)| *distance);
     near.into_iter().take_while(|(distance, _)| *distance == least).map(|(_, name)| name).take(3).collect()
 }
+
+/// At most so much of a word that a message stays one line.
+pub(crate) fn clip(word: &str) -> &str {
+    match word.char_indices().nth(40) {
+        Some((end, _)) => &word[..end],
+        None => word,
+    }
+}

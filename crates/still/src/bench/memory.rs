@@ -28,7 +28,7 @@ pub(super) struct Holding {
     anonymous: u64,
     executables: u64,
     region_files: u64,
-    page_tables: u64,
+    pub(super) page_tables: u64,
 }
 
 impl Holding {

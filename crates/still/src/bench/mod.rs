@@ -51,6 +51,9 @@ pub struct Args {
     /// publish: blocks of 64 steps to take the median of [default: 3, or 1 with --quick]
     #[arg(long)]
     blocks: Option<usize>,
+    /// regions: how many in an arena of one process [default: 16000, or 1000 with --quick]
+    #[arg(long)]
+    regions: Option<usize>,
     /// compose, restart: directory on a disk, for the rival that shares a file and for checkpoints
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     disk: PathBuf,

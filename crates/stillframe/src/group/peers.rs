@@ -2,12 +2,10 @@
 
 use crate::clock;
 use crate::error::{Error, Result};
-use crate::place::directory::{Directory, Unopened, ranks_below};
 use crate::place::names;
-use crate::store::head::{Head, head_word};
-use crate::store::lease::LeaseFile;
+use crate::store::head::Head;
+use crate::store::regions::{Regions, Site};
 use std::cell::Cell;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use stillframe_protocol::retention::{self, Peer, Retention};
@@ -22,7 +20,7 @@ const ROUND: Duration = Duration::from_millis(10);
 /// The other ranks of a group.
 #[derive(Debug)]
 pub(crate) struct Peers {
-    root: Directory,
+    regions: Regions,
     ranks: u32,
     pub(crate) others: Vec<RankPeer>,
     round: Instant,
@@ -41,7 +39,8 @@ pub(crate) struct RankPeer {
 #[derive(Debug)]
 pub(crate) struct Rank {
     head: Head,
-    /// Device and inode of the head.
+    site: Site,
+    /// Tells its region from others that have the name later.
     identity: (u64, u64),
     /// The newest word that was seen last, and the number of its version.
     newest: Cell<(Newest, u64)>,
@@ -53,16 +52,16 @@ pub(crate) struct Rank {
 
 impl Peers {
     /// The peers of a rank, if those that live say the same number of ranks.
-    pub(crate) fn open(root: &Directory, group: &str, rank: u32, ranks: u32) -> Result<Peers> {
-        check_living(root, group, rank, ranks)?;
+    pub(crate) fn open(regions: &Regions, group: &str, rank: u32, ranks: u32) -> Result<Peers> {
+        check_living(regions, group, rank, ranks)?;
         let begun_ns = clock::unix_ns();
         let mut others = Vec::new();
         for other in (0..ranks).filter(|other| *other != rank) {
             let name = names::rank_name(group, other);
             others.push(RankPeer { name, begun_ns, rank: None });
         }
-        let (root, round, retention) = (root.clone(), Instant::now(), Retention::default());
-        let mut peers = Peers { root, ranks, others, round, retention };
+        let (regions, round, retention) = (regions.clone(), Instant::now(), Retention::default());
+        let mut peers = Peers { regions, ranks, others, round, retention };
         peers.go_round();
         Ok(peers)
     }
@@ -72,19 +71,18 @@ impl Peers {
         for peer in &mut self.others {
             let ranks = self.ranks;
             // One that cannot be believed is as one that has not begun: its own producer and observers say what is wrong.
-            let directory = self.root.below(&peer.name).ok().flatten();
-            let head = directory.as_ref().and_then(|directory| directory.about(head::FILE));
-            let identity = head.map(|about| about.identity);
+            let site = self.regions.find(&peer.name).ok().flatten();
+            let identity = site.as_ref().and_then(Site::identity);
             let is_same = |rank: &Rank| Some(rank.identity) == identity && rank.head.number32(head::RANKS_AT) == ranks;
             if !peer.rank.as_ref().is_some_and(is_same) {
                 let had = peer.rank.is_some();
-                peer.rank = directory.as_ref().and_then(|directory| Rank::open(directory, ranks));
+                peer.rank = self.regions.find(&peer.name).ok().flatten().and_then(|site| Rank::open(site, ranks));
                 if had {
                     self.retention.forget();
                 }
             }
             if let Some(rank) = &mut peer.rank {
-                rank.is_alive = directory.is_some_and(|directory| is_alive(&directory, &peer.name));
+                rank.is_alive = site.is_some_and(|site| site.is_alive());
                 rank.was_alive |= rank.is_alive;
             }
         }
@@ -94,8 +92,8 @@ impl Peers {
     pub(crate) fn is_everywhere(&mut self, version: u64) -> bool {
         // A rank that began since the last round already counts on what it sees.
         for peer in self.others.iter_mut().filter(|peer| peer.rank.is_none()) {
-            let directory = self.root.below(&peer.name).ok().flatten();
-            peer.rank = directory.and_then(|directory| Rank::open(&directory, self.ranks));
+            let site = self.regions.find(&peer.name).ok().flatten();
+            peer.rank = site.and_then(|site| Rank::open(site, self.ranks));
         }
         let is_everywhere = retention::is_everywhere(version, &self.others);
         if is_everywhere {
@@ -113,26 +111,21 @@ impl Peers {
     }
 }
 
-/// The number of ranks that the last producer of a region told; 0 if there is none, or the region is of no group.
-fn ranks_of(directory: &Directory) -> u32 {
-    head_word(directory, head::RANKS_AT)
-}
-
-/// The directories of the ranks of a group that have one, with the names of their regions.
-fn ranks_there(root: &Directory, group: &str) -> Result<Vec<(u32, Directory, String)>> {
+/// The regions of the ranks of a group.
+fn ranks_there(regions: &Regions, group: &str) -> Result<Vec<(u32, Site, String)>> {
     let mut found = Vec::new();
-    for rank in ranks_below(root, group)? {
+    for rank in regions.ranks_below(group)? {
         let name = names::rank_name(group, rank);
-        found.extend(root.below(&name)?.map(|directory| (rank, directory, name)));
+        found.extend(regions.find(&name)?.map(|site| (rank, site, name)));
     }
     Ok(found)
 }
 
 /// Fails if a living rank of the group says another number of ranks.
-pub(crate) fn check_living(root: &Directory, group: &str, rank: u32, ranks: u32) -> Result<()> {
-    for (other, directory, name) in ranks_there(root, group)?.into_iter().filter(|(other, ..)| *other != rank) {
-        let others = ranks_of(&directory);
-        if others != ranks && others != 0 && is_alive(&directory, &name) {
+pub(crate) fn check_living(regions: &Regions, group: &str, rank: u32, ranks: u32) -> Result<()> {
+    for (other, site, _) in ranks_there(regions, group)?.into_iter().filter(|(other, ..)| *other != rank) {
+        let others = site.head_word(head::RANKS_AT);
+        if others != ranks && others != 0 && site.is_alive() {
             let why = format!(
                 "{ranks}, but rank {other} of group '{group}' lives and says {others}: end that run, or take another name"
             );
@@ -143,35 +136,21 @@ pub(crate) fn check_living(root: &Directory, group: &str, rank: u32, ranks: u32)
 }
 
 /// The regions of ranks of a group that any run left.
-pub(crate) fn ranks_left(root: &Directory, group: &str) -> Result<Vec<String>> {
-    let mut found = ranks_there(root, group)?;
-    found.retain(|(_, directory, _)| ranks_of(directory) != 0);
+pub(crate) fn ranks_left(regions: &Regions, group: &str) -> Result<Vec<String>> {
+    let mut found = ranks_there(regions, group)?;
+    found.retain(|(_, site, _)| site.head_word(head::RANKS_AT) != 0);
     Ok(found.into_iter().map(|(.., name)| name).collect())
-}
-
-/// Whether a producer lives; what cannot be asked counts as living.
-fn is_alive(directory: &Directory, name: &str) -> bool {
-    match LeaseFile::open(directory, name) {
-        Ok(leases) => leases.is_produced().unwrap_or(true),
-        Err(unopened) => !matches!(unopened, Unopened::Missing),
-    }
 }
 
 impl Rank {
     /// A rank of a group of so many; `None` if it has not begun, or is left over from a run with another number.
-    fn open(directory: &Directory, ranks: u32) -> Option<Rank> {
-        let (file, about) = directory.file(head::FILE).ok()??;
-        let mut begin = [0; 64];
-        file.read_exact_at(&mut begin, 0).ok()?;
-        // A head that cannot be believed is one that has not begun: its own producer and observers say what is wrong.
-        if head::check_geometry(&begin) != Ok(true) || about.bytes < head::HEAD_BYTES as u64 {
-            return None;
-        }
-        let head = Head::map(&file, &directory.path().join(head::FILE), false).ok()?;
-        let is_of_group = head.number32(head::RANKS_AT) == ranks;
+    fn open(site: Site, ranks: u32) -> Option<Rank> {
+        let (head, identity) = (site.head()?, site.identity()?);
+        let is_of_group = head.number32(head::RANKS_AT) == ranks && site.is_there();
         is_of_group.then(|| Rank {
             head,
-            identity: about.identity,
+            site,
+            identity,
             newest: Cell::new((Newest(0), 0)),
             is_alive: true,
             was_alive: false,
@@ -190,7 +169,11 @@ impl Rank {
             }
             let number = self.head.descriptor(newest.slot()).version;
             std::sync::atomic::fence(Ordering::Acquire);
-            // A slot is reused only after a newer version was committed, so its number holds if this does.
+            // A slot is reused only after a newer version was committed, so its number holds if this does. What an arena took
+            // back may be another region's.
+            if !self.site.is_there() {
+                return None;
+            }
             if self.head.newest() == newest {
                 self.newest.set((newest, number));
                 return Some(number);
@@ -208,8 +191,10 @@ impl Rank {
                 return None;
             }
             std::sync::atomic::fence(Ordering::Acquire);
-            (self.head.stamp(slot) == stamp && stamp.sequence() <= self.head.newest().sequence())
-                .then(|| stamp.sequence())
+            (self.head.stamp(slot) == stamp
+                && stamp.sequence() <= self.head.newest().sequence()
+                && self.site.is_there())
+            .then(|| stamp.sequence())
         })
     }
 }

@@ -3,6 +3,7 @@
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::observer::Observer;
+use crate::store::lease::RegionLeases;
 use std::path::Path;
 use stillframe_kernel::folder::About;
 use stillframe_protocol::Board;
@@ -57,7 +58,8 @@ pub fn holders(dir: &Path, name: &str) -> Result<Vec<Holder>> {
 }
 
 pub(crate) fn holders_of(observer: &Observer) -> Result<Vec<Holder>> {
-    let lease = About::of(observer.shared.leases.file()?);
+    let leases = &observer.shared.leases;
+    let lease = About::of(leases.file()?);
     let lease = lease.map_err(|error| Error::io("fstat", &observer.shared.dir.join(lease::FILE), error))?.identity;
     let now = clock::monotonic_ms();
     let version = |slot: usize| {
@@ -80,12 +82,12 @@ pub(crate) fn holders_of(observer: &Observer) -> Result<Vec<Holder>> {
     let entries = std::fs::read_dir("/proc").map_err(|error| Error::io("open", Path::new("/proc"), error))?;
     for entry in entries.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        let holds = holds_of(pid, lease);
+        let holds = holds_of(pid, lease, leases);
         add(Some(pid), &holds);
         seen.extend(holds);
     }
     // Locks of processes that may not be looked into are known to the kernel's list of locks.
-    let mut others = listed_holds(lease.1);
+    let mut others = listed_holds(lease.1, leases);
     others.retain(|hold| match seen.iter().position(|seen| seen == hold) {
         Some(index) => {
             seen.swap_remove(index);
@@ -99,7 +101,7 @@ pub(crate) fn holders_of(observer: &Observer) -> Result<Vec<Holder>> {
 }
 
 /// Leases that a process has on a file, from what /proc tells of its open files.
-fn holds_of(pid: i32, file: (u64, u64)) -> Vec<(usize, u64)> {
+fn holds_of(pid: i32, file: (u64, u64), leases: &RegionLeases) -> Vec<(usize, u64)> {
     let mut found = Vec::new();
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return found };
     for entry in entries.flatten() {
@@ -108,18 +110,18 @@ fn holds_of(pid: i32, file: (u64, u64)) -> Vec<(usize, u64)> {
         }
         let info = format!("/proc/{pid}/fdinfo/{}", entry.file_name().to_string_lossy());
         let text = std::fs::read_to_string(info).unwrap_or_default();
-        found.extend(text.lines().filter_map(|line| parse_lock(line.strip_prefix("lock:")?, None)));
+        found.extend(text.lines().filter_map(|line| parse_lock(line.strip_prefix("lock:")?, None, leases)));
     }
     found
 }
 
-fn listed_holds(inode: u64) -> Vec<(usize, u64)> {
+fn listed_holds(inode: u64, leases: &RegionLeases) -> Vec<(usize, u64)> {
     let text = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    text.lines().filter_map(|line| parse_lock(line, Some(inode))).collect()
+    text.lines().filter_map(|line| parse_lock(line, Some(inode), leases)).collect()
 }
 
 /// Slot and time of a lease from a line such as `1: OFDLCK  ADVISORY  READ -1 00:19:7 1099511627776 1099511640000`.
-fn parse_lock(line: &str, inode: Option<u64>) -> Option<(usize, u64)> {
+fn parse_lock(line: &str, inode: Option<u64>, leases: &RegionLeases) -> Option<(usize, u64)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let kind = words.iter().position(|word| *word == "OFDLCK")?;
     let [mode, _pid, file, start, end] = words.get(kind + 2..kind + 7)? else { return None };
@@ -130,7 +132,7 @@ fn parse_lock(line: &str, inode: Option<u64>) -> Option<(usize, u64)> {
     if inode.is_some_and(|inode| inode != found) {
         return None;
     }
-    lease::decode_lock(start.parse().ok()?, end.parse().ok()?)
+    leases.decode_lock(start.parse().ok()?, end.parse().ok()?)
 }
 
 fn process(pid: i32) -> (Option<String>, char) {

@@ -10,5 +10,5 @@ pub use crate::place::names::{aside_of, root};
 pub use damage::verify;
 pub use diagnose::{Diagnosis, Fact, TrackerProbe, diagnose};
 pub use holders::{Holder, holders};
-pub use region::{GroupInfo, PlaneInfo, RegionInfo, State, group, region, regions};
-pub use removal::{Removed, collect, collectable, remove};
+pub use region::{GroupInfo, PlaneInfo, RegionInfo, State, arena_of, arenas, group, region, regions};
+pub use removal::{Hidden, HiddenLock, Removed, collect, collectable, remove};

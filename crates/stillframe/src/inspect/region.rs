@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::group::{Group, RankInfo, RankState};
 use crate::observer::{Observer, VersionInfo};
+use crate::place::arena::Arena;
 use crate::place::directory::Directory;
 use crate::place::names::{self, plane_file};
 use crate::working::tracker::kind::TrackerKind;
@@ -106,10 +107,7 @@ pub(crate) fn look(dir: &Path) -> Result<Option<Directory>> {
 /// # Errors
 /// Environment if the directory cannot be read; a directory that is not there has no regions.
 pub fn regions(dir: &Path) -> Result<Vec<RegionInfo>> {
-    let mut names = Vec::new();
-    if let Some(root) = look(dir)? {
-        find(&root, "", 0, &mut names)?;
-    }
+    let mut names = find(dir)?.regions;
     names.sort();
     let mut found = Vec::with_capacity(names.len());
     for name in names {
@@ -127,7 +125,47 @@ pub fn regions(dir: &Path) -> Result<Vec<RegionInfo>> {
     Ok(found)
 }
 
-fn find(directory: &Directory, prefix: &str, depth: usize, names: &mut Vec<String>) -> Result<()> {
+/// The directory of the arena to which a region's name leads; `None` if it leads to a directory of its own.
+///
+/// # Errors
+/// As [`region`].
+pub fn arena_of(dir: &Path, name: &str) -> Result<Option<PathBuf>> {
+    let Some(root) = look(dir)? else { return Ok(None) };
+    Ok(Arena::of_region(&root, name)?.map(|(arena, _)| arena.path().into()))
+}
+
+/// The names of the arenas below a directory.
+///
+/// # Errors
+/// As [`regions`].
+pub fn arenas(dir: &Path) -> Result<Vec<String>> {
+    let mut names = find(dir)?.arenas;
+    names.sort();
+    Ok(names)
+}
+
+/// Names below a directory.
+#[derive(Default)]
+struct Names {
+    regions: Vec<String>,
+    arenas: Vec<String>,
+}
+
+fn find(dir: &Path) -> Result<Names> {
+    let mut names = Names::default();
+    match look(dir)? {
+        // Whoever names the directory of an arena means its regions.
+        Some(root) if Arena::is_in(&root) => {
+            let arena = Arena::in_directory(&root, "")?;
+            names.regions = arena.regions()?.into_iter().map(|(region, _)| region).collect();
+        }
+        Some(root) => find_below(&root, "", 0, &mut names)?,
+        None => {}
+    }
+    Ok(names)
+}
+
+fn find_below(directory: &Directory, prefix: &str, depth: usize, found: &mut Names) -> Result<()> {
     let device = |about: About| about.identity.0;
     let own = directory.folder().about().map(device).ok();
     let entries = match directory.names() {
@@ -145,7 +183,7 @@ fn find(directory: &Directory, prefix: &str, depth: usize, names: &mut Vec<Strin
             // It is not followed, but who finds no region under its name is to know why.
             let there = directory.path().join(&entry);
             let leads_to = |file| About::at(&there.join(file), false).is_ok();
-            names.extend((leads_to(lease::FILE) || leads_to(head::FILE)).then_some(name));
+            found.regions.extend((leads_to(lease::FILE) || leads_to(head::FILE)).then_some(name));
             continue;
         }
         // Regions of a directory lie in its file system; what is mounted below has its own.
@@ -154,12 +192,20 @@ fn find(directory: &Directory, prefix: &str, depth: usize, names: &mut Vec<Strin
         }
         match directory.below(&entry) {
             Ok(None) => {}
+            Ok(Some(below)) if Arena::is_in(&below) => {
+                found.arenas.push(name.clone());
+                // One that cannot be opened has no regions that could be listed.
+                let regions = Arena::in_directory(&below, &name).and_then(|arena| arena.regions());
+                found
+                    .regions
+                    .extend(regions.unwrap_or_default().into_iter().map(|(region, _)| format!("{name}/{region}")));
+            }
             Ok(Some(below)) if !(below.has(lease::FILE) || below.has(head::FILE) || below.names().is_err()) => {
                 if depth < 8 {
-                    find(&below, &format!("{name}/"), depth + 1, names)?;
+                    find_below(&below, &format!("{name}/"), depth + 1, found)?;
                 }
             }
-            _ => names.push(name),
+            _ => found.regions.push(name),
         }
     }
     Ok(())
@@ -218,7 +264,11 @@ pub(crate) fn unread(name: &str, path: PathBuf, directory: Option<&Directory>) -
 pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
     let path = names::region_dir(dir, name)?;
     let missing = || Error::NoRegion { region: name.into(), dir: dir.to_path_buf() };
-    let directory = match look(dir)?.ok_or_else(missing)?.below(name) {
+    let root = look(dir)?.ok_or_else(missing)?;
+    if let Some((arena, region)) = Arena::of_region(&root, name)? {
+        return in_arena(dir, name, &arena, &region);
+    }
+    let directory = match root.below(name) {
         Ok(directory) => directory.ok_or_else(missing)?,
         Err(error) => {
             let state = State::Unreadable(error.to_string());
@@ -235,6 +285,28 @@ pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
             return Ok(info);
         }
     };
+    describe(&mut info, &observer);
+    Ok(info)
+}
+
+/// What can be said of a region of an arena.
+fn in_arena(dir: &Path, name: &str, arena: &Arena, region: &str) -> Result<RegionInfo> {
+    let missing = || Error::NoRegion { region: name.into(), dir: dir.to_path_buf() };
+    let found = arena.find(region)?.ok_or_else(missing)?;
+    let mut info = unread(name, arena.path().join(region), None);
+    info.allocated_bytes = arena.bytes_of(&found)?;
+    let planes = arena.plane_bytes(&found)?.into_iter().enumerate();
+    info.planes = planes.map(|(index, allocated_bytes)| PlaneInfo { index, allocated_bytes }).collect();
+    match Observer::options().dir(dir).open(name) {
+        Ok(observer) => describe(&mut info, &observer),
+        Err(Error::NoRegion { .. }) => {}
+        Err(error) => info.state = State::Unreadable(error.to_string()),
+    }
+    Ok(info)
+}
+
+/// Adds what the head of a region says.
+fn describe(info: &mut RegionInfo, observer: &Observer) {
     let shared = &observer.shared.head;
     info.state = if observer.producer_alive() { State::Live } else { State::Dead };
     info.rank = Some((shared.number32(head::RANK_AT), shared.number32(head::RANKS_AT))).filter(|(_, ranks)| *ranks > 0);
@@ -256,7 +328,6 @@ pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
         info.skipping_ns = shared.time_of_producer(head::SKIPPING_NS_AT);
         info.skipping = info.skipping_ns.map_or(0, |_| shared.number64(head::SKIPPING_AT));
     }
-    Ok(info)
 }
 
 fn planes(directory: &Directory) -> Vec<PlaneInfo> {

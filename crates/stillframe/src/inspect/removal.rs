@@ -1,14 +1,18 @@
 //! Removing regions, and what nobody needs any more.
 
 use crate::error::{Error, Result};
-use crate::inspect::region::{RegionInfo, State, allocated_bytes, look, region, regions, unread};
+use crate::inspect::region::{RegionInfo, State, allocated_bytes, arenas, look, regions, unread};
 use crate::observer::Observer;
-use crate::place::directory::{Directory, ranks_below};
+use crate::place::arena::Arena;
+use crate::place::directory::Directory;
 use crate::place::{hidden, names};
 use crate::store::head::producer_pid;
 use crate::store::lease::LeaseFile;
 use crate::store::ownership::{self, Obstacle};
+use crate::store::regions::{Regions, Site};
 use std::path::Path;
+use std::time::{Duration, Instant};
+use stillframe_kernel::folder::Form;
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::trust::{Distrust, Guard, Purpose};
 use stillframe_protocol::Leases;
@@ -33,60 +37,46 @@ fn group_of(info: &RegionInfo) -> Option<&str> {
 }
 
 /// Removes a region, or all ranks of a group. Observers keep what they hold. With `force`, a living producer loses its
-/// files too: it goes on into files that nobody can open any more.
+/// files too: it goes on into files that nobody can open any more. What a library keeps beside a group in [`Hidden`] files
+/// stays; `stillframe_checkpoint::removal` removes its own, too.
 ///
 /// # Errors
 /// [`Error::InUse`] while a producer lives, without `force`; of a group nothing is removed then.
 pub fn remove(dir: &Path, name: &str, force: bool) -> Result<Removed> {
     names::region_dir(dir, name)?;
     let root = own(dir)?.ok_or_else(|| Error::NoRegion { region: name.into(), dir: dir.to_path_buf() })?;
-    remove_from(&root, name, force)
+    let (regions, name) = among(&root, name)?;
+    remove_from(&regions, &name, force)
 }
 
-/// As [`remove`], for who has the directory of regions open.
-pub(crate) fn remove_from(root: &Directory, name: &str, force: bool) -> Result<Removed> {
-    let ranks = ranks(root, name)?;
-    if ranks.iter().all(|info| info.rank.is_none()) {
-        return remove_region(root, name, force);
+/// The regions among which one of this name is to be removed, and what it is called there.
+fn among(root: &Directory, name: &str) -> Result<(Regions, String)> {
+    Ok(match Arena::of_own_region(root, name)? {
+        Some((arena, [prefix, region])) => (Regions::Arena { arena, prefix }, region),
+        None => (Regions::Directory(root.clone()), name.into()),
+    })
+}
+
+/// As [`remove`], for who has what holds the regions open.
+pub(crate) fn remove_from(regions: &Regions, name: &str, force: bool) -> Result<Removed> {
+    let ranks = ranks(regions, name)?;
+    if ranks.is_empty() {
+        return remove_region(regions, name, force);
     }
-    if let Some(info) = ranks.iter().find(|info| info.state == State::Live && !force) {
-        return Err(Error::InUse { region: info.name.clone(), pid: info.producer_pid });
+    let alive = ranks.iter().find(|(_, site)| site.is_alive()).filter(|_| !force);
+    if let Some((rank, site)) = alive {
+        return Err(Error::InUse { region: regions.shown(rank), pid: site.producer_pid() });
     }
     let mut bytes = 0;
-    for info in ranks {
-        match remove_region(root, &info.name, force) {
+    for (rank, _) in ranks {
+        match remove_region(regions, &rank, force) {
             Ok(removed) => bytes += removed.bytes,
             // Somebody else removed it meanwhile.
             Err(Error::NoRegion { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    bytes += remove_beside(root, name);
     Ok(Removed { bytes })
-}
-
-/// End of the name of the file in which a run that created or recovered a group (`stillframe_checkpoint::Recovery`) keeps what
-/// its ranks go on from.
-const RECOVERY: &str = ".recovery";
-
-/// End of the name of the directory with the group of the run before it.
-const FORMER: &str = ".former";
-
-/// What has this end, beside the group of this name.
-fn hidden(name: &str, end: &str) -> String {
-    format!(".{}{end}", name.replace('/', "%"))
-}
-
-/// The group that a hidden file tells what its ranks go on from.
-fn recovered_group(hidden: &str) -> Option<String> {
-    Some(hidden.strip_prefix('.')?.strip_suffix(RECOVERY)?.replace('%', "/"))
-}
-
-/// Locks a file, if nobody else has it.
-fn try_lock(root: &Directory, name: &str) -> Option<Unforked> {
-    let file = Unforked::open(|| root.file(name).ok().flatten().map(|(file, _)| file).ok_or(())).ok()?;
-    file.get()?.try_lock().ok()?;
-    Some(file)
 }
 
 /// Bytes of memory or disk behind a directory and all below it.
@@ -94,44 +84,72 @@ pub(crate) fn allocated_below(root: &Directory, name: &str) -> u64 {
     root.folder().folder(name).map_or(0, |folder| folder.allocated_bytes())
 }
 
-/// What runs that created or recovered a group left beside it, if no region of the group is among those that stay and nobody
-/// holds one of the group before it.
-fn left_beside(root: &Directory, staying: &[&RegionInfo]) -> Vec<RegionInfo> {
-    let left = root.texts().into_iter().filter_map(|hidden_name| {
-        let group = recovered_group(&hidden_name)?;
-        let stays = staying.iter().any(|info| info.name.rsplit_once('/').is_some_and(|(of, _)| of == group));
-        let former_name = hidden(&group, FORMER);
-        let former = root.path().join(&former_name);
-        let goes = !stays
-            && regions(&former).ok()?.iter().all(|info| is_free(&former, info))
-            && try_lock(root, &hidden_name).is_some();
-        let bytes = root.about(&hidden_name)?.allocated_bytes + allocated_below(root, &former_name);
-        let path = root.path().join(&hidden_name);
-        goes.then(|| RegionInfo { allocated_bytes: bytes, ..unread(&hidden_name, path, None) })
-    });
-    left.collect()
+/// What other libraries keep in a directory of regions beside these: files and directories with hidden names.
+#[derive(Debug)]
+pub struct Hidden {
+    root: Directory,
 }
 
-/// Removes what a run that created or recovered a group left beside it, if no rank is there, and returns the bytes that this
-/// frees. Who begins a run has the file locked, and then it stays.
-fn remove_beside(root: &Directory, name: &str) -> u64 {
-    let (decision, former) = (hidden(name, RECOVERY), hidden(name, FORMER));
-    let Some(_lock) = try_lock(root, &decision).filter(|_| ranks(root, name).is_ok_and(|ranks| ranks.is_empty()))
-    else {
-        return 0;
-    };
-    let bytes = root.about(&decision).map_or(0, |about| about.allocated_bytes) + allocated_below(root, &former);
-    let _ = root.remove_all(&former);
-    root.unlink(&decision).map_or(0, |()| bytes)
+/// The lock of a hidden file, for as long as it lives.
+#[derive(Debug)]
+pub struct HiddenLock {
+    _file: Unforked,
+}
+
+impl Hidden {
+    /// Opens a directory of regions for who removes what is hidden in it; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`collect`].
+    pub fn open(dir: &Path) -> Result<Option<Hidden>> {
+        Ok(own(dir)?.map(|root| Hidden { root }))
+    }
+
+    /// The hidden names.
+    pub fn names(&self) -> Vec<String> {
+        self.root.texts().into_iter().filter(|name| name.starts_with('.')).collect()
+    }
+
+    /// Whether anything has this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.root.has(name)
+    }
+
+    /// Bytes of memory or disk behind a file, or behind all that is in a directory; 0 if there is none.
+    pub fn allocated_bytes(&self, name: &str) -> u64 {
+        match self.root.about(name) {
+            Some(about) if about.form == Form::Folder => allocated_below(&self.root, name),
+            about => about.map_or(0, |about| about.allocated_bytes),
+        }
+    }
+
+    /// Locks a file as flock(2) does, if it is there and nobody else has it locked. A child that is forked has no lock.
+    pub fn try_lock(&self, name: &str) -> Option<HiddenLock> {
+        let file = Unforked::open(|| self.root.file(name).ok().flatten().map(|(file, _)| file).ok_or(())).ok()?;
+        file.get()?.try_lock().ok()?;
+        Some(HiddenLock { _file: file })
+    }
+
+    /// Removes a file, or a directory with all that is in it; one that is not there is not missed.
+    ///
+    /// # Errors
+    /// Environment.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        self.root.remove_all(name)
+    }
 }
 
 /// The regions that are ranks of a group of this name, those left over from other runs too.
-pub(crate) fn ranks(root: &Directory, name: &str) -> Result<Vec<RegionInfo>> {
+pub(crate) fn ranks(regions: &Regions, name: &str) -> Result<Vec<(String, Site)>> {
+    let looked = regions.looked_at();
     let mut found = Vec::new();
-    for rank in ranks_below(root, name)? {
-        match region(root.path(), &names::rank_name(name, rank)) {
+    for rank in looked.ranks_below(name)? {
+        let name = names::rank_name(name, rank);
+        match looked.find(&name) {
             // One that cannot be read, or was never finished, goes with the others.
-            Ok(info) if info.rank.is_some() || !matches!(info.state, State::Live | State::Dead) => found.push(info),
+            Ok(Some(site)) if site.is_region() && site.head().is_none_or(|head| head.number32(head::RANKS_AT) != 0) => {
+                found.push((name, site));
+            }
             Ok(_) | Err(Error::NoRegion { .. } | Error::IsGroup { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -139,9 +157,43 @@ pub(crate) fn ranks(root: &Directory, name: &str) -> Result<Vec<RegionInfo>> {
     Ok(found)
 }
 
-fn remove_region(root: &Directory, name: &str, force: bool) -> Result<Removed> {
+fn remove_region(regions: &Regions, name: &str, force: bool) -> Result<Removed> {
+    match regions {
+        Regions::Directory(root) => remove_in_directory(root, name, force),
+        Regions::Arena { arena, .. } => remove_in_arena(regions, arena, name, force),
+    }
+}
+
+fn remove_in_arena(regions: &Regions, arena: &Arena, name: &str, force: bool) -> Result<Removed> {
+    let missing = || Error::NoRegion { region: regions.shown(name), dir: arena.path().into() };
+    let site = regions.find(name)?.ok_or_else(missing)?;
+    let bytes = site.allocated_bytes()?;
+    let begin = Instant::now();
+    loop {
+        match regions.try_lock(name)? {
+            Ok(locked) => return regions.remove(locked).map(|()| Removed { bytes }),
+            // Who looks whether somebody produces it has the lock for an instant.
+            Err(Obstacle::Held) if begin.elapsed() < ownership::REMOVAL_BEGINS => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(Obstacle::Held) if force => {
+                return arena.remove_by_force(name)?.then_some(Removed { bytes }).ok_or_else(missing);
+            }
+            Err(Obstacle::Held) => {
+                return Err(Error::InUse { region: regions.shown(name), pid: site.producer_pid() });
+            }
+            Err(Obstacle::Removed | Obstacle::NoDirectory) => return Err(missing()),
+        }
+    }
+}
+
+fn remove_in_directory(root: &Directory, name: &str, force: bool) -> Result<Removed> {
     let missing = || Error::NoRegion { region: name.into(), dir: root.path().into() };
     let directory = root.below(name)?.ok_or_else(missing)?;
+    if Arena::is_in(&directory) {
+        let why = "it is an arena: remove its regions, and then its directory";
+        return Err(Error::BadName { name: name.into(), what: "region", why });
+    }
     let bytes = allocated_bytes(&directory);
     // The lock is kept while the files go, so that no producer can begin among them.
     let (directory, _leases) = loop {
@@ -167,8 +219,7 @@ fn remove_region(root: &Directory, name: &str, force: bool) -> Result<Removed> {
 }
 
 /// Removes every region whose producer is gone and that nobody holds; ranks of a group only when that is so of all of
-/// them, with what a run that recovered the group left beside them; and what a restore that was killed left. Returns each with
-/// what came of it.
+/// them; and what a restore that was killed left. Returns each with what came of it.
 ///
 /// # Errors
 /// As [`regions`].
@@ -176,15 +227,22 @@ pub fn collect(dir: &Path) -> Result<Vec<(String, Result<Removed>)>> {
     let mut done = Vec::new();
     let Some(root) = own(dir)? else { return Ok(done) };
     for info in collectable(dir)? {
-        let removed = match recovered_group(&info.name) {
-            Some(group) => Ok(Removed { bytes: remove_beside(&root, &group) }),
-            None if hidden::is_staged(&info.name) => hidden::remove(&root, &info.name).map(|bytes| Removed { bytes }),
-            None => remove_region(&root, &info.name, false),
+        let removed = match hidden::is_staged(&info.name) {
+            true => hidden::remove(&root, &info.name).map(|bytes| Removed { bytes }),
+            false => among(&root, &info.name).and_then(|(regions, name)| remove_region(&regions, &name, false)),
         };
         match removed {
             // Somebody else removed it meanwhile.
             Err(Error::NoRegion { .. }) => {}
             result => done.push((info.name, result)),
+        }
+    }
+    for name in arenas(dir)? {
+        // One that is somebody else's, or damaged, is not one's own business.
+        let Ok(arena) = Arena::options().dir(dir).open(&name) else { continue };
+        let swept = arena.sweep_hidden().and_then(|()| arena.collect());
+        if let Err(error) = swept {
+            done.push((name, Err(error)));
         }
     }
     Ok(done)
@@ -197,7 +255,10 @@ pub fn collect(dir: &Path) -> Result<Vec<(String, Result<Removed>)>> {
 pub fn collectable(dir: &Path) -> Result<Vec<RegionInfo>> {
     let Some(root) = own(dir)? else { return Ok(Vec::new()) };
     let all = regions(dir)?;
-    let is_own = |info: &RegionInfo| matches!(root.below(&info.name), Ok(Some(_)));
+    let is_own = |info: &RegionInfo| match Arena::of_region(&root, &info.name) {
+        Ok(None) => matches!(root.below(&info.name), Ok(Some(_))),
+        found => found.is_ok(),
+    };
     let free: Vec<bool> = all.iter().map(|info| is_free(dir, info) && is_own(info)).collect();
     // The last version of a rank that died is part of what its group can still show.
     let wanted: Vec<(String, u32)> = std::iter::zip(&all, &free)
@@ -209,28 +270,36 @@ pub fn collectable(dir: &Path) -> Result<Vec<RegionInfo>> {
             .iter()
             .any(|(group, ranks)| group_of(info) == Some(group) && info.rank.is_some_and(|rank| rank.1 == *ranks))
     };
-    let goes: Vec<bool> = std::iter::zip(&all, free).map(|(info, free)| free && !is_wanted(info)).collect();
-    let staying: Vec<&RegionInfo> =
-        std::iter::zip(&all, &goes).filter(|(_, goes)| !**goes).map(|(info, _)| info).collect();
-    let beside = left_beside(&root, &staying);
-    let going = std::iter::zip(all, goes).filter(|(_, goes)| *goes).map(|(info, _)| info);
+    let going = std::iter::zip(all, free).filter(|(info, free)| *free && !is_wanted(info)).map(|(info, _)| info);
     let staged = hidden::left_over(&root).into_iter().map(|name| {
         let path = root.path().join(&name);
         RegionInfo { allocated_bytes: allocated_below(&root, &name), ..unread(&name, path, None) }
     });
-    Ok(going.chain(staged).chain(beside).collect())
+    Ok(going.chain(staged).collect())
 }
 
 /// Whether nobody produces a region and nobody holds a version of it.
 fn is_free(dir: &Path, info: &RegionInfo) -> bool {
     match info.state {
         State::Dead => !is_held(dir, &info.name),
+        State::Incomplete if matches!(in_arena(dir, &info.name), Ok(Some(_))) => {
+            in_arena(dir, &info.name).is_ok_and(|site| site.is_some_and(|site| !site.is_alive()))
+        }
         State::Incomplete => {
             let directory = look(dir).ok().flatten().and_then(|root| root.below(&info.name).ok().flatten());
             directory
                 .is_some_and(|directory| ownership::is_unfinished(&directory) && !is_produced(&directory, &info.name))
         }
         _ => false,
+    }
+}
+
+/// The region of an arena that has this name; `None` if the name leads to no arena.
+fn in_arena(dir: &Path, name: &str) -> Result<Option<Site>> {
+    let Some(root) = look(dir)? else { return Ok(None) };
+    match Arena::of_region(&root, name)? {
+        Some((arena, region)) => Regions::Arena { arena, prefix: String::new() }.find(&region),
+        None => Ok(None),
     }
 }
 

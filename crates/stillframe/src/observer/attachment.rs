@@ -1,11 +1,15 @@
 //! What an observer has open: the files of a region, and the holds that keep versions alive.
 
 use crate::error::{Error, Result};
+use crate::place::Place;
+use crate::place::arena::Arena;
+use crate::place::arena::index::Index;
+use crate::place::check_pages;
 use crate::place::directory::{Directory, Unopened};
-use crate::place::names::plane_file;
-use crate::store::head::{Head, check_pages};
-use crate::store::lease::LeaseFile;
-use crate::store::schemas::read_schema;
+use crate::place::names::{plane_file, schema_file};
+use crate::store::head::Head;
+use crate::store::lease::{LeaseFile, RegionLeases};
+use crate::store::schemas::read_entry;
 use ::stillframe_protocol as protocol;
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,26 +20,34 @@ use stillframe_kernel::folder::About;
 use stillframe_kernel::map::Mapping;
 use stillframe_kernel::workers::Workers;
 use stillframe_protocol::Leased;
-use stillframe_segment::description::Blocks;
+use stillframe_segment::description::{self, Blocks};
 use stillframe_segment::head::{self, Counter};
-use stillframe_segment::{BLOCK_BYTES, Corrupt, PLANES_MAX, Schema, WINDOW_BYTES, lease, table};
+use stillframe_segment::{
+    BLOCK_BYTES, Corrupt, PAGE_BYTES, PLANES_MAX, Schema, WINDOW_BYTES, WINDOW_PAGES, lease, table,
+};
 
 /// What an observer and its snapshots have in common.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) name: String,
     pub(crate) dir: PathBuf,
-    directory: Directory,
+    source: Source,
     pub(crate) head: Head,
-    pub(crate) leases: LeaseFile,
-    tables: File,
-    /// Device and inode of the head.
+    pub(crate) leases: RegionLeases,
+    /// Tells the region from others that have its name later.
     identity: (u64, u64),
-    /// User whose the head is.
+    /// User whose the files are.
     owner: u32,
     caches: Mutex<Caches>,
     /// Who makes page-table entries of variables that are seen whole, unless each page is left to the first that reads it.
     pub(crate) workers: Option<Arc<Workers>>,
+}
+
+/// Where a region lies, for who looks.
+#[derive(Debug)]
+enum Source {
+    Directory { directory: Directory, tables: File },
+    Arena { arena: Arena, index: Index },
 }
 
 #[derive(Debug, Default)]
@@ -56,6 +68,9 @@ impl Shared {
     pub(crate) fn open(root: &Directory, name: &str) -> Result<Shared> {
         check_pages()?;
         let missing = || Error::NoRegion { region: name.into(), dir: root.path().into() };
+        if let Some((arena, region)) = Arena::of_region(root, name)? {
+            return Shared::in_arena(&arena, &region, name)?.ok_or_else(missing);
+        }
         let directory = root.below(name)?.ok_or_else(missing)?;
         let dir = directory.path().to_path_buf();
         let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
@@ -80,12 +95,42 @@ impl Shared {
             Unopened::Missing => beside(lease::FILE),
             Unopened::Failed(error) => error,
         })?;
-        let caches = Mutex::new(Caches::default());
-        let name = name.into();
-        let shared = Shared { name, dir, directory, head, leases, tables, identity, owner, caches, workers: None };
+        let (leases, caches) = (RegionLeases::File(leases), Mutex::new(Caches::default()));
+        let (name, source) = (name.into(), Source::Directory { directory, tables });
+        let shared = Shared { name, dir, source, head, leases, identity, owner, caches, workers: None };
         // A region that was replaced while its files were opened is opened anew, or waited for.
         shared.check_names().map_err(|_| missing())?;
         Ok(shared)
+    }
+
+    /// A region of an arena, of which observers are told the name `shown`; `None` if there is none, or it is not whole.
+    pub(crate) fn in_arena(arena: &Arena, name: &str, shown: &str) -> Result<Option<Shared>> {
+        let Some(found) = arena.find(name)? else { return Ok(None) };
+        let Some(head_at) = found.head_at else { return Ok(None) };
+        let index = Index::new(arena, head_at)?;
+        let dir = arena.path().join(name);
+        let mut begin = [0; 64];
+        index.head().read(0, &mut begin);
+        let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
+        if !head::check_geometry(&begin).map_err(corrupt)? {
+            return Ok(None);
+        }
+        let leases = arena.leases(name, &found);
+        if !leases.is_current() {
+            return Ok(None);
+        }
+        let about = arena.about();
+        Ok(Some(Shared {
+            name: shown.into(),
+            dir,
+            head: Head::at(index.head()),
+            source: Source::Arena { arena: arena.clone(), index },
+            leases: RegionLeases::Arena(leases),
+            identity: (about.identity.1, u64::from(found.number) << 32 | u64::from(found.generation)),
+            owner: about.owner,
+            caches: Mutex::new(Caches::default()),
+            workers: None,
+        }))
     }
 
     fn caches(&self) -> MutexGuard<'_, Caches> {
@@ -100,9 +145,10 @@ impl Shared {
         if let Some(schema) = self.caches().schemas.get(&number) {
             return Ok(schema.clone());
         }
-        let schema = read_schema(&self.directory, number);
+        let text = self.schema_text(number);
         self.check_names()?;
-        let schema = Arc::new(schema?);
+        let schema = Schema::decode(&schema_file(number), &text?).map_err(|corrupt| self.corrupt(corrupt))?;
+        let schema = Arc::new(schema);
         let mut caches = self.caches();
         // Old schemas are read again if they are ever needed again.
         if caches.schemas.len() >= 64 {
@@ -112,8 +158,30 @@ impl Shared {
         Ok(schema)
     }
 
-    /// A map of a whole plane that reaches at least to `end`, and its file.
+    fn schema_text(&self, number: u32) -> Result<Vec<u8>> {
+        match &self.source {
+            Source::Directory { directory, .. } => Place::read_schema(directory, number),
+            Source::Arena { index, .. } => {
+                let found = index.schemas().into_iter().find(|entry| entry.number == number);
+                let missing = || self.corrupt(Corrupt::new(&schema_file(number), 0, "a schema", "no such entry"));
+                read_entry(self, Some(found.ok_or_else(missing)?))
+            }
+        }
+    }
+
+    /// Offset in its file of a page of a plane that a held version shows.
+    pub(crate) fn page_at(&self, plane: u8, page: usize) -> Result<u64> {
+        let Source::Arena { index, .. } = &self.source else { return Ok((page * PAGE_BYTES) as u64) };
+        let chunk = index.chunk(plane as usize, page / WINDOW_PAGES)?;
+        let chunk = chunk.ok_or_else(|| self.corrupt(Corrupt::missing(&plane_file(plane as usize))))?;
+        Ok(u64::from(chunk) * WINDOW_BYTES as u64 + (page % WINDOW_PAGES * PAGE_BYTES) as u64)
+    }
+
+    /// A map of a whole plane that reaches at least to the offset `end` of its file, and the file.
     pub(crate) fn plane(&self, plane: u8, end: u64) -> Result<(Arc<Mapping>, Arc<File>)> {
+        if let Source::Arena { arena, .. } = &self.source {
+            return Ok((arena.map(), arena.file().clone()));
+        }
         let mut caches = self.caches();
         if let Some(PlaneMap { file, map: Some(map) }) = caches.planes.get(plane as usize)
             && map.bytes() as u64 >= end
@@ -142,6 +210,9 @@ impl Shared {
 
     /// The file of a plane that a held version uses.
     pub(crate) fn plane_file(&self, plane: u8) -> Result<Arc<File>> {
+        if let Source::Arena { arena, .. } = &self.source {
+            return Ok(arena.file().clone());
+        }
         let known = self.caches().planes.get(plane as usize).map(|known| known.file.clone());
         known.ok_or_else(|| self.corrupt(Corrupt::missing(&plane_file(plane as usize))))
     }
@@ -169,12 +240,13 @@ impl Shared {
 
     /// Opens the planes that came since the last call. All that a version uses exist when it is held.
     pub(crate) fn open_planes(&self) -> Result<()> {
+        let Source::Directory { directory, .. } = &self.source else { return Ok(()) };
         let mut caches = self.caches();
         let known = caches.planes.len();
         let count = self.head.counter(Counter::Planes).min(PLANES_MAX as u64) as usize;
         while caches.planes.len() < count {
             let name = plane_file(caches.planes.len());
-            let opened = self.directory.file(&name);
+            let opened = directory.file(&name);
             match opened.and_then(|opened| opened.ok_or_else(|| self.corrupt(Corrupt::missing(&name)))) {
                 Ok((file, _)) => caches.planes.push(PlaneMap { file: Arc::new(file), map: None }),
                 Err(error) => {
@@ -200,16 +272,41 @@ impl Shared {
 
     /// Whether the region's name is still that of these files.
     pub(crate) fn is_named(&self) -> bool {
-        About::at(&self.dir.join(head::FILE), true).is_ok_and(|about| about.identity == self.identity)
+        match (&self.source, &self.leases) {
+            (Source::Arena { arena, .. }, RegionLeases::Arena(leases)) => {
+                let found = arena.find(leases.name()).ok().flatten();
+                leases.is_current() && found.is_some_and(|found| found.number == leases.number())
+            }
+            _ => About::at(&self.dir.join(head::FILE), true).is_ok_and(|about| about.identity == self.identity),
+        }
+    }
+
+    /// Refuses a region of an arena that was removed: its head may be another's by now. Files that are open stay.
+    pub(crate) fn check_there(&self) -> Result<()> {
+        match &self.leases {
+            RegionLeases::Arena(leases) if !leases.is_current() => Err(self.gone()),
+            _ => Ok(()),
+        }
+    }
+
+    fn gone(&self) -> Error {
+        Error::NoRegion { region: self.name.clone(), dir: self.dir.parent().unwrap_or(&self.dir).to_path_buf() }
     }
 
     /// Whether the files opened by name before this call are of this region, rather than of none or of a later one of the
     /// same name: of all names the head's goes first and comes first.
     fn check_names(&self) -> Result<()> {
-        if self.directory.about(head::FILE).is_some_and(|about| about.identity == self.identity) {
+        let is_same = match &self.source {
+            Source::Directory { directory, .. } => {
+                directory.about(head::FILE).is_some_and(|about| about.identity == self.identity)
+            }
+            // What is held stays.
+            Source::Arena { .. } => true,
+        };
+        if is_same {
             return Ok(());
         }
-        Err(Error::NoRegion { region: self.name.clone(), dir: self.dir.parent().unwrap_or(&self.dir).to_path_buf() })
+        Err(self.gone())
     }
 }
 
@@ -217,18 +314,50 @@ impl Blocks for Shared {
     type Error = Error;
 
     fn count(&self) -> Result<u32> {
-        let meta = self.tables.metadata().map_err(|error| Error::io("fstat", &self.dir.join(table::FILE), error))?;
-        Ok((meta.len() / BLOCK_BYTES as u64).min(u64::from(u32::MAX >> 1)) as u32)
+        let bytes = match &self.source {
+            Source::Directory { tables, .. } => {
+                let meta = tables.metadata();
+                meta.map_err(|error| Error::io("fstat", &self.dir.join(table::FILE), error))?.len()
+            }
+            Source::Arena { index, .. } => {
+                index.extents()?.iter().map(|pages| pages.len() as u64 * PAGE_BYTES as u64).sum()
+            }
+        };
+        Ok((bytes / BLOCK_BYTES as u64).min(u64::from(u32::MAX >> 1)) as u32)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.tables.read_exact_at(out, offset).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => {
-                let expected = format!("{} bytes", out.len());
-                self.corrupt(Corrupt::new(table::FILE, offset as usize, expected, "the end of the file"))
+        match &self.source {
+            Source::Directory { tables, .. } => tables.read_exact_at(out, offset).map_err(|error| match error.kind() {
+                std::io::ErrorKind::UnexpectedEof => {
+                    let expected = format!("{} bytes", out.len());
+                    self.corrupt(Corrupt::new(table::FILE, offset as usize, expected, "the end of the file"))
+                }
+                _ => Error::io("read", &self.dir.join(table::FILE), error),
+            }),
+            Source::Arena { arena, index } => {
+                let mut done = 0;
+                let mut begin = 0;
+                for pages in index.extents()? {
+                    let bytes = pages.len() * PAGE_BYTES;
+                    let at = offset as usize + done;
+                    if done < out.len() && (begin..begin + bytes).contains(&at) {
+                        let now = (begin + bytes - at).min(out.len() - done);
+                        let from = pages.start as usize * PAGE_BYTES + at - begin;
+                        arena.memory().read(from, &mut out[done..done + now]);
+                        done += now;
+                    }
+                    begin += bytes;
+                }
+                match done == out.len() {
+                    true => Ok(()),
+                    false => {
+                        let blocks = (begin / BLOCK_BYTES) as u32;
+                        Err(self.corrupt(description::missing(offset, out.len(), blocks)))
+                    }
+                }
             }
-            _ => Error::io("read", &self.dir.join(table::FILE), error),
-        })
+        }
     }
 
     fn corrupt(&self, corrupt: Corrupt) -> Error {

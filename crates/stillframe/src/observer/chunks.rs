@@ -46,10 +46,9 @@ impl<'a> Chunks<'a> {
         range: Range<usize>,
     ) -> Result<Self> {
         let extent = &variable.extent;
-        let base = extent.window as usize * WINDOW_BYTES;
         // All maps are made here, so that iterating cannot fail.
         let map = |run: Run| {
-            let end = (base + (run.page + run.pages) * PAGE_BYTES) as u64;
+            let end = run.end();
             let is_zeros = run.plane == ZERO_PLANE;
             let map = if is_zeros { None } else { Some(inner.plane_map(run.plane, end)?) };
             Ok((run, map))
@@ -63,7 +62,6 @@ impl<'a> Iterator for Chunks<'a> {
     type Item = Chunk<'a>;
 
     fn next(&mut self) -> Option<Chunk<'a>> {
-        let base = self.extent.window as usize * WINDOW_BYTES;
         let page_offset = self.extent.page_offset as usize;
         loop {
             let (run, map) = self.run.take().or_else(|| self.runs.next())?;
@@ -81,7 +79,11 @@ impl<'a> Iterator for Chunks<'a> {
                 return Some(Chunk { offset: start, bytes: &ZEROS[..stop - start] });
             };
             // SAFETY: the pages belong to the version that the snapshot holds, and the snapshot keeps the map.
-            let bytes = unsafe { &*std::ptr::from_ref(map.bytes_at(base + page_offset + start, end - start)) };
+            let bytes = unsafe {
+                &*std::ptr::from_ref(
+                    map.bytes_at(run.at as usize + page_offset + start - run.page * PAGE_BYTES, end - start),
+                )
+            };
             return Some(Chunk { offset: start, bytes });
         }
     }

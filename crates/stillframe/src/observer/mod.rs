@@ -52,7 +52,7 @@ pub struct VersionInfo {
 impl Observer {
     /// Options for opening an observer.
     pub fn options() -> ObserverOptions {
-        ObserverOptions { dir: names::root(), wait: Duration::ZERO, populate: None, trust: None }
+        ObserverOptions { dir: names::root(), wait: Duration::ZERO, populate: None, trust: None, arena: None }
     }
 
     /// Opens an observer on a region that exists, with default options.
@@ -91,6 +91,7 @@ impl Observer {
     pub fn newest(&self) -> Result<Snapshot> {
         let leased = protocol::lease_newest(&self.shared.head, &self.shared.leases)?;
         let Some(leased) = leased else {
+            self.shared.check_there()?;
             self.shared.head.check_newest().map_err(|corrupt| self.shared.corrupt(corrupt))?;
             return Err(Error::NoVersion { region: self.shared.name.clone() });
         };
@@ -210,13 +211,21 @@ impl Observer {
             });
         }
         found.sort_by_key(|info| info.version);
+        if self.shared.check_there().is_err() {
+            found.clear();
+        }
         found
     }
 
     /// The versions that can be leased, with the numbers they had when looked at.
     pub(crate) fn listed(&self) -> Vec<(Leased, u64)> {
         let list = protocol::list(&self.shared.head);
-        list.into_iter().map(|leased| (leased, self.shared.head.descriptor(leased.slot).version)).collect()
+        let listed =
+            list.into_iter().map(|leased| (leased, self.shared.head.descriptor(leased.slot).version)).collect();
+        match self.shared.check_there() {
+            Ok(()) => listed,
+            Err(_) => Vec::new(),
+        }
     }
 
     fn hold(&self, leased: Leased, number: u64) -> Result<Option<Snapshot>> {

@@ -5,7 +5,7 @@ use crate::observer::Observer;
 use crate::observer::attachment::Shared;
 use crate::observer::options::ObserverOptions;
 use crate::observer::ranks::survey;
-use crate::place::directory::Directory;
+use crate::place::arena::Arena;
 use crate::place::names;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,17 +15,23 @@ impl ObserverOptions {
     /// Opens a region that is there.
     pub(crate) fn open_once(&self, name: &str) -> Result<Observer> {
         names::region_dir(&self.dir, name)?;
-        match self.root()? {
-            Some(root) => self.open_in(&root, name),
-            None => Err(Error::NoRegion { region: name.into(), dir: self.dir.clone() }),
+        let missing = || Error::NoRegion { region: name.into(), dir: self.dir.clone() };
+        if let Some(arena) = &self.arena {
+            let shown = format!("{}/{name}", arena.name());
+            return Ok(self.observe(Shared::in_arena(arena, name, &shown)?.ok_or_else(missing)?));
         }
+        let guard = names::looking(&self.dir, self.trust)?;
+        if let Some((arena, region)) = Arena::noted(&self.dir, guard, name)
+            && let Some(shared) = Shared::in_arena(&arena, region, name)?
+        {
+            return Ok(self.observe(shared));
+        }
+        Ok(self.observe(Shared::open(&self.root()?.ok_or_else(missing)?, name)?))
     }
 
-    /// As [`open_once`](ObserverOptions::open_once).
-    pub(crate) fn open_in(&self, root: &Directory, name: &str) -> Result<Observer> {
-        let mut shared = Shared::open(root, name)?;
+    fn observe(&self, mut shared: Shared) -> Observer {
         shared.workers = self.populate.map(|threads| Arc::new(Workers::new(threads)));
-        Ok(Observer { shared: Arc::new(shared) })
+        Observer { shared: Arc::new(shared) }
     }
 
     /// Opens an observer on a region.

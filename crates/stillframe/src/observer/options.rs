@@ -1,6 +1,7 @@
 //! How an observer is opened.
 
 use crate::error::Result;
+use crate::place::arena::Arena;
 use crate::place::directory::Directory;
 use crate::place::names;
 use std::path::PathBuf;
@@ -14,12 +15,21 @@ pub struct ObserverOptions {
     pub(crate) wait: Duration,
     pub(crate) populate: Option<usize>,
     pub(crate) trust: Option<Trust>,
+    pub(crate) arena: Option<Arena>,
 }
 
 impl ObserverOptions {
     /// The directory that holds the region's own; by default `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`.
     pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.dir = dir.into();
+        self
+    }
+
+    /// Looks into an arena that this process has open, by the names that regions have within it. Regions of an arena with a
+    /// directory are found without this too, as `ARENA/REGION`; those of one that was handed in as a descriptor are not.
+    pub fn arena(mut self, arena: &Arena) -> Self {
+        self.dir = arena.path().into();
+        self.arena = Some(arena.clone());
         self
     }
 

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use stillframe_kernel::map::Mapping;
 use stillframe_segment::head::Descriptor;
 use stillframe_segment::table::{Entry, ZERO_PLANE};
-use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES, description};
+use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES, description};
 
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -38,9 +38,16 @@ pub(crate) struct Run {
     /// First page, counted from the first page of the variable.
     pub(crate) page: usize,
     pub(crate) pages: usize,
+    /// Offset of the first page in the plane's file; 0 of zeros, which lie in none.
+    pub(crate) at: u64,
 }
 
 impl Run {
+    /// Offset of its end in the plane's file.
+    pub(crate) fn end(&self) -> u64 {
+        self.at + (self.pages * PAGE_BYTES) as u64
+    }
+
     /// The bytes of a variable that lie in it, of those in a range.
     pub(crate) fn bytes_in(&self, variable: &VariableView, range: &Range<usize>) -> Range<usize> {
         let offset = variable.extent.page_offset as usize;
@@ -98,21 +105,35 @@ impl Inner {
 
     /// The pieces in which pages of a variable lie.
     pub(crate) fn runs(&self, variable: &VariableView, pages: Range<usize>) -> Result<Vec<Run>> {
+        let shared = &self.hold.shared;
+        let first = variable.extent.window as usize * WINDOW_PAGES;
         let mut runs: Vec<Run> = Vec::new();
-        let mut add = |plane: u8, page: usize, pages: usize| match runs.last_mut() {
-            Some(run) if run.plane == plane && run.page + run.pages == page => run.pages += pages,
-            _ => runs.push(Run { plane, page, pages }),
+        let mut add = |plane: u8, page: usize, pages: usize| -> Result<()> {
+            let at = if plane == ZERO_PLANE { 0 } else { shared.page_at(plane, first + page)? };
+            match runs.last_mut() {
+                Some(run)
+                    if run.plane == plane
+                        && run.page + run.pages == page
+                        && (plane == ZERO_PLANE || run.end() == at) =>
+                {
+                    run.pages += pages;
+                }
+                _ => runs.push(Run { plane, page, pages, at }),
+            }
+            Ok(())
         };
         let mut page = pages.start;
         while page < pages.end {
             let window = page / WINDOW_PAGES;
             let end = pages.end.min((window + 1) * WINDOW_PAGES);
             match self.entries[variable.extent.window as usize + window] {
-                Entry::Uniform(plane) => add(plane, page, end - page),
+                Entry::Uniform(plane) => add(plane, page, end - page)?,
                 entry => {
                     let planes = self.planes(entry)?;
-                    for page in page..end {
-                        add(planes[page % WINDOW_PAGES], page, 1);
+                    let mut page = page;
+                    for run in planes[page % WINDOW_PAGES..][..end - page].chunk_by(|left, right| left == right) {
+                        add(run[0], page, run.len())?;
+                        page += run.len();
                     }
                 }
             }
@@ -144,13 +165,12 @@ impl Inner {
         let extent = &variable.extent;
         let shared = &self.hold.shared;
         let pages = extent.pages() as usize;
-        let base = extent.window as usize * WINDOW_BYTES;
         let runs = self.runs(variable, 0..pages)?;
         if let [run] = runs[..]
             && run.plane != ZERO_PLANE
         {
-            let (map, _) = shared.plane(run.plane, (base + pages * PAGE_BYTES) as u64)?;
-            return Ok(Contiguous { map, offset: base + extent.page_offset as usize });
+            let (map, _) = shared.plane(run.plane, run.end())?;
+            return Ok(Contiguous { map, offset: run.at as usize + extent.page_offset as usize });
         }
         let fail = |failure| Error::system(&shared.dir, failure);
         let mut map = Mapping::reserve(pages * PAGE_BYTES).map_err(fail)?;
@@ -158,29 +178,29 @@ impl Inner {
             map.unmap_by(workers);
         }
         let most = if runs.len() <= runs_easy() { usize::MAX } else { WINDOW_RUNS_MAX };
-        self.lay_all(&map, &runs, base, 0, most)?;
+        self.lay_all(&map, &runs, 0, most)?;
         Ok(Contiguous { map: Arc::new(map), offset: extent.page_offset as usize })
     }
 
     /// Fills a map, which begins with page `first` of a variable, with these pieces of it. Windows of more than `most`
     /// pieces are copied.
-    pub(crate) fn lay_all(&self, map: &Mapping, runs: &[Run], base: usize, first: usize, most: usize) -> Result<()> {
+    pub(crate) fn lay_all(&self, map: &Mapping, runs: &[Run], first: usize, most: usize) -> Result<()> {
         let mut rest = runs;
         while let Some(run) = rest.first() {
             let window_end = (run.page / WINDOW_PAGES + 1) * WINDOW_PAGES;
             let in_window = rest.iter().take_while(|run| run.page + run.pages <= window_end).count();
             let (now, later) = rest.split_at(in_window.max(1));
             if in_window <= most {
-                self.lay_runs(map, now, base, first)?;
+                self.lay_runs(map, now, first)?;
             } else {
-                self.copy_runs(map, now, base, first)?;
+                self.copy_runs(map, now, first)?;
             }
             rest = later;
         }
         Ok(())
     }
 
-    fn lay_runs(&self, map: &Mapping, runs: &[Run], base: usize, first: usize) -> Result<()> {
+    fn lay_runs(&self, map: &Mapping, runs: &[Run], first: usize) -> Result<()> {
         let shared = &self.hold.shared;
         for run in runs {
             let (offset, bytes) = (run.page * PAGE_BYTES, run.pages * PAGE_BYTES);
@@ -188,8 +208,8 @@ impl Inner {
             let laid = if run.plane == ZERO_PLANE {
                 map.lay_zeros(at, bytes)
             } else {
-                let (_, file) = shared.plane(run.plane, (base + offset + bytes) as u64)?;
-                map.lay(at, &file, (base + offset) as u64, bytes)
+                let (_, file) = shared.plane(run.plane, run.end())?;
+                map.lay(at, &file, run.at, bytes)
             };
             laid.map_err(|failure| Error::system(&shared.dir, failure))?;
         }
@@ -197,7 +217,7 @@ impl Inner {
     }
 
     /// Fills part of a window with copies, where mapping each piece would use up the process's mappings.
-    fn copy_runs(&self, map: &Mapping, runs: &[Run], base: usize, first_page: usize) -> Result<()> {
+    fn copy_runs(&self, map: &Mapping, runs: &[Run], first_page: usize) -> Result<()> {
         let shared = &self.hold.shared;
         let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(()) };
         let start = first.page * PAGE_BYTES;
@@ -206,8 +226,8 @@ impl Inner {
         let copy = Mapping::private(bytes, true).map_err(|failure| Error::system(&shared.dir, failure))?;
         for run in runs.iter().filter(|run| run.plane != ZERO_PLANE) {
             let (offset, bytes) = (run.page * PAGE_BYTES, run.pages * PAGE_BYTES);
-            let (plane, _) = shared.plane(run.plane, (base + offset + bytes) as u64)?;
-            copy.copy_from(offset - start, &plane, base + offset, bytes);
+            let (plane, _) = shared.plane(run.plane, run.end())?;
+            copy.copy_from(offset - start, &plane, run.at as usize, bytes);
         }
         let at = start - first_page * PAGE_BYTES;
         copy.make_read_only().and_then(|()| map.replace(at, copy)).map_err(|f| Error::system(&shared.dir, f))

@@ -3,7 +3,8 @@
 use crate::error::{Error, Result};
 use crate::observer::Observer;
 use crate::observer::options::ObserverOptions;
-use crate::place::directory::ranks_below;
+use crate::place::arena::Arena;
+use crate::place::directory;
 use crate::place::names;
 use stillframe_segment::{Corrupt, head};
 
@@ -18,14 +19,14 @@ pub(crate) fn survey(
     known: &[Option<Observer>],
 ) -> Result<Option<Vec<Option<Observer>>>> {
     names::region_dir(&options.dir, name)?;
-    let Some(root) = options.root()? else { return Ok(None) };
+    let Some(ranks) = ranks_below(options, name)? else { return Ok(None) };
     let mut found = Vec::new();
     let mut failures = Vec::new();
-    for rank in ranks_below(&root, name)? {
+    for rank in ranks {
         let reused = known.get(rank as usize).cloned().flatten().filter(|observer| observer.shared.is_named());
         let observer = match reused {
             Some(observer) => observer,
-            None => match options.open_in(&root, &names::rank_name(name, rank)) {
+            None => match options.open_once(&names::rank_name(name, rank)) {
                 Ok(observer) => observer,
                 Err(Error::NoRegion { .. }) => continue,
                 Err(error) => {
@@ -58,4 +59,16 @@ pub(crate) fn survey(
         }
     }
     Ok(Some(members))
+}
+
+/// The ranks of a group that have a region; `None` if there are no regions at all.
+fn ranks_below(options: &ObserverOptions, name: &str) -> Result<Option<Vec<u32>>> {
+    if let Some(arena) = &options.arena {
+        return arena.ranks_below(name).map(Some);
+    }
+    let Some(root) = options.root()? else { return Ok(None) };
+    Ok(Some(match Arena::of_region(&root, name)? {
+        Some((arena, group)) => arena.ranks_below(&group)?,
+        None => directory::ranks_below(&root, name)?,
+    }))
 }

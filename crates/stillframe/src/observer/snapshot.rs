@@ -22,7 +22,7 @@ use stillframe_kernel::map::Mapping;
 use stillframe_protocol::Leased;
 use stillframe_segment::table::Entry;
 use stillframe_segment::table::ZERO_PLANE;
-use stillframe_segment::{Description, PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES, description};
+use stillframe_segment::{Description, PAGE_BYTES, WINDOW_PAGES, description};
 
 /// A consistent, unchanging view of all variables of one version.
 ///
@@ -200,7 +200,7 @@ impl Snapshot {
     pub fn read(&self, name: &str, offset: usize, out: &mut [u8]) -> Result<()> {
         let range = offset..offset.saturating_add(out.len());
         let (variable, runs) = self.runs_in(name, &range)?;
-        let base = variable.extent.window as usize * WINDOW_BYTES + variable.extent.page_offset as usize;
+        let page_offset = variable.extent.page_offset as usize;
         let mut open: Option<(u8, Arc<File>)> = None;
         for run in runs {
             let bytes = run.bytes_in(variable, &range);
@@ -213,7 +213,8 @@ impl Snapshot {
                 Some((plane, file)) if plane == run.plane => file,
                 _ => self.inner.hold.shared.plane_file(run.plane)?,
             };
-            self.inner.hold.shared.read_plane(run.plane, &file, (base + bytes.start) as u64, to)?;
+            let at = run.at + (page_offset + bytes.start - run.page * PAGE_BYTES) as u64;
+            self.inner.hold.shared.read_plane(run.plane, &file, at, to)?;
             open = Some((run.plane, file));
         }
         Ok(())
@@ -253,14 +254,13 @@ impl Snapshot {
             let (start, end) = (pages.start.saturating_mul(PAGE_BYTES), pages.end.saturating_mul(PAGE_BYTES));
             return Err(Error::OutOfRange { name: name.into(), start, end, bytes: variable.bytes });
         }
-        let base = extent.window as usize * WINDOW_BYTES;
         let runs = self.inner.runs(variable, pages.clone())?;
         // SAFETY: the range is the caller's to replace.
         let map = unsafe { Mapping::lent(address as usize, pages.len() * PAGE_BYTES) };
         // A process may lay many versions, so each gets its share of the mappings, and each window its share of those.
         let (easy, windows) = (runs_easy() / LAID_MAX, pages.len().div_ceil(WINDOW_PAGES));
         let most = if runs.len() <= easy { usize::MAX } else { (easy / windows).clamp(1, WINDOW_RUNS_MAX) };
-        self.inner.lay_all(&map, &runs, base, pages.start, most)
+        self.inner.lay_all(&map, &runs, pages.start, most)
     }
 
     /// Ranges of a variable's bytes, ascending and apart, that may differ from an older snapshot of the same region. It is

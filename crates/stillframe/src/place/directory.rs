@@ -4,14 +4,15 @@
 //! write to it, and whether it is what it should be.
 
 use crate::error::{Error, Result};
+use crate::place::names::{is_own_file, rank_of};
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use stillframe_kernel::folder::{About, Access, Folder};
+use stillframe_kernel::folder::{About, Access, Folder, Form};
 use stillframe_kernel::trust::{Guard, Refused};
-use stillframe_segment::head;
+use stillframe_segment::lease;
 
 /// How often others may make or remove a directory at the same time before it is no coincidence.
 const ATTEMPTS: usize = 100;
@@ -249,12 +250,37 @@ pub(crate) fn permit(file: &File, about: &About, mode: u32) -> std::io::Result<(
 /// The numbers that name directories below that of this name, ascending.
 pub(crate) fn ranks_below(root: &Directory, name: &str) -> Result<Vec<u32>> {
     let Some(directory) = root.below(name)? else { return Ok(Vec::new()) };
-    let rank = |name: String| {
-        let rank = name.parse::<u32>().ok()?;
-        (rank < head::RANKS_MAX && name == rank.to_string()).then_some(rank)
-    };
     let names = directory.names()?.into_iter().filter_map(|name| name.into_string().ok());
-    let mut ranks: Vec<u32> = names.filter_map(rank).collect();
+    let mut ranks: Vec<u32> = names.filter_map(|name| rank_of(&name)).collect();
     ranks.sort_unstable();
     Ok(ranks)
+}
+
+/// Refuses to put a region inside another, where nobody would find it.
+pub(crate) fn check_neighbours(root: &Directory, name: &str) -> Result<()> {
+    let fail = |why| Err(Error::BadName { name: name.into(), what: "region", why });
+    for (end, _) in name.match_indices('/') {
+        if root.below(&name[..end])?.is_some_and(|above| above.has(lease::FILE)) {
+            return fail("it lies inside another region; choose a name beside it");
+        }
+    }
+    let Some(directory) = root.below(name)? else { return Ok(()) };
+    let is_region =
+        |name: &String| !is_own_file(name) && directory.about(name).is_some_and(|about| about.form == Form::Folder);
+    if directory.texts().iter().any(is_region) {
+        return fail("other regions lie below it; choose a name beside them");
+    }
+    Ok(())
+}
+
+/// The first bytes of a file, as far as it has as many.
+pub(crate) fn read_begin(file: &File, bytes: &mut [u8]) -> std::io::Result<usize> {
+    let mut length = 0;
+    while length < bytes.len() {
+        match file.read_at(&mut bytes[length..], length as u64)? {
+            0 => break,
+            count => length += count,
+        }
+    }
+    Ok(length)
 }

@@ -87,9 +87,28 @@ pub(crate) fn is_own_file(name: &str) -> bool {
         || numbered.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Begins the names of an arena's regions that nobody is shown yet.
+const STAGED: &str = ".staged/";
+
+/// What a region of an arena, a group or a rank is called as long as it is hidden.
+pub(crate) fn hidden_name(name: &str) -> String {
+    format!("{STAGED}{name}")
+}
+
+/// What it is called when it is hidden no more.
+pub(crate) fn shown_name(name: &str) -> &str {
+    name.strip_prefix(STAGED).unwrap_or(name)
+}
+
 /// The name of a region that is a rank of a group.
 pub(crate) fn rank_name(group: &str, rank: u32) -> String {
     format!("{group}/{rank}")
+}
+
+/// The rank of which this is the last part of the region's name; `None` if it is of none.
+pub(crate) fn rank_of(part: &str) -> Option<u32> {
+    let rank = part.parse::<u32>().ok()?;
+    (rank < head::RANKS_MAX && part == rank.to_string()).then_some(rank)
 }
 
 pub(crate) fn plane_file(plane: usize) -> String {

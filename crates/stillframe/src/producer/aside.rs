@@ -11,13 +11,15 @@
 use crate::error::{Error, Result};
 use crate::group::peers::ranks_left;
 use crate::inspect::removal::remove_from;
+use crate::place::arena::hidden::HiddenRegions;
+use crate::place::arena::{Arena, Claimed};
 use crate::place::directory::Directory;
 use crate::place::hidden::Hidden;
 use crate::place::names::{self, ASIDE};
 use crate::producer::options::RegionOptions;
-use crate::store::head::{Head, read_begin};
-use crate::store::lease::LeaseFile;
-use crate::store::ownership::{self, Obstacle, REMOVAL, There};
+use crate::store::head::Head;
+use crate::store::ownership::{self, Obstacle, REMOVAL};
+use crate::store::regions::{Locked, Regions, Site};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -35,6 +37,10 @@ use stillframe_segment::head::{self, Counter};
 pub(crate) struct Run {
     dir: PathBuf,
     guard: Guard,
+    arena: Option<Arena>,
+    prefix: String,
+    /// Whether it is made where nobody sees it.
+    is_hidden: bool,
     region: String,
     group: Option<Ranks>,
     /// Whether it was said that what is set aside stays.
@@ -48,11 +54,25 @@ struct Ranks {
     ranks: u32,
 }
 
-/// A region of an earlier run, locked.
-struct Left {
-    region: String,
-    directory: Directory,
-    _leases: LeaseFile,
+/// What others must not do at the same time, and what goes when it is done.
+enum Work {
+    Directory(Hidden),
+    Arena { _hidden: HiddenRegions },
+}
+
+/// What was set aside and is on its way out: gone when this is.
+pub(crate) enum Parting {
+    Directory { _hidden: Hidden },
+    Arena { arena: Arena, claimed: Vec<Claimed> },
+}
+
+impl Drop for Parting {
+    fn drop(&mut self) {
+        if let Parting::Arena { arena, claimed } = self {
+            // What is left for want of a lock is removed by the next run that ends well, or by who collects.
+            claimed.drain(..).for_each(|claimed| drop(arena.remove(claimed)));
+        }
+    }
 }
 
 /// What the head of a region says of its last producer.
@@ -69,13 +89,21 @@ impl Run {
     pub(crate) fn new(options: &RegionOptions, given: &str) -> Result<Run> {
         let group = options.rank.map(|(rank, ranks)| Ranks { name: given.into(), rank, ranks });
         let region = group.as_ref().map_or(given.into(), |group| names::rank_name(given, group.rank));
-        Ok(Run { dir: options.dir.clone(), guard: options.guard()?, region, group, is_said: Arc::default() })
+        let (dir, guard, arena) = (options.dir.clone(), options.guard()?, options.arena.clone());
+        let prefix = options.prefix.clone();
+        Ok(Run { dir, guard, arena, prefix, is_hidden: options.hidden, region, group, is_said: Arc::default() })
     }
 
-    /// The directory of regions, if it is there and can be used.
-    fn root(&self, guard: Guard) -> Option<Directory> {
+    /// The regions among which this one is, if they are there and can be used.
+    fn regions(&self, guard: Guard) -> Option<Regions> {
+        if self.is_hidden {
+            return None;
+        }
+        if let Some(arena) = &self.arena {
+            return Some(Regions::Arena { arena: arena.clone(), prefix: self.prefix.clone() });
+        }
         match Directory::root(&self.dir, guard) {
-            Ok(root) => root,
+            Ok(root) => root.map(Regions::Directory),
             Err(error) => {
                 self.say_stays(&aside(&self.region), error);
                 None
@@ -92,12 +120,12 @@ impl Run {
     }
 
     /// Takes what the last run left out of the way: of all ranks, unless one of them lives, and of the region itself.
-    pub(crate) fn clear(&self, root: &Directory) -> Result<()> {
+    pub(crate) fn clear(&self, regions: &Regions) -> Result<()> {
         if let Some(Ranks { name, .. }) = &self.group {
-            clear(root, name, &|root| ranks_left(root, name))?;
+            clear(regions, name, &|regions| ranks_left(regions, name))?;
         }
         let region = &self.region;
-        clear(root, region, &|root| Ok(root.below(region)?.map(|_| region.clone()).into_iter().collect()))
+        clear(regions, region, &|regions| Ok(regions.find(region)?.map(|_| region.clone()).into_iter().collect()))
     }
 
     /// The names under which something may be set aside.
@@ -108,14 +136,16 @@ impl Run {
 
     /// Removes what is set aside, for want of room. `false` if nothing is.
     pub(crate) fn make_room(&self) -> bool {
-        let Some(root) = self.root(self.guard.looking()) else { return false };
+        let Some(regions) = self.regions(self.guard.looking()) else { return false };
+        let full = if self.arena.is_some() { "arena" } else { "file system" };
         let mut is_made = false;
-        for name in self.asides().filter(|name| is_there(&root, name)) {
-            match remove_from(&root, &name, false) {
+        for name in self.asides().filter(|name| is_there(&regions, name)) {
+            match remove_from(&regions, &name, false) {
                 Ok(_) => {
                     is_made = true;
+                    let name = regions.shown(&name);
                     remark::say(move || {
-                        format!("'{name}', which was set aside, is removed: the file system had no room left")
+                        format!("'{name}', which was set aside, is removed: the {full} had no room left")
                     });
                 }
                 // Another rank removed it.
@@ -127,10 +157,10 @@ impl Run {
     }
 
     /// Whether all other ranks ended by themselves, with a version. If this one's files go at its end, so may theirs have.
-    fn is_last(&self, root: &Directory, group: &Ranks, unlinks: bool) -> bool {
+    fn is_last(&self, regions: &Regions, group: &Ranks, unlinks: bool) -> bool {
         (0..group.ranks).filter(|rank| *rank != group.rank).all(|rank| {
-            match root.below(&names::rank_name(&group.name, rank)) {
-                Ok(Some(directory)) if directory.has(head::FILE) => matches!(ending(&directory), Ending::Good),
+            match regions.find(&names::rank_name(&group.name, rank)) {
+                Ok(Some(site)) if site.identity().is_some() => matches!(ending(&site), Ending::Good),
                 Ok(_) => unlinks,
                 Err(_) => false,
             }
@@ -156,7 +186,7 @@ impl End {
 
     /// Says in the head whether the producer ends well, and takes what is set aside out of sight. It is gone when the returned
     /// values are: nobody needs to wait for that. The producer's lock must be held, so that nobody sets anything aside.
-    pub(crate) fn say(&self, is_good: bool, unlinks: bool) -> Vec<Hidden> {
+    pub(crate) fn say(&self, is_good: bool, unlinks: bool) -> Vec<Parting> {
         if self.is_said.swap(true, Ordering::Relaxed) {
             return Vec::new();
         }
@@ -168,19 +198,19 @@ impl End {
             return Vec::new();
         }
         let run = &self.run;
-        let Some(root) = run.root(run.guard) else { return Vec::new() };
-        let group = run.group.as_ref().filter(|group| is_there(&root, &aside(&group.name)));
-        let looked = root.guarded(run.guard.looking());
+        let Some(regions) = run.regions(run.guard) else { return Vec::new() };
+        let group = run.group.as_ref().filter(|group| is_there(&regions, &aside(&group.name)));
+        let looked = regions.looked_at();
         let group = group.filter(|group| run.is_last(&looked, group, unlinks)).map(|group| &group.name);
         let names = group.into_iter().chain([&run.region]);
-        let hide = |name: &String| {
+        let part = |name: &String| {
             let aside = aside(name);
-            hide(&root, &aside).unwrap_or_else(|error| {
-                run.say_stays(&aside, error);
+            part_with(&regions, &aside).unwrap_or_else(|error| {
+                run.say_stays(&regions.shown(&aside), error);
                 None
             })
         };
-        names.filter_map(hide).collect()
+        names.filter_map(part).collect()
     }
 }
 
@@ -188,70 +218,104 @@ fn aside(name: &str) -> String {
     format!("{name}{ASIDE}")
 }
 
-/// Whether a directory has this name.
-fn is_there(root: &Directory, name: &str) -> bool {
-    matches!(root.guarded(root.guard().looking()).below(name), Ok(Some(_)))
+/// Whether anything has this name.
+fn is_there(regions: &Regions, name: &str) -> bool {
+    let regions = regions.looked_at();
+    match &regions {
+        Regions::Directory(_) => matches!(regions.find(name), Ok(Some(_))),
+        Regions::Arena { arena, .. } => arena.family(name).is_ok_and(|family| !family.is_empty()),
+    }
+}
+
+impl Work {
+    fn begin(regions: &Regions, aside: &str) -> Result<Work> {
+        Ok(match regions {
+            Regions::Directory(root) => Work::Directory(Hidden::claim(root, aside, REMOVAL)?),
+            Regions::Arena { arena, .. } => Work::Arena { _hidden: HiddenRegions::claim(arena, aside, REMOVAL)? },
+        })
+    }
 }
 
 /// Takes what an earlier run left under a name out of the way, if nobody produces any of it.
-fn clear(root: &Directory, name: &str, find: &dyn Fn(&Directory) -> Result<Vec<String>>) -> Result<()> {
+fn clear(regions: &Regions, name: &str, find: &dyn Fn(&Regions) -> Result<Vec<String>>) -> Result<()> {
     // What is taken out of the way is not written to, whatever mode it has.
-    let looked = root.guarded(root.guard().looking());
+    let looked = regions.looked_at();
     if find(&looked)?.is_empty() {
         return Ok(());
     }
     let aside = aside(name);
     // One process at a time, so that ranks which begin together find all of an earlier run or nothing.
-    let mut hidden = Hidden::claim(root, &aside, REMOVAL)?;
+    let mut work = Work::begin(regions, &aside)?;
     let mut left = Vec::new();
     for region in find(&looked)? {
-        match ownership::try_lock(&looked, &region, 0o600)? {
-            Ok((directory, leases)) => left.push(Left { region, directory, _leases: leases }),
+        match looked.try_lock(&region)? {
+            Ok(locked) => left.push(locked),
             // Whoever has it, to produce or to remove it as well, is met again when it is locked.
             Err(Obstacle::Held) => return Ok(()),
             Err(Obstacle::Removed | Obstacle::NoDirectory) => {}
         }
     }
     points::hit("aside.locked");
-    let bad: Vec<Option<u64>> = left
-        .iter()
-        .filter_map(|left| match ending(&left.directory) {
-            Ending::Bad(newest) => Some(newest),
-            Ending::Empty | Ending::Good => None,
-        })
-        .collect();
+    let (mut bad, mut bytes) = (Vec::new(), 0);
+    for locked in &left {
+        let Some(site) = looked.find(locked.name())? else { continue };
+        bytes += site.allocated_bytes()?;
+        if let Ending::Bad(newest) = ending(&site) {
+            bad.push(newest);
+        }
+    }
+    let shown = regions.shown(name);
     let what = match bad.iter().flatten().min() {
         Some(newest) => {
-            format!("the last run of '{name}' did not end by itself: what it left, up to version {newest},")
+            format!("the last run of '{shown}' did not end by itself: what it left, up to version {newest},")
         }
-        None => format!("what the last run of '{name}' left"),
+        None => format!("what the last run of '{shown}' left"),
     };
-    let bytes: u64 = left.iter().map(|left| left.directory.folder().allocated_bytes()).sum();
-    let fits = bad.is_empty() || memory_has(root, bytes);
+    let fits = bad.is_empty() || has_room(regions, bytes)?;
     if bad.is_empty() || !fits {
-        left.iter().try_for_each(|left| ownership::remove(&looked, &left.directory, &left.region))?;
+        left.into_iter().try_for_each(|locked| looked.remove(locked))?;
         if !fits {
             remark::say(move || format!("{what} is removed: memory has no room for it beside as much again"));
         }
         return Ok(());
     }
-
-    let is_replaced = hide_in(&hidden, &looked, &aside)?;
-    points::hit("aside.hidden");
-    put(&looked, name, &aside, &left)?;
-    points::hit("aside.put");
-    drop(left);
-    if is_replaced {
-        hidden.give_way();
+    match (&mut work, &looked) {
+        (Work::Directory(hidden), Regions::Directory(looked)) => {
+            let is_replaced = hide_in(hidden, looked, &aside)?;
+            points::hit("aside.hidden");
+            put(looked, name, &aside, &left)?;
+            points::hit("aside.put");
+            drop(left);
+            if is_replaced {
+                hidden.give_way();
+            }
+        }
+        (_, looked) => {
+            let replaced = lock_patiently(looked, &aside)?;
+            looked.rename(name, &aside, left, replaced)?;
+            points::hit("aside.put");
+        }
     }
+    let aside = regions.shown(&aside);
     remark::say(move || {
         format!("{what} is set aside as '{aside}' until a run of the name ends by itself; 'still ls' shows it")
     });
     Ok(())
 }
 
+/// Locks what has a name. Somebody may just be removing it, by names that are not to be those of others meanwhile.
+fn lock_patiently(regions: &Regions, name: &str) -> Result<Vec<Locked>> {
+    let begin = Instant::now();
+    loop {
+        match regions.lock_all(name) {
+            Err(Error::InUse { .. }) if begin.elapsed() < REMOVAL => std::thread::sleep(Duration::from_millis(1)),
+            locked => return locked,
+        }
+    }
+}
+
 /// Renames what a run left: in one step, unless something else lies beside the ranks.
-fn put(root: &Directory, name: &str, aside: &str, left: &[Left]) -> Result<()> {
+fn put(root: &Directory, name: &str, aside: &str, left: &[Locked]) -> Result<()> {
     let path = root.path().join(name);
     let missing = || Error::io("renameat2", &path, ErrorKind::NotFound.into());
     let rename = |from: &Directory, name: &str, to: &Directory, new: &str| {
@@ -259,7 +323,7 @@ fn put(root: &Directory, name: &str, aside: &str, left: &[Left]) -> Result<()> {
         renamed.map_err(|error| Error::io("renameat2", &from.path().join(name), error))
     };
     let from = root.below(name)?.ok_or_else(missing)?;
-    let is_left = |region: &str| left.iter().any(|left| left.region == region);
+    let is_left = |region: &str| left.iter().any(|left| left.name() == region);
     let is_rank = |entry: OsString| entry.to_str().is_some_and(|entry| is_left(&format!("{name}/{entry}")));
     if is_left(name) || from.names()?.into_iter().all(is_rank) {
         let (above, last) = root.above(name)?.ok_or_else(missing)?;
@@ -267,58 +331,49 @@ fn put(root: &Directory, name: &str, aside: &str, left: &[Left]) -> Result<()> {
     }
     let about = from.folder().about().map_err(|error| Error::io("fstat", &path, error))?;
     let to = root.make_below(aside, about.mode & 0o777)?;
-    let ranks = left.iter().filter_map(|left| left.region.rsplit_once('/'));
+    let ranks = left.iter().filter_map(|left| left.name().rsplit_once('/'));
     ranks.map(|(_, rank)| rank).try_for_each(|rank| rename(&from, rank, &to, rank))
 }
 
-/// Takes what has this name out of sight; `None` if nothing has.
-fn hide(root: &Directory, name: &str) -> Result<Option<Hidden>> {
-    if !is_there(root, name) {
+/// Takes what has this name away; `None` if nothing has.
+fn part_with(regions: &Regions, name: &str) -> Result<Option<Parting>> {
+    if !is_there(regions, name) {
         return Ok(None);
     }
-    let mut hidden = Hidden::claim(root, name, REMOVAL)?;
-    let is_hidden = hide_in(&hidden, &root.guarded(root.guard().looking()), name)?;
-    hidden.give_way();
-    Ok(is_hidden.then_some(hidden))
+    match regions {
+        Regions::Directory(root) => {
+            let mut hidden = Hidden::claim(root, name, REMOVAL)?;
+            let is_hidden = hide_in(&hidden, &root.guarded(root.guard().looking()), name)?;
+            hidden.give_way();
+            Ok(is_hidden.then_some(Parting::Directory { _hidden: hidden }))
+        }
+        Regions::Arena { arena, .. } => {
+            let locked = lock_patiently(regions, name)?;
+            let claimed = locked.into_iter().filter_map(Locked::claimed).collect();
+            Ok(Some(Parting::Arena { arena: arena.clone(), claimed }))
+        }
+    }
 }
 
+/// Takes what has this name out of sight; `false` if nothing has.
 fn hide_in(hidden: &Hidden, root: &Directory, name: &str) -> Result<bool> {
-    let begin = Instant::now();
-    loop {
-        // What is not a region's is somebody's own.
-        if !ownership::check_entries(root, name)? {
-            return Ok(false);
-        }
-        let mut there = There::default();
-        match there.lock_rest(root, name) {
-            // Somebody just removes it, by names that are not to be those of others meanwhile.
-            Err(Error::InUse { .. }) if begin.elapsed() < REMOVAL => std::thread::sleep(Duration::from_millis(1)),
-            Err(error) => return Err(error),
-            Ok(()) => {
-                let Some((above, last)) = root.above(name)? else { return Ok(false) };
-                return match above.folder().rename_new(last, hidden.place.folder(), "former") {
-                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-                    renamed => {
-                        let fail = |error| Error::io("renameat2", &above.path().join(last), error);
-                        renamed.map(|()| true).map_err(fail)
-                    }
-                };
-            }
-        }
+    // What is not a region's is somebody's own.
+    if !ownership::check_entries(root, name)? {
+        return Ok(false);
+    }
+    let _locked = lock_patiently(&Regions::Directory(root.clone()), name)?;
+    let Some((above, last)) = root.above(name)? else { return Ok(false) };
+    match above.folder().rename_new(last, hidden.place.folder(), "former") {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        renamed => renamed.map(|()| true).map_err(|error| Error::io("renameat2", &above.path().join(last), error)),
     }
 }
 
 /// How the last run of a region ended.
-fn ending(directory: &Directory) -> Ending {
-    let mut bytes = vec![0; head::HEAD_BYTES];
-    let file = match directory.file(head::FILE) {
-        Ok(Some((file, _))) => file,
-        Ok(None) => return Ending::Empty,
-        // Whoever put it there: what lies beside it may be worth something.
-        Err(_) => return Ending::Bad(None),
-    };
-    let Ok(length) = read_begin(&file, &mut bytes) else { return Ending::Bad(None) };
-    match head::check_geometry(&bytes[..length]) {
+fn ending(site: &Site) -> Ending {
+    // Whoever put a head there that cannot be read: what lies beside it may be worth something.
+    let Some(bytes) = site.head_bytes(head::HEAD_BYTES) else { return Ending::Bad(None) };
+    match head::check_geometry(&bytes) {
         Ok(true) => {}
         Ok(false) => return Ending::Empty,
         Err(_) => return Ending::Bad(None),
@@ -335,8 +390,19 @@ fn ending(directory: &Directory) -> Ending {
     }
 }
 
-/// Whether memory has so many bytes to spare, if that is what the directory's files lie in.
-fn memory_has(root: &Directory, bytes: u64) -> bool {
-    let is_memory = root.folder().reopen().is_ok_and(|root| matches!(file_system(&root), Ok(FileSystem::Tmpfs)));
-    !is_memory || memory::available_bytes().is_none_or(|available_bytes| available_bytes >= bytes)
+/// Whether there is room for so many bytes beside what was set aside: in memory, if that is what the files lie in, and in the
+/// arena.
+fn has_room(regions: &Regions, bytes: u64) -> Result<bool> {
+    let is_memory = match regions {
+        Regions::Directory(root) => {
+            root.folder().reopen().is_ok_and(|root| matches!(file_system(&root), Ok(FileSystem::Tmpfs)))
+        }
+        Regions::Arena { arena, .. } => {
+            if arena.usage()?.free_bytes < bytes {
+                return Ok(false);
+            }
+            matches!(file_system(arena.file()), Ok(FileSystem::Tmpfs))
+        }
+    };
+    Ok(!is_memory || memory::available_bytes().is_none_or(|available_bytes| available_bytes >= bytes))
 }

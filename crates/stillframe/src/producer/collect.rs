@@ -163,7 +163,7 @@ impl Workspace {
 }
 
 /// Whether some page is watched for two sources, as when two variables swap their buffers or managed memory is tracked too.
-fn is_overlapping(variables: &BTreeMap<u32, VariableState>) -> bool {
+fn is_overlapping(variables: &BTreeMap<u32, Box<VariableState>>) -> bool {
     let sources = variables.values().flat_map(|state| state.working.sources());
     let mut ranges: Vec<(usize, usize)> = sources.map(|source| source.watched()).collect();
     ranges.sort_unstable();
@@ -172,7 +172,7 @@ fn is_overlapping(variables: &BTreeMap<u32, VariableState>) -> bool {
 
 /// Notes pages found dirty for one source in all others that have them: the search that found them armed them, and none
 /// will find them again.
-fn tell_others(variables: &mut BTreeMap<u32, VariableState>, finder: (u32, usize), addresses: &[usize]) {
+fn tell_others(variables: &mut BTreeMap<u32, Box<VariableState>>, finder: (u32, usize), addresses: &[usize]) {
     for (id, state) in variables.iter_mut() {
         let sources = state.working.sources_mut().iter_mut().enumerate();
         for (_, source) in sources.filter(|(index, _)| (*id, *index) != finder) {

@@ -58,7 +58,7 @@ impl Producer {
             self.drop_working(state.working);
             return Err(error);
         }
-        self.workspace.variables.insert(id, state);
+        self.workspace.variables.insert(id, Box::new(state));
         self.workspace.schema_changed = true;
         Ok(id)
     }
@@ -89,7 +89,7 @@ impl Producer {
         let windows = bytes.div_ceil(WINDOW_BYTES).max(1);
         Ok(match kind {
             Kind::Managed { .. } => {
-                let pages = self.pages(windows)?;
+                let pages = self.pages(windows, bytes)?;
                 Working::Managed(Managed::new(self.store.allocate(windows as u32)?, pages, bytes, false).into())
             }
             Kind::Tracked => Working::Tracked(Tracked::default()),
@@ -97,8 +97,10 @@ impl Producer {
         })
     }
 
-    fn pages(&self, windows: usize) -> Result<Pages> {
-        Pages::new(windows, self.options.large_pages).map_err(|failure| Error::system(self.store.dir(), failure))
+    fn pages(&self, windows: usize, bytes: usize) -> Result<Pages> {
+        // What does not fill a window would take the memory of a whole one with its first byte.
+        let large = self.options.large_pages && bytes >= WINDOW_BYTES;
+        Pages::new(windows, large).map_err(|failure| Error::system(self.store.dir(), failure))
     }
 
     /// Takes up what the recovered version has of a managed or loaned variable. What is pinned shows no plane: all of it is
@@ -109,7 +111,7 @@ impl Producer {
         if let Kind::Loaned { .. } = kind {
             return Ok(Working::Loaned(Loaned::new(allocation, bytes)));
         }
-        let mut pages = self.pages(windows)?;
+        let mut pages = self.pages(windows, bytes)?;
         let mut maps = PlaneMaps::new(allocation);
         if !pinned {
             self.gather(&mut maps)?;

@@ -17,6 +17,7 @@ use crate::mask::Mask;
 use crate::producer::state::Producer;
 use crate::store::Store;
 use crate::store::draft::{Content, Draft};
+use crate::store::plane::pages_of;
 use crate::store::planes::{Assignment, Planes};
 use crate::store::version::{Subtable, Version};
 use crate::working::pieces::{PIECES_MAX, count_pieces};
@@ -24,7 +25,7 @@ use crate::working::plane_maps::PlaneMaps;
 use std::sync::Mutex;
 use stillframe_kernel::copy::{Copier, PageCopy};
 use stillframe_kernel::map::Mapping;
-use stillframe_kernel::{Failure, points};
+use stillframe_kernel::points;
 use stillframe_segment::table::{SUBTABLE, ZERO_PLANE};
 use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES};
 
@@ -95,7 +96,8 @@ fn plan(store: &Store, newest: &Version, scattered: &[usize], has_room: bool) ->
             // Zeros between them, which are in no plane.
             continue;
         }
-        let choices = shown.iter().enumerate().map(|(plane, shown)| {
+        let has_window = |plane: &usize| planes.plane(*plane).file.has_window(window).unwrap_or(false);
+        let choices = shown.iter().enumerate().filter(|(plane, _)| has_window(plane)).map(|(plane, shown)| {
             let elsewhere = pages.without(*shown);
             let slots = if has_room { Planes::free } else { Planes::ready };
             let gathered = elsewhere.and(slots(planes, plane, window));
@@ -117,13 +119,12 @@ fn copy(maps: &mut PlaneMaps, newest: &Version, draft: &mut Draft, copier: &Copi
     for plane in 0..draft.planes().count() {
         maps.map(plane, draft.planes())?;
     }
-    let first = maps.allocation.window as usize;
-    let work = Gathering { first, maps: maps.known().collect(), planes: draft.planes(), copier };
+    let work = Gathering { maps, planes: draft.planes(), copier };
     let failed = Mutex::new(None);
     copier.workers().share(plan.len(), plan.len() / WINDOWS_PER_THREAD, &|index| {
         let (part, table) = (&plan[index], &tables[index]);
-        if let Err(failure) = work.copy_window(part, table) {
-            *failed.lock().unwrap_or_else(|poison| poison.into_inner()) = Some((part.plane, failure));
+        if let Err(error) = work.copy_window(part, table) {
+            *failed.lock().unwrap_or_else(|poison| poison.into_inner()) = Some(error);
         }
     });
     let failed = failed.into_inner().unwrap_or_else(|poison| poison.into_inner());
@@ -132,8 +133,8 @@ fn copy(maps: &mut PlaneMaps, newest: &Version, draft: &mut Draft, copier: &Copi
     match failed {
         None => Ok(true),
         // The kernel says that an address cannot be written when no memory is left for it.
-        Some((_, failure)) if failure.errno() == libc::EFAULT => Ok(false),
-        Some((plane, failure)) => Err(Error::system(&draft.planes().plane(plane).path, failure)),
+        Some(Error::System { failure, .. }) if failure.errno() == libc::EFAULT => Ok(false),
+        Some(error) => Err(error),
     }
 }
 
@@ -143,20 +144,23 @@ fn commit(mut draft: Draft, newest: &Version) -> Result<()> {
     draft.commit(Content::Again(newest), ["gather.described", "gather.committed"])
 }
 
-/// What the threads that gather a place share.
+/// What the threads that gather an allocation share.
 struct Gathering<'a> {
-    /// First window of the place.
-    first: usize,
-    /// The place in each plane.
-    maps: Vec<&'a Mapping>,
+    maps: &'a PlaneMaps,
     planes: &'a Planes,
     copier: &'a Copier,
 }
 
 impl Gathering<'_> {
     /// Copies pages of a window, which lie where `table` says, into the plane that was chosen.
-    fn copy_window(&self, part: &Assignment, table: &Subtable) -> Result<(), Failure> {
-        let (map, at) = (self.maps[part.plane], (part.window - self.first) * WINDOW_BYTES);
+    fn copy_window(&self, part: &Assignment, table: &Subtable) -> Result<()> {
+        let window = part.window - self.maps.allocation.window as usize;
+        self.maps.with_window(part.plane, window, self.planes, |map, at| self.copy_into(map, at, part, table))?
+    }
+
+    /// As [`copy_window`](Gathering::copy_window), for a map of the chosen plane in which the window begins at `at`.
+    fn copy_into(&self, map: &Mapping, at: usize, part: &Assignment, table: &Subtable) -> Result<()> {
+        let window = part.window - self.maps.allocation.window as usize;
         // All that is in use or will be has its page-table entries made, many at a time, and memory. Other free slots are left
         // out: they may have none, and would get it.
         let entered = Mask::FULL.without(self.planes.free(part.plane, part.window)).or(part.pages);
@@ -169,20 +173,21 @@ impl Gathering<'_> {
             let mut page = start;
             for run in table[start..end].chunk_by(|left, right| left == right) {
                 let source = run[0] as usize;
-                let offset = at + page * PAGE_BYTES;
+                let to = at + page * PAGE_BYTES;
                 if has_memory && counts[source] >= MAPPED_PAGES_MIN {
-                    let (from, to) = (self.maps[source].address() + offset, map.address() + offset);
+                    let from = self.maps.address(source, window, self.planes)? + page * PAGE_BYTES;
                     let pages = (0..run.len()).map(|page| page * PAGE_BYTES);
-                    copies.extend(pages.map(|page| PageCopy { from: from + page, to: to + page }));
+                    copies.extend(pages.map(|page| PageCopy { from: from + page, to: map.address() + to + page }));
                 } else {
-                    let from = (part.window * WINDOW_BYTES + page * PAGE_BYTES) as u64;
-                    map.read_from(offset, &self.planes.plane(source).file, from, run.len() * PAGE_BYTES)?;
+                    let (from, file) =
+                        (pages_of(part.window, (page, page + run.len())), &self.planes.plane(source).file);
+                    file.read_into(map, to, from).map_err(|failure| Error::system(file.path(), failure))?;
                 }
                 page += run.len();
             }
         }
-        // SAFETY: all pages lie in the maps of the place. Those that are read are in use, so that nobody writes them and they
-        // have memory. Those that are written were free and are marked, so that nobody else has them, and got memory above.
+        // SAFETY: all pages lie in the maps of the allocation. Those that are read are in use, so that nobody writes them and
+        // they have memory. Those that are written were free and are marked, so that nobody else has them, and got memory above.
         unsafe { self.copier.copy_here(&copies) };
         Ok(())
     }

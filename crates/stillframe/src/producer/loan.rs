@@ -37,7 +37,7 @@ impl Producer {
             Some(Working::Loaned(loaned)) => {
                 let planes = store.planes();
                 let map = loaned.map(plane, planes, &workers, is_recycled, large_pages);
-                map.and_then(|map| loaned.map_after(plane, map.map.bytes(), planes).map(|after| (loaned, map, after)))
+                map.and_then(|map| loaned.map_after(plane, planes).map(|after| (loaned, map, after)))
             }
             _ => Err(Error::NoVersion { region: store.name.clone() }),
         };

@@ -2,7 +2,10 @@
 
 use crate::error::{Error, Result};
 use crate::group::peers::{Peers, check_living};
-use crate::place::directory::Directory;
+use crate::place::Place;
+use crate::place::arena::region::ArenaRegion;
+use crate::place::check_pages;
+use crate::place::directory::{self, Directory};
 use crate::place::names;
 use crate::producer::aside::{End, Run};
 use crate::producer::options::RegionOptions;
@@ -10,7 +13,8 @@ use crate::producer::patience::Patience;
 use crate::producer::retention;
 use crate::producer::state::{Producer, Undeclared, Workspace};
 use crate::producer::statistics::Statistics;
-use crate::store::head::check_pages;
+use crate::store::lease::RegionLeases;
+use crate::store::regions::Regions;
 use crate::store::{Beginning, Store, ownership};
 use crate::working::tracker::Tracker;
 use std::collections::BTreeMap;
@@ -23,8 +27,11 @@ use stillframe_kernel::points;
 impl Producer {
     /// Begins as the producer of a region, or of that of a rank of the group that has this name.
     pub(crate) fn open(options: RegionOptions, given: &str) -> Result<Producer> {
+        let (options, given) = &options.resolve(given)?;
         match Producer::begin(options.clone(), given) {
-            Err(Error::NoSpace { .. }) if Run::new(&options, given)?.make_room() => Producer::begin(options, given),
+            Err(Error::NoSpace { .. } | Error::ArenaFull { .. }) if Run::new(&options, given)?.make_room() => {
+                Producer::begin(options.clone(), given)
+            }
             other => other,
         }
     }
@@ -32,23 +39,20 @@ impl Producer {
     fn begin(options: RegionOptions, given: &str) -> Result<Producer> {
         check_pages()?;
         let name = &options.rank.map_or(given.into(), |(rank, _)| names::rank_name(given, rank));
-        names::new_region_dir(&options.dir, name)?;
-        let guard = options.guard()?;
-        if let Some(root) = Directory::root(&options.dir, guard)? {
-            ownership::check_neighbours(&root, name)?;
-        }
-        let tracker = Tracker::open(options.tracker)?;
-        let root = Directory::make_root(&options.dir, options.mode, guard)?;
         let run = Run::new(&options, given)?;
+        let tracker = Tracker::open(options.tracker)?;
+        let regions = match &options.arena {
+            Some(arena) => options.regions_of(arena),
+            None => Regions::Directory(make_root(&options, name)?),
+        };
         if options.fresh {
-            run.clear(&root)?;
+            run.clear(&regions)?;
         }
-        let mut peers = options.rank.map(|(rank, ranks)| Peers::open(&root, given, rank, ranks)).transpose()?;
-        root.make_below(name, options.mode)?;
-        points::hit("create.dir");
-        let locked = ownership::lock(&root, name, options.mode)?;
+        let group = &options.inner(given);
+        let mut peers = options.rank.map(|(rank, ranks)| Peers::open(&regions, group, rank, ranks)).transpose()?;
+        let (place, leases) = lock(&regions, &options.inner(name), options.mode)?;
         points::hit("create.locked");
-        let (mut store, is_whole) = Store::open(locked, name, options.mode, options.bound_bytes)?;
+        let (mut store, is_whole) = Store::open(place, leases, name, options.bound_bytes)?;
         let mut recovered = None;
         if is_whole {
             points::hit("recover.begin");
@@ -63,7 +67,7 @@ impl Producer {
         store.begin(&Beginning { keep: options.keep as u32, tracker: tracker.kind().code(), rank }, is_whole);
         if let Some((rank, ranks)) = options.rank {
             // One that began at the same time has seen this one, or is seen by it.
-            check_living(&root, given, rank, ranks)?;
+            check_living(&regions, group, rank, ranks)?;
         }
         store.head.ring();
         points::hit("create.done");
@@ -93,5 +97,34 @@ impl Producer {
             statistics: Statistics::default(),
             patience: Patience::default(),
         })
+    }
+}
+
+/// The directory of regions in which one is to be made.
+fn make_root(options: &RegionOptions, name: &str) -> Result<Directory> {
+    let guard = options.guard()?;
+    if let Some(root) = Directory::root(&options.dir, guard)? {
+        directory::check_neighbours(&root, name)?;
+    }
+    Directory::make_root(&options.dir, options.mode, guard)
+}
+
+/// Becomes the producer of a region.
+fn lock(regions: &Regions, name: &str, mode: u32) -> Result<(Place, RegionLeases)> {
+    match regions {
+        Regions::Directory(root) => {
+            root.make_below(name, mode)?;
+            points::hit("create.dir");
+            let (directory, leases) = ownership::lock(root, name, mode)?;
+            Ok((Place::Directory { directory, mode }, RegionLeases::File(leases)))
+        }
+        Regions::Arena { arena, .. } => {
+            let shown = |error| match error {
+                Error::InUse { region, pid } => Error::InUse { region: regions.shown(&region), pid },
+                error => error,
+            };
+            let region = Arc::new(ArenaRegion::claim(arena, name, ownership::REMOVAL_BEGINS).map_err(shown)?);
+            Ok((Place::Arena(region.clone()), RegionLeases::Produced(region)))
+        }
     }
 }

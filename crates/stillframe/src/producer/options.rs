@@ -1,7 +1,10 @@
 //! How a region is made.
 
 use crate::error::{Error, Result};
-use crate::place::names;
+use crate::place::arena::Arena;
+use crate::place::directory::Directory;
+use crate::place::names::{self, hidden_name};
+use crate::store::regions::Regions;
 use crate::working::tracker::kind::TrackerKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,6 +58,11 @@ pub struct RegionOptions {
     pub(crate) rollback: Option<u64>,
     pub(crate) fresh: bool,
     trust: Option<Trust>,
+    pub(crate) arena: Option<Arena>,
+    /// What leads to the arena, in the names by which observers that look in `dir` find its regions.
+    pub(crate) prefix: String,
+    /// Whether it is made below a hidden name of the arena.
+    pub(crate) hidden: bool,
 }
 
 /// Versions that a rank retains for slower ones, unless told otherwise.
@@ -83,6 +91,9 @@ impl Default for RegionOptions {
             rollback: None,
             fresh: false,
             trust: None,
+            arena: None,
+            prefix: String::new(),
+            hidden: false,
         }
     }
 }
@@ -91,6 +102,16 @@ impl RegionOptions {
     /// The directory that holds the region's own; by default `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`.
     pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.dir = dir.into();
+        self
+    }
+
+    /// Makes the region in an arena instead of a directory of its own. It is found as `ARENA/NAME`, and shares the arena's length
+    /// with its other regions. Without this the name `ARENA/NAME`, or the arena's directory as [`dir`](RegionOptions::dir), leads
+    /// to the same region.
+    pub fn arena(mut self, arena: &Arena) -> Self {
+        self.dir = arena.path().into();
+        self.prefix = String::new();
+        self.arena = Some(arena.clone());
         self
     }
 
@@ -139,7 +160,7 @@ impl RegionOptions {
         self
     }
 
-    /// Whether managed variables, and whole windows of loaned ones, ask for large pages; true by default.
+    /// Whether managed variables of at least 2 MiB, and whole windows of loaned ones, ask for large pages; true by default.
     pub fn large_pages(mut self, large_pages: bool) -> Self {
         self.large_pages = large_pages;
         self
@@ -216,6 +237,34 @@ impl RegionOptions {
     /// The directory that holds the region's own, as [`dir`](RegionOptions::dir) said or by default.
     pub fn directory(&self) -> &Path {
         &self.dir
+    }
+
+    /// The name that the region or group has in its place, as long as it is hidden another one.
+    pub(crate) fn inner(&self, name: &str) -> String {
+        if self.hidden { hidden_name(name) } else { name.into() }
+    }
+
+    /// The regions of the arena in which it is made.
+    pub(crate) fn regions_of(&self, arena: &Arena) -> Regions {
+        Regions::Arena { arena: arena.clone(), prefix: self.prefix.clone() }
+    }
+
+    /// The name by which observers that look in the same directory find the region.
+    pub(crate) fn shown(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// What is meant if the directory is that of an arena, or the name leads into one: a region there, and its name in it.
+    pub(crate) fn resolve(&self, name: &str) -> Result<(RegionOptions, String)> {
+        names::new_region_dir(&self.dir, name)?;
+        if self.arena.is_none()
+            && let Some(root) = Directory::root(&self.dir, self.guard()?)?
+            && let Some((arena, [prefix, region])) = Arena::of_own_region(&root, name)?
+        {
+            let dir = self.dir.clone();
+            return Ok((RegionOptions { dir, prefix, ..self.clone().arena(&arena) }, region));
+        }
+        Ok((self.clone(), name.into()))
     }
 
     /// Rank and number of ranks, as [`rank`](RegionOptions::rank) said.

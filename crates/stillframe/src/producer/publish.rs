@@ -238,23 +238,21 @@ impl Workspace {
             let Some(source) = self.source_mut(job.id, job.source) else { continue };
             for part in &draft.slots()[job.slots.clone()] {
                 let window = part.window - source.maps.allocation.window as usize;
-                let to = source.maps.map_for_writing(part.plane, window, part.pages, draft.planes())?.address();
-                for page in part.pages.pages() {
-                    let page = window * WINDOW_PAGES + page;
+                let to = source.maps.address_for_writing(part.plane, window, part.pages, draft.planes())?;
+                for in_window in part.pages.pages() {
+                    let (page, to) = (window * WINDOW_PAGES + in_window, to + in_window * PAGE_BYTES);
                     let base = match &job.before {
                         Some(before) if before.has(page) => before.address.wrapping_sub(source.page_offset),
                         _ => source.memory.address,
                     };
                     let from = base.wrapping_add(page * PAGE_BYTES);
                     if source.memory.whole.contains(&page) && from.is_multiple_of(PAGE_BYTES) {
-                        copies.push(PageCopy { from, to: to + page * PAGE_BYTES });
+                        copies.push(PageCopy { from, to });
                     } else {
                         let part = source.part(page);
                         // SAFETY: the part lies inside the memory the caller vouches for; the slot was chosen because
                         // no version uses it, and has space behind it.
-                        unsafe {
-                            copy_bytes(from.wrapping_add(part.start), to + page * PAGE_BYTES + part.start, part.len())
-                        };
+                        unsafe { copy_bytes(from.wrapping_add(part.start), to + part.start, part.len()) };
                         edges += 1;
                     }
                 }
@@ -287,7 +285,7 @@ impl Workspace {
                 place: allocation.serial,
             })
         };
-        self.variables.values().filter_map(extent).collect()
+        self.variables.values().filter_map(|state| extent(state)).collect()
     }
 
     /// The windows that a version with these extents leaves out: of sources that are no more or will be copied whole when

@@ -11,6 +11,7 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::mask::insert_pages;
 use crate::part::Part;
+use crate::place::Place;
 use crate::place::directory::Directory;
 use crate::producer::input::Label;
 use crate::producer::options::RegionOptions;
@@ -447,10 +448,22 @@ impl Region {
         self.check_process()?;
         let Producer { options, store, end, .. } = &self.producer;
         let _aside = end.say(true, true);
-        // The files are this region's, whatever has its name by now.
-        match Directory::root(&options.dir, options.looking()?)? {
-            Some(root) => ownership::remove(&root, &store.directory, &store.name),
-            None => Ok(()),
+        match store.place.clone() {
+            // The files are this region's, whatever has its name by now.
+            Place::Directory { directory, .. } => match Directory::root(&options.dir, options.looking()?)? {
+                Some(root) => ownership::remove(&root, &directory, &store.name),
+                None => Ok(()),
+            },
+            Place::Arena(region) => {
+                let (arena, name) = (region.arena().clone(), region.claimed().name().to_string());
+                drop((self, region));
+                match arena.try_claim(&name)? {
+                    Some(Some(claimed)) => arena.remove(claimed).map(drop),
+                    // Slots are on loan still: what the region owns is given back after the last of the loans.
+                    Some(None) => arena.remove_by_force(&name).map(drop),
+                    None => Ok(()),
+                }
+            }
         }
     }
 }

@@ -100,7 +100,7 @@ impl Producer {
             if !error.is_want_of_room() {
                 return Err(error);
             }
-            if matches!(error, Error::NoSpace { .. }) && self.end.run.make_room() {
+            if matches!(error, Error::NoSpace { .. } | Error::ArenaFull { .. }) && self.end.run.make_room() {
                 continue;
             }
             let was_cool = std::mem::replace(&mut is_cool, true);
@@ -127,11 +127,11 @@ impl Producer {
                 }
                 let pause = (self.patience.waited() / PAUSE_SHARE).clamp(PAUSE_MIN, PAUSE_MAX);
                 std::thread::sleep([left, left_of_slice].into_iter().flatten().fold(pause, Duration::min));
-                // Others may have made room in the file system.
-                if let Error::NoSpace { needed_bytes, .. } = error
-                    && self.store.planes().may_take(needed_bytes)
-                {
-                    break;
+                // Others may have made room in the file system, or in the arena.
+                match error {
+                    Error::NoSpace { needed_bytes, .. } if self.store.planes().may_take(needed_bytes) => break,
+                    Error::ArenaFull { .. } => break,
+                    _ => {}
                 }
             }
         }
@@ -204,7 +204,7 @@ impl Producer {
     }
 
     fn say(&self, what: String) {
-        let (name, newest) = (self.store.name.clone(), self.store.newest_number());
+        let (name, newest) = (self.options.shown(&self.store.name), self.store.newest_number());
         let observer = self.options.trusted().map(|trust| Observer::options().dir(&self.options.dir).trust(trust));
         remark::say(move || {
             let holders = name_holders(observer, &name, newest);

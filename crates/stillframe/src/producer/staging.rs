@@ -1,18 +1,21 @@
 //! Regions made where nobody sees them, and put in their place all at once.
 //!
 //! They are made in a hidden directory beside the regions, which no observer looks into, and their directory is renamed when
-//! they are whole. A process that is killed before leaves the hidden directory, which nobody has locked then; whoever stages
-//! next in the same directory of regions removes it.
+//! they are whole; in an arena below hidden names. A process that is killed before leaves what is hidden, which nobody has
+//! locked then; whoever stages next among the same regions removes it.
 //!
 //! What is to be removed goes by the same way (`aside`): out of sight first, by one rename, and then away.
 
 use crate::error::{Error, Result};
 use crate::inspect::region::{State, region};
-use crate::place::directory::{Directory, ranks_below};
+use crate::place::arena::Arena;
+use crate::place::arena::hidden::HiddenRegions;
+use crate::place::directory::{self, Directory};
 use crate::place::hidden::{Hidden, sweep};
-use crate::place::names;
+use crate::place::names::hidden_name;
 use crate::producer::options::RegionOptions;
-use crate::store::ownership::{self, There, check_entries};
+use crate::store::ownership::check_entries;
+use crate::store::regions::{Locked, Regions};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -46,7 +49,14 @@ pub struct Staging {
     name: String,
     /// Where the region's directory will be.
     dir: PathBuf,
-    hidden: Hidden,
+    room: Room,
+}
+
+/// Where nobody sees them.
+#[derive(Debug)]
+enum Room {
+    Directory(Hidden),
+    Arena(HiddenRegions),
 }
 
 /// How long to look for a hidden directory to be free: of whoever looks for left-overs just then, which takes no time.
@@ -59,24 +69,40 @@ impl Staging {
     /// [`Error::Staged`] if another process stages this name; misuse if it is no name; environment if the directory
     /// cannot be made.
     pub fn begin(options: &RegionOptions, name: &str) -> Result<Staging> {
-        let dir = names::new_region_dir(&options.dir, name)?;
-        let root = Directory::make_root(&options.dir, options.mode, options.guard()?)?;
-        sweep(&root)?;
-        let hidden = Hidden::claim(&root, name, PATIENCE)?;
+        let (options, name) = &options.resolve(name)?;
+        let dir = options.dir.join(name);
+        let room = match &options.arena {
+            Some(arena) => {
+                arena.sweep_hidden()?;
+                Room::Arena(HiddenRegions::claim(arena, name, PATIENCE)?)
+            }
+            None => {
+                let root = Directory::make_root(&options.dir, options.mode, options.guard()?)?;
+                sweep(&root)?;
+                Room::Directory(Hidden::claim(&root, name, PATIENCE)?)
+            }
+        };
         points::hit("staging.begun");
-        Ok(Staging { options: options.clone(), name: name.into(), dir, hidden })
+        Ok(Staging { options: options.clone(), name: name.clone(), dir, room })
     }
 
     /// Options for making the region here, under the name it will have, or that of a rank of so many.
     pub fn options(&self, rank: Option<(u32, u32)>) -> RegionOptions {
-        let mut options = self.options.clone().dir(self.hidden.place.path()).fresh(false);
+        let mut options = self.options.clone().fresh(false);
+        match &self.room {
+            Room::Directory(hidden) => options.dir = hidden.place.path().into(),
+            Room::Arena(_) => options.hidden = true,
+        }
         (options.rank, options.rollback) = (rank, None);
         options
     }
 
-    /// The hidden directory.
+    /// The directory in whose file system the regions are made.
     pub fn path(&self) -> &Path {
-        self.hidden.place.path()
+        match &self.room {
+            Room::Directory(hidden) => hidden.place.path(),
+            Room::Arena(hidden) => hidden.arena().path(),
+        }
     }
 
     /// Whether [`commit`](Staging::commit) would find its place taken, as things are: to be asked before the work is done.
@@ -85,7 +111,7 @@ impl Staging {
     /// As [`commit`](Staging::commit).
     pub fn check(&self, replace: bool) -> Result<()> {
         match self.lock_what_is_there()? {
-            Some(there) => there.check(&self.options.dir, replace),
+            Some(there) => self.check_there(&there, replace),
             None => Ok(()),
         }
     }
@@ -98,11 +124,35 @@ impl Staging {
     /// [`Error::InUse`] if a producer of the name lives; [`Error::Survives`] if a region is there that has versions or cannot
     /// be read, without `replace`; [`Error::BadName`] if other regions or files are in the way. Nothing is changed then.
     pub fn commit(self, replace: bool) -> Result<()> {
+        match &self.room {
+            Room::Directory(hidden) => self.commit_in_directory(hidden, replace),
+            Room::Arena(hidden) => self.commit_in_arena(hidden.arena(), replace),
+        }
+    }
+
+    fn commit_in_arena(&self, arena: &Arena, replace: bool) -> Result<()> {
+        let regions = self.options.regions_of(arena);
+        let hidden = hidden_name(&self.name);
+        points::hit("staging.made");
+        let made = regions.lock_all(&hidden)?;
+        let there = regions.lock_all(&self.name)?;
+        self.check_there(&there, replace)?;
+        if made.iter().any(|locked| locked.name() == hidden) && arena.has_others_below(&self.name)? {
+            let why = "other regions lie below it; choose a name beside them";
+            return Err(Error::BadName { name: self.name.clone(), what: "region", why });
+        }
+        points::hit("staging.locked");
+        regions.rename(&hidden, &self.name, made, there)?;
+        points::hit("staging.renamed");
+        Ok(())
+    }
+
+    fn commit_in_directory(&self, hidden: &Hidden, replace: bool) -> Result<()> {
         let (above, last) = match self.name.rsplit_once('/') {
             Some((above, last)) => (Some(above), last),
             None => (None, &*self.name),
         };
-        let Hidden { root, place, .. } = &self.hidden;
+        let Hidden { root, place, .. } = hidden;
         let (mut from, mut to) = (place.clone(), root.clone());
         if let Some(above) = above {
             let missing = || Error::io("open", &place.path().join(above), ErrorKind::NotFound.into());
@@ -110,8 +160,9 @@ impl Staging {
             to = root.make_below(above, self.options.mode)?;
         }
         if place.below(&self.name)?.is_some_and(|made| made.has(lease::FILE)) {
-            ownership::check_neighbours(root, &self.name)
-                .or_else(|error| if self.ranks_there()?.is_empty() { Err(error) } else { Ok(()) })?;
+            directory::check_neighbours(root, &self.name).or_else(|error| {
+                if directory::ranks_below(root, &self.name)?.is_empty() { Err(error) } else { Ok(()) }
+            })?;
         }
         let fail = |error| Error::io("renameat2", &self.dir, error);
         for _ in 0..ATTEMPTS {
@@ -125,12 +176,12 @@ impl Staging {
                 Err(error) => return Err(fail(error)),
             }
             let Some(mut there) = self.lock_what_is_there()? else { continue };
-            there.check(&self.options.dir, replace)?;
+            self.check_there(&there, replace)?;
             points::hit("staging.locked");
             from.folder().exchange(last, to.folder(), last).map_err(fail)?;
             points::hit("staging.exchanged");
             // A rank may have begun where the others were locked.
-            if let Err(error) = there.lock_rest(place, &self.name) {
+            if let Err(error) = Regions::Directory(place.clone()).lock_rest(&self.name, &mut there) {
                 from.folder().exchange(last, to.folder(), last).map_err(fail)?;
                 return Err(error);
             }
@@ -139,36 +190,34 @@ impl Staging {
         Err(Error::InUse { region: self.name.clone(), pid: 0 })
     }
 
-    fn ranks_there(&self) -> Result<Vec<u32>> {
-        ranks_below(&self.hidden.root, &self.name)
-    }
-
     /// Locks all that has the region's name, so that no producer begins meanwhile; `None` if it went away.
-    fn lock_what_is_there(&self) -> Result<Option<There>> {
-        let mut there = There::default();
-        // What makes way is not written to, whatever mode it has.
-        let root = self.hidden.root.guarded(self.options.looking()?);
-        if !check_entries(&root, &self.name)? {
-            return Ok(None);
+    fn lock_what_is_there(&self) -> Result<Option<Vec<Locked>>> {
+        match &self.room {
+            Room::Directory(hidden) => {
+                // What makes way is not written to, whatever mode it has.
+                let root = hidden.root.guarded(self.options.looking()?);
+                match check_entries(&root, &self.name)? {
+                    true => Regions::Directory(root).lock_all(&self.name).map(Some),
+                    false => Ok(None),
+                }
+            }
+            Room::Arena(hidden) => self.options.regions_of(hidden.arena()).lock_all(&self.name).map(Some),
         }
-        there.lock_rest(&root, &self.name)?;
-        Ok(Some(there))
     }
-}
 
-impl There {
     /// Refuses to replace a region that has something to lose, unless that was asked for.
-    fn check(&self, root: &Path, replace: bool) -> Result<()> {
+    fn check_there(&self, there: &[Locked], replace: bool) -> Result<()> {
         if replace {
             return Ok(());
         }
-        for (name, _) in &self.locked {
-            let info = match region(root, name) {
+        for locked in there {
+            let name = self.options.shown(locked.name());
+            let info = match region(&self.options.dir, &name) {
                 Err(Error::NoRegion { .. }) => continue,
                 other => other?,
             };
             if info.newest.is_some() || matches!(info.state, State::Unreadable(_)) {
-                return Err(Error::Survives { region: name.clone(), newest: info.newest });
+                return Err(Error::Survives { region: name, newest: info.newest });
             }
         }
         Ok(())

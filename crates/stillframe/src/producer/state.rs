@@ -63,7 +63,8 @@ pub(crate) struct Undeclared {
 /// What the application works on, and what looks at it.
 #[derive(Debug)]
 pub(crate) struct Workspace {
-    pub(crate) variables: BTreeMap<u32, VariableState>,
+    /// Boxed, because a node of the map has room for eleven.
+    pub(crate) variables: BTreeMap<u32, Box<VariableState>>,
     pub(crate) undeclared: Vec<Undeclared>,
     /// Whether the variables are others than the newest schema says.
     pub(crate) schema_changed: bool,
@@ -97,7 +98,7 @@ impl Workspace {
             Working::Managed(managed) => managed.pages.private_bytes(),
             _ => 0,
         };
-        self.variables.values().map(bytes).sum()
+        self.variables.values().map(|state| bytes(state)).sum()
     }
 }
 
@@ -134,7 +135,7 @@ impl Producer {
     }
 
     pub(crate) fn state(&self, id: u32) -> Result<&VariableState> {
-        self.workspace.variables.get(&id).ok_or_else(|| self.unknown(&format!("number {id}")))
+        self.workspace.variables.get(&id).map(Box::as_ref).ok_or_else(|| self.unknown(&format!("number {id}")))
     }
 
     pub(crate) fn state_mut(&mut self, id: u32) -> Result<&mut VariableState> {

@@ -1,8 +1,9 @@
 //! The shared head of a region, seen through the protocol's eyes.
 
-use crate::clock::{self, unix_ns};
+use crate::clock::unix_ns;
 use crate::error::{Error, Result};
 use crate::place::directory::Directory;
+use crate::place::stretch::Stretch;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -12,24 +13,22 @@ use stillframe_protocol::{Board, Newest, Stamp, State};
 use stillframe_segment::Corrupt;
 use stillframe_segment::head::{self, Counter, Descriptor};
 
-/// Refuses pages of another size than the format's.
-pub(crate) fn check_pages() -> Result<()> {
-    match stillframe_kernel::system_page_bytes() {
-        stillframe_kernel::PAGE_BYTES => Ok(()),
-        found_bytes => Err(Error::ForeignPages { found_bytes }),
-    }
-}
-
 /// The shared head of a region.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
-    map: std::sync::Arc<Mapping>,
+    map: Stretch,
 }
 
 impl Head {
+    /// The head in a file.
     pub(crate) fn map(file: &File, path: &Path, writable: bool) -> Result<Head> {
         let map = Mapping::shared(file, 0, head::HEAD_BYTES, writable).map_err(|f| Error::system(path, f))?;
-        Ok(Head { map: map.into() })
+        Ok(Head::at(Stretch::new(map.into(), 0)))
+    }
+
+    /// The head that lies there.
+    pub(crate) fn at(map: Stretch) -> Head {
+        Head { map }
     }
 
     pub(crate) fn bell(&self) -> &std::sync::atomic::AtomicU32 {
@@ -180,23 +179,4 @@ pub(crate) fn head_word(directory: &Directory, at: usize) -> u32 {
     let read =
         directory.file(head::FILE).ok().flatten().and_then(|(head, _)| head.read_exact_at(&mut word, at as u64).ok());
     read.map_or(0, |()| u32::from_le_bytes(word))
-}
-
-pub(crate) fn read_begin(file: &File, bytes: &mut [u8]) -> std::io::Result<usize> {
-    let mut length = 0;
-    while length < bytes.len() {
-        match file.read_at(&mut bytes[length..], length as u64)? {
-            0 => break,
-            count => length += count,
-        }
-    }
-    Ok(length)
-}
-
-/// Gives the head its space and its geometry, all but the magic.
-pub(crate) fn write_head(file: &File, path: &Path) -> Result<()> {
-    file.set_len(0).map_err(|error| Error::io("ftruncate", path, error))?;
-    let bytes = head::encode_geometry(clock::unix_ns());
-    // Writing takes the space, so that the mapping of a full file system's head never faults.
-    file.write_all_at(&bytes, 0).map_err(|error| Error::io("write", path, error).needing(head::HEAD_BYTES as u64))
 }

@@ -2,15 +2,17 @@
 
 use crate::clock::monotonic_ms;
 use crate::error::{Error, Result};
+use crate::place::arena::ArenaLeases;
+use crate::place::arena::region::ArenaRegion;
 use crate::place::directory::{Directory, Unopened};
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use stillframe_kernel::folder::{About, Access};
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_protocol::Leases;
-use stillframe_segment::{Corrupt, head, lease};
+use stillframe_segment::{Corrupt, arena, head, lease};
 
 /// The lease file of a region, through one opening of it.
 #[derive(Debug)]
@@ -166,5 +168,95 @@ impl Leases for LeaseFile {
 
     fn is_held(&self, slot: usize) -> Result<bool> {
         lock::is_held(self.file()?, Kind::Write, lease::slot_at(slot), 1).map_err(|f| Error::system(&self.path(), f))
+    }
+}
+
+/// The leases of a region, wherever it lies.
+#[derive(Debug)]
+pub(crate) enum RegionLeases {
+    /// Locks in a file of its own.
+    File(LeaseFile),
+    /// Locks in an arena's file, as who looks at a region has them.
+    Arena(ArenaLeases),
+    /// As its producer has them, whose lock goes with this.
+    Produced(Arc<ArenaRegion>),
+}
+
+impl RegionLeases {
+    fn arena(&self) -> Option<&ArenaLeases> {
+        match self {
+            RegionLeases::File(_) => None,
+            RegionLeases::Arena(leases) => Some(leases),
+            RegionLeases::Produced(region) => Some(region.claimed().leases()),
+        }
+    }
+
+    /// The file with the locks; an error in a forked child.
+    pub(crate) fn file(&self) -> Result<&File> {
+        match self {
+            RegionLeases::File(leases) => leases.file(),
+            _ => self.arena().map_or(Err(Error::Forked { region: String::new() }), ArenaLeases::file),
+        }
+    }
+
+    /// Gives the producer's lock back, so that it goes before the bell is rung. That of an arena goes with the value.
+    pub(crate) fn end_producing(&self) {
+        if let RegionLeases::File(leases) = self {
+            leases.end_producing();
+        }
+    }
+
+    /// A lease of its own on a slot that somebody holds already: it ends when the last copy of the file is closed.
+    pub(crate) fn keep(&self, slot: usize) -> Result<File> {
+        match (self, self.arena()) {
+            (RegionLeases::File(leases), _) => leases.keep(slot),
+            (_, Some(leases)) => leases.keep(slot),
+            (_, None) => Err(Error::Forked { region: String::new() }),
+        }
+    }
+
+    /// Whether a producer lives.
+    pub(crate) fn is_produced(&self) -> Result<bool> {
+        match self {
+            RegionLeases::File(leases) => leases.is_produced(),
+            _ => self.arena().map_or(Ok(false), ArenaLeases::is_produced),
+        }
+    }
+
+    /// Slot and time of taking of a lock on this region from byte `first` to byte `last`; `None` if it is no lease of it.
+    pub(crate) fn decode_lock(&self, first: u64, last: u64) -> Option<(usize, u64)> {
+        match self.arena() {
+            None => lease::decode_lock(first, last),
+            Some(leases) => {
+                let (region, slot, taken_ms) = arena::decode_lock(first, last)?;
+                (region == leases.number()).then_some((slot, taken_ms))
+            }
+        }
+    }
+}
+
+impl Leases for RegionLeases {
+    type Error = Error;
+
+    fn hold(&self, slot: usize) -> Result<()> {
+        match (self, self.arena()) {
+            (RegionLeases::File(leases), _) => leases.hold(slot),
+            (_, leases) => leases.map_or(Ok(()), |leases| leases.hold(slot)),
+        }
+    }
+
+    fn release(&self, slot: usize) {
+        match (self, self.arena()) {
+            (RegionLeases::File(leases), _) => leases.release(slot),
+            (_, Some(leases)) => leases.release(slot),
+            (_, None) => {}
+        }
+    }
+
+    fn is_held(&self, slot: usize) -> Result<bool> {
+        match (self, self.arena()) {
+            (RegionLeases::File(leases), _) => leases.is_held(slot),
+            (_, leases) => leases.map_or(Ok(true), |leases| leases.is_held(slot)),
+        }
     }
 }

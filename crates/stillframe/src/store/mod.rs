@@ -11,6 +11,7 @@ pub(crate) mod ownership;
 pub(crate) mod plane;
 pub(crate) mod planes;
 pub(crate) mod recovery;
+pub(crate) mod regions;
 pub(crate) mod retirement;
 pub(crate) mod schemas;
 pub(crate) mod space;
@@ -19,35 +20,34 @@ pub(crate) mod version;
 
 use crate::clock;
 use crate::error::{Error, Result};
-use crate::place::directory::Directory;
+use crate::place::Place;
+use crate::place::arena::index::SchemaEntry;
 use crate::place::names::schema_file;
-use crate::store::head::{Head, read_begin, write_head};
-use crate::store::lease::LeaseFile;
+use crate::store::head::Head;
+use crate::store::lease::RegionLeases;
 use crate::store::planes::{Assignment, Planes};
+use crate::store::schemas::read_entry;
 use crate::store::space::{Allocation, Space};
-use crate::store::tables::{Tables, check_blocks};
+use crate::store::tables::{BLOCKS_MAX, Tables};
 use crate::store::version::{Subtable, Version, expand_window};
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use stillframe_kernel::points;
 use stillframe_protocol::{Board, State};
 use stillframe_segment::head::Counter;
 use stillframe_segment::table::ZERO_PLANE;
-use stillframe_segment::{self as segment, Corrupt, Extent, Schema, manifest, schema, table};
+use stillframe_segment::{self as segment, BLOCK_BYTES, Corrupt, Extent, Schema, manifest, schema, table};
 
 /// The part of a region that lies in shared memory, as its producer has it.
 #[derive(Debug)]
 pub(crate) struct Store {
     /// The region's name.
     pub(crate) name: String,
-    pub(crate) directory: Directory,
-    /// Access mode of the files.
-    mode: u32,
+    pub(crate) place: Place,
     bound_bytes: Option<u64>,
     pub(crate) head: Head,
     /// With the producer's lock. Loans have it, too: nobody takes the region over while somebody may write slots of it.
-    pub(crate) leases: Arc<LeaseFile>,
+    pub(crate) leases: Arc<RegionLeases>,
     tables: Tables,
     planes: Planes,
     space: Space,
@@ -81,46 +81,36 @@ pub(crate) struct Beginning {
 const MAKE_ANEW: &str = "remove the region and make it anew ('still rm', or the option 'fresh')";
 
 impl Store {
-    /// Locks a region's directory, which is there, and opens what lies in it, or makes it. Whether it was whole already, so that
-    /// it has to be recovered, is the second value.
+    /// Opens what lies in a place of which the producer's lock is had, or makes it. Whether it was whole already, so that it has
+    /// to be recovered, is the second value.
     pub(crate) fn open(
-        (directory, leases): (Directory, LeaseFile),
+        place: Place,
+        leases: RegionLeases,
         name: &str,
-        mode: u32,
         bound_bytes: Option<u64>,
     ) -> Result<(Store, bool)> {
-        let dir = directory.path().to_path_buf();
-        let head_path = dir.join(segment::head::FILE);
-        let head_file = directory.create(segment::head::FILE, mode)?;
-        let mut begin = vec![0; segment::head::HEAD_BYTES];
-        let length = read_begin(&head_file, &mut begin).map_err(|error| Error::io("read", &head_path, error))?;
-        let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
-        let is_whole = segment::head::check_geometry(&begin[..length]).map_err(corrupt)?;
-        if is_whole && length < segment::head::HEAD_BYTES {
+        let corrupt = |corrupt| Error::Corrupt { dir: place.path().into(), corrupt };
+        let begin = place.read_head()?;
+        let is_whole = segment::head::check_geometry(&begin).map_err(corrupt)?;
+        if is_whole && begin.len() < segment::head::HEAD_BYTES {
             // The magic is written last, so a head that has it was whole once, and its versions may still be there.
             let (expected, found) = (format!("{} bytes", segment::head::HEAD_BYTES), "the end of the file");
-            return Err(corrupt(Corrupt::new(segment::head::FILE, length, expected, found)));
+            return Err(corrupt(Corrupt::new(segment::head::FILE, begin.len(), expected, found)));
         }
         if !is_whole {
-            ownership::clear(&directory)?;
-            // The head is written where observers may already wait for its magic, so it keeps its place.
-            write_head(&head_file, &head_path)?;
+            place.make_head(&segment::head::encode_geometry(clock::unix_ns()))?;
             points::hit("create.head");
         }
-        let tables_path = dir.join(table::FILE);
-        let tables_file = directory.create(table::FILE, mode)?;
-        check_blocks(&tables_file, &tables_path).and_then(|found| found.map_err(corrupt))?;
-        let tables = Tables::open(tables_file, tables_path, name)?;
-        let head = Head::map(&head_file, &head_path, true)?;
+        let tables = Tables::new(place.open_tables(BLOCKS_MAX * BLOCK_BYTES as u64)?, name);
+        let head = Head::at(place.map_head()?);
         head.set_doubt(0);
         // Of a producer that was killed.
         head.set_waiting(false);
         head.set_skipping(0);
         let store = Store {
             name: name.into(),
-            planes: Planes::new(directory.clone(), mode),
-            directory,
-            mode,
+            planes: Planes::new(place.clone()),
+            place,
             bound_bytes,
             head,
             leases: leases.into(),
@@ -157,9 +147,9 @@ impl Store {
         }
     }
 
-    /// The region's directory, for messages.
+    /// Where the region lies, for messages.
     pub(crate) fn dir(&self) -> &Path {
-        self.directory.path()
+        self.place.path()
     }
 
     fn corrupt(&self, corrupt: Corrupt) -> Error {
@@ -304,33 +294,59 @@ impl Store {
     pub(crate) fn write_schema(&mut self, schema: &Schema) -> Result<()> {
         let number = self.schemas + 1;
         self.check_limit("the number of its next schema", number.into(), (schema::ID_END - 1).into(), MAKE_ANEW)?;
-        let (name, text) = (schema_file(number), schema.encode());
+        let text = schema.encode();
         self.check_limit(
             "the bytes of its schema",
             text.len() as u64,
             schema::BYTES_MAX as u64,
             "remove variables, or say less in their attributes, units and names",
         )?;
-        if let Err(error) = self.write_schema_file(&name, &text) {
-            let _ = self.directory.unlink(&name);
-            return Err(error);
+        match &self.place {
+            Place::Directory { directory, mode } => Place::write_schema(directory, *mode, number, &text)?,
+            Place::Arena(region) => {
+                let index = region.index()?;
+                let block = self.tables.take(text.len())?;
+                self.tables.write(block, &text);
+                let entry = SchemaEntry { number, block, bytes: text.len() as u32, crc: table::checksum(&text) };
+                if !index.add_schema(entry) {
+                    self.tables.release(block, text.len());
+                    let most = segment::index::SCHEMAS_MAX as u64;
+                    self.check_limit("its schemas at once", most + 1, most, "let observers go of old versions")?;
+                }
+            }
         }
         points::hit("publish.schema");
         self.schemas = number;
         self.head.set_number32(segment::head::SCHEMAS_AT, number);
         let old = std::mem::replace(&mut self.schema, number);
         if old != 0 && self.versions.iter().all(|version| version.schema != old) {
-            let _ = self.directory.unlink(&schema_file(old));
+            self.remove_schema(old);
         }
         Ok(())
     }
 
-    fn write_schema_file(&self, name: &str, text: &[u8]) -> Result<()> {
-        let path = self.dir().join(name);
-        let mut file = self.directory.create(name, self.mode)?;
-        // One of this name was left by a producer that died before a version named it.
-        file.set_len(0).map_err(|error| Error::io("ftruncate", &path, error))?;
-        file.write_all(text).map_err(|error| Error::io("write", &path, error).needing(text.len() as u64))
+    /// Removes a schema that no version names. One that stays behind is found by the next recovery.
+    fn remove_schema(&mut self, number: u32) {
+        match &self.place {
+            Place::Directory { directory, .. } => {
+                let _ = directory.unlink(&schema_file(number));
+            }
+            Place::Arena(region) => {
+                let Ok(index) = region.index() else { return };
+                if let Some(entry) = index.remove_schema(number) {
+                    self.tables.release(entry.block, entry.bytes as usize);
+                }
+            }
+        }
+    }
+
+    /// Reads a schema.
+    fn read_schema(&self, number: u32) -> Result<Schema> {
+        let text = match &self.place {
+            Place::Directory { directory, .. } => Place::read_schema(directory, number)?,
+            Place::Arena(_) => read_entry(&self.tables, self.place.schema_entry(number)?)?,
+        };
+        Schema::decode(&schema_file(number), &text).map_err(|corrupt| self.corrupt(corrupt))
     }
 
     /// Shows in the head how much memory and how many planes there are.

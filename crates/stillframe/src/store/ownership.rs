@@ -5,34 +5,15 @@ use crate::place::directory::{Directory, Unopened, ranks_below};
 use crate::place::names::{self, is_numbered};
 use crate::store::head::producer_pid;
 use crate::store::lease::LeaseFile;
-use crate::store::ownership;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 use stillframe_kernel::folder::{About, Form};
 use stillframe_kernel::trust::Distrust;
 use stillframe_segment::{head, lease, table};
 
-/// Refuses to put a region inside another, where nobody would find it.
-pub(crate) fn check_neighbours(root: &Directory, name: &str) -> Result<()> {
-    let fail = |why| Err(Error::BadName { name: name.into(), what: "region", why });
-    for (end, _) in name.match_indices('/') {
-        if root.below(&name[..end])?.is_some_and(|above| above.has(lease::FILE)) {
-            return fail("it lies inside another region; choose a name beside it");
-        }
-    }
-    let Some(directory) = root.below(name)? else { return Ok(()) };
-    let is_region = |name: &String| {
-        !names::is_own_file(name) && directory.about(name).is_some_and(|about| about.form == Form::Folder)
-    };
-    if directory.texts().iter().any(is_region) {
-        return fail("other regions lie below it; choose a name beside them");
-    }
-    Ok(())
-}
-
 /// Longest time between the lock of whoever removes a region and the end of its head, and until all of it is gone: giving
 /// memory back takes the kernel a second for each few GiB.
-const REMOVAL_BEGINS: Duration = Duration::from_millis(20);
+pub(crate) const REMOVAL_BEGINS: Duration = Duration::from_millis(20);
 
 pub(crate) const REMOVAL: Duration = Duration::from_secs(10);
 
@@ -89,12 +70,6 @@ pub(crate) fn lock(root: &Directory, name: &str, mode: u32) -> Result<(Directory
     }
 }
 
-/// Removes what an unfinished creation left, except for the files observers may have open already.
-pub(crate) fn clear(directory: &Directory) -> Result<()> {
-    let is_left = |name: &&String| *name == table::FILE || is_numbered(name);
-    directory.texts().iter().filter(is_left).try_for_each(|name| directory.unlink(name))
-}
-
 /// Whether a directory has nothing but what an unfinished creation leaves. Without a head that says so, it may as well be
 /// somebody's own with a file called `lease` or `head` in it.
 pub(crate) fn is_unfinished(directory: &Directory) -> bool {
@@ -130,35 +105,6 @@ pub(crate) fn remove(root: &Directory, directory: &Directory, name: &str) -> Res
             Some((above, _)) => name = above,
             None => return Ok(()),
         }
-    }
-}
-
-/// The regions that are to make way, locked.
-#[derive(Debug, Default)]
-pub(crate) struct There {
-    pub(crate) locked: Vec<(String, LeaseFile)>,
-}
-
-impl There {
-    /// Locks the region of this name, or its ranks, as far as they are not locked yet.
-    pub(crate) fn lock_rest(&mut self, root: &Directory, name: &str) -> Result<()> {
-        let mut found: Vec<String> = Vec::new();
-        if root.below(name)?.is_some_and(|directory| directory.has(lease::FILE) || directory.has(head::FILE)) {
-            found.push(name.into());
-        }
-        found.extend(ranks_below(root, name)?.into_iter().map(|rank| names::rank_name(name, rank)));
-        found.retain(|name| self.locked.iter().all(|(locked, _)| locked != name));
-        for name in found {
-            match ownership::try_lock(root, &name, 0o600)? {
-                Ok((_, leases)) => self.locked.push((name, leases)),
-                Err(Obstacle::Held) => {
-                    let pid = root.below(&name)?.map_or(0, |directory| producer_pid(&directory));
-                    return Err(Error::InUse { pid, region: name });
-                }
-                Err(Obstacle::Removed | Obstacle::NoDirectory) => {}
-            }
-        }
-        Ok(())
     }
 }
 

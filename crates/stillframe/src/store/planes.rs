@@ -4,18 +4,16 @@
 
 use crate::error::{Error, Result};
 use crate::mask::{Mask, insert_pages};
-use crate::place::directory::Directory;
-use crate::place::names::plane_file;
-use crate::store::plane::{Plane, span};
-use stillframe_kernel::space;
+use crate::place::Place;
+use crate::store::plane::{Plane, pages_of};
+
+use std::ops::Range;
 use stillframe_segment::{PAGE_BYTES, PLANES_MAX, WINDOW_PAGES};
 
 /// All planes of a region.
 #[derive(Debug)]
 pub(crate) struct Planes {
-    directory: Directory,
-    /// Access mode of the files.
-    mode: u32,
+    place: Place,
     list: Vec<Plane>,
     windows: usize,
     present_pages: u64,
@@ -36,12 +34,17 @@ pub(crate) struct Assignment {
 const PLANES_EASY: usize = 8;
 
 impl Planes {
-    pub(crate) fn new(directory: Directory, mode: u32) -> Planes {
-        Planes { directory, mode, list: Vec::new(), windows: 0, present_pages: 0, turn: 0 }
+    pub(crate) fn new(place: Place) -> Planes {
+        Planes { place, list: Vec::new(), windows: 0, present_pages: 0, turn: 0 }
     }
 
     pub(crate) fn count(&self) -> usize {
         self.list.len()
+    }
+
+    /// Windows for which all planes have room.
+    pub(crate) fn windows(&self) -> usize {
+        self.windows
     }
 
     pub(crate) fn plane(&self, plane: usize) -> &Plane {
@@ -69,10 +72,7 @@ impl Planes {
     /// in use are marked.
     pub(crate) fn recover(&mut self, windows: usize) -> Result<()> {
         self.windows = windows;
-        while self.list.len() < PLANES_MAX && self.directory.has(&plane_file(self.list.len())) {
-            self.add()?;
-        }
-        Ok(())
+        (0..self.place.planes_there()?).try_for_each(|_| self.add().map(drop))
     }
 
     /// Takes the slots in use of recovered planes for all that has memory. What free slots have is found out before any is
@@ -80,11 +80,13 @@ impl Planes {
     pub(crate) fn settle(&mut self) -> Result<()> {
         for plane in &mut self.list {
             plane.present.clone_from(&plane.in_use);
-            let (taken_pages, present_pages) = (plane.taken_pages()?, plane.present_pages());
+            let present_pages = plane.present_pages();
             self.present_pages += present_pages;
-            match taken_pages < present_pages {
-                true => plane.settle()?,
-                false => plane.unseen_pages = taken_pages - present_pages,
+            match plane.file.taken_pages()? {
+                Some(taken_pages) if taken_pages >= present_pages => {
+                    plane.unseen_pages = taken_pages - present_pages;
+                }
+                _ => plane.settle()?,
             }
         }
         Ok(())
@@ -111,7 +113,8 @@ impl Planes {
             *present = present.or(*pages);
         }
         for plane in &mut self.list {
-            plane.unseen_pages = plane.taken_pages()?.saturating_sub(plane.present_pages());
+            let taken_pages = plane.file.taken_pages()?;
+            plane.unseen_pages = taken_pages.map_or(0, |taken| taken.saturating_sub(plane.present_pages()));
         }
         Ok(())
     }
@@ -119,16 +122,7 @@ impl Planes {
     /// Opens or makes one more plane and returns its number.
     fn add(&mut self) -> Result<usize> {
         let number = self.list.len();
-        let path = self.directory.path().join(plane_file(number));
-        let file = self.directory.create(&plane_file(number), self.mode)?;
-        let mut plane = Plane {
-            file: file.into(),
-            path,
-            in_use: Vec::new(),
-            present: Vec::new(),
-            idle: Vec::new(),
-            unseen_pages: 0,
-        };
+        let mut plane = Plane::new(self.place.open_plane(number)?);
         plane.grow(self.windows)?;
         self.list.push(plane);
         stillframe_kernel::points::hit("plane.created");
@@ -190,7 +184,7 @@ impl Planes {
                     None if self.list.len() < PLANES_MAX => self.add()?,
                     None => {
                         return Err(Error::NoSlot {
-                            region: self.directory.path().display().to_string(),
+                            region: self.place.path().display().to_string(),
                             slots: PLANES_MAX,
                             held: 0,
                         });
@@ -253,7 +247,7 @@ impl Planes {
             Some(plane) => plane,
             None if self.list.len() < PLANES_MAX => self.add()?,
             None => {
-                let region = self.directory.path().display().to_string();
+                let region = self.place.path().display().to_string();
                 return Err(Error::NoSlot { region, slots: PLANES_MAX, held: 0 });
             }
         };
@@ -276,67 +270,59 @@ impl Planes {
 
     /// Takes memory for slots that have none for as long as it takes to look at them.
     pub(crate) fn take_bare(&self, plane: usize, window: usize, pages: Mask) -> Result<()> {
-        let plane = &self.list[plane];
-        for (start, end) in pages.runs() {
-            let (at, bytes) = span(window, start, end);
-            space::take(&plane.file, at, bytes).map_err(|f| Error::system(&plane.path, f).needing(bytes))?;
-        }
-        Ok(())
+        let file = &self.list[plane].file;
+        pages.runs().try_for_each(|run| file.take(pages_of(window, run)))
     }
 
     /// Gives back what [`take_bare`](Planes::take_bare) took, or part of it.
     pub(crate) fn give_back_bare(&self, plane: usize, window: usize, pages: Mask) {
-        for (start, end) in pages.runs() {
-            let (at, bytes) = span(window, start, end);
+        for run in pages.runs() {
             // Memory that stays is found free by the next producer.
-            let _ = space::give_back(&self.list[plane].file, at, bytes);
+            let _ = self.list[plane].file.give_back(pages_of(window, run));
         }
     }
 
     /// Takes memory for the pages of `assignments` that have none, in as few calls as possible: all of it or nothing.
     pub(crate) fn allocate(&mut self, assignments: &[Assignment]) -> Result<()> {
-        let mut runs: Vec<(usize, u64, u64)> = Vec::new();
+        let mut runs: Vec<(usize, Range<usize>)> = Vec::new();
         for assignment in assignments {
-            for (start, end) in self.missing(assignment).runs() {
-                let (at, bytes) = span(assignment.window, start, end);
+            for run in self.missing(assignment).runs() {
+                let pages = pages_of(assignment.window, run);
                 match runs.last_mut() {
-                    Some((plane, from, length)) if *plane == assignment.plane && *from + *length == at => {
-                        *length += bytes;
+                    Some((plane, last)) if *plane == assignment.plane && last.end == pages.start => {
+                        last.end = pages.end
                     }
-                    _ => runs.push((assignment.plane, at, bytes)),
+                    _ => runs.push((assignment.plane, pages)),
                 }
             }
         }
-        let needed_bytes = runs.iter().map(|run| run.2).sum();
+        let needed_bytes = runs.iter().map(|(_, pages)| (pages.len() * PAGE_BYTES) as u64).sum();
         if let Some(plane) = runs.first().map(|run| &self.list[run.0])
-            && !space::may_take(&plane.file, needed_bytes)
+            && !plane.file.may_take(needed_bytes)
         {
-            return Err(Error::no_space(&plane.path, needed_bytes));
+            return Err(Error::no_space(plane.file.path(), needed_bytes));
         }
-        for (index, (number, at, bytes)) in runs.iter().enumerate() {
-            let plane = &self.list[*number];
-            if let Err(failure) = space::take(&plane.file, *at, *bytes) {
+        for (index, (plane, pages)) in runs.iter().enumerate() {
+            if let Err(error) = self.list[*plane].file.take(pages.clone()) {
                 // Some file systems keep part of what they could not take whole.
-                for (number, at, bytes) in &runs[..=index] {
-                    let _ = space::give_back(&self.list[*number].file, *at, *bytes);
+                for (plane, pages) in &runs[..=index] {
+                    let _ = self.list[*plane].file.give_back(pages.clone());
                 }
-                return Err(Error::system(&plane.path, failure).needing(needed_bytes));
+                return Err(error.needing(needed_bytes));
             }
         }
-        for (number, at, bytes) in &runs {
-            let plane = &mut self.list[*number];
-            let first = *at as usize / PAGE_BYTES;
-            let pages = *bytes as usize / PAGE_BYTES;
-            let window = first / WINDOW_PAGES;
-            insert_pages(&mut plane.present[window..], first % WINDOW_PAGES, first % WINDOW_PAGES + pages);
-            self.present_pages += pages as u64;
+        for (plane, pages) in runs {
+            let first = pages.start / WINDOW_PAGES;
+            let start = pages.start % WINDOW_PAGES;
+            insert_pages(&mut self.list[plane].present[first..], start, start + pages.len());
+            self.present_pages += pages.len() as u64;
         }
         Ok(())
     }
 
     /// Whether the file system may have so many bytes.
     pub(crate) fn may_take(&self, bytes: u64) -> bool {
-        self.list.first().is_none_or(|plane| space::may_take(&plane.file, bytes))
+        self.list.first().is_none_or(|plane| plane.file.may_take(bytes))
     }
 
     /// Gives back memory of free slots: all of it, or in a few windows the slots that were free at the last visit too.
@@ -357,13 +343,16 @@ impl Planes {
                 let cold = if everything { ready } else { ready.and(plane.idle[window]) };
                 plane.idle[window] = ready.without(cold);
                 for (start, end) in cold.runs() {
-                    let (at, bytes) = span(window, start, end);
-                    if space::give_back(&plane.file, at, bytes).is_ok() {
+                    if plane.file.give_back(pages_of(window, (start, end))).is_ok() {
                         let mut run = Mask::EMPTY;
                         run.insert_run(start, end);
                         plane.present[window] = plane.present[window].without(run);
                         self.present_pages -= (end - start) as u64;
                     }
+                }
+                if !cold.is_empty() && plane.present[window].is_empty() && plane.in_use[window].is_empty() {
+                    // A window that stays where it is is released when it is cold the next time.
+                    let _ = plane.file.release(window);
                 }
             }
         }

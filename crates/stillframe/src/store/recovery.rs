@@ -2,22 +2,19 @@
 
 use crate::error::{Error, Result};
 use crate::mask::Mask;
-use crate::place::names::plane_file;
+use crate::place::Place;
 use crate::store::Store;
 use crate::store::draft::Content;
 use crate::store::planes::Planes;
-use crate::store::schemas::read_schema;
 use crate::store::tables::Tables;
 use crate::store::version::Version;
-use std::io::ErrorKind;
 use std::sync::Arc;
-use stillframe_kernel::folder::Form;
 use stillframe_kernel::points;
 use stillframe_protocol::{self as protocol, Board, Leased, State};
 use stillframe_segment::head::{self, Descriptor};
 use stillframe_segment::table::{self, Entry, ZERO_PLANE};
 use stillframe_segment::{
-    Corrupt, Description, Extent, Manifest, PLANES_MAX, Variable, WINDOW_BYTES, WINDOW_PAGES, description, schema,
+    Corrupt, Description, Extent, Manifest, PLANES_MAX, Schema, Variable, WINDOW_PAGES, description, schema,
 };
 
 /// What the newest version shows, as its variables and where they lie.
@@ -59,6 +56,7 @@ impl Store {
                 mark_used(&mut self.planes, &self.tables, window, *word);
             }
         }
+        self.recover_arena()?;
         self.planes.settle()?;
         if self.bound_bytes.is_some_and(|bound| self.planes.present_bytes() > bound) {
             self.planes.cool(true);
@@ -69,6 +67,31 @@ impl Store {
             self.return_to(number)?;
         }
         self.retire_returned_from()
+    }
+
+    /// In an arena, keeps the blocks of schemas that versions name, and gives back what a producer that died had taken and noted
+    /// nowhere.
+    fn recover_arena(&mut self) -> Result<()> {
+        let Place::Arena(region) = &self.place else { return Ok(()) };
+        let index = region.index()?;
+        for entry in index.schemas() {
+            match self.versions.iter().any(|version| version.schema == entry.number) {
+                true => self.tables.retain(entry.block, entry.bytes as usize),
+                false => drop(index.remove_schema(entry.number)),
+            }
+        }
+        let mut chunks = Vec::new();
+        for plane in 0..PLANES_MAX {
+            for window in 0..index.capacity(plane)?.0 {
+                match index.chunk(plane, window)? {
+                    Some(chunk) if window < self.planes.windows() => chunks.push(chunk),
+                    // No version has a window there, and a chunk that is given back must not be found there again.
+                    Some(_) => index.set_chunk(plane, window, None)?,
+                    None => {}
+                }
+            }
+        }
+        region.give_back_rest(&chunks)
     }
 
     /// Begins with what the newest version shows, if there is one: its windows are allocated, and it is what the next version
@@ -89,7 +112,7 @@ impl Store {
             ..self.head.descriptor(slot)
         };
         let manifest = Description::new(&self.tables, descriptor, slot)?.manifest()?;
-        let schema = read_schema(&self.directory, newest.schema)?;
+        let schema = self.read_schema(newest.schema)?;
         let metas = description::find_variables(&manifest, block, &schema).map_err(|corrupt| self.corrupt(corrupt))?;
         self.base = Arc::new(shown_windows(&newest.table, &manifest));
         self.schema = newest.schema;
@@ -117,8 +140,8 @@ impl Store {
             self.schemas = described.filter(|number| *number < schema::ID_END).fold(self.schemas, u32::max);
         }
         // What cannot be read of the newest version is an error later, of another it is to whoever reads that.
-        let known = numbers.into_iter().filter_map(|number| read_schema(&self.directory, number).ok());
-        for variable in known.flat_map(|schema| schema.variables) {
+        let known: Vec<Schema> = numbers.into_iter().filter_map(|number| self.read_schema(number).ok()).collect();
+        for variable in known.into_iter().flat_map(|schema| schema.variables) {
             self.next_id = self.next_id.max(variable.id + 1);
         }
         self.head.set_number32(head::SCHEMAS_AT, self.schemas);
@@ -195,19 +218,7 @@ impl Store {
             }
         }
         for (plane, end) in ends.into_iter().enumerate().filter(|(_, end)| *end > 0) {
-            let bytes = match self.directory.folder().about_name(plane_file(plane)) {
-                Ok(about) if about.form == Form::File => about.bytes,
-                // That it is no file is said when it is opened.
-                Ok(_) => continue,
-                Err(error) if error.kind() == ErrorKind::NotFound => 0,
-                Err(error) => return Err(Error::io("stat", &self.dir().join(plane_file(plane)), error)),
-            };
-            let needed = (end * WINDOW_BYTES) as u64;
-            if bytes < needed {
-                let (expected, found) = (format!("{needed} bytes"), "the end of the file");
-                let corrupt = Corrupt::new(&plane_file(plane), bytes as usize, expected, found);
-                return Err(self.corrupt(corrupt));
-            }
+            self.place.check_window(plane, end - 1)?;
         }
         Ok(())
     }

@@ -2,7 +2,6 @@
 
 use crate::error::Result;
 use crate::mask::Mask;
-use crate::place::names::schema_file;
 use crate::store::Store;
 use std::sync::Arc;
 use stillframe_kernel::points;
@@ -71,8 +70,7 @@ impl Store {
         self.tables.release(version.manifest.0, version.manifest.1);
         self.tables.release(version.table_block, version.table.len() * 4);
         if self.versions.iter().all(|other| other.schema != version.schema) && version.schema != self.schema {
-            // A schema file that stays behind is found by the next recovery.
-            let _ = self.directory.unlink(&schema_file(version.schema));
+            self.remove_schema(version.schema);
         }
         points::hit("retire.done");
         Ok(true)

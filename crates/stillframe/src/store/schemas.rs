@@ -1,24 +1,24 @@
-//! Schema files.
+//! Schemas that lie in the tables, as those of an arena's regions do.
 
-use crate::error::{Error, Result};
-use crate::place::directory::Directory;
-use crate::place::names::schema_file;
-use std::io::Read;
-use stillframe_segment::{Corrupt, Schema, schema};
+use crate::place::arena::index::SchemaEntry;
+use stillframe_segment::description::{self, Blocks};
+use stillframe_segment::{BLOCK_BYTES, Corrupt, schema, table};
 
-/// Reads a schema file.
-pub(crate) fn read_schema(directory: &Directory, number: u32) -> Result<Schema> {
-    let name = schema_file(number);
-    let path = directory.path().join(&name);
-    let corrupt = |corrupt| Error::Corrupt { dir: directory.path().into(), corrupt };
-    let opened = directory.file(&name)?;
-    let (file, about) = opened.ok_or_else(|| corrupt(Corrupt::new(&name, 0, "a schema", "no such file")))?;
-    let mut bytes = Vec::with_capacity((about.bytes as usize).min(schema::BYTES_MAX) + 1);
-    let mut limited = file.take(schema::BYTES_MAX as u64 + 1);
-    limited.read_to_end(&mut bytes).map_err(|error| Error::io("read", &path, error))?;
-    if bytes.len() > schema::BYTES_MAX {
-        let expected = format!("at most {} bytes", schema::BYTES_MAX);
-        return Err(corrupt(Corrupt::new(&name, schema::BYTES_MAX, expected, "more")));
+/// Reads the text of a schema.
+pub(crate) fn read_entry<B: Blocks>(blocks: &B, entry: Option<SchemaEntry>) -> Result<Vec<u8>, B::Error> {
+    let Some(SchemaEntry { block, bytes, crc, .. }) = entry else { return Ok(Vec::new()) };
+    let offset = u64::from(block) * BLOCK_BYTES as u64;
+    let most = u64::from(blocks.count()?) * BLOCK_BYTES as u64;
+    if bytes as usize > schema::BYTES_MAX || offset + u64::from(bytes) > most {
+        return Err(blocks.corrupt(description::missing(offset, bytes as usize, blocks.count()?)));
     }
-    Schema::decode(&name, &bytes).map_err(corrupt)
+    let mut text = vec![0; bytes as usize];
+    blocks.read(offset, &mut text)?;
+    match table::checksum(&text) {
+        found if found == crc => Ok(text),
+        found => {
+            let (expected, found) = (format!("a schema with checksum {crc:#010x}"), format!("{found:#010x}"));
+            Err(blocks.corrupt(Corrupt::new(table::FILE, offset as usize, expected, found)))
+        }
+    }
 }

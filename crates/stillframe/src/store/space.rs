@@ -1,5 +1,7 @@
 //! The page space of a region: which windows belong to a variable.
 
+use std::ops::Range;
+
 /// Windows of the page space that belong to the memory of one variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Allocation {
@@ -8,6 +10,13 @@ pub(crate) struct Allocation {
     /// First window.
     pub(crate) window: u32,
     pub(crate) windows: u32,
+}
+
+impl Allocation {
+    /// Its windows.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.window as usize..(self.window + self.windows) as usize
+    }
 }
 
 /// The page space: which windows are allocated.

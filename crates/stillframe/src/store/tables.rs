@@ -1,23 +1,18 @@
 //! The producer's side of the `tables` file: blocks that hold manifests, window tables and sub-tables.
 
 use crate::error::{Error, Result};
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use stillframe_kernel::map::Mapping;
-use stillframe_kernel::space;
+use crate::place::table_memory::TableMemory;
 use stillframe_segment::description::{self, Blocks};
-use stillframe_segment::{BLOCK_BYTES, Corrupt, WINDOW_PAGES, table};
+use stillframe_segment::{BLOCK_BYTES, Corrupt, WINDOW_PAGES};
 
-/// Blocks by which the file grows at least.
-const GROW_BLOCKS: usize = 1024;
+/// Blocks by which the tables grow at least: two pages, so that a small region takes little.
+const GROW_BLOCKS: usize = 16;
 
 /// The `tables` file and which of its blocks are in use.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    file: File,
-    path: PathBuf,
+    memory: TableMemory,
     region: String,
-    map: Option<Mapping>,
     /// How many live versions use each block; runs are counted in each of their blocks.
     users: Vec<u32>,
     /// Where the search for free blocks goes on.
@@ -25,23 +20,10 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Opens the file with all blocks free.
-    pub(crate) fn open(file: File, path: PathBuf, region: &str) -> Result<Tables> {
-        let bytes = file.metadata().map_err(|error| Error::io("fstat", &path, error))?.len() as usize;
-        let blocks = bytes / BLOCK_BYTES;
-        let mut tables = Tables { file, path, region: region.into(), map: None, users: Vec::new(), cursor: 0 };
-        if blocks > 0 {
-            tables.remap(blocks)?;
-        }
-        Ok(tables)
-    }
-
-    fn remap(&mut self, blocks: usize) -> Result<()> {
-        let bytes = blocks * BLOCK_BYTES;
-        let map = Mapping::shared(&self.file, 0, bytes, true).map_err(|f| Error::system(&self.path, f))?;
-        self.map = Some(map);
-        self.users.resize(blocks, 0);
-        Ok(())
+    /// With all blocks free.
+    pub(crate) fn new(memory: TableMemory, region: &str) -> Tables {
+        let users = vec![0; memory.bytes() / BLOCK_BYTES];
+        Tables { memory, region: region.into(), users, cursor: 0 }
     }
 
     /// Number of blocks of the file.
@@ -70,12 +52,8 @@ impl Tables {
             });
         }
         let blocks = needed.max(old * 3 / 2).next_multiple_of(GROW_BLOCKS).min(most);
-        let (start, grown) = ((old * BLOCK_BYTES) as u64, ((blocks - old) * BLOCK_BYTES) as u64);
-        let end = (blocks * BLOCK_BYTES) as u64;
-        // The space is taken before the length is set, so that no block of the file can lack memory behind it.
-        space::take(&self.file, start, grown).map_err(|failure| Error::system(&self.path, failure).needing(grown))?;
-        self.file.set_len(end).map_err(|error| Error::io("ftruncate", &self.path, error))?;
-        self.remap(blocks)?;
+        self.memory.grow(blocks * BLOCK_BYTES)?;
+        self.users.resize(self.memory.bytes() / BLOCK_BYTES, 0);
         self.users[old..old + count].fill(1);
         self.cursor = old + count;
         Ok(old as u32)
@@ -114,32 +92,19 @@ impl Tables {
 
     /// Writes into blocks that were taken.
     pub(crate) fn write(&self, block: u32, bytes: &[u8]) {
-        if let Some(map) = &self.map {
-            map.write(block as usize * BLOCK_BYTES, bytes);
-        }
+        self.memory.write(block as usize * BLOCK_BYTES, bytes);
     }
 
     /// Reads the sub-table in a block.
     pub(crate) fn subtable(&self, block: u32) -> [u8; WINDOW_PAGES] {
         let mut subtable = [0; WINDOW_PAGES];
-        if let Some(map) = &self.map {
-            map.read(block as usize * BLOCK_BYTES, &mut subtable);
-        }
+        self.memory.read(block as usize * BLOCK_BYTES, &mut subtable);
         subtable
     }
 }
 
 /// Most blocks the `tables` file may have: 64 GiB. What is in use is counted for each block of it.
 pub(crate) const BLOCKS_MAX: u64 = 1 << 27;
-
-pub(crate) fn check_blocks(file: &File, path: &Path) -> Result<Result<(), Corrupt>> {
-    let bytes = file.metadata().map_err(|error| Error::io("fstat", path, error))?.len();
-    let most = BLOCKS_MAX * BLOCK_BYTES as u64;
-    Ok(match bytes <= most {
-        true => Ok(()),
-        false => Err(Corrupt::new(table::FILE, most as usize, "the end of the file", format!("{bytes} bytes"))),
-    })
-}
 
 impl Blocks for Tables {
     type Error = Error;
@@ -154,13 +119,13 @@ impl Blocks for Tables {
         if end > self.users.len() as u64 * BLOCK_BYTES as u64 {
             return Err(self.corrupt(description::missing(offset, out.len(), self.blocks())));
         }
-        if let Some(map) = &self.map {
-            map.read(offset as usize, out);
-        }
+        self.memory.read(offset as usize, out);
         Ok(())
     }
 
     fn corrupt(&self, corrupt: Corrupt) -> Error {
-        Error::Corrupt { dir: self.path.parent().unwrap_or(&self.path).into(), corrupt }
+        let path = self.memory.path();
+        let dir = if let TableMemory::File { .. } = self.memory { path.parent().unwrap_or(path) } else { path };
+        Error::Corrupt { dir: dir.into(), corrupt }
     }
 }

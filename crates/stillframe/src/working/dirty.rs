@@ -105,7 +105,9 @@ impl Source {
         }
         let part = self.part(page);
         let from = self.memory.address + page * PAGE_BYTES + part.start;
-        let slot = self.maps.map(plane as usize, planes)?.address() + page * PAGE_BYTES + part.start;
+        self.maps.map(plane as usize, planes)?;
+        let window = self.maps.address(plane as usize, page / WINDOW_PAGES, planes)?;
+        let slot = window + page % WINDOW_PAGES * PAGE_BYTES + part.start;
         // SAFETY: the part lies inside the memory the caller vouches for, and the slot inside the map of its windows; its
         // space was taken when it was written.
         Ok(!unsafe { equal_bytes(from, slot, part.len()) })

@@ -10,7 +10,7 @@
 
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::store::lease::LeaseFile;
+use crate::store::lease::RegionLeases;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub struct LoanBytes {
     bytes: usize,
     ticket: Ticket,
     /// Has the producer's lock.
-    _leases: Arc<LeaseFile>,
+    _leases: Arc<RegionLeases>,
     /// The same slots, private: what [`end`](LoanBytes::end) leaves at the loan's addresses.
     after: Option<Mapping>,
 }
@@ -63,14 +63,16 @@ pub struct EndedLoan {
 #[derive(Debug)]
 pub(crate) struct LoanMap {
     pub(crate) plane: usize,
+    /// Where the windows lay in the plane's file when it was made.
+    pub(crate) windows_at: Vec<u64>,
     pub(crate) map: Mapping,
     /// Whether the addresses no longer show the plane.
     replaced: AtomicBool,
 }
 
 impl LoanMap {
-    pub(crate) fn new(plane: usize, map: Mapping) -> LoanMap {
-        LoanMap { plane, map, replaced: AtomicBool::new(false) }
+    pub(crate) fn new(plane: usize, windows_at: Vec<u64>, map: Mapping) -> LoanMap {
+        LoanMap { plane, windows_at, map, replaced: AtomicBool::new(false) }
     }
 
     /// Whether the addresses no longer show the plane.
@@ -81,7 +83,13 @@ impl LoanMap {
 
 impl LoanBytes {
     /// Slots shown by a map that is lent; `after` shows them privately, and `leases` have the producer's lock.
-    pub(crate) fn new(map: Arc<LoanMap>, bytes: usize, ticket: Ticket, leases: Arc<LeaseFile>, after: Mapping) -> Self {
+    pub(crate) fn new(
+        map: Arc<LoanMap>,
+        bytes: usize,
+        ticket: Ticket,
+        leases: Arc<RegionLeases>,
+        after: Mapping,
+    ) -> Self {
         LoanBytes { map, bytes, ticket, _leases: leases, after: Some(after) }
     }
 

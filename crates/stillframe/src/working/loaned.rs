@@ -1,6 +1,6 @@
 //! Loaned variables: slots of the planes, lent anew for each version.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::mask::Mask;
 use crate::store::planes::{Assignment, Planes};
 use crate::store::space::Allocation;
@@ -78,13 +78,14 @@ impl Loaned {
         large_pages: bool,
     ) -> Result<Arc<LoanMap>> {
         self.maps.retain(|known| !known.is_replaced());
-        if let Some(free) = self.maps.iter().find(|known| known.plane == plane && Arc::strong_count(known) == 1) {
+        let file = &planes.plane(plane).file;
+        file.take_windows(self.allocation.range())?;
+        let windows_at = file.windows_at(self.allocation.range())?;
+        let is_same = |known: &&Arc<LoanMap>| known.plane == plane && known.windows_at == windows_at;
+        if let Some(free) = self.maps.iter().filter(is_same).find(|known| Arc::strong_count(known) == 1) {
             return Ok(free.clone());
         }
-        let file = planes.plane(plane);
-        let at = u64::from(self.allocation.window) * WINDOW_BYTES as u64;
-        let mut map = Mapping::shared_unforked(file.file.clone(), at, self.allocation.windows as usize * WINDOW_BYTES)
-            .map_err(|failure| Error::system(&file.path, failure))?;
+        let mut map = file.map_unforked(self.allocation.range())?;
         map.unmap_by(workers);
         let pages = self.page_masks();
         // Only windows that the variable fills, for a large page takes memory for all slots of its window.
@@ -95,15 +96,14 @@ impl Loaned {
             true => map.populate_by(gathered, rest, workers),
             false => map.populate_for_writing_by(gathered, rest, workers),
         }
-        let map = Arc::new(LoanMap::new(plane, map));
+        let map = Arc::new(LoanMap::new(plane, windows_at, map));
         self.maps.push(map.clone());
         Ok(map)
     }
 
     /// The same windows of a plane, private: what a loan that is over leaves at its addresses.
-    pub(crate) fn map_after(&self, plane: usize, bytes: usize, planes: &Planes) -> Result<Mapping> {
-        let plane = planes.plane(plane);
-        let at = u64::from(self.allocation.window) * WINDOW_BYTES as u64;
-        Mapping::copy_on_write(&plane.file, at, bytes).map_err(|failure| Error::system(&plane.path, failure))
+    pub(crate) fn map_after(&self, plane: usize, planes: &Planes) -> Result<Mapping> {
+        let windows = self.allocation.range();
+        planes.plane(plane).file.map_private(windows.start * WINDOW_PAGES..windows.end * WINDOW_PAGES)
     }
 }

@@ -1,12 +1,12 @@
 //! Windows of working memory that show a plane, with pages of their own on top.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::mask::Mask;
 use crate::store::planes::Planes;
 use crate::store::version::Subtable;
 use stillframe_kernel::map::Mapping;
+use stillframe_segment::WINDOW_PAGES;
 use stillframe_segment::table::ZERO_PLANE;
-use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES};
 
 /// A private mapping of the plane with most of a window's pages, and the pages it does not show.
 pub(crate) struct Overlay {
@@ -39,9 +39,8 @@ impl Overlay {
         for page in rest.pages().filter(|page| table[*page] as usize != plane) {
             private.insert(page);
         }
-        let file = planes.plane(plane);
-        let mapping = Mapping::copy_on_write(&file.file, (window * WINDOW_BYTES) as u64, valid.count() * PAGE_BYTES)
-            .map_err(|failure| Error::system(&file.path, failure))?;
+        let first = window * WINDOW_PAGES;
+        let mapping = planes.plane(plane).file.map_private(first..first + valid.count())?;
         Ok(Some(Overlay { mapping, private, plane, window }))
     }
 

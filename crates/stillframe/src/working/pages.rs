@@ -196,7 +196,7 @@ impl Pages {
             Ok(())
         })?;
         let Overlay { mapping, private, .. } = overlay;
-        let path = planes.plane(0).path.clone();
+        let path = planes.plane(0).file.path().to_path_buf();
         self.memory.replace(index * WINDOW_BYTES, mapping).map_err(|failure| Error::system(&path, failure))?;
         let window = &mut self.windows[index];
         let private = private.or(Mask::FULL.without(valid));

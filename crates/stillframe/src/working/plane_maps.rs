@@ -1,6 +1,6 @@
 //! Where a variable lies in the planes, mapped.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::mask::Mask;
 use crate::store::planes::Planes;
 use crate::store::space::Allocation;
@@ -16,8 +16,9 @@ pub(crate) struct PlaneMaps {
 
 /// An allocation in one plane.
 #[derive(Debug)]
-struct PlaneMap {
-    map: Mapping,
+pub(crate) struct PlaneMap {
+    /// Of all its windows, one after the other; `None` where the file is mapped as a whole.
+    own: Option<Mapping>,
     /// Pages of each window that have page-table entries.
     entered: Vec<Mask>,
 }
@@ -30,7 +31,8 @@ impl PlaneMaps {
         PlaneMaps { allocation, maps: Vec::new() }
     }
 
-    fn plane_map(&mut self, plane: usize, planes: &Planes) -> Result<&mut PlaneMap> {
+    /// Maps a plane, unless it is.
+    pub(crate) fn map(&mut self, plane: usize, planes: &Planes) -> Result<&mut PlaneMap> {
         if self.maps.len() <= plane {
             self.maps.resize_with(plane + 1, || None);
         }
@@ -38,46 +40,55 @@ impl PlaneMaps {
         match known {
             Some(known) => Ok(known),
             None => {
-                let map = map_windows(self.allocation, plane, planes)?;
-                Ok(known.insert(PlaneMap { map, entered: vec![Mask::EMPTY; self.allocation.windows as usize] }))
+                let windows = self.allocation.range();
+                let file = &planes.plane(plane).file;
+                // What is mapped with all of its file needs no map here.
+                let own = if file.is_mapped() { None } else { Some(file.map(windows, true)?) };
+                let entered = vec![Mask::EMPTY; self.allocation.windows as usize];
+                Ok(known.insert(PlaneMap { own, entered }))
             }
         }
     }
 
-    /// The map of a plane.
-    pub(crate) fn map(&mut self, plane: usize, planes: &Planes) -> Result<&Mapping> {
-        self.plane_map(plane, planes).map(|known| &known.map)
+    /// Address of one of the windows in a plane that was [mapped](PlaneMaps::map).
+    pub(crate) fn address(&self, plane: usize, window: usize, planes: &Planes) -> Result<usize> {
+        self.with_window(plane, window, planes, |map, offset| map.address() + offset)
     }
 
-    /// The maps of the planes that were mapped so far, in the order of the planes.
-    pub(crate) fn known(&self) -> impl Iterator<Item = &Mapping> {
-        self.maps.iter().flatten().map(|known| &known.map)
+    /// Uses the map of a plane, and the offset of one of the windows in it.
+    pub(crate) fn with_window<T>(
+        &self,
+        plane: usize,
+        window: usize,
+        planes: &Planes,
+        work: impl FnOnce(&Mapping, usize) -> T,
+    ) -> Result<T> {
+        match self.maps.get(plane).and_then(Option::as_ref).and_then(|known| known.own.as_ref()) {
+            Some(map) => Ok(work(map, window * WINDOW_BYTES)),
+            None => {
+                let file = &planes.plane(plane).file;
+                let (map, at) = file.mapped(self.allocation.window as usize + window)?;
+                Ok(work(&map, at))
+            }
+        }
     }
 
-    /// The map of a plane, about to be written at these pages of one of its windows.
-    pub(crate) fn map_for_writing(
+    /// Address of one of the windows in a plane, about to be written at these pages.
+    pub(crate) fn address_for_writing(
         &mut self,
         plane: usize,
         window: usize,
         pages: Mask,
         planes: &Planes,
-    ) -> Result<&Mapping> {
-        let known = self.plane_map(plane, planes)?;
+    ) -> Result<usize> {
+        let known = self.map(plane, planes)?;
         let new = pages.without(known.entered[window]);
-        if !new.is_empty() {
-            known.entered[window] = known.entered[window].or(new);
+        known.entered[window] = known.entered[window].or(new);
+        self.with_window(plane, window, planes, |map, at| {
             for (start, end) in new.runs().filter(|(start, end)| end - start >= ENTER_PAGES_MIN) {
-                let offset = window * WINDOW_BYTES + start * PAGE_BYTES;
-                known.map.populate_for_writing(offset, (end - start) * PAGE_BYTES);
+                map.populate_for_writing(at + start * PAGE_BYTES, (end - start) * PAGE_BYTES);
             }
-        }
-        Ok(&known.map)
+            map.address() + at
+        })
     }
-}
-
-fn map_windows(allocation: Allocation, plane: usize, planes: &Planes) -> Result<Mapping> {
-    let plane = planes.plane(plane);
-    let offset = u64::from(allocation.window) * WINDOW_BYTES as u64;
-    let bytes = allocation.windows as usize * WINDOW_BYTES;
-    Mapping::shared(&plane.file, offset, bytes, true).map_err(|failure| Error::system(&plane.path, failure))
 }

@@ -7,7 +7,6 @@ use crate::store::version::Subtable;
 use crate::working::pages::{Pages, Window};
 use crate::working::pieces::{PIECES_MAX, Piece, pieces, pieces_below};
 use crate::working::tracker::Tracker;
-use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 use stillframe_kernel::map::Mapping;
 use stillframe_kernel::workers::Workers;
@@ -58,16 +57,13 @@ impl Pages {
             }
         }
         for Piece { plane, page, pages } in shown {
-            let plane = planes.plane(plane as usize);
-            let at = (first as usize * WINDOW_BYTES + page * PAGE_BYTES) as u64;
-            self.memory
-                .lay_copy_on_write(page * PAGE_BYTES, &plane.file, at, pages * PAGE_BYTES)
-                .map_err(|failure| Error::system(&plane.path, failure))?;
+            let first = first as usize * WINDOW_PAGES + page;
+            planes.plane(plane as usize).file.lay_private(&self.memory, page * PAGE_BYTES, first..first + pages)?;
         }
         for Mixed { index, pieces, .. } in self.fill_own(mixed, first, planes, tracker, workers) {
             let fresh = Mapping::private(WINDOW_BYTES, false)
                 .and_then(|fresh| self.memory.replace(index * WINDOW_BYTES, fresh))
-                .map_err(|failure| Error::system(&planes.plane(0).path, failure));
+                .map_err(|failure| Error::system(planes.plane(0).file.path(), failure));
             fresh?;
             self.windows[index] = Window { hot: Mask::EMPTY, ..Window::NEW };
             copied.push((index, pieces));
@@ -88,9 +84,8 @@ impl Pages {
         let mut maps: Vec<Option<Mapping>> = (0..planes.count()).map(|_| None).collect();
         for piece in pieces {
             if maps[piece.plane as usize].is_none() {
-                let (plane, bytes) = (planes.plane(piece.plane as usize), self.windows.len() * WINDOW_BYTES);
-                let map = Mapping::shared(&plane.file, u64::from(first) * WINDOW_BYTES as u64, bytes, false);
-                maps[piece.plane as usize] = Some(map.map_err(|failure| Error::system(&plane.path, failure))?);
+                let windows = first as usize..first as usize + self.windows.len();
+                maps[piece.plane as usize] = Some(planes.plane(piece.plane as usize).file.map(windows, false)?);
             }
         }
         Ok(maps)
@@ -119,8 +114,8 @@ impl Pages {
             for Piece { plane, page, pages } in pieces.iter().filter(is_own) {
                 for start in (0..*pages).step_by(FILL_PAGES) {
                     let buffer = &mut buffer[..(pages - start).min(FILL_PAGES) * PAGE_BYTES];
-                    let at = (first as usize * WINDOW_BYTES + (page + start) * PAGE_BYTES) as u64;
-                    let read = planes.plane(*plane as usize).file.read_exact_at(buffer, at).is_ok();
+                    let from = first as usize * WINDOW_PAGES + page + start;
+                    let read = planes.plane(*plane as usize).file.read(from, buffer).is_ok();
                     if !read || tracker.fill(address(page + start), buffer).is_err() {
                         failed.lock().unwrap_or_else(|poison| poison.into_inner()).push(*index);
                         return;

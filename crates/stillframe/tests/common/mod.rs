@@ -1,20 +1,41 @@
 //! What the tests share: directories of their own, a watchdog, and the trackers that work here.
 #![allow(dead_code)]
 
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use stillframe::{RegionOptions, TRACKERS, TrackerKind};
+use stillframe::{Arena, RegionOptions, TRACKERS, TrackerKind};
+use stillframe_segment::{PAGE_BYTES, arena, head, lease};
 
-/// A directory of one test's own in shared memory, removed at its end.
+/// A directory of one test's own in shared memory, removed at its end. With `STILLFRAME_TEST_PLACE=arena` it is that of an
+/// arena, so that all regions lie in that.
 pub struct Dir(PathBuf);
+
+/// Length of the arena: addresses, of which it takes what its regions do.
+const ARENA_BYTES: u64 = 64 << 30;
+
+/// Whether regions lie in arenas.
+pub fn is_in_arena() -> bool {
+    std::env::var("STILLFRAME_TEST_PLACE").as_deref() == Ok("arena")
+}
 
 impl Dir {
     pub fn new(name: &str) -> Dir {
+        let dir = Dir::plain(name);
+        if is_in_arena() {
+            let own = dir.path().file_name().unwrap().to_str().unwrap();
+            Arena::options().dir("/dev/shm").bytes(ARENA_BYTES).create(own).unwrap();
+        }
+        dir
+    }
+
+    /// One that is that of no arena.
+    pub fn plain(name: &str) -> Dir {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = PathBuf::from(format!("/dev/shm/stillframe-test-{}-{number}-{name}", std::process::id()));
+        let own = format!("stillframe-test-{}-{number}-{name}", std::process::id());
+        let path = Path::new("/dev/shm").join(own);
         // Whatever the tests' mask is, the group must not write to it.
         std::fs::DirBuilder::new().mode(0o755).create(&path).unwrap();
         Dir(path)
@@ -30,6 +51,56 @@ impl Dir {
 
     pub fn observe(&self, name: &str) -> stillframe::Observer {
         stillframe::Observer::options().dir(&self.0).open(name).unwrap()
+    }
+}
+
+/// The names in a directory but for the files of the arena that it may be.
+pub fn names_in(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).unwrap().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let is_arenas =
+        |name: &String| is_in_arena() && [arena::FILE, lease::FILE, lease::PRODUCER_FILE].contains(&&**name);
+    let mut names: Vec<String> = names.filter(|name| !is_arenas(name)).collect();
+    names.sort();
+    names
+}
+
+/// The head of a region as the file has it in which it lies.
+pub struct HeadFile {
+    file: std::fs::File,
+    at: u64,
+}
+
+impl HeadFile {
+    /// That of a region in a directory, or in the arena whose directory this is.
+    pub fn open(dir: &Path, region: &str) -> HeadFile {
+        let open = |path: PathBuf| std::fs::File::options().read(true).write(true).open(path).unwrap();
+        if !dir.join(arena::FILE).is_file() {
+            return HeadFile { file: open(dir.join(region).join(head::FILE)), at: 0 };
+        }
+        let file = open(dir.join(arena::FILE));
+        let mut header = vec![0; arena::HEADER_BYTES];
+        file.read_exact_at(&mut header, 0).unwrap();
+        let geometry = arena::Geometry::decode(&header, file.metadata().unwrap().len()).unwrap().unwrap();
+        for number in 0..geometry.regions() {
+            let mut bytes = [0; arena::RECORD_BYTES];
+            file.read_exact_at(&mut bytes, geometry.record_at(number) as u64).unwrap();
+            match geometry.decode_record(number, &bytes) {
+                Ok(record) if record.state == arena::State::Used && record.name == region => {
+                    return HeadFile { file, at: u64::from(record.head_page.unwrap()) * PAGE_BYTES as u64 };
+                }
+                _ => {}
+            }
+        }
+        panic!("no region '{region}' in the arena {}", dir.display());
+    }
+
+    pub fn write(&self, at: u64, bytes: &[u8]) {
+        self.file.write_all_at(bytes, self.at + at).unwrap();
+    }
+
+    pub fn read(&self, at: u64, bytes: &mut [u8]) {
+        self.file.read_exact_at(bytes, self.at + at).unwrap();
     }
 }
 

@@ -1,4 +1,4 @@
-//! The producer in Rust: `produce DIR REGION CASES`. See `../../run.py` for what it has to do.
+//! The producer in Rust: `produce DIR REGION CASES [ARENA]`. See `../../run.py` for what it has to do.
 //!
 //! # Safety
 //!
@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use std::io::Read;
-use stillframe::{DType, Declaration, Kind, Order, Region, VariableId};
+use stillframe::{Arena, DType, Declaration, Kind, Order, Region, VariableId};
 
 struct Case {
     id: VariableId,
@@ -27,8 +27,13 @@ fn fill(out: &mut [u8], case: usize, is_bool: bool, step: usize) {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let [dir, name, table] = std::env::args().skip(1).collect::<Vec<_>>().try_into().map_err(|_| "DIR REGION CASES")?;
-    let mut region = Region::options().dir(dir).keep(2).create(&name)?;
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    let [dir, name, table, arena @ ..] = &given[..] else { return Err("DIR REGION CASES [ARENA]".into()) };
+    let options = match arena {
+        [] => Region::options().dir(dir),
+        [arena, ..] => Region::options().arena(&Arena::options().dir(dir).bytes(32 << 30).create(arena)?),
+    };
+    let mut region = options.keep(2).create(name)?;
     let mut cases = Vec::new();
     for (case, line) in std::fs::read_to_string(table)?.lines().enumerate() {
         let words: Vec<&str> = line.split(' ').collect();

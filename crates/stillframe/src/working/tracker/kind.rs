@@ -1,7 +1,7 @@
 //! The kinds of trackers, and whether they work here.
 
 use crate::error::{Error, Result};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use stillframe_kernel::Failure;
 use stillframe_kernel::map::Mapping;
 use stillframe_kernel::pagemap::{self, Pagemap};
@@ -61,6 +61,20 @@ impl TrackerKind {
             TrackerKind::PrivateCow => Pagemap::open().map(drop).map_err(words),
             TrackerKind::FullCopy => Ok(()),
         }
+    }
+}
+
+impl TrackerKind {
+    /// As [`probe`](TrackerKind::probe), but what worked once in this process is not tried again: a kernel does not unlearn it,
+    /// and what is short, like descriptors, shows where the tracker is opened.
+    pub(crate) fn probe_once(self) -> Result<(), String> {
+        static WORKED: [AtomicBool; TRACKERS.len()] = [const { AtomicBool::new(false) }; TRACKERS.len()];
+        let worked = &WORKED[self as usize];
+        if !worked.load(Ordering::Relaxed) {
+            self.probe()?;
+            worked.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 }
 

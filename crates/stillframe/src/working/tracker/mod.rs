@@ -9,14 +9,14 @@ use crate::error::{Error, Result};
 use crate::working::sticky::Sticky;
 use crate::working::tracker::entries::{collect_entries, is_own, is_soft_dirty, is_suspect};
 use crate::working::tracker::kind::{TRACKERS, TrackerKind};
-use crate::working::tracker::memory::{Collected, Memory, Watch};
+use crate::working::tracker::memory::{Collected, Memory, Watch, span};
 use crate::working::tracker::wp_async::{begin_again, collect_wp_async};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stillframe_kernel::Failure;
 use stillframe_kernel::pagemap::{self, Pagemap};
 use stillframe_kernel::uffd::Userfault;
-use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
+use stillframe_segment::WINDOW_PAGES;
 
 static SOFT_DIRTY_TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -36,9 +36,33 @@ impl Drop for SoftDirtyClaim {
     }
 }
 
+/// Who watches the memory of a region.
+#[derive(Debug)]
+struct Faults {
+    /// For the region's own memory, which is nobody else's: all regions of the process have one together.
+    common: Userfault,
+    /// For the application's, of which other regions may watch a part: the kernel tells by it who came first.
+    own: Option<Userfault>,
+}
+
+impl Faults {
+    fn open() -> Result<Faults, Failure> {
+        Ok(Faults { common: Userfault::common()?, own: None })
+    }
+
+    /// The one for a memory, opened if need be.
+    fn of(&mut self, range: &Memory) -> Result<&Userfault, Failure> {
+        match (range.owned, &mut self.own) {
+            (true, _) => Ok(&self.common),
+            (false, Some(own)) => Ok(own),
+            (false, own) => Ok(own.insert(Userfault::open()?)),
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Means {
-    WpAsync { userfault: Userfault, pagemap: Pagemap },
+    WpAsync { faults: Faults, pagemap: Pagemap },
     SoftDirty { pagemap: Pagemap, _claim: SoftDirtyClaim },
     PrivateCow { pagemap: Pagemap },
     FullCopy,
@@ -57,7 +81,7 @@ impl Tracker {
         let candidates = wanted.as_ref().map_or(&TRACKERS[..], std::slice::from_ref);
         let mut reason = String::new();
         for kind in candidates {
-            match kind.probe().and_then(|()| Tracker::with(*kind)) {
+            match kind.probe_once().and_then(|()| Tracker::with(*kind)) {
                 Ok(means) => return Ok(Tracker { kind: *kind, means }),
                 Err(why) => reason = why,
             }
@@ -68,10 +92,9 @@ impl Tracker {
     fn with(kind: TrackerKind) -> Result<Means, String> {
         let words = |failure: Failure| failure.to_string();
         Ok(match kind {
-            TrackerKind::WpAsync => Means::WpAsync {
-                userfault: Userfault::open().map_err(words)?,
-                pagemap: Pagemap::open().map_err(words)?,
-            },
+            TrackerKind::WpAsync => {
+                Means::WpAsync { faults: Faults::open().map_err(words)?, pagemap: Pagemap::open().map_err(words)? }
+            }
             TrackerKind::SoftDirty => Means::SoftDirty {
                 pagemap: Pagemap::open().map_err(words)?,
                 _claim: SoftDirtyClaim::take().ok_or("another region of this process uses the soft-dirty bits")?,
@@ -87,20 +110,23 @@ impl Tracker {
 
     /// Stops watching. What was freed meanwhile is no error.
     pub(crate) fn unwatch(&mut self, range: &Memory, watch: Watch) {
-        if let (Means::WpAsync { userfault, .. }, Watch::On | Watch::Grown { .. }) = (&self.means, watch)
+        // What is the region's may be watched before it is first looked at, and may be kept when the region is gone.
+        let is_watched = range.owned || matches!(watch, Watch::On | Watch::Grown { .. });
+        if let Means::WpAsync { faults, .. } = &mut self.means
+            && is_watched
             && !range.whole.is_empty()
         {
-            let _ =
-                userfault.unregister(range.address + range.whole.start * PAGE_BYTES, range.whole.len() * PAGE_BYTES);
+            let (address, bytes) = span(range, range.whole.clone());
+            let _ = faults.of(range).and_then(|userfault| userfault.unregister(address, bytes));
         }
     }
 
     /// Watches part of an owned memory again after its pages were replaced, all of it armed.
     pub(crate) fn rewatch(&mut self, address: usize, bytes: usize) -> Result<(), Failure> {
         match &self.means {
-            Means::WpAsync { userfault, .. } => {
-                userfault.register(address, bytes)?;
-                userfault.arm(address, bytes)
+            Means::WpAsync { faults, .. } => {
+                faults.common.register(address, bytes)?;
+                faults.common.arm(address, bytes)
             }
             _ => Ok(()),
         }
@@ -114,7 +140,7 @@ impl Tracker {
     /// Watches part of an owned memory, none of it armed.
     pub(crate) fn watch(&self, address: usize, bytes: usize) -> Result<(), Failure> {
         match &self.means {
-            Means::WpAsync { userfault, .. } => userfault.register(address, bytes),
+            Means::WpAsync { faults, .. } => faults.common.register(address, bytes),
             _ => Ok(()),
         }
     }
@@ -123,7 +149,7 @@ impl Tracker {
     pub(crate) fn fill(&self, address: usize, pages: &[u8]) -> Result<(), Failure> {
         let unsupported = || std::io::Error::from_raw_os_error(libc::EOPNOTSUPP);
         match &self.means {
-            Means::WpAsync { userfault, .. } => userfault.fill(address, pages),
+            Means::WpAsync { faults, .. } => faults.common.fill(address, pages),
             _ => Err(Failure { call: "ioctl(UFFDIO_COPY)", detail: String::new(), source: unsupported() }),
         }
     }
@@ -136,7 +162,12 @@ impl Tracker {
             return;
         }
         match &mut self.means {
-            Means::WpAsync { userfault, pagemap } => {
+            Means::WpAsync { faults, pagemap } => {
+                let Ok(userfault) = faults.of(range) else {
+                    // No descriptor is left. The next collection tries again.
+                    *watch = Watch::New;
+                    return out.doubt(range);
+                };
                 if collect_wp_async(userfault, pagemap, range, watch, sticky, out).is_err() {
                     begin_again(userfault, range, watch, out);
                 }

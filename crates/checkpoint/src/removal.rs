@@ -1,0 +1,109 @@
+//! Removing regions, together with what a run that created or recovered a group left beside it: the file in which its ranks
+//! found what they go on from, and the group of the run before, set aside.
+
+use crate::decision::{FORMER, RECOVERY, decided_group, hidden_name};
+use std::path::Path;
+use stillframe::Result;
+use stillframe::inspect::{self, Hidden, RegionInfo, Removed, State};
+
+/// Something that [`collect`] would remove.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collectable {
+    /// Name of the region, or of what lies beside regions.
+    pub name: String,
+    /// Bytes of memory behind it.
+    pub allocated_bytes: u64,
+}
+
+/// As [`inspect::remove`]; of a group, what a run left beside it goes too.
+///
+/// # Errors
+/// As [`inspect::remove`].
+pub fn remove(dir: &Path, name: &str, force: bool) -> Result<Removed> {
+    // The regions of a directory may be many: few groups have anything beside them.
+    let hidden = Hidden::open(dir).ok().flatten().filter(|hidden| hidden.has(&hidden_name(name, RECOVERY)));
+    let hidden = hidden.filter(|_| {
+        let is_rank = |info: &RegionInfo| is_of(info, name) && info.rank.is_some();
+        inspect::regions(dir).is_ok_and(|regions| regions.iter().any(is_rank))
+    });
+    let mut removed = inspect::remove(dir, name, force)?;
+    removed.bytes += hidden.map_or(0, |hidden| remove_beside(dir, &hidden, name));
+    Ok(removed)
+}
+
+/// As [`inspect::collect`], and removes what runs left beside groups of which no rank stays.
+///
+/// # Errors
+/// As [`inspect::collect`].
+pub fn collect(dir: &Path) -> Result<Vec<(String, Result<Removed>)>> {
+    let mut done = inspect::collect(dir)?;
+    let Some(hidden) = Hidden::open(dir)? else { return Ok(done) };
+    for group in left_beside(dir, &hidden, &[])? {
+        let bytes = remove_beside(dir, &hidden, &group);
+        done.push((hidden_name(&group, RECOVERY), Ok(Removed { bytes })));
+    }
+    Ok(done)
+}
+
+/// What [`collect`] would remove.
+///
+/// # Errors
+/// As [`inspect::collectable`].
+pub fn collectable(dir: &Path) -> Result<Vec<Collectable>> {
+    let going = inspect::collectable(dir)?;
+    let Some(hidden) = Hidden::open(dir)? else { return Ok(Vec::new()) };
+    let beside = left_beside(dir, &hidden, &going)?.into_iter().map(|group| Collectable {
+        allocated_bytes: allocated_bytes(&hidden, &group),
+        name: hidden_name(&group, RECOVERY),
+    });
+    let regions =
+        going.iter().map(|info| Collectable { name: info.name.clone(), allocated_bytes: info.allocated_bytes });
+    Ok(regions.chain(beside).collect())
+}
+
+fn is_of(info: &RegionInfo, group: &str) -> bool {
+    info.name.rsplit_once('/').is_some_and(|(of, _)| of == group)
+}
+
+/// The groups beside which a run left something, if no region of the group is among those that stay when others go, and nobody
+/// holds one of the group before it.
+fn left_beside(dir: &Path, hidden: &Hidden, going: &[RegionInfo]) -> Result<Vec<String>> {
+    let mut groups: Vec<String> = hidden.names().iter().filter_map(|name| decided_group(name)).collect();
+    if !groups.is_empty() {
+        let regions = inspect::regions(dir)?;
+        let stays = |info: &&RegionInfo| going.iter().all(|goes| goes.name != info.name);
+        let staying: Vec<&RegionInfo> = regions.iter().filter(stays).collect();
+        groups.retain(|group| {
+            !staying.iter().any(|info| is_of(info, group))
+                && is_free(&dir.join(hidden_name(group, FORMER)))
+                && hidden.try_lock(&hidden_name(group, RECOVERY)).is_some()
+        });
+    }
+    Ok(groups)
+}
+
+/// Whether all regions of a directory could go.
+fn is_free(dir: &Path) -> bool {
+    let (Ok(regions), Ok(going)) = (inspect::regions(dir), inspect::collectable(dir)) else { return false };
+    regions.iter().all(|info| going.iter().any(|goes| goes.name == info.name))
+}
+
+fn allocated_bytes(hidden: &Hidden, group: &str) -> u64 {
+    [RECOVERY, FORMER].iter().map(|what| hidden.allocated_bytes(&hidden_name(group, what))).sum()
+}
+
+/// Removes what a run left beside a group, if no rank is there, and returns the bytes that this frees. Who begins a run has
+/// the file locked, and then it stays.
+fn remove_beside(dir: &Path, hidden: &Hidden, group: &str) -> u64 {
+    let decision = hidden_name(group, RECOVERY);
+    let Some(_lock) = hidden.try_lock(&decision).filter(|_| is_alone(dir, group)) else { return 0 };
+    let bytes = allocated_bytes(hidden, group);
+    let _ = hidden.remove(&hidden_name(group, FORMER));
+    hidden.remove(&decision).map_or(0, |()| bytes)
+}
+
+/// Whether no region is a rank of the group, or may be one: it cannot be read, or was never finished.
+fn is_alone(dir: &Path, group: &str) -> bool {
+    let may_be = |info: &RegionInfo| info.rank.is_some() || !matches!(info.state, State::Live | State::Dead);
+    inspect::regions(dir).is_ok_and(|regions| !regions.iter().any(|info| is_of(info, group) && may_be(info)))
+}

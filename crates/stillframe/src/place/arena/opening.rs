@@ -1,0 +1,541 @@
+//! Making and opening arenas.
+
+use super::{Arena, Shared, exclusively};
+use crate::error::{Error, Result};
+use crate::place::directory::{self, Directory, Unopened};
+use crate::{clock, place, place::names};
+use once_cell::race::OnceBox;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+use stillframe_kernel::folder::{self, About, Access, Form};
+use stillframe_kernel::fork::{self, Unforked};
+use stillframe_kernel::lock::{self, Kind};
+use stillframe_kernel::map::Mapping;
+use stillframe_kernel::trust::{Distrust, Guard, Purpose, Trust};
+use stillframe_kernel::{points, space};
+use stillframe_segment::Corrupt;
+use stillframe_segment::arena::{self, CHUNK_BYTES, Geometry, Unfit};
+use stillframe_segment::{head, lease};
+
+/// Options for making or opening an arena.
+#[derive(Debug, Clone)]
+pub struct ArenaOptions {
+    dir: PathBuf,
+    bytes: u64,
+    regions: u32,
+    mode: u32,
+    large_pages: bool,
+    trust: Option<Trust>,
+}
+
+/// Regions that an arena can have, unless told otherwise.
+const REGIONS_DEFAULT: u32 = 4096;
+
+impl Default for ArenaOptions {
+    fn default() -> Self {
+        let dir = names::root();
+        ArenaOptions { dir, bytes: 0, regions: REGIONS_DEFAULT, mode: 0o700, large_pages: false, trust: None }
+    }
+}
+
+/// Longest time for which somebody else makes an arena, or makes or removes a record in it: that takes microseconds, or
+/// milliseconds where the kernel has to find memory.
+pub(super) const CHANGE_MAX: Duration = Duration::from_secs(10);
+
+impl ArenaOptions {
+    /// The directory that holds the arena's own; by default `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`. In a
+    /// directory on hugetlbfs the arena consists of large pages of 2 MiB.
+    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.dir = dir.into();
+        self
+    }
+
+    /// Length of the arena, rounded up to whole chunks of 2 MiB; its own tables are part of it. Memory is taken as regions
+    /// need it, on hugetlbfs chunk by chunk.
+    pub fn bytes(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// The most regions that it can have at a time; 4096 by default, at most 524 288.
+    pub fn regions(mut self, regions: u32) -> Self {
+        self.regions = regions;
+        self
+    }
+
+    /// Access mode of the arena's directory; 0o700 by default. With 0o750 the group may observe all its regions, with 0o770
+    /// it may also make some.
+    pub fn mode(mut self, mode: u32) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Whether to ask for large pages where the file system has small ones; false by default. Small regions then take more.
+    pub fn large_pages(mut self, large_pages: bool) -> Self {
+        self.large_pages = large_pages;
+        self
+    }
+
+    /// Whose directories and files are taken for good, as [`RegionOptions::trust`](crate::RegionOptions::trust).
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = Some(trust);
+        self
+    }
+
+    fn guard(&self) -> Result<Guard> {
+        let trust = names::trust(self.trust)?.unwrap_or_default();
+        Ok(Guard::new(trust, Purpose::Write { granted: self.mode }))
+    }
+
+    /// Makes the arena and opens it for writing, or opens the one that is there.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`] if it is there with another length or for another number of regions, or there cannot be such an
+    /// arena; [`Error::Untrusted`] if somebody else made what is there; [`Error::Corrupt`] if it is damaged or of another
+    /// format; [`Error::NoSpace`] if there is no memory for its tables.
+    pub fn create(self, name: &str) -> Result<Arena> {
+        place::check_pages()?;
+        let wanted = self.wanted()?;
+        if self.mode & 0o700 != 0o700 || self.mode > 0o777 {
+            let why = format!("{:#o} locks the owner out", self.mode);
+            return Err(Error::BadOption { option: "mode", why });
+        }
+        let path = names::new_region_dir(&self.dir, name)?;
+        let guard = self.guard()?;
+        if let Some(root) = Directory::root(&self.dir, guard)? {
+            directory::check_neighbours(&root, name)?;
+        }
+        let root = Directory::make_root(&self.dir, self.mode, guard)?;
+        let directory = root.make_below(name, self.mode)?;
+        if directory.has(head::FILE) {
+            let why = "there is a region of that name; choose another";
+            return Err(Error::BadName { name: name.into(), what: "arena", why });
+        }
+        points::hit("arena.make.dir");
+        let producer = Unforked::open(|| directory.create(lease::PRODUCER_FILE, producer_mode(self.mode)))?;
+        let lease = Unforked::open(|| directory.create(lease::FILE, self.mode))?;
+        let file = directory.create(arena::FILE, self.mode)?;
+        let make_further = |directory: &Directory| {
+            let mut numbers = 1..arena::lease_files(wanted.regions());
+            numbers.try_for_each(|number| directory.create(&arena::lease_file(number), self.mode).map(drop))
+        };
+        let further_in = directory.clone();
+        let parts = Parts {
+            name: name.into(),
+            path,
+            directory: Some(directory),
+            file,
+            lease: lease.into(),
+            producer: Some(producer.into()),
+        };
+        let geometry = parts.make(|| make_further(&further_in).map(|()| wanted))?;
+        if geometry != wanted {
+            let why = format!(
+                "arena '{name}' is there already, with {} bytes and for {} regions: ask for as many, open it, or remove it",
+                geometry.bytes(),
+                geometry.regions()
+            );
+            return Err(Error::BadOption { option: "bytes", why });
+        }
+        parts.open(geometry, self.large_pages)
+    }
+
+    fn wanted(&self) -> Result<Geometry> {
+        Geometry::new(self.bytes.div_ceil(CHUNK_BYTES as u64), self.regions).map_err(|unfit| match unfit {
+            Unfit::Regions { found } => {
+                let why = format!("{found} is not between 1 and {}", arena::REGIONS_MAX);
+                Error::BadOption { option: "regions", why }
+            }
+            Unfit::Chunks { least, .. } => {
+                let chunk_bytes = CHUNK_BYTES as u64;
+                let (least, most) = (u64::from(least) * chunk_bytes, u64::from(arena::CHUNKS_MAX) * chunk_bytes);
+                let why = format!("{} is not between {least} and {most}", self.bytes);
+                Error::BadOption { option: "bytes", why }
+            }
+        })
+    }
+
+    /// Opens an arena that is there, to make regions in it.
+    ///
+    /// # Errors
+    /// [`Error::NoArena`] if there is none, or it was never finished; those of [`create`](ArenaOptions::create).
+    pub fn open(self, name: &str) -> Result<Arena> {
+        self.open_for(name, true)
+    }
+
+    /// Opens an arena that is there, to look at it: this takes no right to write.
+    ///
+    /// # Errors
+    /// As [`open`](ArenaOptions::open).
+    pub fn look(self, name: &str) -> Result<Arena> {
+        self.open_for(name, false)
+    }
+
+    fn open_for(self, name: &str, is_writing: bool) -> Result<Arena> {
+        place::check_pages()?;
+        names::region_dir(&self.dir, name)?;
+        let guard = if is_writing { self.guard()? } else { names::looking(&self.dir, self.trust)? };
+        let none = |half_made| Error::NoArena { arena: name.into(), dir: self.dir.clone(), half_made };
+        let directory = match Directory::root(&self.dir, guard)? {
+            Some(root) => root.below(name)?.ok_or_else(|| none(false))?,
+            None => return Err(none(false)),
+        };
+        self.open_in(&directory, name, is_writing)
+    }
+
+    /// Opens the arena in a directory, to look at it.
+    pub(super) fn look_in(self, directory: &Directory, name: &str) -> Result<Arena> {
+        self.open_in(directory, name, false)
+    }
+
+    /// Opens the arena in a directory, to make and remove regions.
+    pub(super) fn write_in(self, directory: &Directory, name: &str) -> Result<Arena> {
+        self.open_in(directory, name, true)
+    }
+
+    fn open_in(self, directory: &Directory, name: &str, is_writing: bool) -> Result<Arena> {
+        let none = |half_made| Error::NoArena { arena: name.into(), dir: self.dir.clone(), half_made };
+        let open = |file: &str, access| match directory.open(file, access) {
+            Ok((file, _)) => Ok(file),
+            Err(Unopened::Missing) => Err(none(directory.has(arena::FILE))),
+            Err(Unopened::Failed(error)) => Err(error),
+        };
+        let file = open(arena::FILE, if is_writing { Access::Write } else { Access::Read })?;
+        let lease = Unforked::open(|| open(lease::FILE, Access::Read))?;
+        let producer = match is_writing {
+            true => Some(Unforked::open(|| open(lease::PRODUCER_FILE, Access::Write))?.into()),
+            false => None,
+        };
+        let path = directory.path().to_path_buf();
+        let directory = Some(directory.clone());
+        let parts = Parts { name: name.into(), path, directory, file, lease: lease.into(), producer };
+        let geometry = parts.geometry()?.ok_or_else(|| none(true))?;
+        parts.open(geometry, self.large_pages)
+    }
+
+    /// Opens an arena over a file that was handed in as a descriptor, or makes one there if it is empty and can be written:
+    /// a regular file or memory file (memfd_create(2)), also of large pages. A file that has a length keeps it. Who can only
+    /// read by the descriptor can only look. `name` is what messages and regions call it.
+    ///
+    /// All locks are on the file itself, on an opening of its own. So whoever has a descriptor of it may keep producers out.
+    ///
+    /// # Errors
+    /// As [`create`](ArenaOptions::create); [`Error::NoArena`] if it is not finished and cannot be written.
+    pub fn from_descriptor(self, descriptor: OwnedFd, name: &str) -> Result<Arena> {
+        place::check_pages()?;
+        names::region_dir(&self.dir, name)?;
+        let path = PathBuf::from(format!("descriptor of '{name}'"));
+        let file = File::from(descriptor);
+        let fail = |call, error| Error::io(call, &path, error);
+        let about = About::of(&file).map_err(|error| fail("fstat", error))?;
+        if about.form != Form::File {
+            let distrust = Distrust::Form { found: about.form, expected: Form::File };
+            return Err(Error::Untrusted { path, distrust });
+        }
+        let is_writing = folder::is_writable(&file).map_err(|error| fail("fcntl", error))?;
+        let lease = Unforked::open(|| folder::reopen(&file, is_writing)).map_err(|error| fail("open", error))?;
+        let lease = Arc::new(lease);
+        let producer = is_writing.then(|| lease.clone());
+        let parts = Parts { name: name.into(), path, directory: None, file, lease, producer };
+        let geometry = match is_writing {
+            true => parts.make(|| match about.bytes / CHUNK_BYTES as u64 {
+                0 => self.wanted(),
+                chunks => self.clone().bytes(chunks * CHUNK_BYTES as u64).wanted(),
+            })?,
+            false => parts.geometry()?.ok_or_else(|| Error::NoArena {
+                arena: name.into(),
+                dir: parts.path.clone(),
+                half_made: true,
+            })?,
+        };
+        parts.open(geometry, self.large_pages)
+    }
+}
+
+/// The mode of the file with the producers' locks: those may open it who may write to the arena.
+fn producer_mode(mode: u32) -> u32 {
+    let writers = mode & 0o022;
+    0o600 | writers | writers << 1
+}
+
+/// What an arena is opened from.
+struct Parts {
+    name: String,
+    path: PathBuf,
+    directory: Option<Directory>,
+    file: File,
+    lease: Arc<Unforked>,
+    producer: Option<Arc<Unforked>>,
+}
+
+impl Parts {
+    fn fail(&self, call: &'static str, error: std::io::Error) -> Error {
+        Error::io(call, &self.path.join(arena::FILE), error)
+    }
+
+    /// The geometry of what is there; `None` if it is not finished.
+    fn geometry(&self) -> Result<Option<Geometry>> {
+        let mut header = vec![0; arena::HEADER_BYTES];
+        // Reading a hole through a map would take memory, and end the process where there is none.
+        let length = directory::read_begin(&self.file, &mut header).map_err(|error| self.fail("read", error))?;
+        let bytes = About::of(&self.file).map_err(|error| self.fail("fstat", error))?.bytes;
+        Geometry::decode(&header[..length], bytes).map_err(|corrupt| Error::Corrupt { dir: self.path.clone(), corrupt })
+    }
+
+    /// Makes an arena, unless there is one; one that was not finished is begun anew. Returns the geometry of what is there then.
+    fn make(&self, wanted: impl FnOnce() -> Result<Geometry>) -> Result<Geometry> {
+        let producers = self.producer.as_ref().and_then(|producer| producer.get());
+        let producers = producers.ok_or_else(|| Error::Forked { region: self.name.clone() })?;
+        let changing = Changing::begin(producers, &self.name, &self.path, || 0)?;
+        points::hit("arena.make.locked");
+        let geometry = match self.geometry()? {
+            Some(geometry) => geometry,
+            None => {
+                let wanted = wanted()?;
+                self.write(&wanted)?;
+                wanted
+            }
+        };
+        drop(changing);
+        Ok(geometry)
+    }
+
+    fn write(&self, geometry: &Geometry) -> Result<()> {
+        let is_large = self.check_large()?;
+        let length = About::of(&self.file).map_err(|error| self.fail("fstat", error))?.bytes;
+        if length < geometry.bytes() {
+            self.file.set_len(geometry.bytes()).map_err(|error| self.fail("ftruncate", error))?;
+        }
+        let system = |failure| Error::system(&self.path.join(arena::FILE), failure);
+        // What was begun and not finished, if anything.
+        space::give_back(&self.file, 0, geometry.bytes()).map_err(system)?;
+        points::hit("arena.make.length");
+        let begin_bytes = geometry.begin_bytes() as u64;
+        if !is_large && !space::may_take(&self.file, begin_bytes) {
+            return Err(Error::no_space(&self.path, begin_bytes));
+        }
+        space::take(&self.file, 0, begin_bytes).map_err(|failure| system(failure).needing(begin_bytes))?;
+        let map = Mapping::shared(&self.file, 0, geometry.bytes() as usize, true).map_err(system)?;
+        for chunk in 0..geometry.free_chunks().start {
+            map.word32(geometry.chunk_owner_at(chunk)).store(arena::TABLES, Ordering::Relaxed);
+        }
+        map.write(0, &geometry.encode(clock::unix_ns()));
+        points::hit("arena.make.tables");
+        map.word64(arena::MAGIC_AT).store(arena::MAGIC, Ordering::Release);
+        points::hit("arena.make.done");
+        Ok(())
+    }
+
+    /// Whether the file consists of large pages, which have to be as large as a chunk.
+    fn check_large(&self) -> Result<bool> {
+        match space::large_page_bytes(&self.file) {
+            None => Ok(false),
+            Some(bytes) if bytes == CHUNK_BYTES as u64 => Ok(true),
+            Some(bytes) => {
+                let why =
+                    format!("{} has large pages of {bytes} bytes; arenas need {CHUNK_BYTES}", self.path.display());
+                Err(Error::BadOption { option: "arena", why })
+            }
+        }
+    }
+
+    /// The arena as this process has it already, or opened.
+    fn open(self, geometry: Geometry, large_pages: bool) -> Result<Arena> {
+        let about = About::of(&self.file).map_err(|error| self.fail("fstat", error))?;
+        let key = Key { identity: about.identity, is_writing: self.producer.is_some() };
+        if let Some(shared) = known(key) {
+            return Ok(Arena { shared });
+        }
+        let further = match &self.directory {
+            Some(_) => (1..arena::lease_files(geometry.regions())).map(|_| OnceBox::new()).collect(),
+            None => Vec::new(),
+        };
+        let is_large = self.check_large()?;
+        let bytes = geometry.bytes() as usize;
+        let map = Mapping::shared(&self.file, 0, bytes, key.is_writing)
+            .map_err(|failure| Error::system(&self.path.join(arena::FILE), failure))?;
+        if large_pages && !is_large {
+            map.prefer_large_pages();
+        }
+        let Parts { name, path, directory, file, lease, producer } = self;
+        let shared = Shared {
+            name,
+            path,
+            directory,
+            file: file.into(),
+            about,
+            map: map.into(),
+            geometry,
+            is_large,
+            lease,
+            further,
+            producer,
+            holds: Mutex::default(),
+            produced: Mutex::default(),
+            changes: Mutex::default(),
+            search: Mutex::new(super::Search::new(&geometry)),
+        };
+        Ok(Arena { shared: remember(key, Arc::new(shared)) })
+    }
+}
+
+/// What tells the openings of one process apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Key {
+    identity: (u64, u64),
+    is_writing: bool,
+}
+
+static OPENINGS: Mutex<Vec<(Key, Weak<Shared>)>> = Mutex::new(Vec::new());
+
+/// By which name an arena was found that is open to look at.
+struct Note {
+    dir: PathBuf,
+    guard: Guard,
+    name: String,
+    /// Where its file lies.
+    file: PathBuf,
+    shared: Weak<Shared>,
+}
+
+static NOTES: Mutex<Vec<Note>> = Mutex::new(Vec::new());
+
+/// Looks at what this process knows. Where a signal handler has interrupted just that, it finds nothing, and opens the arena
+/// once more: that costs descriptors, and is as right.
+fn among<L, T>(list: &Mutex<L>, look: impl FnOnce(&mut L) -> Option<T>) -> Option<T> {
+    // A child that was forked from the middle of it would find it locked for ever.
+    fork::undivided(|| look(&mut *list.try_lock().ok()?))
+}
+
+fn find(openings: &[(Key, Weak<Shared>)], key: Key) -> Option<Arc<Shared>> {
+    let found = openings.iter().filter(|(known, _)| *known == key).filter_map(|(_, shared)| shared.upgrade());
+    // What was opened before a fork is the parent's.
+    found.into_iter().find(|shared| shared.lease.is_ours())
+}
+
+fn known(key: Key) -> Option<Arc<Shared>> {
+    among(&OPENINGS, |openings| find(openings, key))
+}
+
+fn remember(key: Key, shared: Arc<Shared>) -> Arc<Shared> {
+    let other = among(&OPENINGS, |openings| {
+        openings.retain(|(_, shared)| shared.strong_count() > 0);
+        let other = find(openings, key);
+        if other.is_none() {
+            openings.push((key, Arc::downgrade(&shared)));
+        }
+        other
+    });
+    // Another thread may have opened it meanwhile.
+    other.unwrap_or(shared)
+}
+
+impl Arena {
+    /// Remembers by which name the arena was found below a directory of regions.
+    pub(super) fn note(&self, root: &Directory, name: &str) {
+        let (dir, guard) = (root.path().to_path_buf(), root.guard());
+        let file = dir.join(name).join(arena::FILE);
+        let shared = Arc::downgrade(&self.shared);
+        among(&NOTES, |notes| {
+            notes.retain(|note| note.shared.strong_count() > 0);
+            let is_same = |note: &&mut Note| note.dir == dir && note.guard == guard && note.name == name;
+            match notes.iter_mut().find(is_same) {
+                Some(note) => note.shared = shared,
+                None => notes.push(Note { dir, guard, name: name.into(), file, shared }),
+            }
+            Some(())
+        });
+    }
+
+    /// The arena in which a name leads that was found before, if it is still the one of its name, and what is left of the name:
+    /// as [`of_region`](Arena::of_region), which opens all directories on the way. Those need not be looked at again, for
+    /// nothing in them is used: the arena is the file that was believed when it was opened, and the name only says that it is
+    /// meant.
+    pub(crate) fn noted<'a>(dir: &Path, guard: Guard, name: &'a str) -> Option<(Arena, &'a str)> {
+        let (shared, file, left) = among(&NOTES, |notes| {
+            notes.iter().find_map(|note| {
+                // Without a name the directory is the arena's own.
+                let left =
+                    if note.name.is_empty() { name } else { name.strip_prefix(&*note.name)?.strip_prefix('/')? };
+                let is_meant = note.guard == guard && note.dir == dir;
+                let shared = is_meant.then(|| note.shared.upgrade()).flatten()?;
+                shared.lease.is_ours().then(|| (shared, note.file.clone(), left))
+            })
+        })?;
+        let is_there = About::at(&file, true).is_ok_and(|about| about.identity == shared.about.identity);
+        is_there.then_some((Arena { shared }, left))
+    }
+}
+
+/// The right to change records, or to make the arena: one process has it at a time.
+pub(super) struct Changing<'a> {
+    file: &'a File,
+}
+
+impl<'a> Changing<'a> {
+    /// Waits for it. `pid` is what is known of the process that has it.
+    pub(super) fn begin(file: &'a File, name: &str, path: &Path, pid: impl Fn() -> u32) -> Result<Changing<'a>> {
+        let begin = Instant::now();
+        let mut attempts = 0;
+        loop {
+            let is_had = lock::try_lock(file, Kind::Write, arena::CREATE_AT, 1);
+            if is_had.map_err(|failure| Error::system(path, failure))? {
+                return Ok(Changing { file });
+            }
+            let waited = begin.elapsed();
+            if waited >= CHANGE_MAX {
+                return Err(Error::ArenaBusy { arena: name.into(), pid: pid(), waited });
+            }
+            attempts += 1;
+            match attempts {
+                ..32 => std::thread::yield_now(),
+                _ => std::thread::sleep(Duration::from_micros(100)),
+            }
+        }
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        // An unlock of one's own lock cannot fail in a way that could be mended.
+        let _ = lock::unlock(self.file, arena::CREATE_AT, 1);
+    }
+}
+
+impl Shared {
+    /// Opens a file with leases, which is open as `own`, once more, for a lock of its own.
+    pub(super) fn reopen_leases(&self, number: u32, own: &File) -> Result<File> {
+        let Some(directory) = &self.directory else {
+            return folder::reopen(own, false).map_err(|error| Error::io("open", &self.path, error));
+        };
+        let identity = |file: &File| About::of(file).map(|about| about.identity).ok();
+        let opened = directory.file(&arena::lease_file(number))?.map(|(file, _)| file);
+        // The name may be that of a later arena's file.
+        opened.filter(|file| identity(file) == identity(own)).ok_or_else(|| {
+            let dir = self.path.parent().unwrap_or(&self.path).into();
+            Error::NoArena { arena: self.name.clone(), dir, half_made: false }
+        })
+    }
+
+    /// Does something that nobody else does at the same time, once what another process left half done is mended.
+    pub(super) fn change<T>(&self, work: impl FnOnce(&mut super::Changes) -> Result<T>) -> Result<T> {
+        let producers = self.producers()?;
+        // Threads share the opening, and with it the lock.
+        exclusively(&self.changes, |changes| {
+            let pid = self.map.word32(arena::CREATOR_PID_AT);
+            let _changing = Changing::begin(producers, &self.name, &self.path, || pid.load(Ordering::Relaxed))?;
+            pid.store(std::process::id(), Ordering::Relaxed);
+            self.mend()?;
+            work(changes)
+        })
+    }
+
+    /// An error of something in the arena that no healthy process writes.
+    pub(super) fn not_expected(&self, at: usize, expected: impl ToString, found: impl ToString) -> Error {
+        self.corrupt(Corrupt::new(arena::FILE, at, expected, found))
+    }
+}

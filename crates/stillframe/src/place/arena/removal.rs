@@ -1,0 +1,137 @@
+//! Removing regions.
+//!
+//! The name is free at once. What the region owns is given back when nobody holds a version of it any more: who looks takes
+//! a lease and then asks whether the region is still there; who removes says that it is not, and then asks for leases. So one
+//! of them sees the other. Where somebody still holds a version, whoever makes or removes a region later, or finds the arena
+//! full, gives back what is left; so it is when who removes one dies.
+
+use super::records::{Changes, Claimed};
+use super::{Arena, Shared};
+use crate::error::Result;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
+use std::sync::atomic::fence;
+use std::time::{Duration, Instant};
+use stillframe_kernel::points;
+use stillframe_segment::arena::{self, State};
+
+/// Shortest time between two looks at all records for what is left of removed regions, as long as there is room.
+const SWEEP_EVERY: Duration = Duration::from_millis(100);
+
+impl Arena {
+    /// Removes a region: nobody finds it any more, and what it owns is given back, at once or when the last version of it is
+    /// let go. Returns whether that was at once.
+    pub(crate) fn remove(&self, claimed: Claimed) -> Result<bool> {
+        let (shared, region) = (claimed.shared(), claimed.number());
+        points::hit("arena.remove.begin");
+        shared.change(|changes| {
+            shared.sweep_now_and_then(changes)?;
+            shared.with_pending(region, || shared.take_name(region))
+        })?;
+        points::hit("arena.remove.unlisted");
+        self.give_back_removed(claimed)
+    }
+
+    /// Takes a region's name away though somebody produces it. He goes on in what it owns, which is given back after him.
+    /// `false` if there is none.
+    pub(crate) fn remove_by_force(&self, name: &str) -> Result<bool> {
+        let shared = &self.shared;
+        shared.change(|_| {
+            let Some((region, _)) = shared.look_up(name)? else { return Ok(false) };
+            shared.with_pending(region, || shared.take_name(region))?;
+            Ok(true)
+        })
+    }
+
+    /// Gives back what a region owns that has no name any more, at once or when the last version of it is let go. Returns
+    /// whether that was at once.
+    pub(super) fn give_back_removed(&self, mut claimed: Claimed) -> Result<bool> {
+        let (shared, region) = (claimed.shared().clone(), claimed.number());
+        let is_done = shared.give_back_all(region)?;
+        if is_done {
+            shared.change(|_| {
+                shared.free(region);
+                // Who looks for a free record finds it so, or not at all.
+                claimed.end();
+                Ok(())
+            })?;
+        }
+        drop(claimed);
+        points::hit("arena.remove.done");
+        Ok(is_done)
+    }
+
+    /// Gives back what is left of removed regions that nobody holds any more. Returns of how many.
+    pub(crate) fn collect(&self) -> Result<usize> {
+        self.shared.sweep()
+    }
+}
+
+impl Shared {
+    /// Says that a region was removed: nobody finds it any more. The caller has the creation lock.
+    pub(super) fn take_name(&self, region: u32) -> Result<()> {
+        self.map.word32(arena::REMOVING_AT).fetch_add(1, AcqRel);
+        self.set_state(region, State::Removing);
+        points::hit("arena.remove.marked");
+        self.unlist(region)
+    }
+
+    /// Gives back all that a removed region owns, unless somebody holds a version of it. The caller has its producer's lock.
+    fn give_back_all(&self, region: u32) -> Result<bool> {
+        fence(SeqCst);
+        if self.is_any_held(region)? {
+            return Ok(false);
+        }
+        let owned = self.owned(region)?;
+        for pages in owned.pages {
+            // A run may go on in the next chunk, and is checked before any of it is given back.
+            self.give_back_pages(region, pages)?;
+        }
+        owned.chunks.into_iter().flatten().try_for_each(|chunk| self.give_back_chunk(region, chunk))?;
+        points::hit("arena.remove.given");
+        Ok(true)
+    }
+
+    /// Makes the record of a removed region free, that owns nothing. The caller has the creation lock and the producer's.
+    fn free(&self, region: u32) {
+        let removing = self.map.word32(arena::REMOVING_AT);
+        // Too low a hint is mended when the arena is full, too high a one would cost a search now and then for ever.
+        let _ = removing.fetch_update(AcqRel, Acquire, |count| count.checked_sub(1));
+        self.set_span(region, &(0..0));
+        self.set_state(region, State::Free);
+    }
+
+    pub(super) fn sweep(&self) -> Result<usize> {
+        self.change(|_| self.sweep_changing())
+    }
+
+    /// As `sweep`, by who has the creation lock.
+    pub(super) fn sweep_changing(&self) -> Result<usize> {
+        let mut count = 0;
+        for region in 0..self.records_end()? {
+            if self.state(region) != Some(State::Removing) || !self.try_produce(region)? {
+                continue;
+            }
+            let swept = match self.state(region) {
+                Some(State::Removing) => self.give_back_all(region),
+                _ => Ok(false),
+            };
+            if let Ok(true) = swept {
+                self.free(region);
+                count += 1;
+            }
+            self.end_producing(region);
+            swept?;
+        }
+        Ok(count)
+    }
+
+    /// As `sweep`, if there seems to be something, and not too often. The caller has the creation lock.
+    pub(super) fn sweep_now_and_then(&self, changes: &mut Changes) -> Result<()> {
+        let is_due = changes.swept.is_none_or(|swept| swept.elapsed() >= SWEEP_EVERY);
+        if is_due && self.map.word32(arena::REMOVING_AT).load(Acquire) > 0 {
+            self.sweep_changing()?;
+            changes.swept = Some(Instant::now());
+        }
+        Ok(())
+    }
+}

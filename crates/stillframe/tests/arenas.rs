@@ -1,0 +1,72 @@
+//! Regions in arenas.
+
+mod common;
+
+use common::{Dir, watchdog};
+use std::fs::File;
+use stillframe::{Arena, Error, Observer, Region};
+
+#[test]
+fn a_region_of_an_arena_is_published_observed_and_recovered() {
+    watchdog(120);
+    let dir = Dir::plain("arena");
+    let arena = Arena::options().dir(dir.path()).bytes(1 << 30).create("pool").unwrap();
+    let create = |name: &str| Region::options().arena(&arena).create(name).unwrap();
+    let mut region = create("u");
+    let u = region.array::<u64>("u", &[100_000]).unwrap();
+    for version in 1..=20 {
+        region.slice_mut(&u).iter_mut().enumerate().for_each(|(index, word)| *word = index as u64 * version);
+        region.publish(version).commit().unwrap();
+    }
+    let observer = Observer::options().dir(dir.path()).open("pool/u").unwrap();
+    let held = observer.newest().unwrap();
+    let expected: Vec<u64> = (0..100_000).map(|index| index * 20).collect();
+    assert_eq!(held.slice::<u64>("u").unwrap(), expected);
+    drop(region);
+    let mut region = create("u");
+    assert_eq!(region.recovered(), Some(20));
+    let u = region.array::<u64>("u", &[100_000]).unwrap();
+    assert_eq!(region.slice(&u), expected);
+    region.slice_mut(&u)[7] = 1;
+    region.publish(21).commit().unwrap();
+    assert_eq!(observer.newest().unwrap().slice::<u64>("u").unwrap()[7], 1);
+    assert_eq!(held.slice::<u64>("u").unwrap(), expected);
+    region.unlink().unwrap();
+    assert!(Observer::options().dir(dir.path()).open("pool/u").is_err());
+    assert_eq!(held.slice::<u64>("u").unwrap(), expected);
+}
+
+#[test]
+fn regions_of_an_arena_that_was_handed_in_are_observed_by_who_has_the_descriptor() {
+    watchdog(120);
+    let dir = Dir::plain("handed-in");
+    let path = dir.path().join("file");
+    let handed = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    let read = File::open(&path).unwrap();
+    // From here on nobody can open it by a name.
+    std::fs::remove_file(&path).unwrap();
+    let arena = Arena::options().bytes(64 << 20).from_descriptor(handed.into(), "vm").unwrap();
+    let look = Arena::options().from_descriptor(read.into(), "vm").unwrap();
+    let open = |arena: &Arena, name: &str| Observer::options().arena(arena).open(name);
+    assert!(matches!(open(&look, "u"), Err(Error::NoRegion { .. })));
+    let mut region = Region::options().arena(&arena).create("u").unwrap();
+    let u = region.array::<u64>("u", &[1000]).unwrap();
+    region.slice_mut(&u).fill(7);
+    region.publish(1).commit().unwrap();
+    for arena in [&arena, &look] {
+        let observer = open(arena, "u").unwrap();
+        assert_eq!(observer.name(), "vm/u");
+        let held = observer.newest().unwrap();
+        let next = region.newest().unwrap() + 1;
+        region.slice_mut(&u).fill(next);
+        region.publish(next).commit().unwrap();
+        assert_ne!(held.slice::<u64>("u").unwrap(), region.slice(&u));
+        assert_eq!(observer.newest().unwrap().slice::<u64>("u").unwrap(), region.slice(&u));
+    }
+    assert!(matches!(Region::options().arena(&look).create("v"), Err(Error::BadOption { option: "arena", .. })));
+    drop(arena);
+    region.publish(9).commit().unwrap();
+    assert_eq!(open(&look, "u").unwrap().newest().unwrap().version(), 9);
+    region.unlink().unwrap();
+    assert!(matches!(open(&look, "u"), Err(Error::NoRegion { .. })));
+}
