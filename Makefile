@@ -101,14 +101,14 @@ tcasm: ## programs written for TCASM's interface, in C, in Fortran and under MPI
 
 crash: ## producers, observers and ranks killed at every named point
 	scripts/setup.sh
-	$(POINTS) --test kill --test groups --test gather --test interrupted
+	$(POINTS) --test kill --test groups --test compact --test interrupted
 	cargo test -p stillframe --features points --lib arena
 
 # With the features of `crash`, so that nothing is built for it.
 arenas: ## the suites of regions and checkpoints once more, with all regions in arenas
 	scripts/setup.sh
 	STILLFRAME_TEST_PLACE=arena $(POINTS) -p stillframe -p stillframe-checkpoint -p still --test accepted --test aside --test company \
-		--test edges --test freed --test gather --test global --test group_end --test groups --test histories --test kill \
+		--test edges --test freed --test compact --test global --test group_end --test groups --test histories --test kill \
 		--test numbers --test own --test parts --test pinned --test recovery --test resize --test restart --test restore --test rules \
 		--test staging --test stepping --test trackers --test waiting
 

@@ -4535,7 +4535,7 @@ contains
   end subroutine
 
   ! Memory of a managed variable. None on an error.
-  subroutine furnish(self, name, dtype, extents, order, units, attributes, offset, global_shape, address, o)
+  subroutine reserve(self, name, dtype, extents, order, units, attributes, offset, global_shape, address, o)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
     integer(c_size_t), intent(in) :: extents(:)
@@ -4551,7 +4551,7 @@ contains
     address = c_null_ptr
     call add(self, name, dtype, managed, extents, order, units, attributes, offset, global_shape, at, o)
     if (o%status == stillframe_ok) call check(o, c_data(self%handle, self%entries(at)%variable, address, bytes))
-    call settle(address, extents, o)
+    call set_target(address, extents, o)
   end subroutine
 
   pure function same_shape(left, right) result(same)
@@ -4596,7 +4596,7 @@ contains
     end if
     if (o%status == stillframe_ok) call check(o, c_loan_begin(self%handle, self%entries(at)%variable, handle, address, bytes))
     if (o%status == stillframe_ok) loan%handle = handle
-    call settle(address, extents, o)
+    call set_target(address, extents, o)
   end subroutine
 
   ! Memory of a managed variable of another shape, which may be another part of its global array.
@@ -4623,7 +4623,7 @@ contains
         call check(o, c_resize(self%handle, self%entries(at)%variable, size(extents, kind=c_int32_t), extents, address))
       end if
     end if
-    call settle(address, extents, o)
+    call set_target(address, extents, o)
   end subroutine
 
   subroutine change_part(self, at, extents, offset, global_shape, address, o)
@@ -4647,7 +4647,7 @@ contains
   end subroutine
 
   ! An address to aim at: none after an error, some even for arrays without elements.
-  subroutine settle(address, extents, o)
+  subroutine set_target(address, extents, o)
     type(c_ptr), intent(inout) :: address
     integer(c_size_t), intent(in) :: extents(:)
     type(outcome), intent(in) :: o
@@ -4699,7 +4699,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'int8', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, 'int8', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
       address, o)
     call aim_int8(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -4785,7 +4785,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'int16', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, 'int16', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
       address, o)
     call aim_int16(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -4872,7 +4872,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'int32', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, 'int32', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
       address, o)
     call aim_int32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -4959,7 +4959,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'int64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, 'int64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
       address, o)
     call aim_int64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -5046,7 +5046,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'float32', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, 'float32', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
       address, o)
     call aim_real32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -5133,7 +5133,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'float64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, 'float64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
       address, o)
     call aim_real64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -5220,7 +5220,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'complex64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+    call reserve(self, name, 'complex64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
         & global_shape, &
       address, o)
     call aim_complex32(array, address, extents, lower)
@@ -5308,7 +5308,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'complex128', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+    call reserve(self, name, 'complex128', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
         & global_shape, &
       address, o)
     call aim_complex64(array, address, extents, lower)
@@ -5396,7 +5396,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, 'bool', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, 'bool', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
       address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -5482,7 +5482,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call furnish(self, name, dtype_of_logical, extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+    call reserve(self, name, dtype_of_logical, extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
         & global_shape, &
       address, o)
     call aim_logical(array, address, extents, lower)
@@ -5598,7 +5598,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
-    call furnish(self, name, dtype, extents, order_of(row_major), units, attributes, offset, global_shape, &
+    call reserve(self, name, dtype, extents, order_of(row_major), units, attributes, offset, global_shape, &
       address, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -5672,7 +5672,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'int8', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, 'int8', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
       address, o)
     call aim_int8(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -5758,7 +5758,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'int16', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, 'int16', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
       address, o)
     call aim_int16(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -5845,7 +5845,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'int32', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, 'int32', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
       address, o)
     call aim_int32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -5932,7 +5932,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'int64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, 'int64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
       address, o)
     call aim_int64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -6019,7 +6019,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'float32', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, 'float32', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
       address, o)
     call aim_real32(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -6106,7 +6106,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'float64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, 'float64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
       address, o)
     call aim_real64(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -6193,7 +6193,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'complex64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+    call reserve(self, name, 'complex64', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
         & global_shape, &
       address, o)
     call aim_complex32(array, address, extents, lower)
@@ -6281,7 +6281,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'complex128', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+    call reserve(self, name, 'complex128', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
         & global_shape, &
       address, o)
     call aim_complex64(array, address, extents, lower)
@@ -6369,7 +6369,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, 'bool', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, 'bool', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
       address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -6455,7 +6455,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call furnish(self, name, dtype_of_logical, extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+    call reserve(self, name, dtype_of_logical, extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
         & global_shape, &
       address, o)
     call aim_logical(array, address, extents, lower)
@@ -6571,7 +6571,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
-    call furnish(self, name, dtype, extents, order_of(row_major), units, attributes, offset, global_shape, &
+    call reserve(self, name, dtype, extents, order_of(row_major), units, attributes, offset, global_shape, &
       address, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -7865,7 +7865,7 @@ contains
 
     address = c_null_ptr
     if (o%status == stillframe_ok) call check(o, c_view(self%handle, terminated(name), address, bytes))
-    call settle(address, extents, o)
+    call set_target(address, extents, o)
   end subroutine
 
   ! Where a variable of any type lies, and how many bytes it has. It cannot be written.

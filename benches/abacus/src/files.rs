@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //!
-//! This module maps files and makes slices of them. Its law: a mapping is as long as its file, nobody else has the files open,
+//! This module maps files and makes slices of them. Its invariant: a mapping is as long as its file, nobody else has the files open,
 //! and no slice outlives its mapping.
 #![allow(unsafe_code)]
 

@@ -63,7 +63,7 @@ impl Pages {
     }
 
     pub fn doubles(&self) -> &[f64] {
-        // SAFETY: mappings are aligned to pages, every pattern of bits is a number, and the law above says who writes.
+        // SAFETY: mappings are aligned to pages, every pattern of bits is a number, and the invariant above says who writes.
         unsafe { std::slice::from_raw_parts(self.address.cast(), self.bytes / size_of::<f64>()) }
     }
 
@@ -82,7 +82,7 @@ impl Deref for Pages {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the range is the mapping's, and the law above says who writes.
+        // SAFETY: the range is the mapping's, and the invariant above says who writes.
         unsafe { std::slice::from_raw_parts(self.address.cast(), self.bytes) }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //! What a pointer has to be, the header says, and only its caller can see to. This module reads and writes through pointers
-//! under that law alone, and checks what can be: none is used that is NULL or not aligned. Nothing else in this crate
+//! under that invariant alone, and checks what can be: none is used that is NULL or not aligned. Nothing else in this crate
 //! dereferences a pointer that it was given, but `drepl` the buffers between which it moves bytes. What is borrowed from a caller lives no longer than its [`Call`].
 #![allow(unsafe_code)]
 

@@ -13,7 +13,7 @@ use crate::loan;
 use crate::producer::{Producer, insert, stillframe_region};
 use crate::status::{stillframe_status, stillframe_status_code::STILLFRAME_OK};
 use crate::text::note_begin;
-use crate::variables::{Known, Portion};
+use crate::variables::{Known, Subrange};
 use engine::{Outcome, Region, RegionOptions, Rule, Scalar, TrackerKind, Trust};
 use std::ffi::{CStr, c_char};
 use std::time::Duration;
@@ -449,9 +449,9 @@ pub extern "C" fn stillframe_publish(
                     // SAFETY: the header asks that the array is where it was said to be, and that nobody writes it now.
                     publication = unsafe {
                         let address = place.address as *const u8;
-                        match &place.portion {
+                        match &place.subrange {
                             None => publication.tracked_raw(*id, address, place.bytes, &place.shape, place.order),
-                            Some(Portion { range, before }) => {
+                            Some(Subrange { range, before }) => {
                                 let memory = std::ptr::slice_from_raw_parts(address, place.bytes);
                                 let before = before.map(|before| before as *const u8);
                                 publication.tracked_part(*id, memory, &place.shape, place.order, range.clone(), before)
@@ -464,7 +464,7 @@ pub extern "C" fn stillframe_publish(
                 publication = publication.attr(name, value.clone());
             }
             let done = publication.commit()?;
-            variables.forget_portions();
+            variables.forget_subranges();
             if let Some(beginning) = beginning
                 && done.outcome == Outcome::Published
             {

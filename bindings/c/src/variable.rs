@@ -11,7 +11,7 @@ use crate::handle::{self, Handled, Table};
 use crate::kind::Kind;
 use crate::producer::{Producer, stillframe_region};
 use crate::status::stillframe_status;
-use crate::variables::{Portion, Variables};
+use crate::variables::{Subrange, Variables};
 use engine::{DType, Declaration, Error, KeptMemory, Order, Part, Region, VariableId};
 use std::ffi::{c_char, c_void};
 
@@ -268,7 +268,7 @@ pub extern "C" fn stillframe_track_part(
     run("stillframe_track_part", |_| {
         let range = offset..offset.saturating_add(bytes);
         let before = (!before.is_null()).then_some(before as usize);
-        with(region, |region, variables| variables.narrow(region, variable, Portion { range, before }))
+        with(region, |region, variables| variables.narrow(region, variable, Subrange { range, before }))
     })
 }
 

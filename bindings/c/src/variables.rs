@@ -12,11 +12,11 @@ pub struct Place {
     pub shape: Vec<usize>,
     pub order: Order,
     /// What the next version takes of it, unless it is all.
-    pub portion: Option<Portion>,
+    pub subrange: Option<Subrange>,
 }
 
-/// A portion of a tracked array.
-pub struct Portion {
+/// A subrange of a tracked array.
+pub struct Subrange {
     pub range: Range<usize>,
     /// Address of the array's content as it was.
     pub before: Option<usize>,
@@ -47,9 +47,9 @@ impl Variables {
         self.known.values().filter(|known| known.is_tracked)
     }
 
-    /// Portions are those of one version.
-    pub fn forget_portions(&mut self) {
-        self.known.values_mut().filter_map(|known| known.place.as_mut()).for_each(|place| place.portion = None);
+    /// Subranges are those of one version.
+    pub fn forget_subranges(&mut self) {
+        self.known.values_mut().filter_map(|known| known.place.as_mut()).for_each(|place| place.subrange = None);
     }
 
     /// The variable of this name, if it was declared here.
@@ -140,9 +140,9 @@ impl Variables {
         };
         match &mut known.place {
             Some(place) if place.shape == shape => {
-                (place.address, place.order, place.portion) = (address, order, None);
+                (place.address, place.order, place.subrange) = (address, order, None);
             }
-            place => *place = Some(Place { address, bytes, shape: shape.to_vec(), order, portion: None }),
+            place => *place = Some(Place { address, bytes, shape: shape.to_vec(), order, subrange: None }),
         }
         Ok(())
     }
@@ -161,12 +161,12 @@ impl Variables {
     }
 
     /// Says what the next version takes of a tracked variable's array.
-    pub fn narrow(&mut self, region: &Region, number: u32, portion: Portion) -> Result<(), Failure> {
+    pub fn narrow(&mut self, region: &Region, number: u32, subrange: Subrange) -> Result<(), Failure> {
         let known = self.known_tracked(region, number)?;
-        let Range { start, end } = portion.range;
+        let Range { start, end } = subrange.range;
         let bytes = known.place.as_ref().map_or(0, |place| place.bytes);
         match &mut known.place {
-            Some(place) if end <= bytes => place.portion = Some(portion),
+            Some(place) if end <= bytes => place.subrange = Some(subrange),
             _ => return Err(Error::OutOfRange { name: known.name.clone(), start, end, bytes }.into()),
         }
         Ok(())

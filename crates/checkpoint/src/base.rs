@@ -2,7 +2,7 @@
 //!
 //! Chunks are checked against it by their checksums. A snapshot of that version would tell more cheaply which pages changed,
 //! but to keep one means that its producer keeps the memory of all that changed since; and its tables alone would prove
-//! nothing, because slots that were let go are used again.
+//! nothing, because frames that were let go are used again.
 
 use crate::digest::Digest;
 use crate::manifest::{CodecName, Variable};

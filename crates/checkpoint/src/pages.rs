@@ -10,7 +10,7 @@ use stillframe_kernel::disk;
 /// Pieces that one system call writes (`IOV_MAX`).
 const SLICES_MAX: usize = 1024;
 /// Bytes that are put together at once, where pieces have to be: they are still in the cache when they are written.
-const GATHER_BYTES: usize = 1 << 20;
+const COALESCE_BYTES: usize = 1 << 20;
 /// Fewest bytes of a file that are worth a way past the kernel's cache.
 const DIRECT_MIN: usize = 1 << 16;
 
@@ -57,9 +57,9 @@ impl PageWriter {
         let is_past = self.direct.load(Ordering::Relaxed) && end >= DIRECT_MIN;
         let mut written = 0;
         if is_past && !runs.iter().all(|(at, run)| is_direct(*at, run)) {
-            for at in (0..end).step_by(GATHER_BYTES) {
-                let block = start + at..start + end.min(at + GATHER_BYTES);
-                written += self.write_run(file, at, &[gather(memory, pieces, block)])?;
+            for at in (0..end).step_by(COALESCE_BYTES) {
+                let block = start + at..start + end.min(at + COALESCE_BYTES);
+                written += self.write_run(file, at, &[coalesce(memory, pieces, block)])?;
             }
         } else {
             for (at, run) in &runs {
@@ -130,7 +130,7 @@ pub(crate) fn aligned(memory: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
 }
 
 /// These bytes of the variable in one piece that begins where a page does, put together in `memory`.
-fn gather<'a>(memory: &'a mut Vec<u8>, pieces: &[Chunk], range: Range<usize>) -> &'a [u8] {
+fn coalesce<'a>(memory: &'a mut Vec<u8>, pieces: &[Chunk], range: Range<usize>) -> &'a [u8] {
     let whole = aligned(memory, range.len());
     for piece in pieces {
         let (from, to) = (piece.offset.max(range.start), (piece.offset + piece.bytes.len()).min(range.end));

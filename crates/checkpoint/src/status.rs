@@ -154,7 +154,7 @@ pub(crate) fn checkpoint_of(dir: &Path, version: u64) -> Option<Checkpoint> {
 }
 
 /// Brings the names in a directory to disk: whoever gave one of them may not have come to that yet.
-fn settle(dir: &Path) -> Result<()> {
+fn sync_names(dir: &Path) -> Result<()> {
     let synced = File::open(dir).and_then(|file| file.sync_all());
     match synced {
         // Some file systems do not know this for directories, or keep names safe by themselves.
@@ -174,7 +174,7 @@ pub fn is_safe(dir: impl AsRef<Path>, version: u64) -> Result<bool> {
     let dir = dir.as_ref();
     let is_good = checkpoint_of(dir, version).is_some();
     if is_good {
-        settle(dir)?;
+        sync_names(dir)?;
     }
     Ok(is_good)
 }
@@ -193,7 +193,7 @@ fn safe_from(dir: &Path, version: u64) -> Result<Option<u64>> {
     loop {
         let found = listed.range(version..).rev().copied().find(|found| checkpoint_of(dir, *found).is_some());
         if found.is_some() {
-            settle(dir)?;
+            sync_names(dir)?;
             return Ok(found);
         }
         // Those that were listed may all have been deleted since, because there is a newer one.

@@ -69,12 +69,12 @@ pub struct Array {
     /// A name for each dimension.
     pub dimensions: Vec<String>,
     /// Where its elements are.
-    pub portions: Vec<Portion>,
+    pub contributions: Vec<Contribution>,
 }
 
 /// A box of an array, and the rank that has it.
 #[derive(Debug, PartialEq)]
-pub struct Portion {
+pub struct Contribution {
     /// The rank; 0 where there are no ranks.
     pub rank: usize,
     /// Index of its first element in the array.
@@ -95,7 +95,7 @@ impl Array {
 
     /// How many elements no rank has.
     pub fn missing(&self) -> u64 {
-        let there: u64 = self.portions.iter().map(|portion| volume(&portion.shape)).sum();
+        let there: u64 = self.contributions.iter().map(|contribution| volume(&contribution.shape)).sum();
         self.elements().saturating_sub(there)
     }
 
@@ -206,7 +206,7 @@ fn whole(variable: &Described) -> Array {
         dtype: variable.dtype.clone(),
         attributes: describe(variable, &[]),
         dimensions: in_file(variable.order, &dimensions(variable)),
-        portions: vec![portion(
+        contributions: vec![contribution(
             variable.rank,
             &shape,
             &vec![0; shape.len()],
@@ -247,26 +247,26 @@ fn assemble(name: &str, variables: &[&Described]) -> Result<Option<Array>> {
         parts.iter().cloned().zip(variables.iter().map(|it| it.shape.clone())).collect();
     let whole = Block::new(&vec![0; part.global_shape.len()], &part.global_shape);
     let (sources, _) = Part::sources(&stated, &whole);
-    let portions = sources.into_iter().map(|(index, block)| {
+    let contributions = sources.into_iter().map(|(index, block)| {
         let (variable, part) = (variables[index], &parts[index]);
         let in_order = Block { offset: in_file(order, &block.offset), shape: in_file(order, &block.shape) };
-        portion(variable.rank, &in_file(order, &variable.shape), &in_file(order, &part.offset), in_order)
+        contribution(variable.rank, &in_file(order, &variable.shape), &in_file(order, &part.offset), in_order)
     });
-    let portions = portions.collect();
+    let contributions = contributions.collect();
     Ok(Some(Array {
         name: name.into(),
         dtype: first.dtype.clone(),
         attributes: describe(first, &[Part::OFFSET, Part::GLOBAL_SHAPE]),
         shape: in_file(order, &part.global_shape),
         dimensions: in_file(order, &dimensions(first)),
-        portions,
+        contributions,
     }))
 }
 
 /// A box of the array, from the variable of these extents that lies at `at` in it.
-fn portion(rank: usize, of: &[usize], at: &[usize], block: Block) -> Portion {
+fn contribution(rank: usize, of: &[usize], at: &[usize], block: Block) -> Contribution {
     let within = block.offset.iter().zip(at).map(|(offset, at)| offset - at).collect();
-    Portion { rank, offset: block.offset, shape: block.shape, within, of: of.to_vec() }
+    Contribution { rank, offset: block.offset, shape: block.shape, within, of: of.to_vec() }
 }
 
 /// Names of the dimensions in the order of the variable's indices: those of its attribute `dims`, else `u_0`, `u_1`, ….
@@ -367,7 +367,7 @@ mod tests {
         let array = assemble("u", &[&first, &second]).unwrap().unwrap();
         assert_eq!((&array.shape, array.missing()), (&vec![5, 3], 3));
         assert_eq!(
-            (array.portions[1].rank, &array.portions[1].offset, &array.portions[1].within),
+            (array.contributions[1].rank, &array.contributions[1].offset, &array.contributions[1].within),
             (1, &vec![2, 0], &vec![0, 0])
         );
         assert!(array.attributes.is_empty());
@@ -393,21 +393,21 @@ mod tests {
             [part(0, "0,0", &[6, 5]), part(1, "0,3", &[6, 6]), part(2, "4,0", &[6, 5]), part(3, "4,3", &[6, 6])];
         let array = assemble("u", &ranks.iter().collect::<Vec<_>>()).unwrap().unwrap();
         let mut count = vec![0; 90];
-        for portion in &array.portions {
-            for row in 0..portion.shape[0] {
-                for column in 0..portion.shape[1] {
-                    count[(portion.offset[0] + row) * 9 + portion.offset[1] + column] += 1;
+        for contribution in &array.contributions {
+            for row in 0..contribution.shape[0] {
+                for column in 0..contribution.shape[1] {
+                    count[(contribution.offset[0] + row) * 9 + contribution.offset[1] + column] += 1;
                 }
             }
         }
         assert_eq!((count, array.missing()), (vec![1; 90], 0));
         // A border cell is its owner's: the neighbour's copy of it is older.
         let owner = |row: usize, column: usize| {
-            let has = |portion: &&Portion| {
-                (portion.offset[0]..portion.offset[0] + portion.shape[0]).contains(&row)
-                    && (portion.offset[1]..portion.offset[1] + portion.shape[1]).contains(&column)
+            let has = |contribution: &&Contribution| {
+                (contribution.offset[0]..contribution.offset[0] + contribution.shape[0]).contains(&row)
+                    && (contribution.offset[1]..contribution.offset[1] + contribution.shape[1]).contains(&column)
             };
-            array.portions.iter().find(has).map(|portion| portion.rank)
+            array.contributions.iter().find(has).map(|contribution| contribution.rank)
         };
         assert_eq!([owner(4, 0), owner(5, 0), owner(0, 3), owner(0, 4)], [Some(0), Some(2), Some(0), Some(1)]);
     }

@@ -3,7 +3,7 @@
 //! # Safety
 //!
 //! Elements are written from bytes whose type is known only when the program runs, which the library over the C library
-//! does not do. Its one law: what is handed over is as long as the box that is selected, in elements of the dataset's own
+//! does not do. Its invariant: what is handed over is as long as the box that is selected, in elements of the dataset's own
 //! type; and ids belong to objects that live until the call returns.
 #![allow(unsafe_code)]
 

@@ -15,7 +15,7 @@ mod source;
 mod writer;
 
 use clap::Parser;
-use content::{Array, Content, Portion};
+use content::{Array, Content, Contribution};
 use error::{Error, Result};
 use format::Format;
 use pieces::Piece;
@@ -192,11 +192,12 @@ fn write(args: &Args, format: Format, source: &Source, content: &Content, path: 
         for array in &group.arrays {
             begin(&mut *file, array, args.compress)?;
             let bytes_max = if args.compress.is_some() { CHUNK_BYTES } else { PIECE_BYTES };
-            for portion in &array.portions {
-                for piece in pieces::pieces(&portion.shape, array.dtype.bytes(), bytes_max) {
+            for contribution in &array.contributions {
+                for piece in pieces::pieces(&contribution.shape, array.dtype.bytes(), bytes_max) {
                     buffer.resize(piece.bytes, 0);
-                    fill(source, array, portion, &piece, &mut buffer).map_err(Stopped::Early)?;
-                    let start: Vec<usize> = portion.offset.iter().zip(&piece.start).map(|(at, by)| at + by).collect();
+                    fill(source, array, contribution, &piece, &mut buffer).map_err(Stopped::Early)?;
+                    let start: Vec<usize> =
+                        contribution.offset.iter().zip(&piece.start).map(|(at, by)| at + by).collect();
                     file.write(&start, &piece.count, &buffer)?;
                 }
             }
@@ -205,13 +206,13 @@ fn write(args: &Args, format: Format, source: &Source, content: &Content, path: 
     Ok(file.close()?)
 }
 
-/// Reads a piece of a portion, run by run as it lies in the rank's variable.
-fn fill(source: &Source, array: &Array, portion: &Portion, piece: &Piece, buffer: &mut [u8]) -> Result<()> {
-    let start: Vec<usize> = portion.within.iter().zip(&piece.start).map(|(at, by)| at + by).collect();
+/// Reads a piece of a contribution, run by run as it lies in the rank's variable.
+fn fill(source: &Source, array: &Array, contribution: &Contribution, piece: &Piece, buffer: &mut [u8]) -> Result<()> {
+    let start: Vec<usize> = contribution.within.iter().zip(&piece.start).map(|(at, by)| at + by).collect();
     let mut rest = buffer;
-    for (offset, length) in pieces::runs(&portion.of, &start, &piece.count, array.dtype.bytes()) {
+    for (offset, length) in pieces::runs(&contribution.of, &start, &piece.count, array.dtype.bytes()) {
         let (run, behind) = rest.split_at_mut(length);
-        source.read(portion.rank, &array.name, offset, run)?;
+        source.read(contribution.rank, &array.name, offset, run)?;
         rest = behind;
     }
     Ok(())
@@ -220,8 +221,11 @@ fn fill(source: &Source, array: &Array, portion: &Portion, piece: &Piece, buffer
 fn begin(file: &mut dyn Writer, array: &Array, deflate: Option<u8>) -> Result<(), Refusal> {
     // A chunk is one of the pieces that come, so that each is compressed once. Single numbers have no chunks, and empty
     // arrays no elements.
-    let largest =
-        array.portions.iter().map(|portion| &portion.shape).max_by_key(|shape| shape.iter().product::<usize>());
+    let largest = array
+        .contributions
+        .iter()
+        .map(|contribution| &contribution.shape)
+        .max_by_key(|shape| shape.iter().product::<usize>());
     let chunk = largest.filter(|_| deflate.is_some() && !array.shape.is_empty() && !array.shape.contains(&0));
     let chunk = chunk.map(|shape| pieces::box_shape(shape, array.dtype.bytes(), CHUNK_BYTES));
     let layout = Layout { chunk: chunk.as_deref(), deflate: deflate.unwrap_or(0), whole: array.missing() == 0 };

@@ -3,7 +3,7 @@
 //!
 //! # Safety
 //!
-//! The calls of the C library. Their law: every pointer handed over points to what lives until the call returns; lists of
+//! The calls of the C library. Their invariant: every pointer handed over points to what lives until the call returns; lists of
 //! dimensions are as long as the variable has dimensions; and what is written is as long as the box, in elements of the
 //! variable's own type.
 #![allow(unsafe_code)]

@@ -156,7 +156,7 @@ impl Copier {
             // SAFETY: the caller vouches for the pages.
             return unsafe { (self.run)(pages) };
         }
-        self.workers.share(pages.len().div_ceil(BLOCK_PAGES), threads, &|block| {
+        self.workers.parallel_for(pages.len().div_ceil(BLOCK_PAGES), threads, &|block| {
             let first = block * BLOCK_PAGES;
             // SAFETY: the caller vouches for the pages.
             unsafe { (self.run)(&pages[first..pages.len().min(first + BLOCK_PAGES)]) };

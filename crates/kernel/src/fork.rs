@@ -10,8 +10,8 @@
 //! has it across the fork, as it has the gate. Values that are made once are `once_cell::race`'s: whoever comes meanwhile
 //! makes one as well.
 
+use crate::entries::Entries;
 use crate::lock;
-use crate::places::Places;
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::mem::ManuallyDrop;
@@ -212,7 +212,7 @@ struct Range {
     offset: AtomicU64,
 }
 
-static RANGES: Places<Range> = Places::new();
+static RANGES: Entries<Range> = Entries::new();
 
 impl Range {
     /// In a child, whose only thread this is: shows the same pages of the file, but what is written is the child's.

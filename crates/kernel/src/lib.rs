@@ -1,8 +1,8 @@
-//! The room where Stillframe meets the kernel.
+//! The unsafe crate, in which Stillframe meets the kernel.
 //!
 //! # Safety
 //!
-//! All raw memory of the project passes through this crate, under one law:
+//! All raw memory of the project passes through this crate, under one invariant:
 //!
 //! * No reference (`&T`, `&mut T`) is made to memory another process may write, except `&AtomicU64`/`&AtomicU32` and
 //!   read-only slices of pages that a lease keeps from being rewritten.
@@ -14,6 +14,7 @@
 
 pub mod copy;
 pub mod disk;
+mod entries;
 pub mod exit;
 pub mod folder;
 pub mod fork;
@@ -23,7 +24,6 @@ pub mod map;
 pub mod maps;
 pub mod memory;
 pub mod pagemap;
-mod places;
 pub mod points;
 pub mod priority;
 pub mod processors;

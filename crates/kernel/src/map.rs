@@ -265,7 +265,7 @@ impl Mapping {
     fn advise_by(&self, offset: usize, bytes: usize, advice: i32, workers: &Workers) {
         let share = bytes / (PIECES_PER_THREAD * workers.count());
         let piece_bytes = share.next_multiple_of(LARGE_BYTES).max(PIECE_BYTES_MIN);
-        workers.share(bytes.div_ceil(piece_bytes), usize::MAX, &|piece| {
+        workers.parallel_for(bytes.div_ceil(piece_bytes), usize::MAX, &|piece| {
             let at = piece * piece_bytes;
             let _ = self.advise(offset + at, piece_bytes.min(bytes - at), advice);
         });
@@ -279,7 +279,7 @@ impl Mapping {
 
     /// Moves part of a file in memory into large pages, as far as there are any to be had, and enters them. What is there
     /// already costs next to nothing. Best effort: a kernel before 6.1 or another file system cannot.
-    pub fn gather_large_pages(&self, offset: usize, bytes: usize) -> bool {
+    pub fn collapse(&self, offset: usize, bytes: usize) -> bool {
         self.advise(offset, bytes, libc::MADV_COLLAPSE).is_ok()
     }
 

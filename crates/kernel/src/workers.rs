@@ -1,4 +1,4 @@
-//! Threads that share work.
+//! Threads that run a loop in parallel.
 
 use crate::thread::Thread;
 use std::any::Any;
@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Work in blocks, of which each thread takes the next when it has done one. A thread that is late, because its processor is
+/// Work in items, of which each thread takes the next when it has done one. A thread that is late, because its processor is
 /// busy with something else, finds less to do and keeps nobody waiting.
 struct Job {
     work: *const (dyn Fn(usize) + Sync),
-    blocks: usize,
+    items: usize,
     next: AtomicUsize,
     done: AtomicUsize,
-    /// What the first block that panicked said.
+    /// What the first item that panicked said.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-// SAFETY: `work` may be called by any thread, and is called only for blocks taken before all are done: `share`, which borrows
+// SAFETY: `work` may be called by any thread, and is called only for items taken before all are done: `parallel_for`, which borrows
 // it, waits for those.
 unsafe impl Send for Job {}
 // SAFETY: as for `Send`; the counters are atomic.
@@ -27,13 +27,13 @@ unsafe impl Sync for Job {}
 impl Job {
     fn work(&self) {
         loop {
-            let block = self.next.fetch_add(1, Ordering::Relaxed);
-            if block >= self.blocks {
+            let item = self.next.fetch_add(1, Ordering::Relaxed);
+            if item >= self.items {
                 return;
             }
-            // SAFETY: the block was taken and is not done, so `share` has not returned and what it borrows lives.
-            let work = || unsafe { (*self.work)(block) };
-            // Neither this thread ends nor does `share`, while others are at work: a block that panicked is done, too.
+            // SAFETY: the item was taken and is not done, so `parallel_for` has not returned and what it borrows lives.
+            let work = || unsafe { (*self.work)(item) };
+            // Neither this thread ends nor does `parallel_for`, while others are at work: an item that panicked is done, too.
             if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
                 match &mut *self.panic.lock().unwrap_or_else(PoisonError::into_inner) {
                     // Dropped, it might panic, too.
@@ -74,20 +74,20 @@ impl Workers {
         self.generation == crate::fork::generation()
     }
 
-    /// Does `work` for each block below `blocks`, in any order, by up to `threads` threads. When it returns all of it is done.
+    /// Does `work` for each item below `items`, in any order, by up to `threads` threads. When it returns all of it is done.
     ///
     /// # Panics
     /// As `work`, when no thread is at work any more.
-    pub fn share(&self, blocks: usize, threads: usize, work: &(dyn Fn(usize) + Sync)) {
-        let threads = threads.min(blocks).min(self.count());
+    pub fn parallel_for(&self, items: usize, threads: usize, work: &(dyn Fn(usize) + Sync)) {
+        let threads = threads.min(items).min(self.count());
         if threads <= 1 {
-            return (0..blocks).for_each(work);
+            return (0..items).for_each(work);
         }
         // SAFETY: only the lifetime is changed, and the job does not use what it names after this call has returned.
         let work = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), *const (dyn Fn(usize) + Sync)>(work) };
         let job = Arc::new(Job {
             work,
-            blocks,
+            items,
             next: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
             panic: Mutex::default(),
@@ -97,8 +97,8 @@ impl Workers {
             let _ = worker.send(job.clone());
         }
         job.work();
-        while job.done.load(Ordering::Acquire) < blocks {
-            // At most one block of each other thread is left.
+        while job.done.load(Ordering::Acquire) < items {
+            // At most one item of each other thread is left.
             std::thread::yield_now();
         }
         let panic = job.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -130,16 +130,16 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn every_block_is_done_once_with_any_number_of_threads() {
+    fn every_item_is_done_once_with_any_number_of_threads() {
         for threads in [1, 2, 5] {
             let workers = Workers::new(threads);
-            for blocks in [0, 1, 3, 1000] {
+            for items in [0, 1, 3, 1000] {
                 for most in [0, 1, 2, 9] {
-                    let counts: Vec<AtomicUsize> = (0..blocks).map(|_| AtomicUsize::new(0)).collect();
-                    workers.share(blocks, most, &|block| {
-                        counts[block].fetch_add(1, Ordering::Relaxed);
+                    let counts: Vec<AtomicUsize> = (0..items).map(|_| AtomicUsize::new(0)).collect();
+                    workers.parallel_for(items, most, &|item| {
+                        counts[item].fetch_add(1, Ordering::Relaxed);
                     });
-                    assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{blocks} by {threads}");
+                    assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{items} by {threads}");
                 }
             }
         }
@@ -162,15 +162,15 @@ mod tests {
                 std::thread::sleep(LATE);
                 done.fetch_add(1, Ordering::Relaxed);
             };
-            let payload = catch_unwind(AssertUnwindSafe(|| workers.share(9, 3, &work))).unwrap_err();
+            let payload = catch_unwind(AssertUnwindSafe(|| workers.parallel_for(9, 3, &work))).unwrap_err();
             let now = done.load(Ordering::Relaxed);
             assert_eq!(payload.downcast_ref(), Some(&"on purpose"));
             std::thread::sleep(5 * LATE);
             assert_eq!((now, done.load(Ordering::Relaxed)), (8, 8), "a panic of the caller: {callers}");
         }
-        // All threads are there for the next work: each block waits for all of them.
+        // All threads are there for the next work: each item waits for all of them.
         let (arrived, deadline) = (AtomicUsize::new(0), Instant::now() + Duration::from_secs(60));
-        workers.share(3, 3, &|_| {
+        workers.parallel_for(3, 3, &|_| {
             arrived.fetch_add(1, Ordering::Relaxed);
             while arrived.load(Ordering::Relaxed) < 3 {
                 assert!(Instant::now() < deadline, "a thread is gone");

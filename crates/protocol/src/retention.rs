@@ -15,9 +15,9 @@
 //! # Why two ranks never let go of each other's choice
 //!
 //! A rank that lets old versions go *relies* on a newer one being common. Another rank must not let go of that one because
-//! it does not know yet that it became common. So whoever lets go of a version that is not past first *doubts* it, where
+//! it does not know yet that it became common. So whoever lets go of a version that is not past first retires it *tentatively*, where
 //! all can see it, and then looks whether all others have it; if they have, it stays. Whoever relies on a version first
-//! finds it everywhere, and then finds it doubted nowhere. Each side first shows itself and then looks, with sequentially
+//! finds it everywhere, and then finds it tentative nowhere. Each side first shows itself and then looks, with sequentially
 //! consistent fences in between, so at least one sees the other: the mirror of lease and retire.
 //!
 //! So of all versions that were ever relied on the newest is still everywhere: it could only go as past, for the sake of
@@ -34,7 +34,7 @@ pub trait Peer {
     fn newest(&self) -> Option<u64>;
     /// Whether it has this version live.
     fn has(&self, version: u64) -> bool;
-    /// Whether it does not doubt this version, and then still has it live.
+    /// Whether it does not retire this version tentatively, and then still has it live.
     fn is_firm(&self, version: u64) -> bool;
     /// Whether it may still publish: false once it is gone.
     fn may_publish(&self) -> bool;
@@ -45,7 +45,7 @@ pub trait Peer {
 pub struct Spare {
     /// Its number.
     pub version: u64,
-    /// Whether it is known that it will not be common again. If not, it is doubted first, and stays if
+    /// Whether it is known that it will not be common again. If not, it is retired tentatively first, and stays if
     /// [`is_everywhere`] is true then.
     pub is_past: bool,
 }
@@ -59,7 +59,7 @@ pub struct Retention {
     slowest: Option<u64>,
 }
 
-/// Whether all others have a version. Asked by whoever doubts it.
+/// Whether all others have a version. Asked by whoever retires it tentatively.
 pub fn is_everywhere<C: Peer>(version: u64, peers: &[C]) -> bool {
     fence(Ordering::SeqCst);
     peers.iter().all(|peer| peer.has(version))
@@ -68,7 +68,7 @@ pub fn is_everywhere<C: Peer>(version: u64, peers: &[C]) -> bool {
 /// What is known of a version that all ranks have published or passed.
 enum Finding {
     Common,
-    Doubted,
+    Tentative,
     Past,
 }
 
@@ -79,7 +79,7 @@ fn find<C: Peer>(version: u64, peers: &[C]) -> Finding {
     fence(Ordering::SeqCst);
     match peers.iter().all(|peer| peer.is_firm(version)) {
         true => Finding::Common,
-        false => Finding::Doubted,
+        false => Finding::Tentative,
     }
 }
 
@@ -108,7 +108,7 @@ impl Retention {
         let passed = own.partition_point(|version| Some(*version) <= slowest);
         if slowest != self.slowest {
             self.common = None;
-            let mut is_settled = true;
+            let mut is_certain = true;
             for (index, version) in own[..passed].iter().copied().enumerate().rev() {
                 let finding = match self.common {
                     Some(_) => Finding::Past,
@@ -116,12 +116,12 @@ impl Retention {
                 };
                 match finding {
                     Finding::Common => self.common = Some(version),
-                    Finding::Doubted => is_settled = false,
+                    Finding::Tentative => is_certain = false,
                     Finding::Past if index < kept => spares.push(Spare { version, is_past: true }),
                     Finding::Past => {}
                 }
             }
-            self.slowest = slowest.filter(|_| is_settled);
+            self.slowest = slowest.filter(|_| is_certain);
         } else {
             // What was among the newest when that was found out.
             let past = own[..passed.min(kept)].iter().filter(|version| Some(**version) != self.common);

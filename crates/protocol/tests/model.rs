@@ -451,7 +451,7 @@ mod planted {
     }
 }
 
-/// Three ranks: one doubts version 2, one publishes it, one looks whether all have it. All have version 1.
+/// Three ranks: one retires version 2 tentatively, one publishes it, one looks whether all have it. All have version 1.
 mod group {
     use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     use std::sync::Arc;
@@ -461,7 +461,7 @@ mod group {
     struct Head {
         newest: AtomicU64,
         has_two: AtomicBool,
-        doubt: AtomicU64,
+        tentative: AtomicU64,
     }
 
     struct Seen(Arc<Head>);
@@ -476,7 +476,7 @@ mod group {
         }
 
         fn is_firm(&self, version: u64) -> bool {
-            self.0.doubt.load(Ordering::Acquire) != version && self.has(version)
+            self.0.tentative.load(Ordering::Acquire) != version && self.has(version)
         }
 
         fn may_publish(&self) -> bool {
@@ -485,24 +485,25 @@ mod group {
     }
 
     fn head(newest: u64, has_two: bool) -> Arc<Head> {
-        let head = Head { newest: AtomicU64::new(newest), has_two: AtomicBool::new(has_two), doubt: AtomicU64::new(0) };
+        let head =
+            Head { newest: AtomicU64::new(newest), has_two: AtomicBool::new(has_two), tentative: AtomicU64::new(0) };
         Arc::new(head)
     }
 
-    /// `looks` is what the doubting rank asks before it lets go.
+    /// `looks` is what the retiring rank asks before it lets go.
     fn run(looks: fn(&[Seen]) -> bool) {
         loom::model(move || {
-            let (doubting, publishing, looking) = (head(3, true), head(1, false), head(2, true));
+            let (retiring, publishing, looking) = (head(3, true), head(1, false), head(2, true));
             let seen = |heads: [&Arc<Head>; 2]| heads.map(|head| Seen(head.clone()));
             let others = seen([&publishing, &looking]);
-            let doubts = {
-                let head = doubting.clone();
+            let retirement = {
+                let head = retiring.clone();
                 loom::thread::spawn(move || {
-                    head.doubt.store(2, Ordering::Release);
+                    head.tentative.store(2, Ordering::Release);
                     if !looks(&others) {
                         head.has_two.store(false, Ordering::Release);
                     }
-                    head.doubt.store(0, Ordering::Release);
+                    head.tentative.store(0, Ordering::Release);
                 })
             };
             let publishes = {
@@ -513,10 +514,10 @@ mod group {
                 })
             };
             let mut retention = Retention::default();
-            let spares = retention.spares(&[1, 2], 1, 2, &seen([&doubting, &publishing]));
-            doubts.join().unwrap();
+            let spares = retention.spares(&[1, 2], 1, 2, &seen([&retiring, &publishing]));
+            retirement.join().unwrap();
             publishes.join().unwrap();
-            let is_there = doubting.has_two.load(Ordering::Acquire);
+            let is_there = retiring.has_two.load(Ordering::Acquire);
             let relies = retention.common() == Some(2);
             assert!(is_there || !relies, "what was relied on is gone");
             assert_eq!(relies, spares.iter().any(|spare| spare.version == 1));
@@ -530,7 +531,7 @@ mod group {
 
     #[test]
     #[should_panic(expected = "what was relied on is gone")]
-    fn a_doubt_without_a_fence_is_noticed() {
+    fn a_tentative_retirement_without_a_fence_is_noticed() {
         run(|others| others.iter().all(|other| other.has(2)));
     }
 }

@@ -13,7 +13,7 @@ use stillframe_protocol::retention::{Peer, Retention, is_everywhere};
 struct Head {
     live: BTreeSet<u64>,
     newest: Option<u64>,
-    doubt: Option<u64>,
+    tentative: Option<u64>,
     is_gone: bool,
 }
 
@@ -101,8 +101,8 @@ impl Peer for Other<'_> {
     }
 
     fn is_firm(&self, version: u64) -> bool {
-        let doubt = self.world.step(self.me).heads[self.other].doubt;
-        doubt != Some(version) && self.has(version)
+        let tentative = self.world.step(self.me).heads[self.other].tentative;
+        tentative != Some(version) && self.has(version)
     }
 
     fn may_publish(&self) -> bool {
@@ -143,10 +143,10 @@ impl<'a> Rank<'a> {
         }
         for spare in spares {
             if !spare.is_past {
-                self.world.step(self.me).heads[self.me].doubt = Some(spare.version);
+                self.world.step(self.me).heads[self.me].tentative = Some(spare.version);
                 if is_everywhere(spare.version, &self.peers) {
                     self.retention.forget();
-                    self.world.step(self.me).heads[self.me].doubt = None;
+                    self.world.step(self.me).heads[self.me].tentative = None;
                     continue;
                 }
             }
@@ -154,7 +154,7 @@ impl<'a> Rank<'a> {
             state.heads[self.me].live.remove(&spare.version);
             self.check(&state);
             drop(state);
-            self.world.step(self.me).heads[self.me].doubt = None;
+            self.world.step(self.me).heads[self.me].tentative = None;
         }
         let state = self.world.step(self.me);
         let head = &state.heads[self.me];

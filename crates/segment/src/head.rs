@@ -42,11 +42,11 @@ pub const RANK_AT: usize = 56;
 pub const RANKS_AT: usize = 60;
 /// Offset of the stamp of the newest version, 8 bytes, *changing*: `sequence << 8 | slot`, 0 before the first.
 pub const NEWEST_AT: usize = 64;
-/// Offset of the doubt, 8 bytes, *changing*: sequence number of a version that the rank lets go unless the other ranks of
+/// Offset of the tentative retirement, 8 bytes, *changing*: sequence number of a version that the rank lets go unless the other ranks of
 /// its group turn out to have it, 0 for none.
-pub const DOUBT_AT: usize = 72;
+pub const TENTATIVE_AT: usize = 72;
 /// Offset of the word observers sleep on, 4 bytes, *changing*: counts publishes, and producers that come and go.
-pub const BELL_AT: usize = 128;
+pub const NOTIFICATIONS_AT: usize = 128;
 /// Offset of the counters, *changing*, 8 bytes each in the order of [`Counter`].
 pub const COUNTERS_AT: usize = 192;
 /// Offset of the time in nanoseconds since 1970 at which the last producer began, 8 bytes.

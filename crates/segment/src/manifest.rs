@@ -15,14 +15,14 @@ pub const EXTENT_BYTES: usize = 104;
 /// Largest manifest a reader accepts.
 pub const BYTES_MAX: usize = 64 << 20;
 /// Serial numbers of places are below this, so that a producer can count on from any it finds.
-pub const PLACE_END: u64 = 1 << 63;
+pub const ALLOCATION_END: u64 = 1 << 63;
 
 /// Offset in a record of the variable's id, 4 bytes.
 pub const ID_AT: usize = 0;
 /// Offset in a record of the order of the elements, 1 byte: 0 row-major, 1 column-major.
 pub const ORDER_AT: usize = 4;
 /// Offset in a record of the number of dimensions, 1 byte.
-pub const RANK_AT: usize = 5;
+pub const NDIM_AT: usize = 5;
 /// Offset in a record of the first byte's place in its page, 2 bytes.
 pub const PAGE_OFFSET_AT: usize = 6;
 /// Offset in a record of the first window, 4 bytes.
@@ -31,8 +31,8 @@ pub const WINDOW_AT: usize = 8;
 pub const ZERO_AT: usize = 12;
 /// Offset in a record of the number of bytes, 8 bytes.
 pub const BYTES_AT: usize = 16;
-/// Offset in a record of the serial number of the place, 8 bytes: it changes when the content may differ everywhere.
-pub const PLACE_AT: usize = 24;
+/// Offset in a record of the serial number of the allocation, 8 bytes: it changes when the content may differ everywhere.
+pub const ALLOCATION_AT: usize = 24;
 /// Offset in a record of the shape, [`RANK_MAX`] numbers of 8 bytes, unused ones zero.
 pub const SHAPE_AT: usize = 32;
 
@@ -51,8 +51,8 @@ pub struct Extent {
     pub page_offset: u16,
     /// Number of bytes.
     pub bytes: u64,
-    /// Serial number of the place. Two versions may be compared page by page only where it is the same.
-    pub place: u64,
+    /// Serial number of the allocation. Two versions may be compared page by page only where it is the same.
+    pub allocation: u64,
 }
 
 impl Extent {
@@ -105,7 +105,7 @@ impl Manifest {
             out.extend_from_slice(&extent.window.to_le_bytes());
             out.extend_from_slice(&0u32.to_le_bytes());
             out.extend_from_slice(&extent.bytes.to_le_bytes());
-            out.extend_from_slice(&extent.place.to_le_bytes());
+            out.extend_from_slice(&extent.allocation.to_le_bytes());
             for dimension in 0..RANK_MAX {
                 out.extend_from_slice(&extent.shape.get(dimension).copied().unwrap_or(0).to_le_bytes());
             }
@@ -189,12 +189,12 @@ impl<'a> Reader<'a> {
     fn extent(&mut self, windows: u32) -> Result<Extent, Corrupt> {
         let start = self.at;
         let variable = self.u32()?;
-        let [order, rank] = self.array()?;
+        let [order, ndim] = self.array()?;
         let page_offset = u16::from_le_bytes(self.array()?);
         let window = self.u32()?;
         self.u32()?;
         let bytes = self.u64()?;
-        let place = self.u64()?;
+        let allocation = self.u64()?;
         let mut shape = Vec::with_capacity(RANK_MAX);
         for _ in 0..RANK_MAX {
             shape.push(self.u64()?);
@@ -205,10 +205,10 @@ impl<'a> Reader<'a> {
             1 => Order::Fortran,
             other => return self.fail(start + ORDER_AT, "order 0 or 1", other),
         };
-        if rank as usize > RANK_MAX {
-            return self.fail(start + RANK_AT, format!("at most {RANK_MAX} dimensions"), rank);
+        if ndim as usize > RANK_MAX {
+            return self.fail(start + NDIM_AT, format!("at most {RANK_MAX} dimensions"), ndim);
         }
-        shape.truncate(rank as usize);
+        shape.truncate(ndim as usize);
         if page_offset as usize >= PAGE_BYTES {
             return self.fail(start + PAGE_OFFSET_AT, "an offset inside a page", page_offset);
         }
@@ -219,10 +219,10 @@ impl<'a> Reader<'a> {
         if bytes > 1 << 48 || (elements == 0) != (bytes == 0) || (elements != 0 && !bytes.is_multiple_of(elements)) {
             return self.fail(start + BYTES_AT, format!("the bytes of {elements} elements"), bytes);
         }
-        if place >= PLACE_END {
-            return self.fail(start + PLACE_AT, format!("a serial number below {PLACE_END}"), place);
+        if allocation >= ALLOCATION_END {
+            return self.fail(start + ALLOCATION_AT, format!("a serial number below {ALLOCATION_END}"), allocation);
         }
-        let extent = Extent { variable, order, shape, window, page_offset, bytes, place };
+        let extent = Extent { variable, order, shape, window, page_offset, bytes, allocation };
         if extent.window_range().end > u64::from(windows) {
             return self.fail(start + WINDOW_AT, format!("a place inside {windows} windows"), window);
         }
@@ -286,7 +286,7 @@ mod tests {
             window: 1,
             page_offset: 16,
             bytes: 1600,
-            place: 9,
+            allocation: 9,
         };
         let attributes = [
             ("time".to_string(), Scalar::Float(0.5)),
@@ -338,6 +338,6 @@ mod tests {
         assert_eq!(offset(Extent { variable: 3, ..second.clone() }), Some(at + ID_AT));
         assert_eq!(offset(Extent { window: 1, ..second.clone() }), Some(at + WINDOW_AT));
         assert_eq!(offset(Extent { window: 9, shape: vec![0], bytes: 0, ..second.clone() }), Some(at + WINDOW_AT));
-        assert_eq!(offset(Extent { place: PLACE_END, ..second }), Some(at + PLACE_AT));
+        assert_eq!(offset(Extent { allocation: ALLOCATION_END, ..second }), Some(at + ALLOCATION_AT));
     }
 }

@@ -83,13 +83,13 @@ fn numbers() -> BTreeMap<String, u64> {
         head::{
             ABI, SLOTS, DESCRIPTOR_BYTES, DESCRIPTOR_WORDS, HEAD_BYTES, SEQUENCE_END, WINDOWS_MAX, MAGIC_AT, ABI_AT,
             PAGE_BYTES_AT, WINDOW_PAGES_AT, SLOTS_AT, BLOCK_BYTES_AT, KEEP_AT, CREATED_NS_AT, BOUND_BYTES_AT,
-            PRODUCER_PID_AT, TRACKER_AT, RANK_AT, RANKS_AT, NEWEST_AT, DOUBT_AT, BELL_AT, COUNTERS_AT, BEGUN_NS_AT,
+            PRODUCER_PID_AT, TRACKER_AT, RANK_AT, RANKS_AT, NEWEST_AT, TENTATIVE_AT, NOTIFICATIONS_AT, COUNTERS_AT, BEGUN_NS_AT,
             ENDED_NS_AT, SCHEMAS_AT, IDS_AT, WAITING_NS_AT, SKIPPING_NS_AT, SKIPPING_AT, RING, RANKS_MAX,
         }
         schema::{ BYTES_MAX, ID_END, NESTING_MAX }
         manifest::{
-            HEADER_BYTES, EXTENT_BYTES, BYTES_MAX, PLACE_END, KIND_BOOL, KIND_INT, KIND_FLOAT, KIND_TEXT, ID_AT,
-            ORDER_AT, RANK_AT, PAGE_OFFSET_AT, WINDOW_AT, ZERO_AT, BYTES_AT, PLACE_AT, SHAPE_AT,
+            HEADER_BYTES, EXTENT_BYTES, BYTES_MAX, ALLOCATION_END, KIND_BOOL, KIND_INT, KIND_FLOAT, KIND_TEXT, ID_AT,
+            ORDER_AT, NDIM_AT, PAGE_OFFSET_AT, WINDOW_AT, ZERO_AT, BYTES_AT, ALLOCATION_AT, SHAPE_AT,
         }
         table::{ ZERO_PLANE, SUBTABLE }
         lease::{ SLOT_STRIDE, LIVENESS_AT, BESIDE_AT }
@@ -296,7 +296,7 @@ fn a_head_is_written_as_the_document_says() {
 #[test]
 fn a_manifest_is_written_as_the_document_says() {
     let (order, shape) = (Order::Fortran, vec![3, 4]);
-    let extent = Extent { variable: 1, order, shape, window: 5, page_offset: 6, bytes: 96, place: 7 };
+    let extent = Extent { variable: 1, order, shape, window: 5, page_offset: 6, bytes: 96, allocation: 7 };
     let mut bytes = Vec::new();
     Manifest::encode(&[extent], &[("pi".to_string(), 3.5.into())].into(), &mut bytes);
     assert_eq!(bytes[..16], [&b"MANI"[..], &[1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]].concat());
@@ -304,12 +304,12 @@ fn a_manifest_is_written_as_the_document_says() {
     let values = [
         ("ID_AT", word(1)),
         ("ORDER_AT", vec![1]),
-        ("RANK_AT", vec![2]),
+        ("NDIM_AT", vec![2]),
         ("PAGE_OFFSET_AT", vec![6, 0]),
         ("WINDOW_AT", word(5)),
         ("ZERO_AT", word(0)),
         ("BYTES_AT", long(96)),
-        ("PLACE_AT", long(7)),
+        ("ALLOCATION_AT", long(7)),
         ("SHAPE_AT", [3, 4, 0, 0, 0, 0, 0, 0].into_iter().flat_map(u64::to_le_bytes).collect()),
     ];
     check_fields("manifest", record, values.into());

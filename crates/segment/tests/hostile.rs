@@ -55,7 +55,7 @@ fn variable(id: u32, name: &str, dtype: DType) -> Variable {
 
 fn extent(variable: u32, window: u32, shape: &[u64], element: u64) -> Extent {
     let bytes = shape.iter().product::<u64>() * element;
-    Extent { variable, order: Order::Fortran, shape: shape.into(), window, page_offset: 0, bytes, place: 9 }
+    Extent { variable, order: Order::Fortran, shape: shape.into(), window, page_offset: 0, bytes, allocation: 9 }
 }
 
 /// A bit of everything: records, an array over two windows, one without elements, attributes of every kind, windows of
@@ -130,11 +130,11 @@ impl Sample {
             0 => (manifest_at + 4 * numbers.below(4), 4),
             1 => (extent + manifest::ID_AT, 4),
             2 => (extent + manifest::ORDER_AT, 1),
-            3 => (extent + manifest::RANK_AT, 1),
+            3 => (extent + manifest::NDIM_AT, 1),
             4 => (extent + manifest::PAGE_OFFSET_AT, 2),
             5 => (extent + manifest::WINDOW_AT, 4),
             6 => (extent + manifest::BYTES_AT, 8),
-            7 => (extent + manifest::PLACE_AT, 8),
+            7 => (extent + manifest::ALLOCATION_AT, 8),
             8 => (extent + manifest::SHAPE_AT + 8 * numbers.below(9), 8),
             9 => (manifest_at + manifest::HEADER_BYTES + 3 * manifest::EXTENT_BYTES + numbers.below(99), 1),
             10 => (BLOCK_BYTES + 4 * numbers.below(4), 4),

@@ -10,7 +10,7 @@ impl Output {
         Output(BufWriter::new(io::stdout()))
     }
 
-    fn settle<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+    fn forget_unwritten<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
         if result.is_err() {
             let _ = std::mem::replace(self, Output::new()).0.into_parts();
         }
@@ -21,12 +21,12 @@ impl Output {
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let result = self.0.write(bytes);
-        self.settle(result)
+        self.forget_unwritten(result)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         let result = self.0.flush();
-        self.settle(result)
+        self.forget_unwritten(result)
     }
 }
 

@@ -55,7 +55,7 @@ handle!(
 );
 
 handle!(
-    /// A loaned variable: written whole into free slots, see [`Region::loan`](crate::Region::loan).
+    /// A loaned variable: written whole into free frames, see [`Region::loan`](crate::Region::loan).
     Loaned
 );
 
@@ -69,7 +69,7 @@ pub enum Kind {
     },
     /// Memory of the application; address and shape are given at each publish.
     Tracked,
-    /// Slots of the planes, lent anew for each version.
+    /// Frames of the planes, lent anew for each version.
     Loaned {
         /// The shape.
         shape: Vec<usize>,

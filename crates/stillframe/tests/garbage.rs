@@ -30,7 +30,7 @@ struct Case<'a> {
 /// Bytes of the head that mean something while the first slots hold versions.
 fn head_bytes(image: &Image) -> Vec<u64> {
     let mut bytes: Vec<usize> = (0..56).chain(head::NEWEST_AT..head::NEWEST_AT + 8).collect();
-    bytes.extend(head::BELL_AT..head::BELL_AT + 4);
+    bytes.extend(head::NOTIFICATIONS_AT..head::NOTIFICATIONS_AT + 4);
     bytes.extend(head::COUNTERS_AT..head::COUNTERS_AT + 8 * head::COUNTERS.len());
     let slots = image.descriptors().into_iter().map(|(slot, _)| slot).chain([head::SLOTS - 1]);
     for at in slots.map(head::descriptor_at) {
@@ -96,11 +96,11 @@ fn crafted_tables(image: &Image, number: usize) -> Option<Case<'_>> {
             0 => (start(found.manifest_block) + 4 * numbers.below(4), 4),
             1 => (extent + manifest::ID_AT, 4),
             2 => (extent + manifest::ORDER_AT, 1),
-            3 => (extent + manifest::RANK_AT, 1),
+            3 => (extent + manifest::NDIM_AT, 1),
             4 => (extent + manifest::PAGE_OFFSET_AT, 2),
             5 => (extent + manifest::WINDOW_AT, 4),
             6 => (extent + manifest::BYTES_AT, 8),
-            7 => (extent + manifest::PLACE_AT, 8),
+            7 => (extent + manifest::ALLOCATION_AT, 8),
             8 => (extent + manifest::SHAPE_AT + 8 * numbers.below(3), 8),
             9 => (start(found.manifest_block) + numbers.below(found.manifest_bytes as usize), 1),
             10 => (start(found.table_block) + 4 * numbers.below(found.windows as usize), 4),

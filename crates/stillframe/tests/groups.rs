@@ -684,7 +684,7 @@ fn a_group_goes_on_after_a_rank_was_killed_at_any_point() {
         let strings = arguments(&dir);
         let points = points(&dir, "rank", &strings.each_ref().map(String::as_str));
         assert!(points.iter().any(|(name, _)| name == "publish.committed"), "{points:?}");
-        assert_eq!(points.iter().any(|(name, _)| name == "retire.doubted"), ahead < last, "{points:?}");
+        assert_eq!(points.iter().any(|(name, _)| name == "retire.tentative"), ahead < last, "{points:?}");
         for (point, count) in points {
             for count in [1, count.div_ceil(2), count] {
                 let (dir, one) = begin();

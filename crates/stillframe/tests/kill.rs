@@ -217,8 +217,8 @@ mod points {
         let status = helper.wait().0;
         let died = status.signal() == Some(libc::SIGKILL);
         // What the watcher holds is retired later, so that the last occurrences may not come, and may keep the slots into
-        // which pages would be gathered.
-        let may_not_come = occurrence > 3 || point.starts_with("gather");
+        // which pages would be compacted.
+        let may_not_come = occurrence > 3 || point.starts_with("compact");
         assert!(died || status.success() && may_not_come, "{point}:{occurrence} ended with {status}");
         let play = check_recovery(dir.path(), tracker, &mut watcher, last_committed(&lines, 0), 3);
         check_end(dir.path(), watcher, play);

@@ -235,8 +235,8 @@ fn a_full_file_system_does_not_keep_a_region_from_being_recovered() {
     run_mounted("full_recovery");
 }
 
-/// A version in many pieces, whose pages have no room to be gathered, or for some of them.
-fn full_gathering(arguments: &[String]) {
+/// A version in many pieces, whose pages have no room to be compacted, or for some of them.
+fn full_compaction(arguments: &[String]) {
     const PAGES: usize = 1100;
     let small = Small::mount(&arguments[0]);
     let begin = |options: RegionOptions| {
@@ -260,7 +260,7 @@ fn full_gathering(arguments: &[String]) {
             region.publish(version).commit().unwrap();
         }
         drop(region);
-        // With this bound free slots lose their memory, and a part of the file system is then left for it.
+        // With this bound free frames lose their memory, and a part of the file system is then left for it.
         drop(small.options().bound_bytes(1).create("r").unwrap());
         small.leave(room * 4096);
         let held = small.observe().newest().unwrap();
@@ -275,7 +275,7 @@ fn full_gathering(arguments: &[String]) {
 
 #[test]
 fn a_full_file_system_does_not_keep_a_scattered_version_from_being_recovered() {
-    run_mounted("full_gathering");
+    run_mounted("full_compaction");
 }
 
 /// Sparse managed memory, most pages of which exist nowhere, shared while nothing is free.
@@ -307,7 +307,7 @@ fn full_sharing(arguments: &[String]) {
 }
 
 #[test]
-fn sharing_windows_on_a_full_file_system_is_left_undone() {
+fn demotion_on_a_full_file_system_is_left_undone() {
     run_mounted("full_sharing");
 }
 
@@ -511,7 +511,7 @@ fn full_tables(arguments: &[String]) {
 }
 
 #[test]
-fn idle_slots_make_room_for_descriptions() {
+fn idle_frames_make_room_for_descriptions() {
     run_mounted("full_tables");
 }
 
@@ -912,7 +912,7 @@ fn helper_process() {
         ("full_after", full_after),
         ("full_before", full_before),
         ("full_recovery", full_recovery),
-        ("full_gathering", full_gathering),
+        ("full_compaction", full_compaction),
         ("full_sharing", full_sharing),
         ("full_rules", full_rules),
         ("full_loan", full_loan),

@@ -1,4 +1,4 @@
-//! Pages of managed variables that are said to be the process's own are: whatever becomes of the slots that they showed
+//! Pages of managed variables that are said to be the process's own are: whatever becomes of the frames that they showed
 //! before, their content stays.
 
 #![allow(unsafe_code)]
@@ -70,7 +70,7 @@ fn in_every_case(mut act: impl FnMut(Case, &Dir)) {
     }
 }
 
-/// Has the region give back the memory of all slots that no version uses.
+/// Has the region give back the memory of all frames that no version uses.
 fn squeeze(region: &mut Region) {
     let big = region.array::<u8>("big", &[100 << 20]).unwrap();
     region.slice_mut(&big).fill(1);
@@ -86,7 +86,7 @@ fn check(case: Case, found: &[u64], content: &[u64], what: &str) {
     assert_eq!(found.len(), content.len());
 }
 
-/// Publishes, and looks that working memory and version hold this before and after unused slots lost their memory.
+/// Publishes, and looks that working memory and version hold this before and after unused frames lost their memory.
 fn publish(case: Case, dir: &Dir, region: &mut Region, array: &Array<u64>, content: &[u64]) {
     let observer = dir.observe("r");
     for step in ["published", "squeezed"] {
@@ -99,7 +99,7 @@ fn publish(case: Case, dir: &Dir, region: &mut Region, array: &Array<u64>, conte
 }
 
 #[test]
-fn pages_that_were_marked_dirty_stay_when_their_old_slots_go() {
+fn pages_that_were_marked_dirty_stay_when_their_old_frames_go() {
     in_every_case(|case, dir| {
         let (mut region, array, content) = case.begin(dir);
         // All of it, and then scattered pages of it.
@@ -113,7 +113,7 @@ fn pages_that_were_marked_dirty_stay_when_their_old_slots_go() {
 }
 
 #[test]
-fn arrays_that_were_resized_stay_when_their_old_slots_go() {
+fn arrays_that_were_resized_stay_when_their_old_frames_go() {
     in_every_case(|case, dir| {
         let (mut region, array, mut content) = case.begin(dir);
         for words in [WORDS + 5 * PAGE_WORDS, WORDS - 90 * PAGE_WORDS + 3, WORDS, 700_001, 9 * WORDS, 1000] {

@@ -154,7 +154,7 @@ fn what_lies_behind_a_tracked_array_is_not_what_its_managed_successor_gets() {
         let tracked = region.track::<u8>("a").unwrap();
         let memory: Vec<u8> = vec![7; 40_000];
         let start = memory.as_ptr().align_offset(4096);
-        // The last page is copied by bytes, into slots that held longer arrays.
+        // The last page is copied by bytes, into frames that held longer arrays.
         for (version, bytes) in [(1, 20_000), (2, 20_000), (3, 17_000), (4, 17_000)] {
             let slice = &memory[start..start + bytes];
             region.publish(version).tracked(&tracked, slice, &[bytes]).commit().unwrap();

@@ -82,7 +82,7 @@ fn arrays_go_on_as_they_were_published_with_every_tracker() {
 }
 
 #[test]
-fn memory_of_free_slots_is_found_again_and_counted() {
+fn memory_of_free_frames_is_found_again_and_counted() {
     // In an arena free slots give their memory back when a region is recovered.
     if common::is_in_arena() {
         return;
@@ -125,7 +125,7 @@ fn memory_of_free_slots_is_found_again_and_counted() {
     assert_eq!(region.statistics().plane_bytes, taken());
     assert!(taken() <= before, "{} bytes nobody uses stay", taken() - before);
     drop(region);
-    // With room for little more than one version, what free slots have makes way.
+    // With room for little more than one version, what free frames have makes way.
     let (mut region, array) = begin(Some((pages + 8) as u64 * PAGE_BYTES as u64));
     region.slice_mut(&array)[5 * PAGE_BYTES] = 9;
     region.publish(5).commit().unwrap();

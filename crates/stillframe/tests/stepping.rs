@@ -1,4 +1,4 @@
-//! Programs that open the region, write one version into slots on loan and end: what the next one finds.
+//! Programs that open the region, write one version into frames on loan and end: what the next one finds.
 #![allow(unsafe_code)]
 
 mod common;
@@ -47,7 +47,7 @@ fn the_next_program_writes_where_memory_is_already() {
     (0..3).for_each(|version| step(&dir, version));
     let before = plane_bytes(&dir);
     let (region, _) = open(&dir);
-    assert_eq!(plane_bytes(&dir), before, "free slots keep their memory when a region is recovered");
+    assert_eq!(plane_bytes(&dir), before, "free frames keep their memory when a region is recovered");
     drop(region);
     (3..9).for_each(|version| step(&dir, version));
     assert_eq!(plane_bytes(&dir), before, "two versions take turns in the same memory");
@@ -55,7 +55,7 @@ fn the_next_program_writes_where_memory_is_already() {
 }
 
 #[test]
-fn a_program_that_dies_in_a_loan_leaves_slots_for_the_next_one() {
+fn a_program_that_dies_in_a_loan_leaves_frames_for_the_next_one() {
     watchdog(60);
     let dir = Dir::new("died");
     (0..3).for_each(|version| step(&dir, version));
@@ -75,7 +75,7 @@ fn a_program_that_dies_in_a_loan_leaves_slots_for_the_next_one() {
 }
 
 #[test]
-fn memory_of_free_slots_counts_for_the_bound_and_goes_when_there_is_no_room() {
+fn memory_of_free_frames_counts_for_the_bound_and_goes_when_there_is_no_room() {
     watchdog(60);
     let dir = Dir::new("bound");
     (0..3).for_each(|version| step(&dir, version));
@@ -276,7 +276,7 @@ fn a_version_that_is_held_is_written_by_no_loan_of_an_earlier_producer() {
     drop(region);
     let mut version = 2;
     let mut held = Vec::new();
-    // The slots are free when one producer after the other has taken others.
+    // The frames are free when one producer after the other has taken others.
     while version < 6 && !is_in_use(&dir) {
         step(&dir, version);
         held.push(dir.observe("state").newest().unwrap());
@@ -290,7 +290,7 @@ fn a_version_that_is_held_is_written_by_no_loan_of_an_earlier_producer() {
 }
 
 #[test]
-fn a_loan_of_a_variable_that_was_removed_keeps_its_slots() {
+fn a_loan_of_a_variable_that_was_removed_keeps_its_frames() {
     watchdog(60);
     let dir = Dir::new("removed");
     (0..2).for_each(|version| step(&dir, version));

@@ -232,12 +232,12 @@ impl Shared {
             let saved = self.save(&held);
             // The hold ends before anybody learns that there is room for another.
             drop(held);
-            self.settle(version, saved);
+            self.record_outcome(version, saved);
         }
     }
 
     /// Takes note of what became of a version.
-    pub(super) fn settle(&self, version: u64, saved: Result<Saved>) {
+    pub(super) fn record_outcome(&self, version: u64, saved: Result<Saved>) {
         if saved.is_ok() {
             self.look_at_store();
         }

@@ -2,14 +2,14 @@
 //!
 //! # Safety
 //!
-//! All raw memory of this crate passes through this module and its kernels, under one law:
+//! All raw memory of this crate passes through this module and its kernels, under one invariant:
 //!
 //! * No reference is made to either side: another process may write the source, and read or write the destination. Bytes
 //!   are read and written through pointers, by value.
 //! * A [`Readable`] and a [`Writable`] were vouched for when they were made; they do not overlap. [`run`] compares
 //!   how far each schedule reaches with their lengths before it touches a byte. Below it nothing is compared.
 //! * The threads of one execution write disjoint bytes, because what they move was clipped to disjoint windows
-//!   ([`portion`](super::portion)).
+//!   ([`batch`](super::batch)).
 #![allow(unsafe_code)]
 
 mod kernels;
@@ -26,7 +26,7 @@ use self::kernels::Piece;
 use self::kernels::{CHUNKED_BYTES, Field, Kernel, Nest, Together};
 use super::{
     ExecuteError, Executor,
-    portion::{Portion, portions},
+    batch::{Batch, batches},
     thread,
 };
 use crate::transfer::{Axis, LINE_BYTES, Move, RECORD_BYTES, Schedule, Side, Transfer, interleave};
@@ -51,7 +51,7 @@ pub(super) struct Writable<'a> {
 unsafe impl Send for Readable<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Readable<'_> {}
-// SAFETY: it may be written from any thread; that threads write disjoint bytes is the law of this module.
+// SAFETY: it may be written from any thread; that threads write disjoint bytes is the invariant of this module.
 unsafe impl Send for Writable<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Writable<'_> {}
@@ -116,20 +116,19 @@ pub(super) fn run_divided(
     destination: Writable<'_>,
 ) -> Result<(), ExecuteError> {
     if threads > 1
-        && let Some(portions) =
-            portions(threads, work.iter().map(|(schedule, _)| *schedule), destination.misalignment())
+        && let Some(batches) = batches(threads, work.iter().map(|(schedule, _)| *schedule), destination.misalignment())
     {
         let result = Mutex::new(Ok(()));
-        let execute = |portion: usize| {
-            let portion: &Portion = &portions[portion];
-            let parts: Vec<_> = portion.iter().map(|(position, parts)| (parts, work[*position].1)).collect();
-            // SAFETY: the portions write disjoint bytes.
+        let execute = |batch: usize| {
+            let batch: &Batch = &batches[batch];
+            let parts: Vec<_> = batch.iter().map(|(position, parts)| (parts, work[*position].1)).collect();
+            // SAFETY: the batches write disjoint bytes.
             let executed = unsafe { run(&parts, destination) };
             if executed.is_err() {
                 *result.lock().unwrap_or_else(PoisonError::into_inner) = executed;
             }
         };
-        let is_whole = thread::share(portions.len(), portions.len(), &execute);
+        let is_whole = thread::parallel_for(batches.len(), batches.len(), &execute);
         let result = result.into_inner().unwrap_or_else(PoisonError::into_inner);
         return if is_whole { result } else { result.and(Err(ExecuteError::Inconsistent)) };
     }

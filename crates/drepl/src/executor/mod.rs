@@ -3,10 +3,10 @@
 //! Nothing is moved before all lengths are known to suffice, and bytes of the destination that no move names are never
 //! written, not even with the value they have: others may be writing them.
 
+mod batch;
 mod clip;
 mod file;
 mod memory;
-mod portion;
 mod thread;
 
 use std::{fs::File, io, path::Path, path::PathBuf};

@@ -6,7 +6,7 @@
 //!
 //! # Safety
 //!
-//! A thread gets a pointer into the stack of the one that starts it. Its one law: no started thread is left when [`share`]
+//! A thread gets a pointer into the stack of the one that starts it. Its invariant: no started thread is left when [`parallel_for`]
 //! returns, nor does it return otherwise.
 #![allow(unsafe_code)]
 
@@ -80,7 +80,7 @@ fn start(work: &Work<'_>) -> Option<libc::pthread_t> {
 
 /// Does `work` for each number below `count`, on up to so many threads, this one included: where the system has no thread
 /// left, fewer do. All of it is done when this returns; `false` if some of it panicked.
-pub(super) fn share(threads: usize, count: usize, work: &(dyn Fn(usize) + Sync)) -> bool {
+pub(super) fn parallel_for(threads: usize, count: usize, work: &(dyn Fn(usize) + Sync)) -> bool {
     let work = Work { work, count, next: AtomicUsize::new(0), panicked: AtomicBool::new(false) };
     let others: SmallVec<[_; 16]> = (1..threads.min(count)).map_while(|_| start(&work)).collect();
     work.run();
@@ -116,7 +116,7 @@ mod tests {
         let (caller, before) = (std::thread::current().id(), takes());
         let (arrived, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let deadline = Instant::now() + Duration::from_secs(60);
-        let all = share(4, 9, &|piece| {
+        let all = parallel_for(4, 9, &|piece| {
             // Each of the first four waits until others have the rest of them.
             arrived.fetch_add(1, Ordering::Relaxed);
             while arrived.load(Ordering::Relaxed) < 4 {
@@ -139,7 +139,7 @@ mod tests {
     fn a_panic_of_any_thread_is_told_when_all_is_done() {
         for threads in [1, 3] {
             let done = AtomicUsize::new(0);
-            let all = share(threads, 6, &|piece| {
+            let all = parallel_for(threads, 6, &|piece| {
                 if piece % 2 == 0 {
                     std::panic::resume_unwind(Box::new("on purpose"));
                 }

@@ -34,7 +34,7 @@ impl Board {
         Mapping::open(path, PAGE_BYTES).map(Board)
     }
     /// The word the waiter sleeps on in the bare case.
-    fn bell(&self) -> &std::sync::atomic::AtomicU32 {
+    fn notifications(&self) -> &std::sync::atomic::AtomicU32 {
         self.0.word(0)
     }
     /// Counts the waits that are about to begin.
@@ -82,8 +82,8 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
 
         wait_for_sleep(&mut waiter, &board, Wake::Futex, 2 * round)?;
         let start = monotonic_ns();
-        board.bell().fetch_add(1, Release);
-        futex_wake(board.bell());
+        board.notifications().fetch_add(1, Release);
+        futex_wake(board.notifications());
         wait_for_waking(&board, 2 * round + 1)?;
         keep(&mut bare, since(board.monotonic_ns().load(Acquire), start));
 
@@ -148,11 +148,11 @@ pub fn play(args: Args) -> Result<()> {
     let observer = Observer::options().open("notify")?;
     let mut last = observer.newest()?;
     while let Some(line) = parent.hear() {
-        let bell = board.bell().load(Acquire);
+        let notifications = board.notifications().load(Acquire);
         board.begun().fetch_add(1, Release);
         if line == (Wake::Futex as u32).to_string() {
-            while board.bell().load(Acquire) == bell {
-                futex_wait(board.bell(), bell, PATIENCE);
+            while board.notifications().load(Acquire) == notifications {
+                futex_wait(board.notifications(), notifications, PATIENCE);
             }
             note(&board, monotonic_ns(), unix_ns());
         } else {

@@ -146,7 +146,7 @@ fn measure_blocks(setting: &Setting, memcpy: &mut Memcpy, case: &Case) -> Result
     let mut subject = Subject::create(setting, case.threads)?;
     let total = setting.region_bytes / PAGE_BYTES;
     // The intervals at which windows are armed again adapt by doubling, up to the length of a block.
-    // With random pages the planes are settled when every page was written a few times.
+    // With random pages the planes do not grow any more when every page was written a few times.
     let turns = if case.share > 0.0 { (4.0 / case.share) as usize } else { 0 };
     let settling = setting.repetitions(turns.clamp(150, 400), 40);
     let mut blocks = Vec::new();

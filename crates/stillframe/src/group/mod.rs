@@ -1,7 +1,7 @@
 //! Groups: the regions that the ranks of a parallel program publish, seen together.
 //!
 //! Each rank publishes alone, and is as far as it is. A version is the group's once all ranks have it; each retains what
-//! the others have still to publish (see `companions`), so that while ranks are apart there is such a version all the same.
+//! the others have still to publish (see `peers`), so that while ranks are apart there is such a version all the same.
 
 pub(crate) mod any;
 pub(crate) mod peers;
@@ -428,8 +428,8 @@ impl Group {
         let begin = Instant::now();
         loop {
             let members = self.members()?;
-            let bell = |observer: &Observer| observer.shared.head.bell().load(Ordering::Acquire);
-            let seen: Vec<Option<u32>> = members.iter().map(|member| member.as_ref().map(bell)).collect();
+            let notifications = |observer: &Observer| observer.shared.head.notifications().load(Ordering::Acquire);
+            let seen: Vec<Option<u32>> = members.iter().map(|member| member.as_ref().map(notifications)).collect();
             // A look at the numbers before that at the rings makes idle waiting cheap.
             let newer = |member: &Option<Observer>| member.as_ref().is_some_and(|rank| rank.newer(after).is_some());
             if members.iter().all(newer)
@@ -476,9 +476,9 @@ impl Group {
                 sleep = sleep.min(timeout - waited);
             }
             match (&members[standing.slowest], seen[standing.slowest]) {
-                // Nobody rings when a rank ends without a word.
+                // Nobody notifies when a rank ends without a word.
                 _ if accident.is_some() => std::thread::sleep(sleep.min(POLL_MAX)),
-                (Some(observer), Some(seen)) => futex::wait(observer.shared.head.bell(), seen, Some(sleep)),
+                (Some(observer), Some(seen)) => futex::wait(observer.shared.head.notifications(), seen, Some(sleep)),
                 _ => std::thread::sleep(sleep.min(POLL_MAX)),
             }
         }

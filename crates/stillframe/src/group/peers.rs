@@ -88,7 +88,7 @@ impl Peers {
         }
     }
 
-    /// Whether all others have a version that this rank doubts.
+    /// Whether all others have a version that this rank retires tentatively.
     pub(crate) fn is_everywhere(&mut self, version: u64) -> bool {
         // A rank that began since the last round already counts on what it sees.
         for peer in self.others.iter_mut().filter(|peer| peer.rank.is_none()) {
@@ -210,8 +210,8 @@ impl Peer for RankPeer {
 
     fn is_firm(&self, version: u64) -> bool {
         self.rank.as_ref().is_some_and(|rank| {
-            let doubted = rank.head.doubt();
-            rank.find(version).is_some_and(|sequence| sequence != doubted)
+            let tentative = rank.head.tentative();
+            rank.find(version).is_some_and(|sequence| sequence != tentative)
         })
     }
 

@@ -26,11 +26,11 @@ impl Peers {
         if spare.is_past {
             return store.retire(index).map(|_| true);
         }
-        store.head.set_doubt(store.versions()[index].leased.sequence);
-        points::hit("retire.doubted");
+        store.head.set_tentative(store.versions()[index].leased.sequence);
+        points::hit("retire.tentative");
         let stays = self.is_everywhere(spare.version);
         let result = if stays { Ok(false) } else { store.retire(index).map(|_| true) };
-        store.head.set_doubt(0);
+        store.head.set_tentative(0);
         result
     }
 

@@ -2,11 +2,11 @@
 //!
 //! # Safety
 //!
-//! The law of [`pieces`](crate::observer::pieces): a chunk lives no longer than the snapshot whose version its pages belong to.
+//! The invariant of [`pieces`](crate::observer::pieces): a chunk lives no longer than the snapshot whose version its pages belong to.
 #![allow(unsafe_code)]
 
 use crate::error::Result;
-use crate::observer::pieces::{Inner, Run};
+use crate::observer::pieces::{Inner, Piece};
 use crate::observer::variable::VariableView;
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,9 +30,9 @@ pub struct Chunks<'a> {
     _inner: &'a Inner,
     extent: &'a Extent,
     /// The runs with their maps, which those of zeros do not have.
-    runs: std::vec::IntoIter<(Run, Option<Arc<Mapping>>)>,
+    runs: std::vec::IntoIter<(Piece, Option<Arc<Mapping>>)>,
     /// The run being handed out.
-    run: Option<(Run, Option<Arc<Mapping>>)>,
+    run: Option<(Piece, Option<Arc<Mapping>>)>,
     range: Range<usize>,
 }
 
@@ -42,12 +42,12 @@ impl<'a> Chunks<'a> {
     pub(crate) fn new(
         inner: &'a Inner,
         variable: &'a VariableView,
-        runs: Vec<Run>,
+        runs: Vec<Piece>,
         range: Range<usize>,
     ) -> Result<Self> {
         let extent = &variable.extent;
         // All maps are made here, so that iterating cannot fail.
-        let map = |run: Run| {
+        let map = |run: Piece| {
             let end = run.end();
             let is_zeros = run.plane == ZERO_PLANE;
             let map = if is_zeros { None } else { Some(inner.plane_map(run.plane, end)?) };

@@ -246,7 +246,7 @@ impl Observer {
         let shared = &self.shared;
         shared.leases.file()?;
         loop {
-            let seen = shared.head.bell().load(Ordering::Acquire);
+            let seen = shared.head.notifications().load(Ordering::Acquire);
             if let Some(found) = look(self)? {
                 return Ok(found);
             }
@@ -262,7 +262,7 @@ impl Observer {
                 }
                 sleep = sleep.min(timeout - waited);
             }
-            futex::wait(shared.head.bell(), seen, Some(sleep));
+            futex::wait(shared.head.notifications(), seen, Some(sleep));
         }
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! # Safety
 //!
-//! This module makes slices of pages that another process wrote. Its one law: a slice is made only of pages that the
+//! This module makes slices of pages that another process wrote. Its invariant: a slice is made only of pages that the
 //! snapshot's version shows, and lives no longer than the snapshot's hold, because until then the producer writes none of
-//! their slots. Lengths and plane numbers come from the shared files and are checked against the files' sizes first.
+//! their frames. Lengths and plane numbers come from the shared files and are checked against the files' sizes first.
 #![allow(unsafe_code)]
 
 use crate::error::{Error, Result};
@@ -31,9 +31,9 @@ pub(crate) struct Inner {
     pub(crate) maps: Mutex<HashMap<u8, Vec<Arc<Mapping>>>>,
 }
 
-/// A run of pages in one plane.
+/// Pages side by side in one plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct Piece {
     pub(crate) plane: u8,
     /// First page, counted from the first page of the variable.
     pub(crate) page: usize,
@@ -42,7 +42,7 @@ pub(crate) struct Run {
     pub(crate) at: u64,
 }
 
-impl Run {
+impl Piece {
     /// Offset of its end in the plane's file.
     pub(crate) fn end(&self) -> u64 {
         self.at + (self.pages * PAGE_BYTES) as u64
@@ -57,10 +57,10 @@ impl Run {
 }
 
 /// Above this many pieces a window's odd pages are copied rather than mapped.
-pub(crate) const WINDOW_RUNS_MAX: usize = 64;
+pub(crate) const WINDOW_PIECES_MAX: usize = 64;
 
 /// Pieces of one view for which maps are made without looking at the window's own number of pieces.
-pub(crate) fn runs_easy() -> usize {
+pub(crate) fn pieces_easy() -> usize {
     stillframe_kernel::mappings_max() / 4
 }
 
@@ -104,10 +104,10 @@ impl Inner {
     }
 
     /// The pieces in which pages of a variable lie.
-    pub(crate) fn runs(&self, variable: &VariableView, pages: Range<usize>) -> Result<Vec<Run>> {
+    pub(crate) fn runs(&self, variable: &VariableView, pages: Range<usize>) -> Result<Vec<Piece>> {
         let shared = &self.hold.shared;
         let first = variable.extent.window as usize * WINDOW_PAGES;
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<Piece> = Vec::new();
         let mut add = |plane: u8, page: usize, pages: usize| -> Result<()> {
             let at = if plane == ZERO_PLANE { 0 } else { shared.page_at(plane, first + page)? };
             match runs.last_mut() {
@@ -118,7 +118,7 @@ impl Inner {
                 {
                     run.pages += pages;
                 }
-                _ => runs.push(Run { plane, page, pages, at }),
+                _ => runs.push(Piece { plane, page, pages, at }),
             }
             Ok(())
         };
@@ -177,14 +177,14 @@ impl Inner {
         if let Some(workers) = &shared.workers {
             map.unmap_by(workers);
         }
-        let most = if runs.len() <= runs_easy() { usize::MAX } else { WINDOW_RUNS_MAX };
+        let most = if runs.len() <= pieces_easy() { usize::MAX } else { WINDOW_PIECES_MAX };
         self.lay_all(&map, &runs, 0, most)?;
         Ok(Contiguous { map: Arc::new(map), offset: extent.page_offset as usize })
     }
 
     /// Fills a map, which begins with page `first` of a variable, with these pieces of it. Windows of more than `most`
     /// pieces are copied.
-    pub(crate) fn lay_all(&self, map: &Mapping, runs: &[Run], first: usize, most: usize) -> Result<()> {
+    pub(crate) fn lay_all(&self, map: &Mapping, runs: &[Piece], first: usize, most: usize) -> Result<()> {
         let mut rest = runs;
         while let Some(run) = rest.first() {
             let window_end = (run.page / WINDOW_PAGES + 1) * WINDOW_PAGES;
@@ -200,7 +200,7 @@ impl Inner {
         Ok(())
     }
 
-    fn lay_runs(&self, map: &Mapping, runs: &[Run], first: usize) -> Result<()> {
+    fn lay_runs(&self, map: &Mapping, runs: &[Piece], first: usize) -> Result<()> {
         let shared = &self.hold.shared;
         for run in runs {
             let (offset, bytes) = (run.page * PAGE_BYTES, run.pages * PAGE_BYTES);
@@ -217,7 +217,7 @@ impl Inner {
     }
 
     /// Fills part of a window with copies, where mapping each piece would use up the process's mappings.
-    fn copy_runs(&self, map: &Mapping, runs: &[Run], first_page: usize) -> Result<()> {
+    fn copy_runs(&self, map: &Mapping, runs: &[Piece], first_page: usize) -> Result<()> {
         let shared = &self.hold.shared;
         let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(()) };
         let start = first.page * PAGE_BYTES;

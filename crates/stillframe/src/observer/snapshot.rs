@@ -2,16 +2,16 @@
 //!
 //! # Safety
 //!
-//! This module makes slices of pages that another process wrote. Its one law: a slice is made only of pages that the
+//! This module makes slices of pages that another process wrote. Its invariant: a slice is made only of pages that the
 //! snapshot's version shows, and lives no longer than the snapshot's hold, because until then the producer writes none of
-//! their slots. Lengths and plane numbers come from the shared files and are checked against the files' sizes first.
+//! their frames. Lengths and plane numbers come from the shared files and are checked against the files' sizes first.
 #![allow(unsafe_code)]
 
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::observer::attachment::{Hold, Shared};
 use crate::observer::chunks::Chunks;
-use crate::observer::pieces::{Inner, Run, WINDOW_RUNS_MAX, runs_easy};
+use crate::observer::pieces::{Inner, Piece, WINDOW_PIECES_MAX, pieces_easy};
 use crate::observer::variable::VariableView;
 use crate::observer::view::View;
 use crate::variable::Attributes;
@@ -179,7 +179,7 @@ impl Snapshot {
     }
 
     /// The pieces in which a range of a variable's bytes lies.
-    fn runs_in(&self, name: &str, range: &Range<usize>) -> Result<(&VariableView, Vec<Run>)> {
+    fn runs_in(&self, name: &str, range: &Range<usize>) -> Result<(&VariableView, Vec<Piece>)> {
         let (_, variable) = self.inner.variable(name)?;
         if range.start > range.end || range.end > variable.bytes {
             let (start, end, bytes) = (range.start, range.end, variable.bytes);
@@ -258,8 +258,8 @@ impl Snapshot {
         // SAFETY: the range is the caller's to replace.
         let map = unsafe { Mapping::lent(address as usize, pages.len() * PAGE_BYTES) };
         // A process may lay many versions, so each gets its share of the mappings, and each window its share of those.
-        let (easy, windows) = (runs_easy() / LAID_MAX, pages.len().div_ceil(WINDOW_PAGES));
-        let most = if runs.len() <= easy { usize::MAX } else { (easy / windows).clamp(1, WINDOW_RUNS_MAX) };
+        let (easy, windows) = (pieces_easy() / LAID_MAX, pages.len().div_ceil(WINDOW_PAGES));
+        let most = if runs.len() <= easy { usize::MAX } else { (easy / windows).clamp(1, WINDOW_PIECES_MAX) };
         self.inner.lay_all(&map, &runs, pages.start, most)
     }
 
@@ -281,7 +281,7 @@ impl Snapshot {
             return Ok(all());
         }
         let Ok((_, old)) = older.inner.variable(name) else { return Ok(all()) };
-        let same = old.extent.place == new.extent.place
+        let same = old.extent.allocation == new.extent.allocation
             && old.extent.window == new.extent.window
             && old.extent.page_offset == new.extent.page_offset
             && old.extent.bytes == new.extent.bytes

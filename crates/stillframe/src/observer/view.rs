@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //!
-//! The law of [`pieces`](crate::observer::pieces): the map shows pages of the version that the hold of the view keeps.
+//! The invariant of [`pieces`](crate::observer::pieces): the map shows pages of the version that the hold of the view keeps.
 #![allow(unsafe_code)]
 
 use crate::observer::pieces::Inner;

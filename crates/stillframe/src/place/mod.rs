@@ -1,4 +1,4 @@
-//! Where the files of regions lie.
+//! Where the files of regions lie: the storage backends.
 
 pub(crate) mod arena;
 pub(crate) mod directory;

@@ -21,8 +21,8 @@ pub(crate) struct Job {
     pub(crate) source: usize,
     /// Number of dirty pages.
     pub(crate) dirty: usize,
-    /// Its slots among those of the draft.
-    pub(crate) slots: Range<usize>,
+    /// Its frames among those of the draft.
+    pub(crate) frames: Range<usize>,
     pub(crate) before: Option<Before>,
 }
 
@@ -43,7 +43,7 @@ impl Producer {
     /// An array that was freed is an error while nothing has been touched, not a signal while it is copied.
     pub(crate) fn check_mapped(&mut self, input: &Input) -> Result<()> {
         let bytes = input.bytes;
-        let before = input.portion.as_ref().and_then(|portion| portion.before);
+        let before = input.subrange.as_ref().and_then(|subrange| subrange.before);
         for address in std::iter::once(input.address).chain(before) {
             if !self.workspace.maps.is_readable(address, bytes) {
                 let name = self.state(input.id)?.meta.name.clone();
@@ -108,21 +108,21 @@ impl Workspace {
             let Some(index) = state.working.current().filter(|_| given) else { continue };
             let source = &mut state.working.sources_mut()[index];
             source.search(tracker);
-            jobs.push(Job { id, source: index, dirty: 0, slots: 0..0, before: None });
+            jobs.push(Job { id, source: index, dirty: 0, frames: 0..0, before: None });
             if overlapping {
                 let dirty: Vec<usize> = source.dirty_addresses().collect();
                 tell_others(variables, (id, index), &dirty);
             }
             let Some(state) = variables.get_mut(&id) else { continue };
-            let portion = input.and_then(|input| input.portion.as_ref());
-            let Dirty { pages, unseen } = match &mut state.working {
+            let subrange = input.and_then(|input| input.subrange.as_ref());
+            let Dirty { pages, unshown } = match &mut state.working {
                 Working::Managed(managed) => managed.collect(store, state.shown.as_ref())?,
-                Working::Tracked(tracked) => tracked.collect(store, portion, state.shown.as_ref())?,
+                Working::Tracked(tracked) => tracked.collect(store, subrange, state.shown.as_ref())?,
                 Working::Loaned(_) => continue,
             };
-            let before = match portion.map(|portion| portion.before) {
-                Some(Some(address)) => Some(Before { address, pages: unseen }),
-                Some(None) if unseen.iter().any(|pages| !pages.is_empty()) => {
+            let before = match subrange.map(|subrange| subrange.before) {
+                Some(Some(address)) => Some(Before { address, pages: unshown }),
+                Some(None) if unshown.iter().any(|pages| !pages.is_empty()) => {
                     let why = "no version shows the rest of it, which a publish of a part needs to be told".into();
                     return Err(Error::WrongShape { name: state.meta.name.clone(), why });
                 }

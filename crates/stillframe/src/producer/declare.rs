@@ -9,7 +9,7 @@ use crate::variable::{Attributes, Declaration, Kind};
 use crate::working::Working;
 use crate::working::loaned::Loaned;
 use crate::working::managed::Managed;
-use crate::working::pages::{Pages, shared_windows_max};
+use crate::working::pages::{Pages, demoted_windows_max};
 use crate::working::plane_maps::PlaneMaps;
 use crate::working::tracked::Tracked;
 use stillframe_segment::table::ZERO_PLANE;
@@ -107,14 +107,14 @@ impl Producer {
     /// copied.
     fn restore(&mut self, kind: &Kind, extent: &Extent, bytes: usize, pinned: bool) -> Result<Working> {
         let windows = extent.windows().max(1) as usize;
-        let allocation = Allocation { serial: extent.place, window: extent.window, windows: windows as u32 };
+        let allocation = Allocation { serial: extent.allocation, window: extent.window, windows: windows as u32 };
         if let Kind::Loaned { .. } = kind {
             return Ok(Working::Loaned(Loaned::new(allocation, bytes)));
         }
         let mut pages = self.pages(windows, bytes)?;
         let mut maps = PlaneMaps::new(allocation);
         if !pinned {
-            self.gather(&mut maps)?;
+            self.compact(&mut maps)?;
         }
         let store = &self.store;
         let table = |index: usize| {
@@ -124,10 +124,10 @@ impl Producer {
             table
         };
         let workspace = &mut self.workspace;
-        let pieces_max = if pinned { 0 } else { shared_windows_max().saturating_sub(workspace.shared_windows) };
+        let pieces_max = if pinned { 0 } else { demoted_windows_max().saturating_sub(workspace.demoted_windows) };
         let workers = workspace.copier.workers();
         let copied = pages.restore(extent.window, table, store.planes(), &workspace.tracker, workers, pieces_max)?;
-        workspace.shared_windows += pages.shared_windows();
+        workspace.demoted_windows += pages.demoted_windows();
         for run in copied.chunk_by(|index, next| index + 1 == *next) {
             // What cannot be watched yet counts as written.
             let _ = workspace.tracker.rewatch(pages.address() + run[0] * WINDOW_BYTES, run.len() * WINDOW_BYTES);
@@ -151,8 +151,8 @@ impl Producer {
             self.store.free(allocation.window, allocation.windows);
         }
         let Working::Managed(managed) = working else { return None };
-        let shared_windows = &mut self.workspace.shared_windows;
-        *shared_windows = shared_windows.saturating_sub(managed.pages.shared_windows());
+        let demoted_windows = &mut self.workspace.demoted_windows;
+        *demoted_windows = demoted_windows.saturating_sub(managed.pages.demoted_windows());
         Some(managed.pages)
     }
 }

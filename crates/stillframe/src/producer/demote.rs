@@ -1,4 +1,4 @@
-//! Demotion: sharing cold windows of managed memory with the planes.
+//! Demotion: cold windows of managed memory show a plane, and exist once.
 
 use crate::error::{Error, Result};
 use crate::mask::Mask;
@@ -7,19 +7,19 @@ use crate::producer::state::Workspace;
 use crate::store::Store;
 use crate::working::Working;
 use crate::working::managed::Managed;
-use crate::working::pages::shared_windows_max;
+use crate::working::pages::demoted_windows_max;
 use crate::working::tracker::kind::TrackerKind;
 use crate::working::tracker::memory::Watch;
 use stillframe_kernel::points;
 use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES};
 
-/// Windows shared with a plane in one publish, as a divisor of the windows there are.
+/// Windows demoted in one publish, as a divisor of the windows there are.
 const SHARE_DIVISOR: usize = 64;
 
 impl Workspace {
     /// Shares the windows of a variable that turned out to be cold at the publish of a job.
-    pub(crate) fn share_cold(&mut self, job: &Job, store: &Store, demote: bool) -> Result<()> {
-        let Workspace { variables, tracker, shared_windows, .. } = self;
+    pub(crate) fn demote_cold(&mut self, job: &Job, store: &Store, demote: bool) -> Result<()> {
+        let Workspace { variables, tracker, demoted_windows, .. } = self;
         let kind = tracker.kind();
         let demote = demote && matches!(kind, TrackerKind::WpAsync | TrackerKind::SoftDirty);
         let Some(Working::Managed(managed)) = variables.get_mut(&job.id).map(|state| &mut state.working) else {
@@ -36,12 +36,12 @@ impl Workspace {
             let dirty = source.collected.dirty[window];
             let armed = source.collected.armed[window];
             let wanted = match kind {
-                // This tracker arms a window by sharing it.
+                // This tracker arms a window by demoting it.
                 TrackerKind::PrivateCow => armed && !dirty.is_empty(),
                 _ if demote => pages.observe(window, dirty, valid) && budget > 0,
                 _ => false,
             };
-            if !wanted || (*shared_windows >= shared_windows_max() && !pages.is_shared(window)) {
+            if !wanted || (*demoted_windows >= demoted_windows_max() && !pages.is_demoted(window)) {
                 continue;
             }
             budget = budget.saturating_sub(1);
@@ -49,8 +49,8 @@ impl Workspace {
             let first = source.maps.allocation.window;
             let planes_of = store.subtable(first as usize + window);
             let keep = if kind == TrackerKind::PrivateCow { Mask::EMPTY } else { pages.hot(window) };
-            let was_shared = pages.is_shared(window);
-            match pages.share(window, first, valid, keep, &planes_of, store.planes()) {
+            let was_demoted = pages.is_demoted(window);
+            match pages.demote(window, first, valid, keep, &planes_of, store.planes()) {
                 Ok(true) => {}
                 Ok(false) => continue,
                 // Sharing is an economy: without mappings or space to spare the window stays as it is.
@@ -58,7 +58,7 @@ impl Workspace {
                 Err(error) => return Err(error),
             }
             points::hit("demote.replaced");
-            *shared_windows += usize::from(!was_shared);
+            *demoted_windows += usize::from(!was_demoted);
             let address = source.memory.address + window * WINDOW_BYTES;
             // What is written behind the variable's end shall be found when the variable has grown over it.
             let bytes = valid.count() * PAGE_BYTES;

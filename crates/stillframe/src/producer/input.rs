@@ -1,7 +1,7 @@
 //! What a publish is given: the version's name, and where tracked variables are.
 
 use crate::variable::Attributes;
-use crate::working::dirty::Portion;
+use crate::working::dirty::Subrange;
 use stillframe_segment::Order;
 
 /// What a version is called, and what is said of it.
@@ -21,5 +21,5 @@ pub(crate) struct Input {
     pub(crate) bytes: usize,
     pub(crate) shape: Vec<usize>,
     pub(crate) order: Order,
-    pub(crate) portion: Option<Portion>,
+    pub(crate) subrange: Option<Subrange>,
 }

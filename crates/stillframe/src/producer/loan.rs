@@ -1,4 +1,4 @@
-//! Lending free slots.
+//! Lending free frames.
 
 use crate::error::{Error, Result};
 use crate::producer::room::Room;
@@ -9,7 +9,7 @@ use crate::working::loaned::{Loaned, OpenLoan};
 use std::time::Duration;
 
 impl Producer {
-    /// Lends free slots for a whole loaned variable.
+    /// Lends free frames for a whole loaned variable.
     /// `None`: there is no room yet, and `slice` is over, see [`with_room`](Producer::with_room).
     pub(crate) fn lend(&mut self, id: u32, slice: Option<Duration>) -> Result<Option<LoanBytes>> {
         let discarded = self.loaned(id)?.take_discarded();
@@ -23,7 +23,7 @@ impl Producer {
             draft.take_memory(all_held)?;
             Ok((plane, draft.lend()))
         })?;
-        let (plane, slots) = match room {
+        let (plane, frames) = match room {
             Room::Made(made) => made,
             // What is lent cannot be left out.
             Room::Refused(error) => return Err(error),
@@ -44,11 +44,11 @@ impl Producer {
         match lent {
             Ok((loaned, map, after)) => {
                 let ticket = Ticket::default();
-                loaned.loans.push(OpenLoan { ticket: ticket.clone(), slots, serial: allocation.serial });
+                loaned.loans.push(OpenLoan { ticket: ticket.clone(), frames, serial: allocation.serial });
                 Ok(Some(LoanBytes::new(map, bytes, ticket, leases, after)))
             }
             Err(error) => {
-                store.free_slots_of(&slots);
+                store.free_frames_of(&frames);
                 Err(error)
             }
         }
@@ -62,8 +62,8 @@ impl Producer {
         }
     }
 
-    /// Frees the slots of loans that no version shows.
+    /// Frees the frames of loans that no version shows.
     pub(crate) fn free_loans(&mut self, loans: &[OpenLoan]) {
-        loans.iter().for_each(|loan| self.store.free_slots_of(&loan.slots));
+        loans.iter().for_each(|loan| self.store.free_frames_of(&loan.frames));
     }
 }

@@ -2,9 +2,9 @@
 
 pub(crate) mod aside;
 pub(crate) mod collect;
+pub(crate) mod compact;
 pub(crate) mod declare;
 pub(crate) mod demote;
-pub(crate) mod gather;
 pub(crate) mod input;
 pub(crate) mod loan;
 pub(crate) mod open;

@@ -20,7 +20,7 @@ use crate::working::tracker::Tracker;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stillframe_kernel::copy::Copier;
-use stillframe_kernel::exit::LastWords;
+use stillframe_kernel::exit::ShutdownHook;
 use stillframe_kernel::maps::Maps;
 use stillframe_kernel::points;
 
@@ -69,7 +69,7 @@ impl Producer {
             // One that began at the same time has seen this one, or is seen by it.
             check_living(&regions, group, rank, ranks)?;
         }
-        store.head.ring();
+        store.head.notify();
         points::hit("create.done");
         let number = recovered.as_ref().map(|newest| newest.number);
         let undeclared = recovered.map_or(Vec::new(), |newest| newest.variables);
@@ -80,16 +80,16 @@ impl Producer {
             tracker,
             maps: Maps::default(),
             copier: Copier::new(options.copy_threads()),
-            shared_windows: 0,
+            demoted_windows: 0,
             copies: Vec::new(),
         };
         Ok(Producer {
             store,
             workspace,
             options,
-            _last_words: {
+            _shutdown_hook: {
                 let end = end.clone();
-                LastWords::new(move || drop(end.say(true, false)))
+                ShutdownHook::new(move || drop(end.say(true, false)))
             },
             end,
             peers,

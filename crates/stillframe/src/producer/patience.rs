@@ -1,4 +1,4 @@
-//! What a producer waited and left out since its newest version.
+//! How long a producer has waited, and what it left out, since its newest version.
 
 use std::time::{Duration, Instant};
 

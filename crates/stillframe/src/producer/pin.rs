@@ -13,7 +13,7 @@ use crate::working::managed::Managed;
 use crate::working::tracker::memory::Watch;
 use stillframe_segment::WINDOW_BYTES;
 
-/// Slots on loan are another memory each time.
+/// Frames on loan are another memory each time.
 pub(crate) fn not_pinnable(name: &str) -> Error {
     let found = Kind::Loaned { shape: Vec::new() }.name();
     Error::WrongKind { name: name.into(), expected: "managed and tracked", found }
@@ -37,11 +37,11 @@ impl Producer {
             Working::Loaned(_) => return Err(not_pinnable(&state.meta.name)),
         };
         let Managed { source, pages, .. } = &mut **managed;
-        let shared = pages.shared_windows();
-        let done = pages.unshare(source.bytes);
-        let replaced = shared - pages.shared_windows();
-        let shared_windows = &mut self.workspace.shared_windows;
-        *shared_windows = shared_windows.saturating_sub(replaced);
+        let shared = pages.demoted_windows();
+        let done = pages.promote(source.bytes);
+        let replaced = shared - pages.demoted_windows();
+        let demoted_windows = &mut self.workspace.demoted_windows;
+        *demoted_windows = demoted_windows.saturating_sub(replaced);
         if replaced > 0 && source.watch != Watch::Off {
             // What replaced it is not watched, and all of it counts as written.
             source.watch = Watch::New;

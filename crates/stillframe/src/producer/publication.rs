@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //!
-//! This module takes addresses of tracked memory. Its law: an address taken from a slice is used before that slice's borrow ends;
+//! This module takes addresses of tracked memory. Its invariant: an address taken from a slice is used before that slice's borrow ends;
 //! other addresses are vouched for by the caller of an `unsafe fn`.
 #![allow(unsafe_code)]
 
@@ -12,7 +12,7 @@ use crate::producer::input::{Input, Label};
 use crate::producer::state::Producer;
 use crate::producer::statistics::Published;
 use crate::variable::{Tracked, VariableId};
-use crate::working::dirty::Portion;
+use crate::working::dirty::Subrange;
 use std::ops::Range;
 use std::time::Duration;
 use stillframe_segment::{Order, PAGE_BYTES, Scalar};
@@ -90,7 +90,7 @@ impl<'a> Publication<'a> {
         memory: *const [u8],
         shape: &[usize],
         order: Order,
-        portion: Option<(Range<usize>, Option<*const u8>)>,
+        subrange: Option<(Range<usize>, Option<*const u8>)>,
     ) {
         let (address, bytes) = (memory.cast::<u8>() as usize, memory.len());
         let check = self.producer.state(id).and_then(|state| {
@@ -105,21 +105,21 @@ impl<'a> Publication<'a> {
             if self.inputs.iter().any(|input| input.id == id) {
                 return Err(Error::WrongShape { name: name(), why: "it was given twice for one version".into() });
             }
-            match &portion {
+            match &subrange {
                 Some((range, _)) if range.start > range.end || range.end > bytes => {
                     Err(Error::OutOfRange { name: name(), start: range.start, end: range.end, bytes })
                 }
                 _ => Ok(()),
             }
         });
-        let portion = portion.map(|(range, before)| {
+        let subrange = subrange.map(|(range, before)| {
             let page_offset = address % PAGE_BYTES;
             let first = (page_offset + range.start) / PAGE_BYTES;
             let end = if range.is_empty() { first } else { (page_offset + range.end).div_ceil(PAGE_BYTES) };
-            Portion { pages: first..end, before: before.map(|before| before as usize) }
+            Subrange { pages: first..end, before: before.map(|before| before as usize) }
         });
         match check {
-            Ok(()) => self.inputs.push(Input { id, address, bytes, shape: shape.to_vec(), order, portion }),
+            Ok(()) => self.inputs.push(Input { id, address, bytes, shape: shape.to_vec(), order, subrange }),
             Err(error) => self.error = self.error.take().or(Some(error)),
         }
     }

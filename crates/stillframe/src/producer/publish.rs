@@ -1,12 +1,12 @@
 //! Publishing a version.
 //!
-//! In order: find the dirty pages, choose slots for them that no version uses, take memory for those that have none, copy,
+//! In order: find the dirty pages, choose frames for them that no version uses, take memory for those that have none, copy,
 //! describe the version, commit, retire what is no longer wanted. Whatever fails before the commit leaves the region as it
 //! was, with the dirty pages remembered.
 //!
 //! # Safety
 //!
-//! This module copies from memory the application owns. Its one law: nobody writes the memory of a variable while publish
+//! This module copies from memory the application owns. Its invariant: nobody writes the memory of a variable while publish
 //! runs. For managed memory the borrow checker sees to that, for tracked memory given as slices too; whoever hands over raw
 //! addresses vouches for it.
 #![allow(unsafe_code)]
@@ -73,7 +73,7 @@ impl Producer {
         let dirty_pages: usize = jobs.iter().map(|job| job.dirty).sum();
         let all_held = self.peers.is_some();
         let room = self.with_room(slice, &mut |workspace, mut draft| {
-            workspace.take_slots(&mut jobs, &mut draft)?;
+            workspace.take_frames(&mut jobs, &mut draft)?;
             draft.take_memory(all_held)?;
             workspace.write(label, inputs, &jobs, draft, dirty_pages)
         });
@@ -131,7 +131,7 @@ impl Producer {
         head.add(Counter::PublishNs, published.duration.as_nanos() as u64);
     }
 
-    /// After the commit: ends the loans that are shown, lets old versions go, shares cold windows, gives idle memory back. The
+    /// After the commit: ends the loans that are shown, lets old versions go, demotes cold windows, gives idle memory back. The
     /// version is published, so nothing here is an error of its publish: what could not be done is tried again at the next.
     fn end_publish(&mut self, committed: Committed, jobs: &[Job]) {
         for extent in committed.extents {
@@ -146,7 +146,7 @@ impl Producer {
         let Producer { store, peers, options, workspace, .. } = self;
         let _ = retention::retire_unwanted(store, peers.as_mut(), options);
         for job in jobs {
-            let _ = workspace.share_cold(job, store, options.demote);
+            let _ = workspace.demote_cold(job, store, options.demote);
         }
         store.planes_mut().cool(false);
         self.update_counters();
@@ -162,7 +162,7 @@ impl Producer {
             };
             for index in loans.iter().rev() {
                 let loan = loaned.loans.remove(*index);
-                // The one that is shown is in the version, so its slots stay in use.
+                // The one that is shown is in the version, so its frames stay in use.
                 ended.extend((Some(*index) != *shown).then_some(loan));
             }
         }
@@ -176,19 +176,19 @@ impl Producer {
 }
 
 impl Workspace {
-    /// Takes slots for all dirty pages.
-    fn take_slots(&mut self, jobs: &mut [Job], draft: &mut Draft) -> Result<()> {
+    /// Takes frames for all dirty pages.
+    fn take_frames(&mut self, jobs: &mut [Job], draft: &mut Draft) -> Result<()> {
         for job in jobs {
-            let start = draft.slots().len();
+            let start = draft.frames().len();
             let Some(source) = self.source_mut(job.id, job.source) else { continue };
             let first = source.maps.allocation.window as usize;
             for window in 0..source.windows() {
                 let dirty = source.collected.dirty[window];
                 if !dirty.is_empty() {
-                    source.hint = draft.take_slots(first + window, dirty, source.hint)?;
+                    source.hint = draft.take_frames(first + window, dirty, source.hint)?;
                 }
             }
-            job.slots = start..draft.slots().len();
+            job.frames = start..draft.frames().len();
         }
         Ok(())
     }
@@ -215,7 +215,7 @@ impl Workspace {
             words[window as usize..(window + windows) as usize].fill(u32::from(ZERO_PLANE));
         }
         let mut others = self.cut_pages(&mut words, &draft, &extents);
-        others.extend(self.shown_slots(&submitted));
+        others.extend(self.shown_frames(&submitted));
         draft.tabulate(words, &others)?;
         let description = Description {
             number: label.number,
@@ -229,14 +229,14 @@ impl Workspace {
         Ok(Committed { extents, submitted, copied_pages })
     }
 
-    /// Copies the dirty pages to their slots, and returns their number.
+    /// Copies the dirty pages to their frames, and returns their number.
     fn copy(&mut self, jobs: &[Job], draft: &Draft) -> Result<usize> {
         let mut copies = std::mem::take(&mut self.copies);
         copies.clear();
         let mut edges = 0;
         for job in jobs {
             let Some(source) = self.source_mut(job.id, job.source) else { continue };
-            for part in &draft.slots()[job.slots.clone()] {
+            for part in &draft.frames()[job.frames.clone()] {
                 let window = part.window - source.maps.allocation.window as usize;
                 let to = source.maps.address_for_writing(part.plane, window, part.pages, draft.planes())?;
                 for in_window in part.pages.pages() {
@@ -250,7 +250,7 @@ impl Workspace {
                         copies.push(PageCopy { from, to });
                     } else {
                         let part = source.part(page);
-                        // SAFETY: the part lies inside the memory the caller vouches for; the slot was chosen because
+                        // SAFETY: the part lies inside the memory the caller vouches for; the frame was chosen because
                         // no version uses it, and has space behind it.
                         unsafe { copy_bytes(from.wrapping_add(part.start), to + part.start, part.len()) };
                         edges += 1;
@@ -258,7 +258,7 @@ impl Workspace {
                 }
             }
         }
-        // SAFETY: whole pages lie inside the memory the caller vouches for, each slot is chosen once, no version uses it,
+        // SAFETY: whole pages lie inside the memory the caller vouches for, each frame is chosen once, no version uses it,
         // and its space was taken.
         unsafe { self.copier.copy_pages(&copies) };
         let copied = copies.len() + edges;
@@ -282,7 +282,7 @@ impl Workspace {
                 window: allocation.window,
                 page_offset: page_offset as u16,
                 bytes: bytes as u64,
-                place: allocation.serial,
+                allocation: allocation.serial,
             })
         };
         self.variables.values().filter_map(|state| extent(state)).collect()
@@ -306,12 +306,12 @@ impl Workspace {
         let mut cut = Vec::new();
         for extent in extents {
             let Some(state) = self.variables.get(&extent.variable) else { continue };
-            let shown = state.shown.as_ref().filter(|shown| shown.place == extent.place);
+            let shown = state.shown.as_ref().filter(|shown| shown.allocation == extent.allocation);
             if shown.is_some_and(|shown| shown.pages() <= extent.pages()) {
                 continue;
             }
             let allocations = state.working.allocations();
-            let Some(at) = allocations.iter().find(|at| at.serial == extent.place) else { continue };
+            let Some(at) = allocations.iter().find(|at| at.serial == extent.allocation) else { continue };
             let pages = extent.pages() as usize;
             let (start, end) = (at.window as usize, (at.window + at.windows) as usize);
             words[(start + pages.div_ceil(WINDOW_PAGES)).min(end)..end].fill(u32::from(ZERO_PLANE));
@@ -339,11 +339,11 @@ impl Workspace {
         all
     }
 
-    fn shown_slots(&self, submitted: &[Submitted]) -> Vec<Assignment> {
-        let slots = |submitted: &Submitted| match &self.variables.get(&submitted.id)?.working {
-            Working::Loaned(loaned) => Some(&loaned.loans[submitted.shown?].slots),
+    fn shown_frames(&self, submitted: &[Submitted]) -> Vec<Assignment> {
+        let frames = |submitted: &Submitted| match &self.variables.get(&submitted.id)?.working {
+            Working::Loaned(loaned) => Some(&loaned.loans[submitted.shown?].frames),
             _ => None,
         };
-        submitted.iter().filter_map(slots).flatten().copied().collect()
+        submitted.iter().filter_map(frames).flatten().copied().collect()
     }
 }

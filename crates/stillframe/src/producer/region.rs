@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //!
-//! This module makes slices of managed memory, and takes addresses of tracked memory. Its laws: a slice of managed memory
+//! This module makes slices of managed memory, and takes addresses of tracked memory. Its invariants: a slice of managed memory
 //! borrows the region, mutably if it can be written, so that no publish reads it and no resize moves it meanwhile; an address
 //! taken from a slice is used before that slice's borrow ends; other addresses are vouched for by the caller of an `unsafe fn`.
 #![allow(unsafe_code)]
@@ -294,7 +294,7 @@ impl Region {
         let id = variables.iter().find(|(_, state)| state.meta.name == name).map(|(id, _)| *id);
         let Some(mut state) = id.and_then(|id| variables.remove(&id)) else { return Err(producer.unknown(name)) };
         if let Working::Loaned(loaned) = &mut state.working {
-            // A loan still being written keeps its slots to itself until the region is recovered or its files removed.
+            // A loan still being written keeps its frames to itself until the region is recovered or its files removed.
             let mut ended = std::mem::take(&mut loaned.loans);
             ended.retain(|loan| loan.ticket.is_submitted() || loan.ticket.is_discarded());
             producer.free_loans(&ended);
@@ -352,7 +352,7 @@ impl Region {
     /// and before it is advised, locked or bound (`madvise`, `mlock`, `mbind`), for all that goes with a page that is
     /// exchanged. What a device writes has to be told with [`mark_dirty`](Region::mark_dirty).
     ///
-    /// It costs what sharing spares: the variable's memory exists in full beside the planes. Parts that showed a plane are
+    /// It costs what demotion spares: the variable's memory exists in full beside the planes. Parts that showed a plane are
     /// copied by this call and by the next publish. The tracker [`PrivateCow`](TrackerKind::PrivateCow), which exchanges
     /// pages to find what was written, compares a pinned variable instead. [`resize`](Region::resize) works within the
     /// memory that the variable has, which is whole windows of 2 MiB.
@@ -378,7 +378,7 @@ impl Region {
         self.producer.unpin(id.0)
     }
 
-    /// Lends free slots for a loaned variable. What they hold is unspecified: write all of it, then submit.
+    /// Lends free frames for a loaned variable. What they hold is unspecified: write all of it, then submit.
     ///
     /// A loan may be written after the region was dropped, and then reaches nobody. Until it is submitted or dropped, too,
     /// nobody else can take the region over: its name is in use.
@@ -459,7 +459,7 @@ impl Region {
                 drop((self, region));
                 match arena.try_claim(&name)? {
                     Some(Some(claimed)) => arena.remove(claimed).map(drop),
-                    // Slots are on loan still: what the region owns is given back after the last of the loans.
+                    // Frames are on loan still: what the region owns is given back after the last of the loans.
                     Some(None) => arena.remove_by_force(&name).map(drop),
                     None => Ok(()),
                 }
@@ -473,12 +473,12 @@ impl Drop for Region {
         if self.check_process().is_ok() {
             // A panic is an accident, though it unwinds.
             let _aside = self.producer.end.say(!std::thread::panicking(), false);
-            // Whoever waits for the next version learns at once that none will come. Where slots are on loan, the last of
+            // Whoever waits for the next version learns at once that none will come. Where frames are on loan, the last of
             // the loans gives the lock back.
             if let Some(leases) = Arc::get_mut(&mut self.producer.store.leases) {
                 leases.end_producing();
             }
-            self.producer.store.head.ring();
+            self.producer.store.head.notify();
         }
     }
 }

@@ -27,7 +27,7 @@ impl Producer {
             Working::Managed(managed) if windows <= managed.source.maps.allocation.windows as usize => {
                 let cut = managed.resize(bytes, &self.store);
                 let cut = cut.map_err(|failure| Error::system(self.store.dir(), failure))?;
-                self.workspace.shared_windows = self.workspace.shared_windows.saturating_sub(cut);
+                self.workspace.demoted_windows = self.workspace.demoted_windows.saturating_sub(cut);
             }
             Working::Loaned(loaned) => {
                 let old = loaned.allocation;

@@ -1,6 +1,6 @@
-//! Room for what is to be published or lent, and what happens while there is none.
+//! Room: memory and ring slots for what is to be published or lent, and what happens while there is none.
 //!
-//! First the region gives back what nobody needs: what a former run left and was set aside, memory of idle slots, then versions
+//! First the region gives back what nobody needs: what a former run left and was set aside, memory of idle frames, then versions
 //! that nobody holds. What is left is held by observers, and then the region's rule decides. Whoever waits keeps nothing of what a try took, so that others who share
 //! the file system get what they can use, and tries again only when there may be enough.
 
@@ -60,7 +60,7 @@ impl Verdict {
 }
 
 impl Producer {
-    /// Runs `attempt`, which chooses slots and takes memory for them, until there is room for it, making room as the region's
+    /// Runs `attempt`, which chooses frames and takes memory for them, until there is room for it, making room as the region's
     /// rule says. Unless it was made nothing stays chosen or taken. With a `slice` it returns when it has waited so long, and
     /// goes on waiting, for those who look, until it is called again or [`end_wait`](Producer::end_wait) is.
     #[allow(clippy::type_complexity)]

@@ -15,7 +15,7 @@ use crate::working::tracker::Tracker;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stillframe_kernel::copy::{Copier, PageCopy};
-use stillframe_kernel::exit::LastWords;
+use stillframe_kernel::exit::ShutdownHook;
 use stillframe_kernel::maps::Maps;
 use stillframe_segment::head::Counter;
 use stillframe_segment::{Extent, Order, Schema, Variable};
@@ -72,7 +72,7 @@ pub(crate) struct Workspace {
     pub(crate) maps: Maps,
     pub(crate) copier: Copier,
     /// Windows of managed variables that show a plane.
-    pub(crate) shared_windows: usize,
+    pub(crate) demoted_windows: usize,
     /// A list reused by every publish.
     pub(crate) copies: Vec<PageCopy>,
 }
@@ -111,7 +111,7 @@ pub(crate) struct Producer {
     /// What is done when the producer ends by itself.
     pub(crate) end: Arc<End>,
     /// Does it at the process's end.
-    pub(crate) _last_words: LastWords,
+    pub(crate) _shutdown_hook: ShutdownHook,
     /// The other ranks, if the region is of a group.
     pub(crate) peers: Option<Peers>,
     pub(crate) recovered: Option<u64>,

@@ -14,12 +14,12 @@ use stillframe_segment::head::{Counter, Descriptor};
 use stillframe_segment::table::{self, Entry, SUBTABLE, ZERO_PLANE};
 use stillframe_segment::{Extent, Manifest, PAGE_BYTES, Schema, WINDOW_PAGES, manifest};
 
-/// A version being made. It takes slots of planes and blocks of tables, and is the only one to do so. Dropped before it is
+/// A version being made. It takes frames of planes and blocks of tables, and is the only one to do so. Dropped before it is
 /// committed, it gives back what it took, and the store is as it was.
 #[derive(Debug)]
 pub(crate) struct Draft<'a> {
     store: &'a mut Store,
-    slots: Vec<Assignment>,
+    frames: Vec<Assignment>,
     /// The window table, of whose sub-tables each is counted once for the draft; empty until it is made.
     words: Vec<u32>,
     /// Other runs of blocks, by their first and their bytes.
@@ -53,7 +53,7 @@ pub(crate) type Points = [&'static str; 2];
 impl Store {
     /// Begins a version. There has to be a [free slot](Store::free_slot) for it to be committed.
     pub(crate) fn draft(&mut self) -> Draft<'_> {
-        Draft { store: self, slots: Vec::new(), words: Vec::new(), blocks: Vec::new() }
+        Draft { store: self, frames: Vec::new(), words: Vec::new(), blocks: Vec::new() }
     }
 }
 
@@ -67,32 +67,32 @@ impl Draft<'_> {
         &self.store.planes
     }
 
-    /// The slots that were taken, in the order in which they were.
-    pub(crate) fn slots(&self) -> &[Assignment] {
-        &self.slots
+    /// The frames that were taken, in the order in which they were.
+    pub(crate) fn frames(&self) -> &[Assignment] {
+        &self.frames
     }
 
-    /// Takes slots for pages of a window, if it can be in the plane `hint`. Returns the plane that took the last of them.
-    pub(crate) fn take_slots(&mut self, window: usize, pages: Mask, hint: usize) -> Result<usize> {
-        self.store.planes.assign(window, pages, hint, &mut self.slots)?;
-        Ok(self.slots.last().map_or(0, |part| part.plane))
+    /// Takes frames for pages of a window, if it can be in the plane `hint`. Returns the plane that took the last of them.
+    pub(crate) fn take_frames(&mut self, window: usize, pages: Mask, hint: usize) -> Result<usize> {
+        self.store.planes.assign(window, pages, hint, &mut self.frames)?;
+        Ok(self.frames.last().map_or(0, |part| part.plane))
     }
 
-    /// Takes slots of one plane for pages of neighbouring windows, and returns the plane.
+    /// Takes frames of one plane for pages of neighbouring windows, and returns the plane.
     pub(crate) fn take_in_one_plane(&mut self, window: usize, pages: &[Mask]) -> Result<usize> {
-        self.store.planes.assign_whole(window, pages, &mut self.slots)
+        self.store.planes.assign_whole(window, pages, &mut self.frames)
     }
 
-    /// Takes slots that are known to be free.
-    pub(crate) fn take(&mut self, slots: Vec<Assignment>) {
-        slots.iter().for_each(|part| self.store.planes.mark(part.plane, part.window, part.pages));
-        self.slots.extend(slots);
+    /// Takes frames that are known to be free.
+    pub(crate) fn take(&mut self, frames: Vec<Assignment>) {
+        frames.iter().for_each(|part| self.store.planes.mark(part.plane, part.window, part.pages));
+        self.frames.extend(frames);
     }
 
-    /// Takes memory for the slots that have none, if the bound allows it; `all_held` as for [`Store::held`].
+    /// Takes memory for the frames that have none, if the bound allows it; `all_held` as for [`Store::held`].
     pub(crate) fn take_memory(&mut self, all_held: bool) -> Result<()> {
         let Store { planes, bound_bytes, .. } = &*self.store;
-        let missing: usize = self.slots.iter().map(|part| planes.missing(part).count()).sum();
+        let missing: usize = self.frames.iter().map(|part| planes.missing(part).count()).sum();
         if missing == 0 {
             return Ok(());
         }
@@ -105,17 +105,17 @@ impl Draft<'_> {
             return Err(Error::Bound { region, used_bytes, needed_bytes, bound_bytes, held });
         }
         points::hit("publish.allocate");
-        self.store.planes.allocate(&self.slots)
+        self.store.planes.allocate(&self.frames)
     }
 
-    /// Notes that the slots have memory because they were written, or with `false` that some of them may.
-    pub(crate) fn notice_memory(&mut self, is_written: bool) -> Result<()> {
-        self.store.planes.notice(if is_written { &self.slots } else { &[] })
+    /// Notes that the frames have memory because they were written, or with `false` that some of them may.
+    pub(crate) fn note_residency(&mut self, is_written: bool) -> Result<()> {
+        self.store.planes.note_residency(if is_written { &self.frames } else { &[] })
     }
 
-    /// Keeps the slots without a version: they are free again when [`Store::free_slots_of`] is told so.
+    /// Keeps the frames without a version: they are free again when [`Store::free_frames_of`] is told so.
     pub(crate) fn lend(mut self) -> Vec<Assignment> {
-        std::mem::take(&mut self.slots)
+        std::mem::take(&mut self.frames)
     }
 
     /// The window table with which the version begins: the newest's, less what was given up since.
@@ -125,14 +125,14 @@ impl Draft<'_> {
         words
     }
 
-    /// Makes the window table: `words`, changed to the slots of the draft and to these others.
+    /// Makes the window table: `words`, changed to the frames of the draft and to these others.
     pub(crate) fn tabulate(&mut self, words: Vec<u32>, others: &[Assignment]) -> Result<()> {
         self.release_table();
-        let Draft { store, slots, .. } = self;
+        let Draft { store, frames, .. } = self;
         let tables = &mut store.tables;
         words.iter().filter(|word| **word & SUBTABLE != 0).for_each(|w| tables.retain(w & !SUBTABLE, WINDOW_PAGES));
         self.words = words;
-        let mut all: Vec<&Assignment> = slots.iter().chain(others).collect();
+        let mut all: Vec<&Assignment> = frames.iter().chain(others).collect();
         all.sort_by_key(|part| part.window);
         for parts in all.chunk_by(|left, right| left.window == right.window) {
             let window = parts[0].window;
@@ -199,18 +199,18 @@ impl Draft<'_> {
         points::hit(points[1]);
         store.sequence = sequence;
         // What was taken is the version's from here on.
-        let (table, slots) = (Arc::new(std::mem::take(&mut self.words)), std::mem::take(&mut self.slots));
+        let (table, frames) = (Arc::new(std::mem::take(&mut self.words)), std::mem::take(&mut self.frames));
         self.blocks.clear();
         match content {
             Content::New(Description { extents, .. }) => {
                 store.base = table.clone();
-                store.head.ring();
+                store.head.notify();
                 store.give_back_left(extents);
             }
             Content::Again(_) => {
                 // What was given up since stays so.
                 let base = Arc::make_mut(&mut store.base);
-                slots.iter().for_each(|part| base[part.window] = table[part.window]);
+                frames.iter().for_each(|part| base[part.window] = table[part.window]);
             }
         }
         store.versions.push(Version {
@@ -294,7 +294,7 @@ impl Drop for Draft<'_> {
         for (block, bytes) in self.blocks.drain(..) {
             self.store.tables.release(block, bytes);
         }
-        let slots = std::mem::take(&mut self.slots);
-        self.store.free_slots_of(&slots);
+        let frames = std::mem::take(&mut self.frames);
+        self.store.free_frames_of(&frames);
     }
 }

@@ -1,4 +1,4 @@
-//! The shared head of a region, seen through the protocol's eyes.
+//! The shared head of a region, as the board of the protocol.
 
 use crate::clock::unix_ns;
 use crate::error::{Error, Result};
@@ -31,14 +31,14 @@ impl Head {
         Head { map }
     }
 
-    pub(crate) fn bell(&self) -> &std::sync::atomic::AtomicU32 {
-        self.map.word32(head::BELL_AT)
+    pub(crate) fn notifications(&self) -> &std::sync::atomic::AtomicU32 {
+        self.map.word32(head::NOTIFICATIONS_AT)
     }
 
     /// Lets everybody who waits look again.
-    pub(crate) fn ring(&self) {
-        self.bell().fetch_add(1, Ordering::Release);
-        stillframe_kernel::futex::wake_all(self.bell());
+    pub(crate) fn notify(&self) {
+        self.notifications().fetch_add(1, Ordering::Release);
+        stillframe_kernel::futex::wake_all(self.notifications());
     }
 
     pub(crate) fn counter(&self, counter: Counter) -> u64 {
@@ -129,13 +129,13 @@ impl Head {
         self.map.word64(head::descriptor_at(slot) + head::descriptor::VERSION_AT).load(Ordering::Relaxed)
     }
 
-    /// Sequence number of the version that the producer doubts, or 0.
-    pub(crate) fn doubt(&self) -> u64 {
-        self.map.word64(head::DOUBT_AT).load(Ordering::Acquire)
+    /// Sequence number of the version that the producer retires tentatively, or 0.
+    pub(crate) fn tentative(&self) -> u64 {
+        self.map.word64(head::TENTATIVE_AT).load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_doubt(&self, sequence: u64) {
-        self.map.word64(head::DOUBT_AT).store(sequence, Ordering::Release);
+    pub(crate) fn set_tentative(&self, sequence: u64) {
+        self.map.word64(head::TENTATIVE_AT).store(sequence, Ordering::Release);
     }
 
     pub(crate) fn set_descriptor(&self, slot: usize, descriptor: &Descriptor) {

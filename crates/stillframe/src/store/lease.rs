@@ -103,7 +103,7 @@ impl LeaseFile {
 
     /// Gives the producer's lock back.
     pub(crate) fn end_producing(&self) {
-        // The locks go with the files anyway; this only makes them go before the bell is rung.
+        // The locks go with the files anyway; this only makes them go before observers are notified.
         if let Ok(file) = self.file() {
             let _ = lock::unlock(file, lease::LIVENESS_AT, 2);
         }
@@ -199,7 +199,7 @@ impl RegionLeases {
         }
     }
 
-    /// Gives the producer's lock back, so that it goes before the bell is rung. That of an arena goes with the value.
+    /// Gives the producer's lock back, so that it goes before observers are notified. That of an arena goes with the value.
     pub(crate) fn end_producing(&self) {
         if let RegionLeases::File(leases) = self {
             leases.end_producing();

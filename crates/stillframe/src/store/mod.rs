@@ -1,7 +1,7 @@
 //! What lies in shared memory, and how a version comes and goes there.
 //!
 //! A [`Store`] is one region's, and alone knows where its bytes lie. A version is made as a [`Draft`](draft::Draft): it takes
-//! slots of planes and blocks of tables, gives all of them back if it is dropped, and becomes visible in one way only,
+//! frames of planes and blocks of tables, gives all of them back if it is dropped, and becomes visible in one way only,
 //! [`commit`](draft::Draft::commit). Nothing else writes tables.
 
 pub(crate) mod draft;
@@ -46,7 +46,7 @@ pub(crate) struct Store {
     pub(crate) place: Place,
     bound_bytes: Option<u64>,
     pub(crate) head: Head,
-    /// With the producer's lock. Loans have it, too: nobody takes the region over while somebody may write slots of it.
+    /// With the producer's lock. Loans have it, too: nobody takes the region over while somebody may write frames of it.
     pub(crate) leases: Arc<RegionLeases>,
     tables: Tables,
     planes: Planes,
@@ -103,7 +103,7 @@ impl Store {
         }
         let tables = Tables::new(place.open_tables(BLOCKS_MAX * BLOCK_BYTES as u64)?, name);
         let head = Head::at(place.map_head()?);
-        head.set_doubt(0);
+        head.set_tentative(0);
         // Of a producer that was killed.
         head.set_waiting(false);
         head.set_skipping(0);
@@ -160,7 +160,7 @@ impl Store {
         &self.planes
     }
 
-    /// The planes, to be looked into or cooled. Slots are taken by drafts.
+    /// The planes, to be looked into or cooled. Frames are taken by drafts.
     pub(crate) fn planes_mut(&mut self) -> &mut Planes {
         &mut self.planes
     }
@@ -234,7 +234,12 @@ impl Store {
 
     /// Takes windows of the page space.
     pub(crate) fn allocate(&mut self, windows: u32) -> Result<Allocation> {
-        self.check_limit("the serial number of its next place", self.next_serial, manifest::PLACE_END - 1, MAKE_ANEW)?;
+        self.check_limit(
+            "the serial number of its next allocation",
+            self.next_serial,
+            manifest::ALLOCATION_END - 1,
+            MAKE_ANEW,
+        )?;
         let window = self.space.take(windows);
         let fits = self
             .check_limit(
@@ -283,8 +288,8 @@ impl Store {
         });
     }
 
-    /// Frees slots that belonged to no version, as those of a loan that nobody will see.
-    pub(crate) fn free_slots_of(&mut self, assignments: &[Assignment]) {
+    /// Frees frames that belonged to no version, as those of a loan that nobody will see.
+    pub(crate) fn free_frames_of(&mut self, assignments: &[Assignment]) {
         for part in assignments {
             self.planes.unmark(part.plane, part.window, part.pages);
         }

@@ -1,6 +1,6 @@
-//! One plane: which of its slots are in use, and which have memory.
+//! One plane: which of its frames are in use, and which have memory.
 //!
-//! A slot is the place of a page in a plane. It is *in use* while some version that exists has its page there, and
+//! A frame is the place of a page in a plane. It is *in use* while some version that exists has its page there, and
 //! *present* while the file system has memory behind it.
 
 use crate::error::Result;
@@ -15,23 +15,23 @@ pub(crate) struct Plane {
     pub(crate) file: PlaneFile,
     pub(crate) in_use: Vec<Mask>,
     pub(crate) present: Vec<Mask>,
-    /// Free slots with memory that were so at the last visit too.
+    /// Free frames with memory that were so at the last visit too.
     pub(crate) idle: Vec<Mask>,
-    /// Pages with memory, at most, in free slots of a recovered plane of which nobody looked yet where they are.
-    pub(crate) unseen_pages: u64,
+    /// Pages with memory, at most, in free frames of a recovered plane of which nobody looked yet where they are.
+    pub(crate) unscanned_pages: u64,
 }
 
 impl Plane {
     pub(crate) fn new(file: PlaneFile) -> Plane {
-        Plane { file, in_use: Vec::new(), present: Vec::new(), idle: Vec::new(), unseen_pages: 0 }
+        Plane { file, in_use: Vec::new(), present: Vec::new(), idle: Vec::new(), unscanned_pages: 0 }
     }
 
     pub(crate) fn present_pages(&self) -> u64 {
         self.present.iter().map(|mask| mask.count() as u64).sum()
     }
 
-    /// Finds out which slots have memory, when those in use are marked and nobody has chosen others.
-    pub(crate) fn settle(&mut self) -> Result<()> {
+    /// Finds out which frames have memory, when those in use are marked and nobody has chosen others.
+    pub(crate) fn scan_residency(&mut self) -> Result<()> {
         let windows = self.in_use.len();
         let Some(taken_pages) = self.file.taken_pages()? else { return self.settle_windows() };
         for pages in self.file.written_pages(windows)? {
@@ -45,7 +45,7 @@ impl Plane {
             return Ok(());
         }
         // The file system does not tell memory that was taken and never written from none, so such memory goes. And where
-        // the file was copied, slots in use that hold zeros may have lost theirs.
+        // the file was copied, frames in use that hold zeros may have lost theirs.
         for (window, present) in self.present.iter().enumerate() {
             for run in Mask::FULL.without(*present).runs() {
                 self.file.give_back(pages_of(window, run))?;
@@ -58,7 +58,7 @@ impl Plane {
         self.file.give_back_rest(windows)
     }
 
-    /// Gives back what windows of a file that is not the plane's own have in free slots: how much that is cannot be told.
+    /// Gives back what windows of a file that is not the plane's own have in free frames: how much that is cannot be told.
     fn settle_windows(&mut self) -> Result<()> {
         for (window, in_use) in self.in_use.iter().enumerate() {
             if in_use.is_empty() {

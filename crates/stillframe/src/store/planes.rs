@@ -1,6 +1,6 @@
-//! The producer's planes: which slot to write next, and where memory is taken and given back.
+//! The producer's planes: which frame to write next, and where memory is taken and given back.
 //!
-//! Free slots that have memory are written again before new ones are taken.
+//! Free frames that have memory are written again before new ones are taken.
 
 use crate::error::{Error, Result};
 use crate::mask::{Mask, insert_pages};
@@ -29,8 +29,8 @@ pub(crate) struct Assignment {
     pub(crate) pages: Mask,
 }
 
-/// Planes made before pages of one window are spread over several with free slots. A choice of contiguity over memory:
-/// free slots without memory cost nothing.
+/// Planes made before pages of one window are spread over several with free frames. A choice of contiguity over memory:
+/// free frames without memory cost nothing.
 const PLANES_EASY: usize = 8;
 
 impl Planes {
@@ -52,8 +52,8 @@ impl Planes {
     }
 
     pub(crate) fn present_bytes(&self) -> u64 {
-        let unseen_pages: u64 = self.list.iter().map(|plane| plane.unseen_pages).sum();
-        (self.present_pages + unseen_pages) * PAGE_BYTES as u64
+        let unscanned_pages: u64 = self.list.iter().map(|plane| plane.unscanned_pages).sum();
+        (self.present_pages + unscanned_pages) * PAGE_BYTES as u64
     }
 
     /// Makes all planes long enough for `windows` windows.
@@ -68,45 +68,45 @@ impl Planes {
         Ok(())
     }
 
-    /// Opens the planes a dead producer left, until one is missing. [`settle`](Planes::settle) must follow, when the slots
+    /// Opens the planes a dead producer left, until one is missing. [`assume_residency`](Planes::assume_residency) must follow, when the frames
     /// in use are marked.
     pub(crate) fn recover(&mut self, windows: usize) -> Result<()> {
         self.windows = windows;
         (0..self.place.planes_there()?).try_for_each(|_| self.add().map(drop))
     }
 
-    /// Takes the slots in use of recovered planes for all that has memory. What free slots have is found out before any is
+    /// Takes the frames in use of recovered planes for all that has memory. What free frames have is found out before any is
     /// chosen, so that beginning does not take the time of it.
-    pub(crate) fn settle(&mut self) -> Result<()> {
+    pub(crate) fn assume_residency(&mut self) -> Result<()> {
         for plane in &mut self.list {
             plane.present.clone_from(&plane.in_use);
             let present_pages = plane.present_pages();
             self.present_pages += present_pages;
             match plane.file.taken_pages()? {
                 Some(taken_pages) if taken_pages >= present_pages => {
-                    plane.unseen_pages = taken_pages - present_pages;
+                    plane.unscanned_pages = taken_pages - present_pages;
                 }
-                _ => plane.settle()?,
+                _ => plane.scan_residency()?,
             }
         }
         Ok(())
     }
 
-    /// Finds out which free slots have memory, if that is not known. They keep it, for a program that runs once per version
+    /// Finds out which free frames have memory, if that is not known. They keep it, for a program that runs once per version
     /// would otherwise take it, zeroed, and give it back each time.
-    pub(crate) fn see(&mut self) -> Result<()> {
-        for plane in self.list.iter_mut().filter(|plane| plane.unseen_pages > 0) {
+    pub(crate) fn scan_residency(&mut self) -> Result<()> {
+        for plane in self.list.iter_mut().filter(|plane| plane.unscanned_pages > 0) {
             let before = plane.present_pages();
-            plane.settle()?;
-            plane.unseen_pages = 0;
+            plane.scan_residency()?;
+            plane.unscanned_pages = 0;
             self.present_pages += plane.present_pages() - before;
         }
         Ok(())
     }
 
-    /// Notes that slots have memory because they were written, and how much planes have by now of which nobody looked where
+    /// Notes that frames have memory because they were written, and how much planes have by now of which nobody looked where
     /// it is.
-    pub(crate) fn notice(&mut self, written: &[Assignment]) -> Result<()> {
+    pub(crate) fn note_residency(&mut self, written: &[Assignment]) -> Result<()> {
         for Assignment { window, plane, pages } in written {
             let present = &mut self.list[*plane].present[*window];
             self.present_pages += pages.without(*present).count() as u64;
@@ -114,7 +114,7 @@ impl Planes {
         }
         for plane in &mut self.list {
             let taken_pages = plane.file.taken_pages()?;
-            plane.unseen_pages = taken_pages.map_or(0, |taken| taken.saturating_sub(plane.present_pages()));
+            plane.unscanned_pages = taken_pages.map_or(0, |taken| taken.saturating_sub(plane.present_pages()));
         }
         Ok(())
     }
@@ -129,35 +129,35 @@ impl Planes {
         Ok(number)
     }
 
-    /// Marks slots as used by a version that exists.
+    /// Marks frames as used by a version that exists.
     pub(crate) fn mark(&mut self, plane: usize, window: usize, pages: Mask) {
         if let Some(mask) = self.list.get_mut(plane).and_then(|plane| plane.in_use.get_mut(window)) {
             *mask = mask.or(pages);
         }
     }
 
-    /// Marks slots as used by no version.
+    /// Marks frames as used by no version.
     pub(crate) fn unmark(&mut self, plane: usize, window: usize, pages: Mask) {
         if let Some(mask) = self.list.get_mut(plane).and_then(|plane| plane.in_use.get_mut(window)) {
             *mask = mask.without(pages);
         }
     }
 
-    /// Slots of a window that are free and have memory.
+    /// Frames of a window that are free and have memory.
     pub(crate) fn ready(&self, plane: usize, window: usize) -> Mask {
         let plane = &self.list[plane];
         plane.present[window].without(plane.in_use[window])
     }
 
-    /// Slots of a window that no version uses.
+    /// Frames of a window that no version uses.
     pub(crate) fn free(&self, plane: usize, window: usize) -> Mask {
         Mask::FULL.without(self.list[plane].in_use[window])
     }
 
-    /// Chooses slots for the dirty pages of a window and marks them used. `hint` is the plane to prefer, so that
+    /// Chooses frames for the dirty pages of a window and marks them used. `hint` is the plane to prefer, so that
     /// neighbouring windows end up side by side.
     pub(crate) fn assign(&mut self, window: usize, dirty: Mask, hint: usize, out: &mut Vec<Assignment>) -> Result<()> {
-        self.see()?;
+        self.scan_residency()?;
         let count = self.list.len();
         let order = || (hint..count).chain(0..hint.min(count));
         let mut rest = dirty;
@@ -220,8 +220,8 @@ impl Planes {
         self.best(wanted, |plane| self.free(plane, window))
     }
 
-    fn best(&self, wanted: Mask, slots: impl Fn(usize) -> Mask) -> Option<usize> {
-        let counts = (0..self.list.len()).map(|plane| (wanted.and(slots(plane)).count(), plane));
+    fn best(&self, wanted: Mask, frames: impl Fn(usize) -> Mask) -> Option<usize> {
+        let counts = (0..self.list.len()).map(|plane| (wanted.and(frames(plane)).count(), plane));
         counts
             .filter(|(count, _)| *count > 0)
             .max_by_key(|(count, plane)| (*count, usize::MAX - plane))
@@ -230,12 +230,12 @@ impl Planes {
 
     /// A plane in which all these pages of neighbouring windows are free, for a loan.
     pub(crate) fn assign_whole(&mut self, window: usize, pages: &[Mask], out: &mut Vec<Assignment>) -> Result<usize> {
-        self.see()?;
+        self.scan_residency()?;
         let fits = |planes: &Planes, plane: usize, ready: bool| {
             pages.iter().enumerate().all(|(index, mask)| {
-                let slots =
+                let frames =
                     if ready { planes.ready(plane, window + index) } else { planes.free(plane, window + index) };
-                mask.without(slots).is_empty()
+                mask.without(frames).is_empty()
             })
         };
         let all = 0..self.list.len();
@@ -263,12 +263,12 @@ impl Planes {
         assignment.pages.without(self.list[assignment.plane].present[assignment.window])
     }
 
-    /// Slots of a window that have memory.
+    /// Frames of a window that have memory.
     pub(crate) fn present(&self, plane: usize, window: usize) -> Mask {
         self.list[plane].present[window]
     }
 
-    /// Takes memory for slots that have none for as long as it takes to look at them.
+    /// Takes memory for frames that have none for as long as it takes to look at them.
     pub(crate) fn take_bare(&self, plane: usize, window: usize, pages: Mask) -> Result<()> {
         let file = &self.list[plane].file;
         pages.runs().try_for_each(|run| file.take(pages_of(window, run)))
@@ -325,9 +325,9 @@ impl Planes {
         self.list.first().is_none_or(|plane| plane.file.may_take(bytes))
     }
 
-    /// Gives back memory of free slots: all of it, or in a few windows the slots that were free at the last visit too.
+    /// Gives back memory of free frames: all of it, or in a few windows the frames that were free at the last visit too.
     pub(crate) fn cool(&mut self, everything: bool) {
-        // A full turn takes this many calls, so that slots used every few hundred publishes keep their memory.
+        // A full turn takes this many calls, so that frames used every few hundred publishes keep their memory.
         const TURN: usize = 512;
         let turn = self.turn % TURN;
         let (from, to) = match everything {
@@ -336,7 +336,7 @@ impl Planes {
         };
         self.turn += usize::from(!everything);
         // What cannot be looked at is looked at again when it is wanted.
-        let _ = self.see();
+        let _ = self.scan_residency();
         for window in from..to {
             for plane in &mut self.list {
                 let ready = plane.present[window].without(plane.in_use[window]);

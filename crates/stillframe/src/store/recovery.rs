@@ -25,7 +25,7 @@ pub(crate) struct Newest {
 }
 
 impl Store {
-    /// Takes over what a dead producer left: the versions that exist, their slots and their blocks. With `rollback` that version
+    /// Takes over what a dead producer left: the versions that exist, their frames and their blocks. With `rollback` that version
     /// becomes the newest. Versions that are not wanted are still there.
     pub(crate) fn recover(&mut self, rollback: Option<u64>) -> Result<()> {
         let newest = self.head.newest();
@@ -57,7 +57,7 @@ impl Store {
             }
         }
         self.recover_arena()?;
-        self.planes.settle()?;
+        self.planes.assume_residency()?;
         if self.bound_bytes.is_some_and(|bound| self.planes.present_bytes() > bound) {
             self.planes.cool(true);
         }
@@ -119,7 +119,7 @@ impl Store {
         let mut variables = Vec::with_capacity(manifest.extents.len());
         for (extent, meta) in manifest.extents.into_iter().zip(metas) {
             self.space.claim(extent.window, extent.windows() as u32);
-            self.next_serial = self.next_serial.max(extent.place + 1);
+            self.next_serial = self.next_serial.max(extent.allocation + 1);
             variables.push((meta.clone(), extent));
         }
         Ok(Some(Newest { number: newest.number, variables }))
@@ -235,7 +235,7 @@ fn shown_windows(table: &[u32], manifest: &Manifest) -> Vec<u32> {
     shown
 }
 
-/// Marks the slots of a window that a version uses.
+/// Marks the frames of a window that a version uses.
 fn mark_used(planes: &mut Planes, tables: &Tables, window: usize, word: u32) {
     if word == u32::from(ZERO_PLANE) {
         return;

@@ -63,7 +63,7 @@ impl Store {
         let version = self.versions.remove(index);
         let neighbours = if is_rolled_back { 0..self.versions.len() } else { index.saturating_sub(1)..index + 1 };
         let others: Vec<_> = neighbours.filter_map(|other| self.versions.get(other)).map(|v| v.table.clone()).collect();
-        self.free_slots(&version.table, &others);
+        self.free_frames(&version.table, &others);
         for word in version.table.iter().filter(|word| **word & table::SUBTABLE != 0) {
             self.tables.release(word & !table::SUBTABLE, WINDOW_PAGES);
         }
@@ -76,10 +76,10 @@ impl Store {
         Ok(true)
     }
 
-    /// Frees the slots that only the version with this table used. A page keeps its slot from one version to the next
-    /// until it is written again, so a slot neither neighbour uses is used by no version. After a rollback pages have slots
+    /// Frees the frames that only the version with this table used. A page keeps its frame from one version to the next
+    /// until it is written again, so a frame neither neighbour uses is used by no version. After a rollback pages have frames
     /// again that versions in between do not use, so then `others` are all versions.
-    fn free_slots(&mut self, gone: &[u32], others: &[Arc<Vec<u32>>]) {
+    fn free_frames(&mut self, gone: &[u32], others: &[Arc<Vec<u32>>]) {
         let entry = |table: &Arc<Vec<u32>>, window: usize| table.get(window).copied().unwrap_or(u32::from(ZERO_PLANE));
         let mut kept = Vec::with_capacity(others.len());
         for (window, word) in gone.iter().enumerate() {
@@ -92,7 +92,7 @@ impl Store {
             let mut by_plane: Vec<(u8, Mask)> = Vec::new();
             for first in (0..WINDOW_PAGES).step_by(EIGHT) {
                 let eight = first..first + EIGHT;
-                // Most pages kept their slot; eight of them are compared at once.
+                // Most pages kept their frame; eight of them are compared at once.
                 if kept.iter().any(|other| pages[eight.clone()] == other[eight.clone()]) {
                     continue;
                 }

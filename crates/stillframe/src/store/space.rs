@@ -5,7 +5,7 @@ use std::ops::Range;
 /// Windows of the page space that belong to the memory of one variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Allocation {
-    /// Number that no other allocation of the region ever has. In a version's manifest it is the serial number of the place.
+    /// Number that no other allocation of the region ever has. In a version's manifest it is the serial number of the allocation.
     pub(crate) serial: u64,
     /// First window.
     pub(crate) window: u32,

@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //!
-//! This module compares memory the application owns. Its one law: nobody writes the memory of a variable while publish
+//! This module compares memory the application owns. Its invariant: nobody writes the memory of a variable while publish
 //! runs. For managed memory the borrow checker sees to that, for tracked memory given as slices too; whoever hands over raw
 //! addresses vouches for it.
 #![allow(unsafe_code)]
@@ -24,18 +24,18 @@ pub(crate) struct Dirty {
     pub(crate) pages: usize,
     /// Those of them that are shown as they were before they were written, window by window; none if all of a variable is
     /// published.
-    pub(crate) unseen: Vec<Mask>,
+    pub(crate) unshown: Vec<Mask>,
 }
 
 /// The pages of a tracked variable that are published, when not all are.
 #[derive(Debug, Clone)]
-pub(crate) struct Portion {
+pub(crate) struct Subrange {
     pub(crate) pages: Range<usize>,
     /// Address of the variable's content as it was, for pages outside that no version shows.
     pub(crate) before: Option<usize>,
 }
 
-impl Portion {
+impl Subrange {
     /// The pages of a window that are published.
     fn mask(&self, window: usize) -> Mask {
         let page = |page: usize| page.saturating_sub(window * WINDOW_PAGES).min(WINDOW_PAGES);
@@ -46,18 +46,18 @@ impl Portion {
 }
 
 impl Source {
-    /// Settles which pages are published after a search: those that were found or remembered, and those that are in doubt and
+    /// Decides which pages are published after a search: those that were found or remembered, and those that are in doubt and
     /// differ from the newest version, where `shown` is what that shows of the variable.
     pub(crate) fn find_dirty(
         &mut self,
         store: &Store,
-        portion: Option<&Portion>,
+        subrange: Option<&Subrange>,
         shown: Option<&Extent>,
     ) -> Result<Dirty> {
         let allocation = self.maps.allocation;
         // Pages that the newest version shows from this very place, as whole as they are now.
         let shown_pages = match shown {
-            Some(shown) if shown.place == allocation.serial && !self.stale => match shown.bytes as usize {
+            Some(shown) if shown.allocation == allocation.serial && !self.stale => match shown.bytes as usize {
                 bytes if bytes >= self.bytes => self.memory.pages,
                 bytes => (self.page_offset + bytes) / PAGE_BYTES,
             },
@@ -83,13 +83,13 @@ impl Source {
             }
             self.pending[window] = Mask::EMPTY;
             self.sticky.learn(window, dirty, self.collected.armed[window]);
-            if let Some(portion) = portion {
-                let outside = valid.without(portion.mask(window));
+            if let Some(subrange) = subrange {
+                let outside = valid.without(subrange.mask(window));
                 let seen = Mask::first(shown_pages.saturating_sub(window * WINDOW_PAGES).min(WINDOW_PAGES));
-                let unseen = outside.without(seen);
-                found.unseen.push(unseen);
-                self.pending[window] = dirty.and(outside).or(unseen);
-                dirty = dirty.without(outside).or(unseen);
+                let unshown = outside.without(seen);
+                found.unshown.push(unshown);
+                self.pending[window] = dirty.and(outside).or(unshown);
+                dirty = dirty.without(outside).or(unshown);
             }
             found.pages += dirty.count();
             self.collected.dirty[window] = dirty;
@@ -98,7 +98,7 @@ impl Source {
         Ok(found)
     }
 
-    /// Whether a page of the working memory differs from its slot in the newest version.
+    /// Whether a page of the working memory differs from its frame in the newest version.
     fn differs(&mut self, page: usize, plane: u8, planes: &Planes) -> Result<bool> {
         if plane == ZERO_PLANE || plane as usize >= planes.count() {
             return Ok(true);
@@ -107,9 +107,9 @@ impl Source {
         let from = self.memory.address + page * PAGE_BYTES + part.start;
         self.maps.map(plane as usize, planes)?;
         let window = self.maps.address(plane as usize, page / WINDOW_PAGES, planes)?;
-        let slot = window + page % WINDOW_PAGES * PAGE_BYTES + part.start;
-        // SAFETY: the part lies inside the memory the caller vouches for, and the slot inside the map of its windows; its
+        let frame = window + page % WINDOW_PAGES * PAGE_BYTES + part.start;
+        // SAFETY: the part lies inside the memory the caller vouches for, and the frame inside the map of its windows; its
         // space was taken when it was written.
-        Ok(!unsafe { equal_bytes(from, slot, part.len()) })
+        Ok(!unsafe { equal_bytes(from, frame, part.len()) })
     }
 }

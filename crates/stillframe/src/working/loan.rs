@@ -1,8 +1,8 @@
-//! Loans: free slots the application writes into directly.
+//! Loans: free frames the application writes into directly.
 //!
 //! # Safety
 //!
-//! This module makes mutable slices of shared memory. Its one law: slots on loan belong to one loan. They are marked as used
+//! This module makes mutable slices of shared memory. Its invariant: frames on loan belong to one loan. They are marked as used
 //! when they are lent, so no version shows them and no other loan has them, until the loan was submitted or dropped, after
 //! which no slice of it exists. The next producer of the region knows of no loans; a loan has the producer's lock, so that
 //! there is none before it ends, even if its region does. A forked child finds in the place of a loan pages of its own.
@@ -39,9 +39,9 @@ impl Ticket {
     }
 }
 
-/// Slots on loan, as bytes. What they hold at first is unspecified: write all of them.
+/// Frames on loan, as bytes. What they hold at first is unspecified: write all of them.
 ///
-/// Dropping it without [`submit`](LoanBytes::submit) gives the slots back unpublished.
+/// Dropping it without [`submit`](LoanBytes::submit) gives the frames back unpublished.
 #[derive(Debug)]
 pub struct LoanBytes {
     map: Arc<LoanMap>,
@@ -49,7 +49,7 @@ pub struct LoanBytes {
     ticket: Ticket,
     /// Has the producer's lock.
     _leases: Arc<RegionLeases>,
-    /// The same slots, private: what [`end`](LoanBytes::end) leaves at the loan's addresses.
+    /// The same frames, private: what [`end`](LoanBytes::end) leaves at the loan's addresses.
     after: Option<Mapping>,
 }
 
@@ -82,7 +82,7 @@ impl LoanMap {
 }
 
 impl LoanBytes {
-    /// Slots shown by a map that is lent; `after` shows them privately, and `leases` have the producer's lock.
+    /// Frames shown by a map that is lent; `after` shows them privately, and `leases` have the producer's lock.
     pub(crate) fn new(
         map: Arc<LoanMap>,
         bytes: usize,
@@ -95,7 +95,7 @@ impl LoanBytes {
 
     /// Ends the loan like [`submit`](LoanBytes::submit), or if not `submit` like dropping it, but keeps its addresses
     /// valid for as long as the returned value lives: what is written there from now on reaches nobody, and what is read
-    /// there is what was written until the slots are used again. For bindings, whose users may keep pointers.
+    /// there is what was written until the frames are used again. For bindings, whose users may keep pointers.
     ///
     /// # Errors
     /// Environment if the process has no mappings left; the loan is then given up: its addresses stay for ever, and the
@@ -106,7 +106,7 @@ impl LoanBytes {
         if let Some(after) = self.after.take()
             && let Err(failure) = map.map.replace(0, after)
         {
-            // Somebody may still write there, so nobody else may ever get these slots or addresses, nor the region.
+            // Somebody may still write there, so nobody else may ever get these frames or addresses, nor the region.
             std::mem::forget(self);
             return Err(Error::NoMappings { failure });
         }
@@ -141,7 +141,7 @@ impl Deref for LoanBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the slots belong to this loan alone until it ends: no version shows them and no other loan has them.
+        // SAFETY: the frames belong to this loan alone until it ends: no version shows them and no other loan has them.
         unsafe { self.map.map.bytes_at(0, self.bytes) }
     }
 }
@@ -160,7 +160,7 @@ impl Drop for LoanBytes {
     }
 }
 
-/// Slots on loan, as elements. Dereferences to a slice; what it holds at first is unspecified.
+/// Frames on loan, as elements. Dereferences to a slice; what it holds at first is unspecified.
 #[derive(Debug)]
 pub struct Loan<T> {
     bytes: LoanBytes,

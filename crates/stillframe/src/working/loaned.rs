@@ -1,4 +1,4 @@
-//! Loaned variables: slots of the planes, lent anew for each version.
+//! Loaned variables: frames of the planes, lent anew for each version.
 
 use crate::error::Result;
 use crate::mask::Mask;
@@ -24,7 +24,7 @@ pub(crate) struct Loaned {
 #[derive(Debug)]
 pub(crate) struct OpenLoan {
     pub(crate) ticket: Ticket,
-    pub(crate) slots: Vec<Assignment>,
+    pub(crate) frames: Vec<Assignment>,
     /// Serial number of the allocation it lies in, which is no longer the variable's after a resize.
     pub(crate) serial: u64,
 }
@@ -68,7 +68,7 @@ impl Loaned {
     }
 
     /// A map of the windows in a plane: one that an earlier loan had and no longer uses, or a new one, whose page-table entries
-    /// the workers make. Slots that are recycled were written before.
+    /// the workers make. Frames that are recycled were written before.
     pub(crate) fn map(
         &mut self,
         plane: usize,
@@ -88,13 +88,13 @@ impl Loaned {
         let mut map = file.map_unforked(self.allocation.range())?;
         map.unmap_by(workers);
         let pages = self.page_masks();
-        // Only windows that the variable fills, for a large page takes memory for all slots of its window.
+        // Only windows that the variable fills, for a large page takes memory for all frames of its window.
         let whole = pages.iter().take_while(|mask| **mask == Mask::FULL).count() * WINDOW_BYTES;
-        let gathered = if large_pages && whole > 0 && map.gather_large_pages(0, whole) { whole } else { 0 };
-        let rest = self.pages() * PAGE_BYTES - gathered;
+        let collapsed = if large_pages && whole > 0 && map.collapse(0, whole) { whole } else { 0 };
+        let rest = self.pages() * PAGE_BYTES - collapsed;
         match is_recycled {
-            true => map.populate_by(gathered, rest, workers),
-            false => map.populate_for_writing_by(gathered, rest, workers),
+            true => map.populate_by(collapsed, rest, workers),
+            false => map.populate_for_writing_by(collapsed, rest, workers),
         }
         let map = Arc::new(LoanMap::new(plane, windows_at, map));
         self.maps.push(map.clone());

@@ -27,7 +27,7 @@ pub(crate) enum Working {
     Managed(Box<Managed>),
     /// In memory of the application.
     Tracked(Tracked),
-    /// In slots of the planes themselves.
+    /// In frames of the planes themselves.
     Loaned(Loaned),
 }
 

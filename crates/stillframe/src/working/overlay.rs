@@ -47,7 +47,7 @@ impl Overlay {
     /// Gives the private pages content of their own.
     ///
     /// The first write to a page of a private mapping makes the kernel look for the file's page first, and take memory
-    /// for it where the file has none: memory nobody counts, and a fatal signal if there is none left. So the slots
+    /// for it where the file has none: memory nobody counts, and a fatal signal if there is none left. So the frames
     /// below are taken beforehand, which can fail in peace, and given back afterwards.
     pub(crate) fn fill(&self, planes: &Planes, mut write: impl FnMut(&Mapping, usize) -> Result<()>) -> Result<()> {
         let bare = self.private.without(planes.present(self.plane, self.window));

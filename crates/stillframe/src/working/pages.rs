@@ -6,12 +6,12 @@
 //! recovered begins so, which is why a restart takes no time to speak of: in as many mappings as it has pieces, where they
 //! are few, and else with pages of its own on top where its plane has others.
 //!
-//! One invariant carries this: *a page without memory of its own shows the newest version's slot*. It holds because a page
-//! is found dirty only after a write gave it memory of its own ([`Pages::own_pages`] makes sure), and because the slot
+//! One invariant carries this: *a page without memory of its own shows the newest version's frame*. It holds because a page
+//! is found dirty only after a write gave it memory of its own ([`Pages::own_pages`] makes sure), and because the frame
 //! of a page that is not dirty stays in use by every later version.
 //!
 //! It speaks of the variable's pages. Behind them, where it may grow without moving, lies anonymous memory: no plane is ever
-//! shown there, what a resize cuts off is given back at once ([`Pages::cut`]), and the versions that follow have no slots
+//! shown there, what a resize cuts off is given back at once ([`Pages::cut`]), and the versions that follow have no frames
 //! for it. So what a variable gets back is zeros, and takes no memory until it is written.
 
 use crate::error::{Error, Result};
@@ -27,10 +27,10 @@ use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
 /// Publishes over which hot pages are collected before a window is judged.
 const EPOCH: u8 = 16;
 
-/// A window with more newly hot pages than this in an epoch is not stable enough to be shared.
+/// A window with more newly hot pages than this in an epoch is not stable enough to be demoted.
 const NEW_PAGES_MAX: usize = 5;
 
-/// A window is shared when at least so many of its pages would be freed.
+/// A window is demoted when at least so many of its pages would be freed.
 const COLD_PAGES_MIN: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,7 @@ pub(crate) struct Window {
     pub(crate) before: Mask,
     pub(crate) age: u8,
     /// Whether the variable's pages are a private mapping of a plane rather than anonymous memory.
-    pub(crate) shared: bool,
+    pub(crate) demoted: bool,
 }
 
 /// The pages of a managed variable's memory, whole windows of them.
@@ -58,7 +58,7 @@ pub(crate) struct Pages {
 impl Window {
     /// Anonymous memory of which nothing is known.
     pub(crate) const NEW: Window =
-        Window { private: Mask::FULL, hot: Mask::FULL, before: Mask::EMPTY, age: 0, shared: false };
+        Window { private: Mask::FULL, hot: Mask::FULL, before: Mask::EMPTY, age: 0, demoted: false };
 }
 
 impl Pages {
@@ -73,13 +73,13 @@ impl Pages {
     }
 
     /// Whether a window shows a plane.
-    pub(crate) fn is_shared(&self, window: usize) -> bool {
-        self.windows[window].shared
+    pub(crate) fn is_demoted(&self, window: usize) -> bool {
+        self.windows[window].demoted
     }
 
     /// Number of windows that show a plane.
-    pub(crate) fn shared_windows(&self) -> usize {
-        self.windows.iter().filter(|window| window.shared).count()
+    pub(crate) fn demoted_windows(&self) -> usize {
+        self.windows.iter().filter(|window| window.demoted).count()
     }
 
     /// Bytes of memory of its own, at most.
@@ -114,7 +114,7 @@ impl Pages {
             last.private = last.private.or(Mask::FULL.without(Mask::first(pages % WINDOW_PAGES)));
         }
         let cut = &mut self.windows[whole..];
-        let shared = cut.iter().filter(|window| window.shared).count();
+        let shared = cut.iter().filter(|window| window.demoted).count();
         cut.fill(Window::NEW);
         Ok(shared)
     }
@@ -128,9 +128,9 @@ impl Pages {
 
     /// Gives windows that show a plane anonymous memory again, with the same content: the first `bytes` of all, of which there
     /// are none but zeros behind. All of their pages count as written since. On an error those before it have theirs.
-    pub(crate) fn unshare(&mut self, bytes: usize) -> Result<(), Failure> {
+    pub(crate) fn promote(&mut self, bytes: usize) -> Result<(), Failure> {
         for index in 0..self.windows.len() {
-            if !self.windows[index].shared {
+            if !self.windows[index].demoted {
                 continue;
             }
             let (at, own) = (index * WINDOW_BYTES, Mapping::private(WINDOW_BYTES, self.large)?);
@@ -146,7 +146,7 @@ impl Pages {
         (0..self.windows.len()).try_for_each(|window| self.own_pages(window, Mask::FULL))
     }
 
-    /// Notes which pages of a window were dirty at a publish; true if the window should now be shared.
+    /// Notes which pages of a window were dirty at a publish; true if the window should be demoted.
     pub(crate) fn observe(&mut self, window: usize, dirty: Mask, valid: Mask) -> bool {
         let state = &mut self.windows[window];
         state.hot = state.hot.or(dirty);
@@ -176,7 +176,7 @@ impl Pages {
     /// Replaces the `valid` pages of a window, the first ones, by a private mapping of the plane that holds most of them.
     /// Pages in `keep`, and those of other planes, keep their content in memory of their own. The content of the window does
     /// not change. `false`: no plane has any of its pages, as before they are first written, and the window stays as it is.
-    pub(crate) fn share(
+    pub(crate) fn demote(
         &mut self,
         index: usize,
         first: u32,
@@ -200,12 +200,12 @@ impl Pages {
         self.memory.replace(index * WINDOW_BYTES, mapping).map_err(|failure| Error::system(&path, failure))?;
         let window = &mut self.windows[index];
         let private = private.or(Mask::FULL.without(valid));
-        *window = Window { private, hot: Mask::EMPTY, before: window.hot, age: 0, shared: true };
+        *window = Window { private, hot: Mask::EMPTY, before: window.hot, age: 0, demoted: true };
         Ok(true)
     }
 }
 
-/// Each shared window takes one of the process's mappings, and the application needs most of them for itself.
-pub(crate) fn shared_windows_max() -> usize {
+/// Each demoted window takes one of the process's mappings, and the application needs most of them for itself.
+pub(crate) fn demoted_windows_max() -> usize {
     stillframe_kernel::mappings_max() / 4
 }

@@ -1,4 +1,4 @@
-//! Pieces: pages side by side in one plane.
+//! Pieces (a file system calls them extents): pages side by side in one plane.
 
 use crate::mask::Mask;
 use crate::store::version::Subtable;

@@ -42,7 +42,7 @@ impl Pages {
             } else if !showing.is_empty() {
                 let mut private = own;
                 (0..WINDOW_PAGES).filter(|page| table[*page] == ZERO_PLANE).for_each(|page| private.insert(page));
-                self.windows[index] = Window { private, hot: Mask::EMPTY, before: Mask::EMPTY, age: 0, shared: true };
+                self.windows[index] = Window { private, hot: Mask::EMPTY, before: Mask::EMPTY, age: 0, demoted: true };
                 if !own.is_empty() {
                     mixed.push(Mixed { index, own, pieces: all });
                 }
@@ -106,7 +106,7 @@ impl Pages {
             let _ = tracker.watch(address(run[0].index * WINDOW_PAGES), run.len() * WINDOW_BYTES);
         }
         let failed = Mutex::new(Vec::new());
-        workers.share(mixed.len(), mixed.len() / WINDOWS_PER_THREAD, &|number| {
+        workers.parallel_for(mixed.len(), mixed.len() / WINDOWS_PER_THREAD, &|number| {
             let Mixed { index, own, pieces } = &mixed[number];
             let is_own = |piece: &&Piece| own.has(piece.page % WINDOW_PAGES);
             // Read as a file and copied from the cache, which spares the page-table entries of the plane.
@@ -129,7 +129,7 @@ impl Pages {
 
     /// Copies the pieces of windows into memory of their own.
     fn copy_windows(&self, copied: &[(usize, Vec<Piece>)], maps: &[Option<Mapping>], workers: &Workers) {
-        workers.share(copied.len(), copied.len() / WINDOWS_PER_THREAD, &|number| {
+        workers.parallel_for(copied.len(), copied.len() / WINDOWS_PER_THREAD, &|number| {
             let (index, pieces) = &copied[number];
             self.memory.populate_for_writing(index * WINDOW_BYTES, WINDOW_BYTES);
             for Piece { plane, page, pages } in pieces {

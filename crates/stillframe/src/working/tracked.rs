@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::store::Store;
 use crate::store::space::Allocation;
-use crate::working::dirty::{Dirty, Portion};
+use crate::working::dirty::{Dirty, Subrange};
 use crate::working::source::Source;
 use stillframe_segment::{Extent, PAGE_BYTES, WINDOW_BYTES};
 
@@ -76,11 +76,11 @@ impl Tracked {
     pub(crate) fn collect(
         &mut self,
         store: &Store,
-        portion: Option<&Portion>,
+        subrange: Option<&Subrange>,
         shown: Option<&Extent>,
     ) -> Result<Dirty> {
         match self.current.and_then(|index| self.sources.get_mut(index)) {
-            Some(source) => source.find_dirty(store, portion, shown),
+            Some(source) => source.find_dirty(store, subrange, shown),
             None => Ok(Dirty::default()),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //!
-//! The law is that of [`memory`](super): pointers and nests come from moves that lie inside both sides, and no kernel
+//! The invariant is that of [`memory`](super): pointers and nests come from moves that lie inside both sides, and no kernel
 //! leaves the positions its nest names. A kernel reads a run of `run_bytes` bytes at each position and writes as many.
 #![allow(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! Calls to the kernel that have no safe wrapper in the standard library.
 //!
 //! # Safety
-//! This module, with [`queue`] in it, is the only one of the program with `unsafe` code, and it keeps this law: memory
+//! This module, with [`queue`] in it, is the only one of the program with `unsafe` code, and it keeps this invariant: memory
 //! that another process may write at any time is reached through atomics alone. The queue makes the one exception, and
 //! explains it. Mappings are private fields, are unmapped when their owner is dropped, and every pointer handed to the
 //! kernel comes from a reference that outlives the call.

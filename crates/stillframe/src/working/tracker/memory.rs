@@ -59,7 +59,7 @@ impl Collected {
     }
 
     /// Has all pages compared that belong to the variable alone.
-    pub(crate) fn doubt(&mut self, range: &Memory) {
+    pub(crate) fn compare_all(&mut self, range: &Memory) {
         insert_pages(&mut self.unsure, range.whole.start, range.whole.end);
     }
 }

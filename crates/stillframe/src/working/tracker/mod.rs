@@ -166,7 +166,7 @@ impl Tracker {
                 let Ok(userfault) = faults.of(range) else {
                     // No descriptor is left. The next collection tries again.
                     *watch = Watch::New;
-                    return out.doubt(range);
+                    return out.compare_all(range);
                 };
                 if collect_wp_async(userfault, pagemap, range, watch, sticky, out).is_err() {
                     begin_again(userfault, range, watch, out);
@@ -188,7 +188,7 @@ impl Tracker {
                 if read.is_err() {
                     // The bits are cleared all the same, also for a source that is not of this publish.
                     *watch = Watch::New;
-                    out.doubt(range);
+                    out.compare_all(range);
                 }
             }
             Means::PrivateCow { pagemap } if range.owned && !range.pinned => {
@@ -198,12 +198,12 @@ impl Tracker {
                 }
                 let read = collect_entries(pagemap, range, &mut out.dirty, |_, entry| is_own(entry));
                 if read.is_err() {
-                    out.doubt(range);
+                    out.compare_all(range);
                 }
             }
             Means::PrivateCow { .. } | Means::FullCopy => {
                 *watch = Watch::Off;
-                out.doubt(range);
+                out.compare_all(range);
             }
         }
     }

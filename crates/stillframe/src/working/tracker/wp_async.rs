@@ -27,7 +27,7 @@ pub(crate) fn begin_again(userfault: &Userfault, range: &Memory, watch: &mut Wat
     let (start, bytes) = span(range, range.whole.clone());
     if userfault.unregister(start, bytes).is_ok() {
         *watch = Watch::New;
-        out.doubt(range);
+        out.compare_all(range);
     } else {
         // What stays armed was reported to nobody: for other sources with these pages, too, they are dirty.
         *watch = Watch::Off;
@@ -75,7 +75,7 @@ pub(crate) fn collect_wp_async(
                 let _ = userfault.unregister(start, bytes);
                 *watch = Watch::Off;
                 out.reset(range);
-                out.doubt(range);
+                out.compare_all(range);
             }
             return Ok(());
         }
@@ -85,7 +85,7 @@ pub(crate) fn collect_wp_async(
         *watch = register(userfault, range, from.min(range.whole.end)..range.whole.end)?;
     }
     if *watch == Watch::Off {
-        out.doubt(range);
+        out.compare_all(range);
         return Ok(());
     }
     let windows = out.dirty.len();

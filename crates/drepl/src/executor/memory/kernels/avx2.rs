@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //!
-//! The law is that of [`kernels`](super); the processor has AVX2, as `has_avx2` said.
+//! The invariant is that of [`kernels`](super); the processor has AVX2, as `has_avx2` said.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;

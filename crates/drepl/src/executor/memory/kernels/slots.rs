@@ -3,7 +3,7 @@
 //!
 //! # Safety
 //!
-//! The law is that of [`kernels`](super); the processor has AVX2.
+//! The invariant is that of [`kernels`](super); the processor has AVX2.
 #![allow(unsafe_code)]
 
 use std::{arch::x86_64::*, ptr::null_mut};

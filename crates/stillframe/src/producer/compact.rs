@@ -1,14 +1,14 @@
-//! Gathering what a recovered version has scattered.
+//! Compaction: bringing together the pages that a recovered version has scattered.
 //!
 //! After many steps that write single pages, those of a window lie in two planes or more, in hundreds of pieces. To show
 //! them as they lie takes a mapping for each piece; to copy the window takes memory for all of it. So the pages that lie
-//! elsewhere are copied into the free slots of the plane that has most of the window, where there mostly is memory already,
+//! elsewhere are copied into the free frames of the plane that has most of the window, where there mostly is memory already,
 //! and the version is committed once more, with tables that say so. What was the newest version before lives on as long as
 //! somebody holds it.
 //!
 //! # Safety
 //!
-//! This module copies pages within planes. Its law: what is read is in use by a version; what is written was free, is marked
+//! This module copies pages within planes. Its invariant: what is read is in use by a version; what is written was free, is marked
 //! before, and has memory.
 #![allow(unsafe_code)]
 
@@ -29,7 +29,7 @@ use stillframe_kernel::points;
 use stillframe_segment::table::{SUBTABLE, ZERO_PLANE};
 use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES};
 
-/// What a page that cannot be gathered costs, in pages that can: memory of its own is taken for it.
+/// What a page that cannot be compacted costs, in pages that can: memory of its own is taken for it.
 const OWN_COST: usize = 4;
 
 /// Pages of a window in one plane for which mapping that is worth it: fewer are read as a file.
@@ -39,9 +39,9 @@ const MAPPED_PAGES_MIN: usize = 64;
 const WINDOWS_PER_THREAD: usize = 4;
 
 impl Producer {
-    /// Gathers the scattered windows that the newest version shows, of those that these are maps of. What cannot be gathered,
-    /// for want of blocks, of a ring slot or of free slots, stays as it is.
-    pub(crate) fn gather(&mut self, maps: &mut PlaneMaps) -> Result<()> {
+    /// Compacts the scattered windows that the newest version shows, of those that these are maps of. What cannot be compacted,
+    /// for want of blocks, of a ring slot or of free frames, stays as it is.
+    pub(crate) fn compact(&mut self, maps: &mut PlaneMaps) -> Result<()> {
         let Producer { store, workspace, options, .. } = self;
         let Some(newest) = store.versions().last().cloned() else { return Ok(()) };
         let first = maps.allocation.window as usize;
@@ -56,7 +56,7 @@ impl Producer {
         let most_bytes = store.planes().present_bytes() + (scattered.len() * WINDOW_BYTES) as u64;
         let has_room = options.bound_bytes.is_none_or(|bound_bytes| most_bytes <= bound_bytes);
         if !has_room {
-            store.planes_mut().see()?;
+            store.planes_mut().scan_residency()?;
         }
         let plan = plan(store, &newest, &scattered, has_room);
         if plan.is_empty() {
@@ -64,12 +64,12 @@ impl Producer {
         }
         let mut draft = store.draft();
         draft.take(plan);
-        let gathered = copy(maps, &newest, &mut draft, &workspace.copier)
+        let compacted = copy(maps, &newest, &mut draft, &workspace.copier)
             .and_then(|has_memory| if has_memory { commit(draft, &newest).map(|()| true) } else { Ok(false) });
-        match gathered {
+        match compacted {
             Ok(true) => {
                 store.retire(store.versions().len() - 2)?;
-                points::hit("gather.done");
+                points::hit("compact.done");
                 Ok(())
             }
             Ok(false) | Err(Error::NoSpace { .. } | Error::NoMappings { .. }) => Ok(()),
@@ -78,7 +78,7 @@ impl Producer {
     }
 }
 
-/// Chooses a plane for each window, and the pages that are copied into it: with `has_room` also into slots that may have
+/// Chooses a plane for each window, and the pages that are copied into it: with `has_room` also into frames that may have
 /// no memory yet.
 fn plan(store: &Store, newest: &Version, scattered: &[usize], has_room: bool) -> Vec<Assignment> {
     let planes = store.planes();
@@ -99,10 +99,10 @@ fn plan(store: &Store, newest: &Version, scattered: &[usize], has_room: bool) ->
         let has_window = |plane: &usize| planes.plane(*plane).file.has_window(window).unwrap_or(false);
         let choices = shown.iter().enumerate().filter(|(plane, _)| has_window(plane)).map(|(plane, shown)| {
             let elsewhere = pages.without(*shown);
-            let slots = if has_room { Planes::free } else { Planes::ready };
-            let gathered = elsewhere.and(slots(planes, plane, window));
-            let own = elsewhere.without(gathered);
-            (gathered.count() + OWN_COST * own.count(), Assignment { window, plane, pages: gathered })
+            let frames = if has_room { Planes::free } else { Planes::ready };
+            let compacted = elsewhere.and(frames(planes, plane, window));
+            let own = elsewhere.without(compacted);
+            (compacted.count() + OWN_COST * own.count(), Assignment { window, plane, pages: compacted })
         });
         // Neighbours in one plane are one mapping.
         let hint = plan.last().map_or(usize::MAX, |part| part.plane);
@@ -112,24 +112,24 @@ fn plan(store: &Store, newest: &Version, scattered: &[usize], has_room: bool) ->
     plan
 }
 
-/// Copies the pages to the slots of the draft. `false`: there is no memory for them.
+/// Copies the pages to the frames of the draft. `false`: there is no memory for them.
 fn copy(maps: &mut PlaneMaps, newest: &Version, draft: &mut Draft, copier: &Copier) -> Result<bool> {
-    let plan = draft.slots();
+    let plan = draft.frames();
     let tables: Vec<Subtable> = plan.iter().map(|part| draft.store().expand(newest.table[part.window])).collect();
     for plane in 0..draft.planes().count() {
         maps.map(plane, draft.planes())?;
     }
-    let work = Gathering { maps, planes: draft.planes(), copier };
+    let work = Compaction { maps, planes: draft.planes(), copier };
     let failed = Mutex::new(None);
-    copier.workers().share(plan.len(), plan.len() / WINDOWS_PER_THREAD, &|index| {
+    copier.workers().parallel_for(plan.len(), plan.len() / WINDOWS_PER_THREAD, &|index| {
         let (part, table) = (&plan[index], &tables[index]);
         if let Err(error) = work.copy_window(part, table) {
             *failed.lock().unwrap_or_else(|poison| poison.into_inner()) = Some(error);
         }
     });
     let failed = failed.into_inner().unwrap_or_else(|poison| poison.into_inner());
-    draft.notice_memory(failed.is_none())?;
-    points::hit("gather.copied");
+    draft.note_residency(failed.is_none())?;
+    points::hit("compact.copied");
     match failed {
         None => Ok(true),
         // The kernel says that an address cannot be written when no memory is left for it.
@@ -138,30 +138,30 @@ fn copy(maps: &mut PlaneMaps, newest: &Version, draft: &mut Draft, copier: &Copi
     }
 }
 
-/// Commits the newest version once more, with its pages gathered.
+/// Commits the newest version once more, with its pages compacted.
 fn commit(mut draft: Draft, newest: &Version) -> Result<()> {
     draft.tabulate(Vec::clone(&newest.table), &[])?;
-    draft.commit(Content::Again(newest), ["gather.described", "gather.committed"])
+    draft.commit(Content::Again(newest), ["compact.described", "compact.committed"])
 }
 
-/// What the threads that gather an allocation share.
-struct Gathering<'a> {
+/// What the threads that compact an allocation share.
+struct Compaction<'a> {
     maps: &'a PlaneMaps,
     planes: &'a Planes,
     copier: &'a Copier,
 }
 
-impl Gathering<'_> {
+impl Compaction<'_> {
     /// Copies pages of a window, which lie where `table` says, into the plane that was chosen.
     fn copy_window(&self, part: &Assignment, table: &Subtable) -> Result<()> {
         let window = part.window - self.maps.allocation.window as usize;
         self.maps.with_window(part.plane, window, self.planes, |map, at| self.copy_into(map, at, part, table))?
     }
 
-    /// As [`copy_window`](Gathering::copy_window), for a map of the chosen plane in which the window begins at `at`.
+    /// As [`copy_window`](Compaction::copy_window), for a map of the chosen plane in which the window begins at `at`.
     fn copy_into(&self, map: &Mapping, at: usize, part: &Assignment, table: &Subtable) -> Result<()> {
         let window = part.window - self.maps.allocation.window as usize;
-        // All that is in use or will be has its page-table entries made, many at a time, and memory. Other free slots are left
+        // All that is in use or will be has its page-table entries made, many at a time, and memory. Other free frames are left
         // out: they may have none, and would get it.
         let entered = Mask::FULL.without(self.planes.free(part.plane, part.window)).or(part.pages);
         let has_memory =

@@ -1,24 +1,24 @@
-//! Places that a process gives out and takes back, as many as it needs, without a lock: a signal handler may come at any
+//! Entries that a process gives out and takes back, as many as it needs, without a lock: a signal handler may come at any
 //! instant, and a forked child finds no lock that nobody will open.
 
 use once_cell::race::OnceBox;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Places of the first chunk; each further one has twice as many. They stay for ever, so that a look at them needs no lock.
+/// Entries of the first chunk; each further one has twice as many. They stay for ever, so that a look at them needs no lock.
 const FIRST: usize = 64;
 const CHUNKS: usize = 24;
 
-/// Places, numbered from 0 on.
-pub(crate) struct Places<T: 'static> {
+/// Entries, numbered from 0 on.
+pub(crate) struct Entries<T: 'static> {
     chunks: [OnceBox<Box<[T]>>; CHUNKS],
     /// Where a free one is looked for first.
     hint: AtomicUsize,
 }
 
-impl<T: Default> Places<T> {
+impl<T: Default> Entries<T> {
     /// None yet.
-    pub(crate) const fn new() -> Places<T> {
-        Places { chunks: [const { OnceBox::new() }; CHUNKS], hint: AtomicUsize::new(0) }
+    pub(crate) const fn new() -> Entries<T> {
+        Entries { chunks: [const { OnceBox::new() }; CHUNKS], hint: AtomicUsize::new(0) }
     }
 
     /// All that there are, taken or not.
@@ -31,17 +31,17 @@ impl<T: Default> Places<T> {
         self.chunks.iter().map_while(OnceBox::get).map(|chunk| chunk.len()).sum()
     }
 
-    /// The place of a number.
+    /// The entry of a number.
     pub(crate) fn get(&self, number: usize) -> Option<&T> {
         let index = (number / FIRST + 1).ilog2() as usize;
         self.chunks.get(index)?.get()?.get(number - FIRST * ((1 << index) - 1))
     }
 
-    /// The first place that `claim` takes, and its number; `None` if there are as many as there can be, and it takes none.
+    /// The first entry that `claim` takes, and its number; `None` if there are as many as there can be, and it takes none.
     pub(crate) fn take(&self, mut claim: impl FnMut(&T) -> bool) -> Option<(usize, &T)> {
         let (hint, count) = (self.hint.load(Ordering::Relaxed), self.count());
         let hint = hint.min(count);
-        let mut claimed = |number: usize| self.get(number).filter(|place| claim(place)).map(|place| (number, place));
+        let mut claimed = |number: usize| self.get(number).filter(|entry| claim(entry)).map(|entry| (number, entry));
         let taken = (hint..count).chain(0..hint).find_map(&mut claimed).or_else(|| {
             let (index, chunk) = self.chunks.iter().enumerate().find(|(_, chunk)| chunk.get().is_none())?;
             chunk.get_or_init(|| Box::new((0..FIRST << index).map(|_| T::default()).collect()));
@@ -54,7 +54,7 @@ impl<T: Default> Places<T> {
         taken
     }
 
-    /// Says that a place is free again.
+    /// Says that an entry is free again.
     pub(crate) fn give_back(&self, number: usize) {
         self.hint.fetch_min(number, Ordering::Relaxed);
     }
@@ -67,8 +67,8 @@ mod tests {
 
     #[test]
     fn each_place_is_given_to_one_and_given_again_when_it_is_free() {
-        let places: Places<AtomicBool> = Places::new();
-        let take = || places.take(|place| !place.swap(true, Ordering::AcqRel)).unwrap().0;
+        let entries: Entries<AtomicBool> = Entries::new();
+        let take = || entries.take(|entry| !entry.swap(true, Ordering::AcqRel)).unwrap().0;
         let numbers: Vec<usize> = std::thread::scope(|scope| {
             let threads: Vec<_> =
                 (0..4).map(|_| scope.spawn(|| (0..1000).map(|_| take()).collect::<Vec<_>>())).collect();
@@ -78,11 +78,11 @@ mod tests {
         sorted.sort_unstable();
         sorted.dedup();
         assert_eq!(sorted.len(), 4000);
-        assert!(sorted.iter().all(|number| places.get(*number).unwrap().load(Ordering::Relaxed)));
-        let all = places.all().count();
+        assert!(sorted.iter().all(|number| entries.get(*number).unwrap().load(Ordering::Relaxed)));
+        let all = entries.all().count();
         for number in [7, 3999, 64, 63] {
-            places.get(number).unwrap().store(false, Ordering::Release);
-            places.give_back(number);
+            entries.get(number).unwrap().store(false, Ordering::Release);
+            entries.give_back(number);
         }
         let mut again: Vec<usize> = (0..4).map(|_| take()).collect();
         again.sort_unstable();
@@ -91,8 +91,8 @@ mod tests {
         (0..all - 4000).for_each(|_| {
             take();
         });
-        assert_eq!(places.all().count(), all);
+        assert_eq!(entries.all().count(), all);
         take();
-        assert_eq!(places.all().count(), all * 2 + FIRST);
+        assert_eq!(entries.all().count(), all * 2 + FIRST);
     }
 }

@@ -6,28 +6,28 @@ use super::clip::clip;
 use crate::transfer::{LINE_BYTES, Move, Schedule, Side};
 
 /// Moves of one thread: position of the transfer, and parts of its moves.
-pub(super) type Portion = Vec<(usize, Schedule)>;
+pub(super) type Batch = Vec<(usize, Schedule)>;
 
 /// Bytes for which a thread is worth its start.
-const PORTION_BYTES: u64 = 512 << 10;
+const BATCH_BYTES: u64 = 512 << 10;
 
 /// Divides moves among at most `threads` threads. None where there is too little to divide.
 ///
 /// The destination falls into clusters: what moves interleave in, and what lies between. Large ones are cut into one
 /// stripe per thread, at lines; so each thread gets its part of every array, and records that fall into several arrays
 /// are read by one thread only. Small ones are dealt out as they are.
-pub(super) fn portions<'a>(
+pub(super) fn batches<'a>(
     threads: usize,
     work: impl Iterator<Item = &'a Schedule> + Clone,
     misalignment: u64,
-) -> Option<Vec<Portion>> {
+) -> Option<Vec<Batch>> {
     let total_bytes: u64 = work.clone().map(Schedule::moved_bytes).sum();
-    let threads = (threads as u64).min(total_bytes / PORTION_BYTES);
+    let threads = (threads as u64).min(total_bytes / BATCH_BYTES);
     if threads < 2 {
         return None;
     }
     let clusters = clusters(work.clone().flat_map(Schedule::moves), threads, misalignment);
-    let mut portions: Vec<Portion> = vec![Vec::new(); threads as usize];
+    let mut batches: Vec<Batch> = vec![Vec::new(); threads as usize];
     for (position, schedule) in work.enumerate() {
         let mut parts: Vec<(Vec<Move>, Vec<Move>)> = vec![Default::default(); threads as usize];
         for each in schedule.moves() {
@@ -45,14 +45,14 @@ pub(super) fn portions<'a>(
                 });
             }
         }
-        for (portion, (mut whole, rest)) in portions.iter_mut().zip(parts) {
+        for (batch, (mut whole, rest)) in batches.iter_mut().zip(parts) {
             whole.extend(rest);
             if !whole.is_empty() {
-                portion.push((position, Schedule::new(whole)));
+                batch.push((position, Schedule::new(whole)));
             }
         }
     }
-    Some(portions)
+    Some(batches)
 }
 
 /// Bytes of the destination between which and all others no move reaches.
@@ -164,10 +164,10 @@ mod tests {
             let whole = written(transfer.moves().iter(), bytes);
             assert!(whole.iter().all(|times| *times <= 1), "case {number} writes a byte twice by itself");
             for (threads, misalignment) in [(2, 0), (2, 13), (3, 1), (4, 63)] {
-                let portions = portions(threads, std::iter::once(transfer.schedule()), misalignment).unwrap();
-                let parts = || portions.iter().flatten().flat_map(|(_, parts)| parts.moves());
+                let batches = batches(threads, std::iter::once(transfer.schedule()), misalignment).unwrap();
+                let parts = || batches.iter().flatten().flat_map(|(_, parts)| parts.moves());
                 assert!(written(parts(), bytes) == whole, "case {number}, {threads} threads");
-                assert!(portions.iter().all(|portion| !portion.is_empty()), "case {number}, {threads} threads");
+                assert!(batches.iter().all(|batch| !batch.is_empty()), "case {number}, {threads} threads");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Versions whose pages are scattered over the planes, after many that wrote single pages: recovered, gathered, gone on
+//! Versions whose pages are scattered over the planes, after many that wrote single pages: recovered, compacted, gone on
 //! with, and killed in the middle of that.
 
 mod common;
@@ -154,7 +154,7 @@ fn scattered_versions_are_gathered_and_none_changes() {
 }
 
 #[test]
-fn a_gathered_version_is_the_same_to_those_who_have_it() {
+fn a_compacted_version_is_the_same_to_those_who_have_it() {
     watchdog(300);
     let dir = Dir::new("same");
     let held = scatter(&dir, trackers()[0], 1, 1);
@@ -194,13 +194,13 @@ fn what_was_only_recovered_is_not_published_again() {
 }
 
 #[test]
-fn gathering_keeps_within_the_bound() {
+fn compaction_keeps_within_the_bound() {
     watchdog(300);
     // Others publish a window of which pages were copied as a whole.
     for tracker in trackers().into_iter().filter(|kind| matches!(kind, TrackerKind::WpAsync | TrackerKind::FullCopy)) {
         let dir = Dir::new("bound");
         scatter(&dir, tracker, 1, 0);
-        // Room for one version and a step, so that free slots lose their memory; then room for all of it again.
+        // Room for one version and a step, so that free frames lose their memory; then room for all of it again.
         let bound_bytes = (PAGES + PAGES / 4 + 200) as u64 * PAGE_BYTES as u64;
         for bound_bytes in [bound_bytes, bound_bytes, u64::MAX] {
             let mut run = Run::begin(options(dir.path(), tracker, 1).bound_bytes(bound_bytes));
@@ -241,15 +241,15 @@ fn a_region_is_gathered_by_another_process() {
 
 #[cfg(feature = "points")]
 #[test]
-fn a_producer_may_die_at_every_point_of_gathering() {
+fn a_producer_may_die_at_every_point_of_compaction() {
     use helper::{Helper, command};
     use std::os::unix::process::ExitStatusExt;
     watchdog(600);
     for tracker in trackers() {
         for (keep, held) in [(1, 0), (1, 2), (2, 1)] {
-            for point in ["gather.copied", "gather.described", "gather.committed", "retire.begin", "retire.asked"]
+            for point in ["compact.copied", "compact.described", "compact.committed", "retire.begin", "retire.asked"]
                 .into_iter()
-                .chain(["gather.done", "recover.done", "publish.copied", "publish.committed"])
+                .chain(["compact.done", "recover.done", "publish.copied", "publish.committed"])
             {
                 let dir = Dir::new("die");
                 let mut snapshots = scatter(&dir, tracker, keep, held);
@@ -260,10 +260,10 @@ fn a_producer_may_die_at_every_point_of_gathering() {
                     let mut command = command("scatterer", &[dir.path().to_str().unwrap(), tracker.name(), &keep]);
                     command.env("STILLFRAME_DIE_AT", format!("{point}:1"));
                     let status = Helper::start(command).wait().0;
-                    // A version that was gathered is not gathered again.
+                    // A version that was compacted is not compacted again.
                     let died = status.signal() == Some(libc::SIGKILL);
-                    let is_gathered = round > 0 && point.starts_with("gather");
-                    assert!(died || status.success() && is_gathered, "{tracker}, keep {keep}: {point}: {status}");
+                    let is_compacted = round > 0 && point.starts_with("compact");
+                    assert!(died || status.success() && is_compacted, "{tracker}, keep {keep}: {point}: {status}");
                     assert_eq!(inspect::verify(dir.path(), "r").unwrap(), []);
                     let newest = observer.newest().unwrap();
                     check(&newest);
