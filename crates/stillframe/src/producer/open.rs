@@ -83,7 +83,9 @@ impl Producer {
             shared_windows: 0,
             copies: Vec::new(),
         };
+        let name = options.arena.as_ref().map_or(name.clone(), |arena| format!("{}/{name}", arena.name()));
         Ok(Producer {
+            name,
             store,
             workspace,
             options,

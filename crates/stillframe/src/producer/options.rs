@@ -1,6 +1,8 @@
 //! How a region is made.
 
 use crate::error::{Error, Result};
+use crate::observer::Observer;
+use crate::observer::options::ObserverOptions;
 use crate::place::arena::Arena;
 use crate::place::directory::Directory;
 use crate::place::names::{self, hidden_name};
@@ -237,6 +239,20 @@ impl RegionOptions {
     /// The directory that holds the region's own, as [`dir`](RegionOptions::dir) said or by default.
     pub fn directory(&self) -> &Path {
         &self.dir
+    }
+
+    /// The arena, as [`arena`](RegionOptions::arena) said.
+    pub fn chosen_arena(&self) -> Option<&Arena> {
+        self.arena.as_ref()
+    }
+
+    /// Options for observing what these make, under the same name.
+    pub fn observing(&self) -> ObserverOptions {
+        let options = Observer::options().dir(&self.dir);
+        match &self.arena {
+            Some(arena) => options.arena(arena),
+            None => options,
+        }
     }
 
     /// The name that the region or group has in its place, as long as it is hidden another one.
