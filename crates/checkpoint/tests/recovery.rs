@@ -106,12 +106,14 @@ fn a_run_in_an_arena_goes_on_by_name_by_handle_and_where_no_name_leads() {
     let held = Observer::options().arena(&handed).open("r").unwrap().newest().unwrap();
     let saver = Saver::open(place.store(), SaveOptions::default()).unwrap();
     let saved = saver.save(&held, &|_| {}).unwrap().path;
-    Region::options().arena(&handed).create("r").unwrap().unlink().unwrap();
-    let options = Recovery::options().region(Region::options().arena(&handed)).checkpoints(place.store());
-    let mut region = options.clone().open("r").unwrap();
-    assert_eq!(region.origin(), &Origin::Checkpoint { version: 5, path: saved });
-    let u: Array<f64> = region.array("u", &[3000]).unwrap();
-    assert_eq!(region.slice(&u)[7], 5.0);
+    let options = Recovery::options().checkpoints(place.store());
+    for (region, given) in [(Region::options().arena(&handed), "r"), (Region::options().dir(place.path()), "pool/r")] {
+        region.clone().create(given).unwrap().unlink().unwrap();
+        let mut region = options.clone().region(region).open(given).unwrap();
+        assert_eq!(region.origin(), &Origin::Checkpoint { version: 5, path: saved.clone() });
+        let u: Array<f64> = region.array("u", &[3000]).unwrap();
+        assert_eq!(region.slice(&u)[7], 5.0);
+    }
     let ranks = options.region(Region::options().arena(&handed).rank(0, 2)).open("g");
     assert!(matches!(ranks, Err(Error::Engine(Engine::BadOption { option: "arena", .. }))));
 }
