@@ -29,6 +29,7 @@ def test_many_regions_lie_in_one_arena_and_are_found_by_its_name(regions: Path) 
         for number, (region, u) in enumerate(zip(all_regions, arrays, strict=True)):
             u[:] = number
             region.publish(1)
+            assert region.name == f"pool/r{number}"
         usage = arena.usage()
         assert (usage.nbytes, usage.regions_max, len(usage.regions)) == (1024 * MIB, 100, 10)
         assert usage.tables_bytes > 0 and usage.small_chunks > 0
@@ -75,6 +76,27 @@ def test_the_next_producer_goes_on_from_what_a_killed_one_left(spawn: Spawn) -> 
     sf.remove("pool/u")
     with pytest.raises(sf.NoRegion):
         sf.open("pool/u")
+
+
+def test_a_run_in_an_arena_recovers_from_memory_and_from_checkpoints(tmp_path: Path) -> None:
+    with make() as arena, sf.Arena.from_descriptor(os.memfd_create("test"), "vm", bytes=1024 * MIB) as handed:
+        for within, name in ((arena, "pool/u"), (handed, "vm/u")):
+            region, origin = sf.recover("u", arena=within)
+            with region:
+                assert (origin.kind, region.name) == ("fresh", name)
+                region.array("u", (1000,))[:] = 3
+                region.publish(1)
+            region, origin = sf.recover("u", arena=within)
+            with region:
+                assert (origin.kind, origin.version) == ("memory", 1)
+                assert (region.array("u", (1000,)) == 3).all() and (region.read("u") == 3).all()
+        with sf.checkpoint("pool/u", tmp_path / "ckpt", once=True) as checkpointer:
+            assert checkpointer.wait_safe(1, timeout=60)
+        sf.remove("pool/u")
+        region, origin = sf.recover("u", checkpoints=tmp_path / "ckpt", arena=arena)
+        with region:
+            assert (origin.kind, origin.version) == ("checkpoint", 1)
+            assert (region.array("u", (1000,)) == 3).all()
 
 
 def test_an_arena_that_is_full_says_who_has_how_much() -> None:

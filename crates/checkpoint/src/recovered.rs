@@ -6,7 +6,9 @@ use crate::{Checkpoint, Error, Result};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
-use stillframe::{Attributes, Block, DType, Element, Group, Kind, Observer, Order, Part, Region, Snapshot, VariableId};
+use stillframe::{
+    Attributes, Block, DType, Element, Group, Kind, ObserverOptions, Order, Part, Region, Snapshot, VariableId,
+};
 
 /// Bytes that are compared at a time.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -29,6 +31,7 @@ pub(crate) enum Source {
     Nothing,
     /// In the directory of regions, under the name that the region or group has.
     Region {
+        observing: ObserverOptions,
         dir: PathBuf,
         name: String,
         version: u64,
@@ -132,8 +135,8 @@ impl Recovered {
             Source::Nothing => return Err(Error::NothingRecovered { name: name.into() }),
             Source::Held(ranks) => Reader::Memory(ranks.to_vec()),
             Source::Files(checkpoint) => Reader::Files(checkpoint),
-            Source::Region { dir, name, version } => match self.rank {
-                None => Reader::Memory(vec![Observer::options().dir(dir).open(name)?.version(*version)?]),
+            Source::Region { observing, dir, name, version } => match self.rank {
+                None => Reader::Memory(vec![observing.clone().open(name)?.version(*version)?]),
                 Some(_) => Reader::Memory(Group::options().dir(dir).open(name)?.version(*version)?.ranks().to_vec()),
             },
         })

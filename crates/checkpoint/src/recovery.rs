@@ -10,7 +10,7 @@ use crate::restore::RestoreOptions;
 use crate::search::{Found, Search};
 use crate::{Checkpoint, Error, Result, workers};
 use std::ops::{Deref, DerefMut};
-use stillframe::{Attributes, DType, Element, Family, Group, Observer, Order, Region, TrackerKind, VariableId};
+use stillframe::{Attributes, DType, Element, Family, Group, Order, Region, TrackerKind, VariableId};
 use stillframe_kernel::points;
 
 /// A region that was created or recovered, and what it goes on from.
@@ -191,7 +191,8 @@ impl RecoveryOptions {
     }
 
     fn in_memory(&self, name: &str, version: u64) -> Source {
-        Source::Region { dir: self.region.directory().into(), name: name.into(), version }
+        let (observing, dir) = (self.region.observing(), self.region.directory().into());
+        Source::Region { observing, dir, name: name.into(), version }
     }
 
     /// Puts a checkpoint into memory if it has as many ranks, or else makes sure that all of it can be read. `false` if it is
@@ -214,6 +215,14 @@ impl RecoveryOptions {
     }
 
     fn open_rank(self, name: &str, rank: u32, ranks: u32) -> Result<Recovery> {
+        if let Some(arena) = self.region.chosen_arena().filter(|arena| arena.is_handed_in()) {
+            let why = format!(
+                "ranks agree by files beside the arena what they go on from, and arena '{}' was handed in as a descriptor: make it \
+                 in a directory",
+                arena.name()
+            );
+            return Err(stillframe::Error::BadOption { option: "arena", why }.into());
+        }
         let root = self.region.directory().to_path_buf();
         // Whoever decides, or restores, keeps the others waiting: they need what it does.
         let mut file = DecisionFile::lock(&self.region, name)?;
@@ -318,8 +327,9 @@ impl Recovery {
             Source::Nothing => Attributes::new(),
             Source::Files(checkpoint) => checkpoint.attributes().clone(),
             Source::Held(ranks) => ranks[0].attributes().clone(),
-            Source::Region { dir, version, .. } => {
-                Observer::options().dir(dir).open(region.name())?.version(*version)?.attributes().clone()
+            Source::Region { observing, name, version, .. } => {
+                let name = rank.map_or(name.clone(), |(rank, _)| format!("{name}/{rank}"));
+                observing.clone().open(&name)?.version(*version)?.attributes().clone()
             }
         };
         Ok(Recovery { region, recovered: Recovered { origin, attributes, skipped, rank, source } })

@@ -94,8 +94,8 @@ impl RestoreOptions {
         let done = AtomicU64::new(0);
         let all = Task { checkpoint, threads: self.threads, done: &done, progress };
         match checkpoint.manifest().ranks {
-            None => all.fill(&staging, name, None)?,
-            Some(ranks) => (0..ranks).try_for_each(|rank| all.fill(&staging, name, Some((rank, ranks))))?,
+            None => all.fill(&staging, None)?,
+            Some(ranks) => (0..ranks).try_for_each(|rank| all.fill(&staging, Some((rank, ranks))))?,
         }
         points::hit("restore.filled");
         staging.commit(self.replace)?;
@@ -188,11 +188,11 @@ struct Task<'a> {
 
 impl Task<'_> {
     /// Makes a region, or that of a rank, and closes it.
-    fn fill(&self, staging: &Staging, name: &str, rank: Option<(u32, u32)>) -> Result<()> {
+    fn fill(&self, staging: &Staging, rank: Option<(u32, u32)>) -> Result<()> {
         let manifest = self.checkpoint.manifest();
         let own = rank.map(|(rank, _)| rank);
         // Nobody else is there to wait for.
-        let mut region = staging.options(rank).rule(Rule::Fail).create(name)?;
+        let mut region = staging.options(rank).rule(Rule::Fail).create(staging.name())?;
         let mut loans: Vec<(usize, LoanBytes)> = Vec::new();
         for (index, variable) in manifest.variables.iter().enumerate().filter(|(_, variable)| variable.rank == own) {
             let id = region.declare(Declaration {

@@ -4,7 +4,7 @@ use crate::decision;
 use crate::origin::RecoveryOptions;
 use crate::{Checkpoint, Error, Result, Store};
 use std::path::{Path, PathBuf};
-use stillframe::{Family, Group, Observer, Snapshot};
+use stillframe::{Family, Group, Snapshot};
 
 /// What is in memory under a name.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl<'a> Search<'a> {
             let former = self.group_in(&decision::former(dir, name), true)?;
             return Ok([found, former].into_iter().flatten().max_by_key(|memory| memory.published_ns));
         }
-        let observer = match Observer::options().dir(dir).open(name) {
+        let observer = match self.options.region.observing().open(name) {
             Err(stillframe::Error::NoRegion { .. }) => return Ok(None),
             other => other?,
         };

@@ -5,8 +5,8 @@ mod reading;
 use reading::{Numbers, Place, watchdog};
 use std::path::PathBuf;
 use stillframe::{
-    Array, DType, Declaration, Element, Error as Engine, Group, GroupSnapshot, Kind, Observer, Order, Part, Region,
-    Scalar, VariableId,
+    Arena, Array, DType, Declaration, Element, Error as Engine, Group, GroupSnapshot, Kind, Observer, Order, Part,
+    Region, Scalar, VariableId,
 };
 use stillframe_checkpoint::{Codec, Error, Origin, Recovery, RecoveryOptions, SaveOptions, Saver, Store, removal};
 
@@ -65,6 +65,57 @@ fn a_run_goes_on_from_memory_else_from_the_newest_checkpoint_else_from_nothing()
     assert_eq!(run(&place, &Origin::Memory { version: 2 }, 3), 2.0);
     let again = options(&place).region(place.options().fresh(true)).open("r").unwrap();
     assert_eq!((again.origin(), again.version(), again.newest()), (&Origin::Fresh, None, None));
+}
+
+#[test]
+fn a_run_in_an_arena_goes_on_by_name_by_handle_and_where_no_name_leads() {
+    watchdog(60);
+    let place = Place::new("arenas");
+    let pool = Arena::options().dir(place.path()).bytes(1 << 30).create("pool").unwrap();
+    let path = place.path().join("handed-in");
+    let file = std::fs::File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    let handed = Arena::options().bytes(1 << 30).from_descriptor(file.into(), "vm").unwrap();
+    let by_name = Region::options().dir(place.path());
+    let ways = [
+        (by_name.clone(), "pool/r", "pool/r"),
+        (Region::options().arena(&pool), "r", "pool/r"),
+        (by_name, "pool/r", "pool/r"),
+        (Region::options().arena(&handed), "r", "vm/r"),
+        (Region::options().arena(&handed), "r", "vm/r"),
+    ];
+    let mut last = [None; 2];
+    for (version, (region, given, name)) in (1..).zip(ways) {
+        let last = &mut last[usize::from(name == "vm/r")];
+        let mut region = Recovery::options().region(region).checkpoints(place.store()).open(given).unwrap();
+        let expected = last.map_or(Origin::Fresh, |version| Origin::Memory { version });
+        assert_eq!((region.name(), region.origin()), (name, &expected));
+        let mut found = [0.0];
+        if let Some(last) = *last {
+            assert_eq!(region.attributes()["step"], Scalar::Int(last as i64));
+            region.read::<f64>("u", &[7], &[1], &mut found).unwrap();
+        }
+        let u: Array<f64> = region.array("u", &[3000]).unwrap();
+        assert_eq!(region.slice(&u)[7], last.unwrap_or(0) as f64);
+        assert_eq!(found[0], region.slice(&u)[7]);
+        region.slice_mut(&u)[7] = version as f64;
+        region.publish(version).attr("step", version as i64).commit().unwrap();
+        *last = Some(version);
+    }
+    // What nobody finds by a name, is restored there all the same.
+    let held = Observer::options().arena(&handed).open("r").unwrap().newest().unwrap();
+    let saver = Saver::open(place.store(), SaveOptions::default()).unwrap();
+    let saved = saver.save(&held, &|_| {}).unwrap().path;
+    let options = Recovery::options().checkpoints(place.store());
+    for (region, given) in [(Region::options().arena(&handed), "r"), (Region::options().dir(place.path()), "pool/r")] {
+        region.clone().create(given).unwrap().unlink().unwrap();
+        let mut region = options.clone().region(region).open(given).unwrap();
+        assert_eq!(region.origin(), &Origin::Checkpoint { version: 5, path: saved.clone() });
+        let u: Array<f64> = region.array("u", &[3000]).unwrap();
+        assert_eq!(region.slice(&u)[7], 5.0);
+    }
+    let ranks = options.region(Region::options().arena(&handed).rank(0, 2)).open("g");
+    assert!(matches!(ranks, Err(Error::Engine(Engine::BadOption { option: "arena", .. }))));
 }
 
 #[test]

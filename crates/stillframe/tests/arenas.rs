@@ -13,6 +13,7 @@ fn a_region_of_an_arena_is_published_observed_and_recovered() {
     let arena = Arena::options().dir(dir.path()).bytes(1 << 30).create("pool").unwrap();
     let create = |name: &str| Region::options().arena(&arena).create(name).unwrap();
     let mut region = create("u");
+    assert_eq!(region.name(), "pool/u");
     let u = region.array::<u64>("u", &[100_000]).unwrap();
     for version in 1..=20 {
         region.slice_mut(&u).iter_mut().enumerate().for_each(|(index, word)| *word = index as u64 * version);

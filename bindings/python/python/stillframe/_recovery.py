@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from . import _native
+from ._arena import Arena
 from ._region import Region
 from ._types import Scalar
 
@@ -50,6 +51,7 @@ def recover(
     ranks: int | None = None,
     drift: int | None = None,
     trust: str | None = None,
+    arena: Arena | None = None,
 ) -> tuple[Region, Origin]:
     """Creates a region that begins with what the last run left, and says what that is.
 
@@ -81,7 +83,7 @@ def recover(
         rollback=None,
         fresh=False,
         trust=trust,
-        arena=None,
+        arena=None if arena is None else arena._native,
         recovery=(checkpoints, version),
     )
     assert native.origin is not None

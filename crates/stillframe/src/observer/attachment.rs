@@ -95,7 +95,7 @@ impl Shared {
             Unopened::Missing => beside(lease::FILE),
             Unopened::Failed(error) => error,
         })?;
-        let (leases, caches) = (RegionLeases::File(leases), Mutex::new(Caches::default()));
+        let (leases, caches) = (RegionLeases::File(leases.into()), Mutex::new(Caches::default()));
         let (name, source) = (name.into(), Source::Directory { directory, tables });
         let shared = Shared { name, dir, source, head, leases, identity, owner, caches, workers: None };
         // A region that was replaced while its files were opened is opened anew, or waited for.

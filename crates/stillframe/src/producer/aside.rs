@@ -90,7 +90,7 @@ impl Run {
         let group = options.rank.map(|(rank, ranks)| Ranks { name: given.into(), rank, ranks });
         let region = group.as_ref().map_or(given.into(), |group| names::rank_name(given, group.rank));
         let (dir, guard, arena) = (options.dir.clone(), options.guard()?, options.arena.clone());
-        let prefix = options.prefix.clone();
+        let prefix = options.prefix.clone().unwrap_or_default();
         Ok(Run { dir, guard, arena, prefix, is_hidden: options.hidden, region, group, is_said: Arc::default() })
     }
 

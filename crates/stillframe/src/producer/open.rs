@@ -29,7 +29,7 @@ impl Producer {
     pub(crate) fn open(options: RegionOptions, given: &str) -> Result<Producer> {
         let (options, given) = &options.resolve(given)?;
         match Producer::begin(options.clone(), given) {
-            Err(Error::NoSpace { .. } | Error::ArenaFull { .. }) if Run::new(&options, given)?.make_room() => {
+            Err(Error::NoSpace { .. } | Error::ArenaFull { .. }) if Run::new(options, given)?.make_room() => {
                 Producer::begin(options.clone(), given)
             }
             other => other,
@@ -83,7 +83,9 @@ impl Producer {
             demoted_windows: 0,
             copies: Vec::new(),
         };
+        let name = options.full_name(name);
         Ok(Producer {
+            name,
             store,
             workspace,
             options,
@@ -116,7 +118,7 @@ fn lock(regions: &Regions, name: &str, mode: u32) -> Result<(Place, RegionLeases
             root.make_below(name, mode)?;
             points::hit("create.dir");
             let (directory, leases) = ownership::lock(root, name, mode)?;
-            Ok((Place::Directory { directory, mode }, RegionLeases::File(leases)))
+            Ok((Place::Directory { directory, mode }, RegionLeases::File(leases.into())))
         }
         Regions::Arena { arena, .. } => {
             let shown = |error| match error {

@@ -1,6 +1,8 @@
 //! How a region is made.
 
 use crate::error::{Error, Result};
+use crate::observer::Observer;
+use crate::observer::options::ObserverOptions;
 use crate::place::arena::Arena;
 use crate::place::directory::Directory;
 use crate::place::names::{self, hidden_name};
@@ -59,8 +61,9 @@ pub struct RegionOptions {
     pub(crate) fresh: bool,
     trust: Option<Trust>,
     pub(crate) arena: Option<Arena>,
-    /// What leads to the arena, in the names by which observers that look in `dir` find its regions.
-    pub(crate) prefix: String,
+    /// What leads to the arena, in the names by which observers that look in `dir` find its regions; `None` if it was not a
+    /// name that led there.
+    pub(crate) prefix: Option<String>,
     /// Whether it is made below a hidden name of the arena.
     pub(crate) hidden: bool,
 }
@@ -92,7 +95,7 @@ impl Default for RegionOptions {
             fresh: false,
             trust: None,
             arena: None,
-            prefix: String::new(),
+            prefix: None,
             hidden: false,
         }
     }
@@ -110,7 +113,7 @@ impl RegionOptions {
     /// to the same region.
     pub fn arena(mut self, arena: &Arena) -> Self {
         self.dir = arena.path().into();
-        self.prefix = String::new();
+        self.prefix = None;
         self.arena = Some(arena.clone());
         self
     }
@@ -239,19 +242,41 @@ impl RegionOptions {
         &self.dir
     }
 
+    /// The arena, as [`arena`](RegionOptions::arena) said.
+    pub fn chosen_arena(&self) -> Option<&Arena> {
+        self.arena.as_ref()
+    }
+
+    /// Options for observing what these make, under the same name.
+    pub fn observing(&self) -> ObserverOptions {
+        let options = Observer::options().dir(&self.dir);
+        match &self.arena {
+            Some(arena) => options.arena(arena),
+            None => options,
+        }
+    }
+
     /// The name that the region or group has in its place, as long as it is hidden another one.
     pub(crate) fn inner(&self, name: &str) -> String {
         if self.hidden { hidden_name(name) } else { name.into() }
     }
 
+    /// What the region is called towards its users: as it was named, in an arena that was given as such `ARENA/NAME`.
+    pub(crate) fn full_name(&self, name: &str) -> String {
+        match (&self.arena, &self.prefix) {
+            (Some(arena), None) => format!("{}/{name}", arena.name()),
+            _ => self.shown(name),
+        }
+    }
+
     /// The regions of the arena in which it is made.
     pub(crate) fn regions_of(&self, arena: &Arena) -> Regions {
-        Regions::Arena { arena: arena.clone(), prefix: self.prefix.clone() }
+        Regions::Arena { arena: arena.clone(), prefix: self.prefix.clone().unwrap_or_default() }
     }
 
     /// The name by which observers that look in the same directory find the region.
     pub(crate) fn shown(&self, name: &str) -> String {
-        format!("{}{name}", self.prefix)
+        format!("{}{name}", self.prefix.as_deref().unwrap_or(""))
     }
 
     /// What is meant if the directory is that of an arena, or the name leads into one: a region there, and its name in it.
@@ -262,7 +287,7 @@ impl RegionOptions {
             && let Some((arena, [prefix, region])) = Arena::of_own_region(&root, name)?
         {
             let dir = self.dir.clone();
-            return Ok((RegionOptions { dir, prefix, ..self.clone().arena(&arena) }, region));
+            return Ok((RegionOptions { dir, prefix: Some(prefix), ..self.clone().arena(&arena) }, region));
         }
         Ok((self.clone(), name.into()))
     }

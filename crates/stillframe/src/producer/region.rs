@@ -93,9 +93,9 @@ impl Region {
         Region::options().create(name)
     }
 
-    /// The region's name.
+    /// The region's name, by which observers find it: of a rank of a group `GROUP/RANK`, in an arena `ARENA/NAME`.
     pub fn name(&self) -> &str {
-        &self.producer.store.name
+        &self.producer.name
     }
 
     /// The version that was recovered from a dead producer, if there was one. Managed and loaned variables declared with

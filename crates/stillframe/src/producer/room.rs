@@ -6,7 +6,6 @@
 
 use crate::error::{Error, Result};
 use crate::inspect::holders::holders_of;
-use crate::observer::Observer;
 use crate::observer::options::ObserverOptions;
 use crate::producer::options::Rule;
 use crate::producer::patience::{Patience, Wait};
@@ -204,10 +203,10 @@ impl Producer {
     }
 
     fn say(&self, what: String) {
-        let (name, newest) = (self.options.shown(&self.store.name), self.store.newest_number());
-        let observer = self.options.trusted().map(|trust| Observer::options().dir(&self.options.dir).trust(trust));
+        let (name, inner, newest) = (self.name.clone(), self.store.name.clone(), self.store.newest_number());
+        let observer = self.options.trusted().map(|trust| self.options.observing().trust(trust));
         remark::say(move || {
-            let holders = name_holders(observer, &name, newest);
+            let holders = name_holders(observer, &inner, newest);
             format!("region '{name}' {what}: {holders}; 'still show {name}' tells who holds what")
         });
     }

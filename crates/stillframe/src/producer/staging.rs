@@ -86,6 +86,12 @@ impl Staging {
         Ok(Staging { options: options.clone(), name: name.clone(), dir, room })
     }
 
+    /// The name by which the region or group is made with [`options`](Staging::options): of one that lies in an arena, that
+    /// within the arena.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Options for making the region here, under the name it will have, or that of a rank of so many.
     pub fn options(&self, rank: Option<(u32, u32)>) -> RegionOptions {
         let mut options = self.options.clone().fresh(false);

@@ -105,6 +105,8 @@ impl Workspace {
 /// A producer.
 #[derive(Debug)]
 pub(crate) struct Producer {
+    /// The name by which observers find the region.
+    pub(crate) name: String,
     pub(crate) store: Store,
     pub(crate) workspace: Workspace,
     pub(crate) options: RegionOptions,

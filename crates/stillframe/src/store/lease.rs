@@ -175,7 +175,7 @@ impl Leases for LeaseFile {
 #[derive(Debug)]
 pub(crate) enum RegionLeases {
     /// Locks in a file of its own.
-    File(LeaseFile),
+    File(Box<LeaseFile>),
     /// Locks in an arena's file, as who looks at a region has them.
     Arena(ArenaLeases),
     /// As its producer has them, whose lock goes with this.

@@ -30,7 +30,7 @@ pub(crate) enum Site {
 
 /// One of them with the lock of its producer, who is not alive then.
 pub(crate) enum Locked {
-    Directory { directory: Directory, name: String, _leases: LeaseFile },
+    Directory { directory: Directory, name: String, _leases: Box<LeaseFile> },
     Arena(Claimed),
 }
 
@@ -83,7 +83,7 @@ impl Regions {
     pub(crate) fn try_lock(&self, name: &str) -> Result<Result<Locked, Obstacle>> {
         match self {
             Regions::Directory(root) => Ok(ownership::try_lock(root, name, 0o600)?
-                .map(|(directory, _leases)| Locked::Directory { directory, name: name.into(), _leases })),
+                .map(|(directory, leases)| Locked::Directory { directory, name: name.into(), _leases: leases.into() })),
             Regions::Arena { arena, .. } => Ok(match arena.try_claim(name)? {
                 None => Err(Obstacle::NoDirectory),
                 Some(Some(claimed)) => Ok(Locked::Arena(claimed)),

@@ -167,6 +167,11 @@ impl Arena {
         &self.shared.path
     }
 
+    /// Whether it was handed in as a descriptor, so that no name leads to it.
+    pub fn is_handed_in(&self) -> bool {
+        self.shared.directory.is_none()
+    }
+
     /// Length in bytes, the arena's own tables included.
     pub fn bytes(&self) -> u64 {
         self.shared.geometry.bytes()

@@ -278,7 +278,9 @@ fn check_renamed(arena: &Arena) {
     let owner = |name: &str| {
         let pages = claim(arena, name).owned().unwrap().pages;
         let mut bytes = [0; 3];
-        pages.first().map(|run| arena.memory().read(run.start as usize * PAGE_BYTES, &mut bytes));
+        if let Some(run) = pages.first() {
+            arena.memory().read(run.start as usize * PAGE_BYTES, &mut bytes);
+        }
         bytes
     };
     if names("h").iter().any(|name| name != "h" && owner(name)[0] == b'g') {
@@ -483,7 +485,7 @@ fn large(arguments: &[&str]) {
     let target = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
     // SAFETY: the texts end with a zero byte, and the calls touch no other memory.
     let is_mounted = unsafe {
-        libc::unshare(libc::CLONE_NEWNS) == 0
+        libc::promote(libc::CLONE_NEWNS) == 0
             && libc::mount(
                 c"none".as_ptr(),
                 c"/".as_ptr(),
