@@ -159,7 +159,6 @@ impl<'a> Bench<'a> {
                 self.hold_all(&names, &mut regions)?;
             }
             drop(looking);
-            drop(first.1);
             first.0.unlink()?;
             regions.into_iter().try_for_each(|(region, _)| region.unlink())?;
         }

@@ -36,7 +36,11 @@ pub struct Chunks<'a> {
     range: Range<usize>,
 }
 
-static ZEROS: [u8; WINDOW_BYTES] = [0; WINDOW_BYTES];
+/// Zeros that may be seen as elements of any type, as those in pages may.
+#[repr(align(4096))]
+struct Zeros([u8; WINDOW_BYTES]);
+
+static ZEROS: Zeros = Zeros([0; WINDOW_BYTES]);
 
 impl<'a> Chunks<'a> {
     pub(crate) fn new(
@@ -71,12 +75,12 @@ impl<'a> Iterator for Chunks<'a> {
                 continue;
             }
             let Some(map) = map else {
-                let stop = end.min(start + ZEROS.len());
+                let stop = end.min(start + ZEROS.0.len());
                 if stop < end {
                     self.run = Some((run, None));
                 }
                 self.range.start = stop;
-                return Some(Chunk { offset: start, bytes: &ZEROS[..stop - start] });
+                return Some(Chunk { offset: start, bytes: &ZEROS.0[..stop - start] });
             };
             // SAFETY: the pages belong to the version that the snapshot holds, and the snapshot keeps the map.
             let bytes = unsafe {
