@@ -485,7 +485,7 @@ fn large(arguments: &[&str]) {
     let target = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
     // SAFETY: the texts end with a zero byte, and the calls touch no other memory.
     let is_mounted = unsafe {
-        libc::promote(libc::CLONE_NEWNS) == 0
+        libc::unshare(libc::CLONE_NEWNS) == 0
             && libc::mount(
                 c"none".as_ptr(),
                 c"/".as_ptr(),
