@@ -2,7 +2,7 @@
 
 use crate::fork::Private;
 use crate::workers::Workers;
-use crate::{Failure, PAGE_BYTES, futex};
+use crate::{Failure, PAGE_BYTES, futex, points};
 use std::fs::File;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
@@ -37,6 +37,9 @@ fn map(
     file: Option<(&File, u64)>,
 ) -> Result<usize, Failure> {
     let (descriptor, offset) = file.map_or((-1, 0), |(file, offset)| (file.as_raw_fd(), offset));
+    if let Some(source) = points::fails(libc::ENOMEM) {
+        return Err(Failure { call: "mmap", detail: format!("{bytes} bytes, file offset {offset}"), source });
+    }
     // SAFETY: without MAP_FIXED the kernel chooses free addresses; callers that pass MAP_FIXED own the range they name.
     let at = unsafe {
         libc::mmap(address as *mut libc::c_void, bytes, protection, flags, descriptor, offset as libc::off_t)

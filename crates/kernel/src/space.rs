@@ -1,6 +1,6 @@
 //! Space in files: taking it before it is written, and giving it back (fallocate(2)).
 
-use crate::Failure;
+use crate::{Failure, points};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
@@ -19,6 +19,9 @@ fn fallocate(file: &File, mode: i32, start: u64, bytes: u64) -> Result<(), Failu
 
 /// Makes sure that `bytes` at `start` have memory or disk behind them, so that writing them cannot fail later.
 pub fn take(file: &File, start: u64, bytes: u64) -> Result<(), Failure> {
+    if let Some(source) = points::fails(libc::ENOSPC) {
+        return Err(Failure { call: "fallocate", detail: format!("{bytes} bytes at {start}"), source });
+    }
     fallocate(file, libc::FALLOC_FL_KEEP_SIZE, start, bytes)
 }
 

@@ -44,14 +44,14 @@ impl Managed {
         let Managed { source, pages: memory, zero_end } = self;
         let (old_bytes, old_pages, pages) = (source.bytes, source.memory.pages, bytes.div_ceil(PAGE_BYTES));
         let end = bytes.min(old_bytes);
-        if end % PAGE_BYTES > 0 && (bytes < old_bytes || bytes > old_bytes && !*zero_end) {
-            let (page, mut last) = (end / PAGE_BYTES, Mask::EMPTY);
-            last.insert(page % WINDOW_PAGES);
-            memory.own_pages(page / WINDOW_PAGES, last)?;
-            memory.memory.write(end, &[0; PAGE_BYTES][end % PAGE_BYTES..]);
-            source.pending[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
+        let (last, tail) = (end / PAGE_BYTES, end % PAGE_BYTES);
+        let has_tail = tail > 0 && (bytes < old_bytes || bytes > old_bytes && !*zero_end);
+        // What can fail comes first: then nothing was written.
+        if has_tail {
+            let mut page = Mask::EMPTY;
+            page.insert(last % WINDOW_PAGES);
+            memory.own_pages(last / WINDOW_PAGES, page)?;
         }
-        *zero_end |= bytes != old_bytes;
         let mut cut = 0;
         if pages < old_pages {
             match source.memory.pinned {
@@ -60,6 +60,11 @@ impl Managed {
             }
             source.forget(pages);
         }
+        if has_tail {
+            memory.memory.write(end, &[0; PAGE_BYTES][tail..]);
+            source.pending[last / WINDOW_PAGES].insert(last % WINDOW_PAGES);
+        }
+        *zero_end |= bytes != old_bytes;
         source.set_memory(source.memory.address, bytes);
         // Pages that the newest version still has from before they were cut off, if nothing was published since.
         for window in old_pages / WINDOW_PAGES..source.windows() {
