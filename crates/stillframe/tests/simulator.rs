@@ -18,6 +18,7 @@ mod common;
 mod world;
 
 use common::watchdog;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use world::{Totals, World};
@@ -49,9 +50,13 @@ fn whoever_dies_and_whatever_fails_no_version_is_lost_or_mixed() {
             if is_over {
                 return totals;
             }
-            if let Err(why) = World::play(seed, false, &mut totals) {
-                panic!("{why}\nplay it again with STILLFRAME_TEST_SEED={seed}");
-            }
+            let played = catch_unwind(AssertUnwindSafe(|| World::play(seed, false, &mut totals)));
+            let why = match played {
+                Ok(Ok(())) => String::new(),
+                Ok(Err(why)) => why,
+                Err(_) => "the library panicked".into(),
+            };
+            assert!(why.is_empty(), "{why}\nplay it again with STILLFRAME_TEST_SEED={seed}");
             let minutes = begin.elapsed().as_secs() / 60;
             if told.fetch_max(minutes, Ordering::Relaxed) < minutes {
                 eprintln!("{seed} runs after {minutes} min");

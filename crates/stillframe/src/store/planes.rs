@@ -97,9 +97,11 @@ impl Planes {
     pub(crate) fn scan_residency(&mut self) -> Result<()> {
         for plane in self.list.iter_mut().filter(|plane| plane.unscanned_pages > 0) {
             let before = plane.present_pages();
-            plane.scan_residency()?;
+            let scanned = plane.scan_residency();
+            // A scan that fails has found out a part.
+            self.present_pages = self.present_pages + plane.present_pages() - before;
+            scanned?;
             plane.unscanned_pages = 0;
-            self.present_pages += plane.present_pages() - before;
         }
         Ok(())
     }
