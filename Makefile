@@ -13,7 +13,7 @@ POINTS := cargo test --features stillframe/points,still/points
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
 .PHONY: help build install uninstall install-test wheel demo test check suites rust c header cxx fortran mpi pairs tcasm
-.PHONY: crash arenas checkpoint model python formats kernels readme quick rivals bench abacus-bench drepl-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
+.PHONY: crash arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench abacus-bench drepl-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -103,6 +103,15 @@ crash: ## producers, observers and ranks killed at every named point
 	scripts/setup.sh
 	$(POINTS) --test kill --test groups --test compact --test interrupted
 	cargo test -p stillframe --features points --lib arena
+	STILLFRAME_TEST_RUNS=10000 $(POINTS) -p stillframe -p still --test simulator
+
+miri: ## the crates without unsafe code in Miri, where the nightly toolchain has it (rustup component add miri --toolchain nightly)
+	cargo +nightly miri test -p stillframe-protocol -p stillframe-segment --lib
+
+sanitize: ## the crates with unsafe code, and the simulator, with the address sanitizer of the compiler
+	scripts/setup.sh
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/sanitize cargo test --target $$(rustc -vV | sed -n 's/host: //p') \
+		-p stillframe-kernel -p stillframe --features stillframe/points --lib --test simulator --test histories --test freed
 
 # With the features of `crash`, so that nothing is built for it.
 arenas: ## the suites of regions and checkpoints once more, with all regions in arenas
@@ -190,8 +199,10 @@ languages: ## the benchmarks publish and rate through C and Fortran, beside Rust
 	benches/languages/build.sh
 	benches/languages/run.py $(ARGS)
 
-soak: ## the crash, checkpoint and tracker tests at length
+soak: ## the simulator for an hour; the crash, checkpoint and tracker tests at length
 	scripts/setup.sh
+	STILLFRAME_TEST_SECONDS=3600 CARGO_TARGET_DIR=target/points cargo test --release -p stillframe --features points --test simulator \
+		-- --nocapture
 	STILLFRAME_TEST_KILLS=1000 CARGO_TARGET_DIR=target/points cargo test --release -p stillframe --features points --test kill
 	STILLFRAME_TEST_KILLS=1000 CARGO_TARGET_DIR=target/points cargo test --release -p still --features points --test checkpoint
 	STILLFRAME_TEST_VERSIONS=3000 cargo test --release -p stillframe --test trackers --test parts

@@ -73,6 +73,10 @@ pub struct World<'a> {
     buffer: Vec<u8>,
     /// The newest version that was committed, with its content.
     newest: Option<(u64, Content)>,
+    /// Those before it, for who returns to one.
+    older: BTreeMap<u64, Content>,
+    /// One who looks all the time, whoever produces.
+    observer: Option<Observer>,
     /// The one whose commit was under way when the producer died.
     doubtful: Option<(u64, Content)>,
     version: u64,
@@ -116,6 +120,8 @@ impl<'a> World<'a> {
             producer: None,
             buffer: vec![0; 9000],
             newest: None,
+            older: BTreeMap::new(),
+            observer: None,
             doubtful: None,
             version: 0,
             stamp: 0,
@@ -140,6 +146,7 @@ impl<'a> World<'a> {
                 self.begin()?;
             }
             self.check_newest()?;
+            self.check_observer()?;
         }
         // The end is a good one, and nothing is left over.
         self.held.clear();
@@ -206,7 +213,11 @@ impl<'a> World<'a> {
                 _ => SIZES[sizes[index]],
             };
             let (sizes, lent_bytes) = ([size(0), size(1)], known.get("loaned").map_or(9000, Vec::len));
-            let options = self.options();
+            let wanted = self.rollback();
+            let options = match wanted {
+                Some(version) => self.options().rollback(version),
+                None => self.options(),
+            };
             let fate = self.fate();
             let made = guarded(fate, move || {
                 let mut region = options.create("r")?;
@@ -220,15 +231,59 @@ impl<'a> World<'a> {
                     self.totals.deaths += 1;
                     self.totals.deaths_in_recovery += 1;
                     self.say("  died");
+                    self.learn_rollback(wanted)?;
                 }
-                (End::Done(Err(error)), has_failed) if has_failed => self.refuse(&error),
+                (End::Done(Err(error)), has_failed) if has_failed => {
+                    self.refuse(&error);
+                    self.learn_rollback(wanted)?;
+                }
+                // A rank may go first for want of room, or be retired by now.
+                (End::Done(Err(Error::VersionGone { .. })), _) if wanted.is_some() => self.say("  gone"),
                 (End::Done(Err(error)), _) => return Err(format!("{error}")),
                 (End::Done(Ok((region, arrays, loaned, tracked))), has_failed) => {
                     self.totals.failures += u64::from(has_failed);
+                    if let Some(version) = wanted {
+                        self.return_to(version);
+                    }
                     return self.take_up(region, arrays, sizes, loaned, lent_bytes, tracked);
                 }
             }
         }
+    }
+
+    /// A version to return to, seldom.
+    fn rollback(&mut self) -> Option<u64> {
+        let is_certain = self.doubtful.is_none();
+        if !is_certain || self.numbers.below(6) > 0 {
+            return None;
+        }
+        let listed = Observer::options().dir(self.dir.path()).open("r").map(|observer| observer.versions());
+        let there = listed.unwrap_or_default().into_iter().filter(|info| !info.retiring).map(|info| info.version);
+        let known: Vec<u64> = there.filter(|version| self.older.contains_key(version)).collect();
+        if known.is_empty() {
+            return None;
+        }
+        let version = known[self.numbers.below(known.len())];
+        self.say(format!("return to {version}"));
+        Some(version)
+    }
+
+    /// An older version is the newest again.
+    fn return_to(&mut self, version: u64) {
+        if let Some(content) = self.older.get(&version).cloned() {
+            self.newest = Some((version, content));
+            self.older.retain(|older, _| *older < version);
+        }
+    }
+
+    /// Whoever died over a return may have come as far as that.
+    fn learn_rollback(&mut self, wanted: Option<u64>) -> Result<(), String> {
+        let Some(wanted) = wanted else { return Ok(()) };
+        let seen = self.newest_snapshot()?.version();
+        if seen == wanted {
+            self.return_to(wanted);
+        }
+        Ok(())
     }
 
     fn refuse(&mut self, error: &Error) {
@@ -249,7 +304,7 @@ impl<'a> World<'a> {
         let doubtful = self.doubtful.take();
         if doubtful.as_ref().is_some_and(|(version, _)| Some(*version) == found) {
             self.totals.half_done += 1;
-            self.newest = doubtful;
+            self.set_newest(doubtful);
         }
         let known = self.newest.as_ref().map(|(version, _)| *version);
         if found != known {
@@ -268,6 +323,10 @@ impl<'a> World<'a> {
         let lent = begin("loaned", lent_bytes);
         self.producer = Some(Producer { region, managed, loaned, lent, tracked, given: None });
         Ok(())
+    }
+
+    fn set_newest(&mut self, newest: Option<(u64, Content)>) {
+        self.older.extend(std::mem::replace(&mut self.newest, newest));
     }
 
     fn step(&mut self) -> Result<(), String> {
@@ -480,7 +539,7 @@ impl<'a> World<'a> {
             Some((Ok(done), has_failed)) if done.outcome == Outcome::Published => {
                 self.totals.failures += u64::from(has_failed);
                 self.totals.published += 1;
-                self.newest = Some((version, content));
+                self.set_newest(Some((version, content)));
                 if let Some(producer) = &mut self.producer {
                     producer.given = given;
                 }
@@ -518,6 +577,20 @@ impl<'a> World<'a> {
     fn newest_snapshot(&self) -> Result<Snapshot, String> {
         let observer = Observer::options().dir(self.dir.path()).open("r");
         observer.and_then(|observer| observer.newest()).map_err(|error| error.to_string())
+    }
+
+    /// What one sees who looks all the time.
+    fn check_observer(&mut self) -> Result<(), String> {
+        let Some((version, content)) = &self.newest else { return Ok(()) };
+        if self.observer.is_none() {
+            self.observer = Some(Observer::options().dir(self.dir.path()).open("r").map_err(|error| error.to_string())?);
+        }
+        let Some(observer) = &self.observer else { return Ok(()) };
+        let snapshot = observer.newest().map_err(|error| error.to_string())?;
+        match snapshot.version() == *version {
+            true => check(&snapshot, content),
+            false => Err(format!("version {} is the newest to who looks all the time, not {version}", snapshot.version())),
+        }
     }
 
     /// What an observer sees that comes now is the newest version.
