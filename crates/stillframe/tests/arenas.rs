@@ -71,3 +71,33 @@ fn regions_of_an_arena_that_was_handed_in_are_observed_by_who_has_the_descriptor
     region.unlink().unwrap();
     assert!(matches!(open(&look, "u"), Err(Error::NoRegion { .. })));
 }
+
+#[test]
+fn who_was_removed_by_force_takes_away_nothing_of_the_next_one() {
+    watchdog(120);
+    let dir = Dir::plain("force");
+    let arena = Arena::options().dir(dir.path()).bytes(64 << 20).create("pool").unwrap();
+    let begin = |value: u64| {
+        let mut region = Region::options().dir(dir.path()).create("pool/u").unwrap();
+        let u = region.array::<u64>("u", &[5000]).unwrap();
+        region.slice_mut(&u).fill(value);
+        region.publish(value).commit().unwrap();
+        (region, u)
+    };
+    let (mut first, u) = begin(1);
+    stillframe::inspect::remove(dir.path(), "pool/u", true).unwrap();
+    let (mut second, v) = begin(2);
+    // It goes on where nobody finds it.
+    first.slice_mut(&u).fill(3);
+    first.publish(3).commit().unwrap();
+    let newest = || Observer::options().dir(dir.path()).open("pool/u").unwrap().newest().unwrap();
+    assert_eq!(newest().slice::<u64>("u").unwrap(), second.slice(&v));
+    first.unlink().unwrap();
+    assert_eq!(newest().version(), 2);
+    second.slice_mut(&v).fill(4);
+    second.publish(4).commit().unwrap();
+    assert_eq!(newest().slice::<u64>("u").unwrap(), [4; 5000]);
+    second.unlink().unwrap();
+    let usage = arena.usage().unwrap();
+    assert!(usage.regions.is_empty() && usage.free_bytes + usage.tables_bytes == usage.bytes, "{usage:?}");
+}

@@ -455,14 +455,12 @@ impl Region {
                 None => Ok(()),
             },
             Place::Arena(region) => {
-                let (arena, name) = (region.arena().clone(), region.claimed().name().to_string());
+                let (arena, own) = (region.arena().clone(), region.claimed().found());
+                // The name goes first, so that nobody begins meanwhile; whoever has it by now keeps his.
+                arena.take_name(&own)?;
                 drop((self, region));
-                match arena.try_claim(&name)? {
-                    Some(Some(claimed)) => arena.remove(claimed).map(drop),
-                    // Frames are on loan still: what the region owns is given back after the last of the loans.
-                    Some(None) => arena.remove_by_force(&name).map(drop),
-                    None => Ok(()),
-                }
+                // Where frames are on loan still, what the region owns is given back after the last of the loans.
+                arena.give_back_unnamed(&own).map(drop)
             }
         }
     }

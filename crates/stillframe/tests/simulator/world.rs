@@ -583,13 +583,16 @@ impl<'a> World<'a> {
     fn check_observer(&mut self) -> Result<(), String> {
         let Some((version, content)) = &self.newest else { return Ok(()) };
         if self.observer.is_none() {
-            self.observer = Some(Observer::options().dir(self.dir.path()).open("r").map_err(|error| error.to_string())?);
+            self.observer =
+                Some(Observer::options().dir(self.dir.path()).open("r").map_err(|error| error.to_string())?);
         }
         let Some(observer) = &self.observer else { return Ok(()) };
         let snapshot = observer.newest().map_err(|error| error.to_string())?;
         match snapshot.version() == *version {
             true => check(&snapshot, content),
-            false => Err(format!("version {} is the newest to who looks all the time, not {version}", snapshot.version())),
+            false => {
+                Err(format!("version {} is the newest to who looks all the time, not {version}", snapshot.version()))
+            }
         }
     }
 

@@ -130,7 +130,6 @@ impl ArenaLeases {
         self.number
     }
 
-    #[cfg(test)]
     pub(super) fn generation(&self) -> u32 {
         self.generation
     }

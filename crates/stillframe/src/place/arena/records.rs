@@ -152,10 +152,13 @@ impl Shared {
         self.record_word(region, record::STATE_AT).store(state as u32, SeqCst);
     }
 
+    pub(super) fn generation(&self, region: u32) -> u32 {
+        self.record_word(region, record::GENERATION_AT).load(Acquire)
+    }
+
     /// Whether a record still is that of the region which had it with this generation.
     pub(super) fn is_current(&self, region: u32, generation: u32) -> bool {
-        matches!(self.state(region), Some(State::Used | State::Renaming))
-            && self.record_word(region, record::GENERATION_AT).load(Acquire) == generation
+        matches!(self.state(region), Some(State::Used | State::Renaming)) && self.generation(region) == generation
     }
 
     /// What a record says; `None` if no region has it.
@@ -442,7 +445,7 @@ pub(crate) struct Claimed {
 }
 
 impl Claimed {
-    fn new(shared: &Arc<Shared>, name: &str, number: u32, generation: u32) -> Claimed {
+    pub(super) fn new(shared: &Arc<Shared>, name: &str, number: u32, generation: u32) -> Claimed {
         let leases = ArenaLeases::new(shared, name, number, generation);
         Claimed { leases, is_producing: true, near: AtomicU32::new(0) }
     }
@@ -461,7 +464,12 @@ impl Claimed {
 
     #[cfg(test)]
     pub(super) fn generation(&self) -> u32 {
-        self.leases.generation()
+        self.found().generation
+    }
+
+    /// The region, as others find it by its name; without its head.
+    pub(crate) fn found(&self) -> Found {
+        Found { number: self.number(), generation: self.leases.generation(), head_at: None }
     }
 
     /// The region's leases.

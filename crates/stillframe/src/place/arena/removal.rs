@@ -5,7 +5,7 @@
 //! of them sees the other. Where somebody still holds a version, whoever makes or removes a region later, or finds the arena
 //! full, gives back what is left; so it is when who removes one dies.
 
-use super::records::{Changes, Claimed};
+use super::records::{Changes, Claimed, Found};
 use super::{Arena, Shared};
 use crate::error::Result;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
@@ -29,6 +29,29 @@ impl Arena {
         })?;
         points::hit("arena.remove.unlisted");
         self.give_back_removed(claimed)
+    }
+
+    /// Takes the name of a region away, if it is still there, whatever has that name by now.
+    pub(crate) fn take_name(&self, own: &Found) -> Result<()> {
+        let shared = &self.shared;
+        shared.change(|_| match shared.is_current(own.number, own.generation) {
+            true => shared.with_pending(own.number, || shared.take_name(own.number)),
+            false => Ok(()),
+        })
+    }
+
+    /// Gives back what a region owns whose name was taken, unless somebody has its producer's lock or holds a version of it:
+    /// then others do that later.
+    pub(crate) fn give_back_unnamed(&self, own: &Found) -> Result<bool> {
+        let shared = &self.shared;
+        if !shared.try_produce(own.number)? {
+            return Ok(false);
+        }
+        let claimed = Claimed::new(shared, "", own.number, own.generation);
+        match shared.state(own.number) == Some(State::Removing) && shared.generation(own.number) == own.generation {
+            true => self.give_back_removed(claimed),
+            false => Ok(false),
+        }
     }
 
     /// Takes a region's name away though somebody produces it. He goes on in what it owns, which is given back after him.
