@@ -263,7 +263,7 @@ fn rename_group(arena: &Arena) {
         }
         region
     });
-    let replaced = ["h", "h/1", "h/2"].map(|name| claim(arena, name));
+    let replaced = ["h/1", "h/2", "h"].map(|name| claim(arena, name));
     arena.rename("g", "h", &made, replaced.into()).unwrap();
     drop(made);
     check_renamed(arena);
