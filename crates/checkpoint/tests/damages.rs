@@ -115,7 +115,7 @@ fn an_undamaged_checkpoint_has_no_findings() {
 
 #[test]
 fn every_kind_of_damage_of_every_file_is_named() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for codec in CODECS {
         every_kind(&Image::of("kinds", codec));
     }
@@ -150,7 +150,7 @@ fn every_kind(image: &Image) {
 
 #[test]
 fn flipped_bits_are_found_wherever_they_are() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let mut numbers = Numbers(1);
     for codec in CODECS {
         let image = Image::of("flips", codec);
@@ -296,7 +296,7 @@ const NUMBERS: [u64; 12] =
 
 #[test]
 fn random_damages_that_claim_to_be_none_lead_to_an_answer() {
-    watchdog(500);
+    let _watchdog = watchdog(500);
     for codec in CODECS {
         random_damages(&Image::of("random", codec));
     }
@@ -336,7 +336,7 @@ fn random_damages(image: &Image) {
 /// The fuzz target of whole checkpoints.
 #[test]
 fn the_fuzz_target_of_checkpoints_takes_whatever_it_is_given() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let image = damage::Image::new();
     let mut numbers = Numbers(11);
     damage::fuzz_checkpoint(&image, &[]);

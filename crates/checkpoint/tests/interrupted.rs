@@ -143,7 +143,7 @@ fn points(scene: &Scene) -> BTreeMap<String, u64> {
 #[cfg(feature = "points")]
 #[test]
 fn killed_at_any_named_point_nothing_half_restored_is_seen() {
-    watchdog(500);
+    let _watchdog = watchdog(500);
     for (is_group, survives) in [(false, false), (false, true), (true, false), (true, true)] {
         let scene = Scene::new("points", is_group);
         prepare(&scene, survives);
@@ -169,7 +169,7 @@ fn killed_at_any_named_point_nothing_half_restored_is_seen() {
 
 #[test]
 fn killed_at_any_instant_nothing_half_restored_is_seen() {
-    watchdog(500);
+    let _watchdog = watchdog(500);
     let kills: u64 = std::env::var("STILLFRAME_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
     let mut numbers = Numbers(5);
     let scenes = [Scene::new("instants", false), Scene::new("instants", true)];
@@ -212,7 +212,7 @@ impl Drop for Small {
 
 #[test]
 fn too_little_memory_is_an_error_and_leaves_nothing() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let scene = Scene::new("full", false);
     let checkpoint = Checkpoint::open(scene.place.store().join(layout::checkpoint_dir(SAVED))).unwrap();
     let (mut full, mut fitting) = (0, 0);
@@ -240,7 +240,7 @@ fn too_little_memory_is_an_error_and_leaves_nothing() {
 
 #[test]
 fn whoever_may_not_is_told_and_changes_nothing() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let scene = Scene::new("denied", false);
     let told = |shm: &Path, mode: &str, path: &Path| {
         let chmod = |mode: &str| assert!(Command::new("chmod").arg(mode).arg(path).status().unwrap().success());
@@ -270,7 +270,7 @@ fn whoever_may_not_is_told_and_changes_nothing() {
 
 #[test]
 fn of_several_that_restore_at_once_one_succeeds() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let scene = Scene::new("several", false);
     for _ in 0..20 {
         scene.clear();

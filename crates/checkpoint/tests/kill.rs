@@ -13,6 +13,10 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 use stillframe::{Array, Observer, Region, Snapshot};
 use stillframe_checkpoint::{Checkpoint, Codec, Keep, SaveOptions, Saver, Store};
+use watchdog::watchdog;
+
+#[path = "../../stillframe/tests/common/watchdog.rs"]
+mod watchdog;
 
 const DIR: &str = "STILLFRAME_TEST_DIR";
 const ELEMENTS: usize = 1 << 15;
@@ -205,7 +209,7 @@ fn temporary(codec: &str) -> (tempfile::TempDir, PathBuf) {
 #[cfg(feature = "points")]
 #[test]
 fn a_saver_may_die_at_every_point() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     for codec in ["plain", "zstd"] {
         let (_keep, dir) = temporary(codec);
         let log = dir.join("points");
@@ -255,7 +259,7 @@ fn a_saver_may_die_at_every_point() {
 #[cfg(feature = "points")]
 #[test]
 fn a_saver_may_die_while_it_cleans_up() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let (_keep, dir) = temporary("plain");
     let died = |point: &str| run(helper(&dir).env("STILLFRAME_DIE_AT", point), &dir, None);
     assert_eq!(died("save.synced:2").0.signal(), Some(libc::SIGKILL));
@@ -280,7 +284,7 @@ fn runs(store: &Path) -> Vec<(u64, String)> {
 #[cfg(feature = "points")]
 #[test]
 fn a_saver_may_die_at_every_point_where_an_earlier_run_gives_way() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let expected: [(&[u64], u64, &[&str]); 4] = [
         // The only one there is, and its very number.
         (&[7], 7, &["exchanged", "made", "moved", "replaced", "synced"]),
@@ -356,7 +360,7 @@ fn check_run_after(dir: &Path, old: &[u64], again: u64, context: &str) {
 
 #[test]
 fn a_saver_may_die_at_any_instant() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     let kills = std::env::var("STILLFRAME_TEST_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(12u64);
     let (_keep, dir) = temporary("plain");
     let mut safe = 0;
@@ -368,13 +372,4 @@ fn a_saver_may_die_at_any_instant() {
         safe = check_store(&dir, said.max(safe));
     }
     check_next(&dir, safe);
-}
-
-/// Ends the process if it hangs.
-fn watchdog(seconds: u64) {
-    std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_secs(seconds));
-        eprintln!("the watchdog ends this test process after {seconds} s");
-        std::process::abort();
-    });
 }

@@ -47,7 +47,7 @@ fn run(place: &Place, expected: &Origin, version: u64) -> f64 {
 
 #[test]
 fn a_run_goes_on_from_memory_else_from_the_newest_checkpoint_else_from_nothing() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let place = Place::new("origins");
     std::fs::remove_dir(place.store()).unwrap();
     assert_eq!(run(&place, &Origin::Fresh, 1), 0.0);
@@ -69,7 +69,7 @@ fn a_run_goes_on_from_memory_else_from_the_newest_checkpoint_else_from_nothing()
 
 #[test]
 fn a_run_in_an_arena_goes_on_by_name_by_handle_and_where_no_name_leads() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let place = Place::new("arenas");
     let pool = Arena::options().dir(place.path()).bytes(1 << 30).create("pool").unwrap();
     let path = place.path().join("handed-in");
@@ -120,7 +120,7 @@ fn a_run_in_an_arena_goes_on_by_name_by_handle_and_where_no_name_leads() {
 
 #[test]
 fn what_was_published_later_wins_whatever_its_number() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let place = Place::new("newer");
     run(&place, &Origin::Fresh, 100);
     save(&place, "r");
@@ -140,7 +140,7 @@ fn what_was_published_later_wins_whatever_its_number() {
 
 #[test]
 fn a_version_that_is_asked_for_is_taken_wherever_it_is() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let place = Place::new("version");
     {
         let mut region = options(&place).region(place.options().keep(3)).open("r").unwrap();
@@ -168,7 +168,7 @@ fn a_version_that_is_asked_for_is_taken_wherever_it_is() {
 
 #[test]
 fn damaged_checkpoints_are_named_and_the_one_before_is_used() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let place = Place::new("damaged");
     run(&place, &Origin::Fresh, 1);
     let good = save(&place, "r");
@@ -209,7 +209,7 @@ fn damaged_memory_is_named_and_the_checkpoint_is_used() {
     if reading::is_in_arena() {
         return;
     }
-    watchdog(60);
+    let _watchdog = watchdog(60);
     for file in ["head", "tables", "plane.0"] {
         let place = Place::new("memory");
         run(&place, &Origin::Fresh, 1);
@@ -228,7 +228,7 @@ fn damaged_memory_is_named_and_the_checkpoint_is_used() {
 
 #[test]
 fn tracked_arrays_are_read_back_and_attributes_too() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     for from_files in [false, true] {
         let place = Place::new("tracked");
         let memory: Vec<i32> = (0..5000).collect();
@@ -341,7 +341,7 @@ fn any_number_of_ranks_goes_on_from_what_any_other_left() {
     if reading::is_in_arena() {
         return;
     }
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let mut kinds = [0; 3];
     for seed in 0..40u64 {
         let numbers = &mut Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
@@ -437,7 +437,7 @@ fn publish_rank(place: &Place, rank: u32, ranks: u32, versions: std::ops::RangeI
 
 #[test]
 fn ranks_that_died_at_different_versions_go_on_from_the_newest_that_all_have() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let place = Place::new("apart");
     let old: Vec<Region> =
         [7, 5, 6].iter().enumerate().map(|(r, to)| publish_rank(&place, r as u32, 3, 1..=*to)).collect();
@@ -474,7 +474,7 @@ fn variables_that_are_no_parts_are_read_by_other_ranks_if_all_ranks_had_the_same
     if reading::is_in_arena() {
         return;
     }
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let place = Place::new("same");
     drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=3)).collect::<Vec<_>>());
     for rank in 0..3 {
@@ -497,7 +497,7 @@ fn what_nobody_stored_is_named_and_ghost_cells_give_way_to_own_ones() {
     if reading::is_in_arena() {
         return;
     }
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let place = Place::new("ghosts");
     // Two ranks with a ghost cell on each side of 1-D blocks: 0..6 and 4..10 of 10; ghosts are stale.
     for (rank, offset, cells) in [(0, 0, [1., 1., 1., 1., 1., -9.]), (1, 4, [-9., 2., 2., 2., 2., 2.])] {
@@ -532,7 +532,7 @@ fn a_run_with_another_number_of_ranks_that_died_early_loses_nothing() {
     if reading::is_in_arena() {
         return;
     }
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let place = Place::new("early");
     drop((0..3).map(|rank| publish_rank(&place, rank, 3, 1..=3)).collect::<Vec<_>>());
     let held = Group::options().dir(place.shm()).open("g").unwrap().newest().unwrap();
@@ -562,7 +562,7 @@ fn a_run_with_another_number_of_ranks_that_died_early_loses_nothing() {
 
 #[test]
 fn a_group_uses_the_checkpoint_before_a_damaged_one_with_any_number_of_ranks() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     for ranks in [2, 3] {
         let place = Place::new("group-damaged");
         for version in 1..=2 {
@@ -592,7 +592,7 @@ fn a_group_uses_the_checkpoint_before_a_damaged_one_with_any_number_of_ranks() {
 
 #[test]
 fn a_rank_of_the_run_before_that_lives_on_is_named() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let place = Place::new("lives");
     let old = publish_rank(&place, 1, 2, 1..=1);
     drop(publish_rank(&place, 0, 2, 1..=1));
@@ -614,7 +614,7 @@ fn nothing_is_left_of_a_group_that_is_removed() {
     if reading::is_in_arena() {
         return;
     }
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let place = Place::new("removed");
     drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=1)).collect::<Vec<_>>());
     drop(rank_options(&place, 0, 1).open("g").unwrap());
@@ -631,7 +631,7 @@ fn what_a_run_left_beside_a_group_goes_when_the_dead_are_collected_and_not_befor
         return;
     }
     use removal::{collect, collectable};
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let place = Place::new("collected");
     drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=1)).collect::<Vec<_>>());
     let held = Group::options().dir(place.shm()).open("g").unwrap().newest().unwrap();
@@ -650,7 +650,7 @@ fn what_a_run_left_beside_a_group_goes_when_the_dead_are_collected_and_not_befor
 
 #[test]
 fn a_group_in_an_arena_is_not_taken_over_by_another_number_of_ranks_and_stays() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let place = Place::new("arena");
     let arena = stillframe::Arena::options().dir(place.path()).bytes(64 << 20).create("pool").unwrap();
     let ranks = |count: u32| -> Vec<Region> {

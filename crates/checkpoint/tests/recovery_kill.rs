@@ -27,7 +27,7 @@ fn part(rank: u32, ranks: u32) -> (usize, usize) {
 #[test]
 fn helper_process() {
     let Ok(arguments) = std::env::var("STILLFRAME_TEST_RANK") else { return };
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let arguments: Vec<&str> = arguments.split(' ').collect();
     let (rank, ranks): (u32, u32) = (arguments[2].parse().unwrap(), arguments[3].parse().unwrap());
     let region = Region::options().dir(arguments[0]).rank(rank, ranks);
@@ -147,7 +147,7 @@ fn all_ranks_go_on_from_the_same_version_whenever_they_are_killed() {
     if std::env::var("STILLFRAME_TEST_RANK").is_ok() {
         return;
     }
-    watchdog(240);
+    let _watchdog = watchdog(240);
     std::thread::scope(|scope| {
         for seed in 1..=2 {
             scope.spawn(move || play(seed, 60));

@@ -23,7 +23,7 @@ fn saved_as(place: &Place, name: &str, version: &Version, chunk_bytes: usize, co
 
 #[test]
 fn a_restored_region_is_as_the_program_left_it() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let place = Place::new("left");
     let version = Version::example(120);
     let (checkpoint, published_ns) = saved(&place, "heat", &version);
@@ -295,7 +295,7 @@ fn a_store_that_may_only_be_read_is_enough() {
 
 #[test]
 fn an_observer_that_waits_sees_the_restored_version() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let place = Place::new("waits");
     let (checkpoint, _) = saved(&place, "heat", &Version::example(5));
     let dir = place.shm();

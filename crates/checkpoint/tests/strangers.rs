@@ -89,7 +89,7 @@ fn check_stored(place: &Place, version: u64) {
 
 #[test]
 fn another_users_store_is_not_written_to_unless_that_is_meant() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     if !is_root() {
         return;
     }
@@ -121,7 +121,7 @@ fn another_users_store_is_not_written_to_unless_that_is_meant() {
 
 #[test]
 fn a_store_that_everybody_may_write_to_is_refused() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let (place, _) = place("writable");
     let store = place.store();
     let text = store.to_str().unwrap();
@@ -149,7 +149,7 @@ fn a_store_that_everybody_may_write_to_is_refused() {
 
 #[test]
 fn a_lock_that_leads_elsewhere_is_refused() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for (kind, word) in
         [("link", "symbolic link"), ("pipe", "pipe"), ("directory", "directory"), ("second name", "2 names")]
     {
@@ -167,7 +167,7 @@ fn a_lock_that_leads_elsewhere_is_refused() {
 
 #[test]
 fn a_status_is_written_in_the_place_of_whatever_has_its_name_and_read_only_where_it_is() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for name in ["status.json", ".status.json.partial"] {
         for kind in ["link", "pipe", "second name", "directory"] {
             let (place, victim) = place("status");
@@ -193,7 +193,7 @@ fn a_status_is_written_in_the_place_of_whatever_has_its_name_and_read_only_where
 
 #[test]
 fn a_checkpoint_that_is_a_link_is_no_checkpoint() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let (place, _) = place("step");
     let (store, elsewhere) = (place.store(), place.path().join("elsewhere"));
     let saved = save_to(&elsewhere, &place.newest("r")).unwrap().path;
@@ -221,7 +221,7 @@ fn a_checkpoint_that_is_a_link_is_no_checkpoint() {
 
 #[test]
 fn what_writers_leave_is_taken_away_and_not_what_it_leads_to() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let leftovers = [".v000000000001.zarr.partial", ".v000000000007.zarr.removing", ".latest.zarr.new", "latest.zarr"];
     for kind in ["link", "pipe", "directory"] {
         let (place, victim) = place("left");
@@ -249,7 +249,7 @@ fn what_writers_leave_is_taken_away_and_not_what_it_leads_to() {
 
 #[test]
 fn no_file_of_a_checkpoint_is_read_elsewhere_and_none_is_shared_that_is() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for codec in [Codec::Plain, Codec::Lz4] {
         for (file, kind) in [
             ("u/c.0.0.0", "link"),
@@ -292,7 +292,7 @@ fn no_file_of_a_checkpoint_is_read_elsewhere_and_none_is_shared_that_is() {
 
 #[test]
 fn a_directory_for_what_an_earlier_run_left_is_one_of_the_store() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let (place, _) = place("earlier");
     let beside = place.path().join("beside");
     fs::create_dir(&beside).unwrap();
@@ -312,7 +312,7 @@ fn a_directory_for_what_an_earlier_run_left_is_one_of_the_store() {
 
 #[test]
 fn chunks_of_another_user_are_read_and_not_shared() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     if !is_root() {
         return;
     }

@@ -51,7 +51,7 @@ fn check_newest(dir: &Dir, version: u64) {
 
 #[test]
 fn attributes_of_a_version_are_as_long_as_readers_accept() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::new("attributes");
     let mut region = begin(&dir);
     // What a manifest of one variable and of one attribute called "a" takes beside the text.
@@ -75,7 +75,7 @@ fn attributes_of_a_version_are_as_long_as_readers_accept() {
 
 #[test]
 fn a_schema_is_as_long_as_readers_accept() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::new("schema");
     let mut region = begin(&dir);
     region.publish(1).commit().unwrap();
@@ -99,7 +99,7 @@ fn a_schema_is_as_long_as_readers_accept() {
 
 #[test]
 fn numbers_of_variables_and_schemas_end_where_readers_say() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("numbers");
     let mut region = begin(&dir);
     region.publish(1).commit().unwrap();
@@ -122,7 +122,7 @@ fn numbers_of_variables_and_schemas_end_where_readers_say() {
 
 #[test]
 fn sequence_numbers_end_where_readers_say() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("sequence");
     let mut region = begin(&dir);
     region.publish(1).commit().unwrap();
@@ -145,7 +145,7 @@ fn sequence_numbers_end_where_readers_say() {
 
 #[test]
 fn records_are_nested_as_deep_as_readers_accept() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("nested");
     let mut region = begin(&dir);
     let mut dtype = DType::Float(8);

@@ -8,7 +8,7 @@ use stillframe::{Arena, Error, Observer, Region};
 
 #[test]
 fn a_region_of_an_arena_is_published_observed_and_recovered() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::plain("arena");
     let arena = Arena::options().dir(dir.path()).bytes(1 << 30).create("pool").unwrap();
     let create = |name: &str| Region::options().arena(&arena).create(name).unwrap();
@@ -39,7 +39,7 @@ fn a_region_of_an_arena_is_published_observed_and_recovered() {
 
 #[test]
 fn regions_of_an_arena_that_was_handed_in_are_observed_by_who_has_the_descriptor() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::plain("handed-in");
     let path = dir.path().join("file");
     let handed = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
@@ -74,7 +74,7 @@ fn regions_of_an_arena_that_was_handed_in_are_observed_by_who_has_the_descriptor
 
 #[test]
 fn who_was_removed_by_force_takes_away_nothing_of_the_next_one() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::plain("force");
     let arena = Arena::options().dir(dir.path()).bytes(64 << 20).create("pool").unwrap();
     let begin = |value: u64| {

@@ -81,7 +81,7 @@ fn helper_process() {
 
 #[test]
 fn what_a_killed_run_left_is_set_aside_and_stays_until_a_good_end() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("killed");
     for name in ["run", "a/b"] {
         let aside = format!("{name}~1");
@@ -108,7 +108,7 @@ fn what_a_killed_run_left_is_set_aside_and_stays_until_a_good_end() {
 
 #[test]
 fn what_ended_by_itself_or_has_no_version_is_not_set_aside() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("ended");
     finish(start(dir.path(), "run", (0, 0), 7, "close"));
     finish(start(dir.path(), "run", (0, 0), 3, "close"));
@@ -137,7 +137,7 @@ fn finish_badly(mut helper: Helper) {
 
 #[test]
 fn every_good_end_of_a_run_takes_away_what_was_set_aside() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("ends");
     for (end, left) in [("close", "run"), ("exit", "run"), ("unlink", "")] {
         crash(dir.path(), "run", 7);
@@ -151,7 +151,7 @@ fn every_good_end_of_a_run_takes_away_what_was_set_aside() {
 
 #[test]
 fn ranks_of_a_group_are_set_aside_together() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("group");
     let run = |version: u64| -> Vec<Helper> {
         (0..3).map(|rank| start(dir.path(), "g", (rank, 3), version, "close")).collect()
@@ -197,7 +197,7 @@ fn ranks_of_a_group_are_set_aside_together() {
 
 #[test]
 fn a_region_beside_the_ranks_is_not_set_aside_with_them() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("beside");
     drop(dir.options().create("g/plain").unwrap());
     let mut first = [0, 1].map(|rank| start(dir.path(), "g", (rank, 2), 7, "close"));
@@ -237,7 +237,7 @@ fn nobody_can_give_a_region_such_a_name() {
 
 #[test]
 fn it_is_collected_or_goes_back_to_its_place() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("back");
     crash(dir.path(), "run", 7);
     let mut second = start(dir.path(), "run", (0, 0), 3, "close");

@@ -118,7 +118,7 @@ fn scatter(dir: &Dir, tracker: TrackerKind, keep: usize, held: u64) -> Vec<Snaps
 
 #[test]
 fn scattered_versions_are_gathered_and_none_changes() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for tracker in trackers() {
         for (keep, held) in [(1, 0), (1, 1), (1, 3), (2, 0), (3, 2)] {
             let dir = Dir::new("scattered");
@@ -155,7 +155,7 @@ fn scattered_versions_are_gathered_and_none_changes() {
 
 #[test]
 fn a_compacted_version_is_the_same_to_those_who_have_it() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("same");
     let held = scatter(&dir, trackers()[0], 1, 1);
     let observer = dir.observe("r");
@@ -171,7 +171,7 @@ fn a_compacted_version_is_the_same_to_those_who_have_it() {
 
 #[test]
 fn what_was_only_recovered_is_not_published_again() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for (keep, held) in [(1, 0), (2, 0), (1, 3)] {
         let dir = Dir::new("again");
         let tracker = TrackerKind::WpAsync;
@@ -195,7 +195,7 @@ fn what_was_only_recovered_is_not_published_again() {
 
 #[test]
 fn compaction_keeps_within_the_bound() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     // Others publish a window of which pages were copied as a whole.
     for tracker in trackers().into_iter().filter(|kind| matches!(kind, TrackerKind::WpAsync | TrackerKind::FullCopy)) {
         let dir = Dir::new("bound");
@@ -228,7 +228,7 @@ fn helper_process() {
 
 #[test]
 fn a_region_is_gathered_by_another_process() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("other");
     let held = scatter(&dir, trackers()[0], 1, 2);
     let name = dir.path().to_str().unwrap();
@@ -244,7 +244,7 @@ fn a_region_is_gathered_by_another_process() {
 fn a_producer_may_die_at_every_point_of_compaction() {
     use helper::{Helper, command};
     use std::os::unix::process::ExitStatusExt;
-    watchdog(600);
+    let _watchdog = watchdog(600);
     for tracker in trackers() {
         for (keep, held) in [(1, 0), (1, 2), (2, 1)] {
             for point in ["compact.copied", "compact.described", "compact.committed", "retire.begin", "retire.asked"]

@@ -45,7 +45,7 @@ fn check_in_use(error: Error, pid: i32) {
 
 #[test]
 fn a_second_producer_of_a_name_is_refused_until_the_first_is_gone() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("second");
     let mut helper = start("producer", &[dir.path().to_str().unwrap()]);
     helper.expect("version 5");
@@ -68,7 +68,7 @@ fn a_second_producer_of_a_name_is_refused_until_the_first_is_gone() {
 
 #[test]
 fn of_many_who_create_a_region_at_once_one_succeeds() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for _ in 0..20 {
         let dir = Dir::new("many");
         let barrier = std::sync::Barrier::new(4);
@@ -168,7 +168,7 @@ fn another_user_needs_to_be_let_in() {
     if common::is_in_arena() {
         return;
     }
-    watchdog(300);
+    let _watchdog = watchdog(300);
     if !is_root() {
         return;
     }
@@ -210,7 +210,7 @@ fn any_user_can_produce_in_a_directory_of_its_own() {
     if common::is_in_arena() {
         return;
     }
-    watchdog(300);
+    let _watchdog = watchdog(300);
     if !is_root() {
         return;
     }
@@ -375,7 +375,7 @@ fn forking_crowd(arguments: &[String]) {
 
 #[test]
 fn a_child_needs_nothing_of_the_threads_that_its_parent_had() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("crowd");
     // What a process does only once is done when it is young.
     for _ in 0..20 {
@@ -401,14 +401,14 @@ fn staging(arguments: &[String]) {
 
 #[test]
 fn what_is_staged_is_not_a_forked_childs() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("staging");
     run("staging", &[dir.path().to_str().unwrap()]);
 }
 
 #[test]
 fn forked_children_disturb_nothing() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("forks");
     run("forking", &[dir.path().to_str().unwrap()]);
 }
@@ -433,7 +433,7 @@ fn parent(arguments: &[String]) {
 
 #[test]
 fn a_forked_child_keeps_neither_region_nor_hold_of_its_dead_parent() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("orphan");
     let mut helper = start("parent", &[dir.path().to_str().unwrap()]);
     let child: i32 = helper.hear().unwrap().parse().unwrap();
@@ -455,7 +455,7 @@ fn a_forked_child_keeps_neither_region_nor_hold_of_its_dead_parent() {
 
 #[test]
 fn snapshots_outlive_their_region_and_the_next_of_its_name() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("outlive");
     let mut play = Play::open(dir.options(), "r");
     let observer = dir.observe("r");
@@ -506,7 +506,7 @@ fn snapshots_outlive_their_region_and_the_next_of_its_name() {
 
 #[test]
 fn regions_that_come_and_go_show_nothing_that_is_not_theirs() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("replaced");
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -547,7 +547,7 @@ fn a_region_whose_files_are_missing_is_damaged_and_says_so() {
     if common::is_in_arena() {
         return;
     }
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for file in ["schema.1", "plane.0", "tables"] {
         let dir = Dir::new("missing");
         let mut region = dir.options().create("r").unwrap();
@@ -586,7 +586,7 @@ fn collecting_in_a_wrong_directory_leaves_what_is_no_region() {
     if common::is_in_arena() {
         return;
     }
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("wrong");
     let files = ["a/lease", "a/schema.sql", "a/tables", "b/head", "b/plane.rs", "c/lease"];
     for file in files {
@@ -607,7 +607,7 @@ fn collecting_in_a_wrong_directory_leaves_what_is_no_region() {
 
 #[test]
 fn what_removes_a_region_never_takes_the_next_one_of_the_name() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::new("next");
     let path = dir.path().to_path_buf();
     let removers: Vec<_> = (0..2)

@@ -55,7 +55,7 @@ fn reading_what_was_cut_off_is_an_error_that_says_where() {
     if common::is_in_arena() {
         return;
     }
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::new("error");
     let _region = publish(&dir);
     let snapshot = dir.observe("r").newest().unwrap();
@@ -81,7 +81,7 @@ fn only_memory_that_shows_the_files_ends_by_a_signal() {
     if common::is_in_arena() {
         return;
     }
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::new("signal");
     let _region = publish(&dir);
     let path = dir.path().to_str().unwrap();

@@ -79,7 +79,7 @@ fn start(memory: &[u64]) -> usize {
 
 #[test]
 fn a_page_at_the_end_that_becomes_a_whole_one_is_published_whole() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     for tracker in trackers() {
         for (first, is_dirty, is_skipped) in
             [(0, false, false), (0, true, false), (0, false, true), (0, true, true), (7, true, true), (7, false, false)]
@@ -118,7 +118,7 @@ fn a_page_at_the_end_that_becomes_a_whole_one_is_published_whole() {
 
 #[test]
 fn what_was_a_part_of_a_page_of_an_array_is_published_when_all_of_it_is() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     for tracker in trackers() {
         for shortest in [0, 100, 9 * PAGE] {
             let mut edges = Edges::new(tracker);
@@ -138,7 +138,7 @@ fn what_was_a_part_of_a_page_of_an_array_is_published_when_all_of_it_is() {
 
 #[test]
 fn lengths_that_change_at_random_while_publishes_are_left_out_lose_nothing() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for tracker in trackers() {
         for seed in 0..6 {
             let numbers = &mut Numbers(seed * 7919 + 1);

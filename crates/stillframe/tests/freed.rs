@@ -132,7 +132,7 @@ impl Stage {
 
 /// Lets each tracker learn the array before anything happens to it.
 fn on_every_tracker(what: &str, mut act: impl FnMut(&mut Stage, &mut Map)) {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for tracker in trackers() {
         let mut stage = Stage::new(tracker);
         let mut map = Map::new(60 * PAGE);
@@ -240,7 +240,7 @@ fn give_back_at_random(tracker: TrackerKind, seed: u64, versions: u64) {
 #[test]
 fn random_parts_of_large_arrays_that_were_given_back_show_zeros() {
     let _alone = alone();
-    watchdog(600);
+    let _watchdog = watchdog(600);
     let versions = std::env::var("STILLFRAME_TEST_VERSIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(150);
     for tracker in trackers() {
         for seed in 0..6 {
@@ -252,7 +252,7 @@ fn random_parts_of_large_arrays_that_were_given_back_show_zeros() {
 #[test]
 fn a_page_table_that_goes_beside_a_page_that_was_written_leaves_zeros() {
     let _alone = alone();
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for tracker in trackers() {
         for large in [false, true] {
             for table in 1..4 {
@@ -421,7 +421,7 @@ fn move_at_random(tracker: TrackerKind, seed: u64, versions: u64) {
 #[test]
 fn arrays_that_move_to_and_fro_and_onto_each_other_s_places_show_their_content() {
     let _alone = alone();
-    watchdog(600);
+    let _watchdog = watchdog(600);
     let versions = std::env::var("STILLFRAME_TEST_VERSIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(150);
     for tracker in trackers() {
         for seed in 0..6 {
@@ -433,7 +433,7 @@ fn arrays_that_move_to_and_fro_and_onto_each_other_s_places_show_their_content()
 #[test]
 fn vectors_that_come_and_go_show_their_content() {
     let _alone = alone();
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for tracker in trackers() {
         let numbers = &mut Numbers(9);
         let mut stage = Stage::new(tracker);
@@ -467,7 +467,7 @@ fn vectors_that_come_and_go_show_their_content() {
 #[test]
 fn variables_that_swap_their_buffers_show_their_content() {
     let _alone = alone();
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for tracker in trackers() {
         let dir = Dir::new("swap");
         let mut region = dir.options().tracker(tracker).create("r").unwrap();
@@ -492,7 +492,7 @@ fn variables_that_swap_their_buffers_show_their_content() {
 #[test]
 fn arrays_of_one_address_may_belong_to_several_variables_in_turn() {
     let _alone = alone();
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for tracker in trackers() {
         let dir = Dir::new("shared");
         let mut region = dir.options().tracker(tracker).create("r").unwrap();
@@ -523,7 +523,7 @@ const LONELY: usize = 0x2a00_0000_0000;
 #[test]
 fn memory_that_was_freed_is_an_error_that_names_it_and_loses_nothing() {
     let _alone = alone();
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for tracker in trackers() {
         let dir = Dir::new("gone");
         let mut region = dir.options().tracker(tracker).create("r").unwrap();
@@ -566,7 +566,7 @@ fn memory_that_was_freed_is_an_error_that_names_it_and_loses_nothing() {
 #[test]
 fn a_part_of_a_managed_variable_may_be_tracked_under_another_name() {
     let _alone = alone();
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for tracker in trackers() {
         let dir = Dir::new("part");
         let mut region = dir.options().tracker(tracker).create("r").unwrap();

@@ -25,7 +25,7 @@ fn is_wrong_shape<T: std::fmt::Debug>(result: Result<T, Error>, about: &str) {
 
 #[test]
 fn an_observer_reads_the_part_that_was_declared() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("declared");
     let mut region = dir.options().create("r").unwrap();
     let lower = part(&[512, 0], &[1024, 512]);
@@ -45,7 +45,7 @@ fn an_observer_reads_the_part_that_was_declared() {
 
 #[test]
 fn a_part_that_does_not_fit_is_refused() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("refused");
     let mut region = dir.options().create("r").unwrap();
     is_wrong_shape(region.declare(managed("u", &[4, 4]).part(part(&[5, 0], &[8, 4]))), "beyond");
@@ -71,7 +71,7 @@ fn a_part_that_does_not_fit_is_refused() {
 
 #[test]
 fn a_variable_keeps_within_its_part() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("resized");
     let mut region = dir.options().create("r").unwrap();
     let id = region.declare(managed("u", &[4]).part(part(&[4], &[8]))).unwrap();
@@ -93,7 +93,7 @@ fn a_variable_keeps_within_its_part() {
 
 #[test]
 fn a_tracked_array_is_held_against_its_part_at_each_publish() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("tracked");
     let mut region = dir.options().create("r").unwrap();
     let declaration = Declaration::new("t", f32::dtype(), Kind::Tracked).part(part(&[10], &[20]));
@@ -125,7 +125,7 @@ fn a_tracked_array_is_held_against_its_part_at_each_publish() {
 
 #[test]
 fn what_another_part_held_is_not_recovered_as_this_one() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("recovered");
     let declare = |region: &mut Region, offset| {
         let id = region.declare(managed("u", &[4]).part(part(&[offset], &[8]))).unwrap();

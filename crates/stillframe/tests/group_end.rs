@@ -36,7 +36,7 @@ impl Run {
 
 #[test]
 fn ranks_that_end_one_after_another_at_the_same_version_have_ended_their_run() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let mut run = Run::new(3);
     for rank in 0..3 {
         run.publish(rank, 7);
@@ -57,7 +57,7 @@ fn ranks_that_end_one_after_another_at_the_same_version_have_ended_their_run() {
 
 #[test]
 fn a_rank_that_is_gone_behind_others_is_named_at_once_and_after_all_are_gone() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let mut run = Run::new(3);
     for (rank, version) in [(0, 4), (1, 4), (2, 4), (0, 5), (2, 5)] {
         run.publish(rank, version);
@@ -76,7 +76,7 @@ fn a_rank_that_is_gone_behind_others_is_named_at_once_and_after_all_are_gone() {
 
 #[test]
 fn a_rank_that_is_gone_while_others_neither_publish_nor_end_is_named() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let mut run = Run::new(2);
     run.publish(0, 1);
     run.publish(1, 1);
@@ -86,7 +86,7 @@ fn a_rank_that_is_gone_while_others_neither_publish_nor_end_is_named() {
 
 #[test]
 fn a_rank_that_is_started_again_in_time_goes_on_unnoticed() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let mut run = Run::new(2);
     run.publish(0, 1);
     run.publish(1, 1);
@@ -104,7 +104,7 @@ fn a_rank_that_is_started_again_in_time_goes_on_unnoticed() {
 
 #[test]
 fn ranks_share_the_threads_that_copy_unless_told_otherwise() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("group-threads");
     let threads = |options: stillframe::RegionOptions| options.create("run").unwrap().threads();
     assert_eq!(threads(dir.options().rank(0, 1000)), 1);

@@ -135,7 +135,7 @@ fn start_rank(dir: &Dir, rank: usize, ranks: usize, last: u64, pause_us: u64) ->
 
 #[test]
 fn observers_see_all_ranks_at_the_same_version_whatever_their_speeds() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("speeds");
     let observers: Vec<Helper> = (0..2).map(|_| start("observer", &[dir.path().to_str().unwrap()])).collect();
     let mut ranks: Vec<Helper> =
@@ -162,7 +162,7 @@ fn observers_see_all_ranks_at_the_same_version_whatever_their_speeds() {
 
 #[test]
 fn the_newest_version_that_all_have_stays_while_one_rank_waits_and_is_drawn_forward_when_it_goes_on() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("drift");
     let mut ranks = open_all(&dir, 3);
     let group = group(dir.path());
@@ -198,7 +198,7 @@ fn the_newest_version_that_all_have_stays_while_one_rank_waits_and_is_drawn_forw
 
 #[test]
 fn a_rank_that_has_not_begun_is_named() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("absent");
     let mut one = Rank::open(dir.options(), 1, 3);
     let mut two = Rank::open(dir.options(), 2, 3);
@@ -234,7 +234,7 @@ fn a_rank_that_has_not_begun_is_named() {
 
 #[test]
 fn a_rank_that_dies_is_named_and_nobody_waits_for_it() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("dies");
     let mut dying = start_rank(&dir, 2, 3, 10, 0);
     dying.expect("begins 1");
@@ -278,7 +278,7 @@ fn a_rank_that_dies_is_named_and_nobody_waits_for_it() {
 
 #[test]
 fn a_rank_that_ended_long_before_the_others_is_no_accident() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("early");
     let mut ranks: Vec<Rank> = (0..2).map(|rank| Rank::open(dir.options(), rank, 2)).collect();
     let (mut slow, mut fast) = (ranks.pop().unwrap(), ranks.pop().unwrap());
@@ -297,7 +297,7 @@ fn a_rank_that_ended_long_before_the_others_is_no_accident() {
 
 #[test]
 fn memory_at_its_bound_takes_what_is_retained_before_anybody_waits() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for rule in [Rule::Fail, Rule::Skip, Rule::Wait { timeout: None }] {
         let dir = Dir::new("bound");
         let mut ranks: Vec<Rank> =
@@ -326,7 +326,7 @@ fn memory_at_its_bound_takes_what_is_retained_before_anybody_waits() {
 
 #[test]
 fn a_version_that_a_rank_leaves_out_is_never_the_groups_and_holds_no_other_rank_up() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("left-out");
     let rule = Rule::WaitThenSkip { limit: Duration::from_millis(50) };
     let mut ranks =
@@ -357,7 +357,7 @@ fn a_version_that_a_rank_leaves_out_is_never_the_groups_and_holds_no_other_rank_
 
 #[test]
 fn what_all_ranks_have_goes_last_and_not_while_it_is_held() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("last");
     let open = |rank| Rank::open(dir.options().bound_bytes(2 * BYTES).rule(Rule::Fail), rank, 2);
     let mut ranks = [open(0), open(1)];
@@ -383,7 +383,7 @@ fn what_all_ranks_have_goes_last_and_not_while_it_is_held() {
 
 #[test]
 fn a_group_that_died_at_different_versions_returns_to_one_that_all_have() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("restart");
     let mut ranks = open_all(&dir, 3);
     (1..=20).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
@@ -428,7 +428,7 @@ fn a_group_that_died_at_different_versions_returns_to_one_that_all_have() {
 
 #[test]
 fn what_a_run_with_more_ranks_left_is_no_part_of_the_group() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("stale");
     let mut eight = open_all(&dir, 8);
     eight.iter_mut().for_each(|rank| rank.publish(7));
@@ -459,7 +459,7 @@ fn what_a_run_with_more_ranks_left_is_no_part_of_the_group() {
 
 #[test]
 fn versions_of_the_last_run_are_not_taken_for_those_of_a_fresh_one() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("fresh");
     let mut ranks = open_all(&dir, 4);
     (1..=5).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
@@ -485,7 +485,7 @@ fn versions_of_the_last_run_are_not_taken_for_those_of_a_fresh_one() {
 
 #[test]
 fn all_ranks_of_a_fresh_run_may_begin_at_once() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("at-once");
     for _ in 0..10 {
         let begin = |rank: u32| start("fresh", &[dir.path().to_str().unwrap(), &rank.to_string()]);
@@ -499,7 +499,7 @@ fn all_ranks_of_a_fresh_run_may_begin_at_once() {
 
 #[test]
 fn a_group_and_a_region_say_which_they_are() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("which");
     let error = Group::options().dir(dir.path()).open("g").unwrap_err();
     assert!(matches!(error, Error::NoRegion { .. }), "{error}");
@@ -527,7 +527,7 @@ fn a_group_and_a_region_say_which_they_are() {
 
 #[test]
 fn numbers_that_a_rank_leaves_out_are_not_waited_for() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("intervals");
     let mut ranks = open_all(&dir, 2);
     let group = group(dir.path());
@@ -544,7 +544,7 @@ fn numbers_that_a_rank_leaves_out_are_not_waited_for() {
 
 #[test]
 fn a_rank_that_is_removed_by_force_and_made_anew_is_found() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("anew");
     let mut ranks = open_all(&dir, 2);
     let group = group(dir.path());
@@ -563,7 +563,7 @@ fn a_rank_that_is_removed_by_force_and_made_anew_is_found() {
 /// A rank and observers take nothing that the head of another rank says for granted.
 #[test]
 fn a_damaged_head_of_another_rank_harms_nobody() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let mut numbers = Numbers(5);
     let mut errors = 0;
     for round in 0..200 {
@@ -604,7 +604,7 @@ fn a_damaged_head_of_another_rank_harms_nobody() {
 /// Ranks that are stopped and killed at any time, and observers that look: what was seen once never goes back.
 #[test]
 fn observers_always_find_a_version_while_ranks_stop_and_go() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("stops");
     let mut ranks: Vec<Helper> = (0..3).map(|rank| start_rank(&dir, rank, 3, 1_000_000, 200)).collect();
     let group = Group::options().dir(dir.path()).wait(Duration::from_secs(60)).open("g").unwrap();
@@ -669,7 +669,7 @@ fn die_at(role: &str, arguments: &[&str], point: &str, count: usize) {
 #[cfg(feature = "points")]
 #[test]
 fn a_group_goes_on_after_a_rank_was_killed_at_any_point() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     for (ahead, last) in [(3, 40), (40, 30)] {
         let arguments = |dir: &Dir| {
             [dir.path().to_str().unwrap().to_string(), "0".into(), "2".into(), last.to_string(), "0".into()]
@@ -721,7 +721,7 @@ fn a_group_goes_on_after_a_rank_was_killed_at_any_point() {
 #[cfg(feature = "points")]
 #[test]
 fn a_return_that_is_killed_at_any_point_can_be_repeated() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     let begin = || {
         let dir = Dir::new("returns");
         let mut ranks = open_all(&dir, 2);

@@ -563,7 +563,7 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn whatever_a_producer_does_its_memory_and_its_versions_stay_what_they_are() {
     let histories = number("STILLFRAME_TEST_HISTORIES").unwrap_or(40);
-    watchdog(600 + 10 * histories);
+    let _watchdog = watchdog(600 + 10 * histories);
     let seeds = number("STILLFRAME_TEST_SEED").map_or(0..histories, |seed| seed..seed + 1);
     for tracker in trackers() {
         let totals = Cell::new((0, 0));

@@ -227,7 +227,7 @@ mod points {
 
     #[test]
     fn a_producer_may_die_at_every_point() {
-        watchdog(900);
+        let _watchdog = watchdog(900);
         let mut died = 0;
         for tracker in trackers().into_iter().filter(|kind| *kind != TrackerKind::FullCopy) {
             let counts = count(tracker);
@@ -277,7 +277,7 @@ mod points {
 
 #[test]
 fn a_producer_may_die_at_any_instant() {
-    watchdog(1800);
+    let _watchdog = watchdog(1800);
     let kills: usize = std::env::var("STILLFRAME_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
     let all = trackers();
     let numbers = &mut Numbers(7);
@@ -316,7 +316,7 @@ fn a_producer_may_die_at_any_instant() {
 /// A death between the two stores of a commit, between which no point lies.
 #[test]
 fn a_commit_that_was_cut_short_is_forgotten() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("short");
     let options = || options(dir.path(), trackers()[0]);
     let mut play = Play::open(options(), "r");
@@ -354,7 +354,7 @@ fn a_commit_that_was_cut_short_is_forgotten() {
 
 #[test]
 fn observers_may_die_at_any_instant() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     let dir = Dir::new("observers");
     let numbers = &mut Numbers(8);
     // With this rule the producer waits for nobody.
@@ -394,7 +394,7 @@ fn observers_may_die_at_any_instant() {
 
 #[test]
 fn a_stopped_observer_keeps_its_version_and_stops_nobody() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     let dir = Dir::new("stopped");
     let path = dir.path().to_str().unwrap();
     let mut play = Play::open(options(dir.path(), trackers()[0]).bound_bytes(20 * PLAY_BYTES).rule(Rule::Fail), "r");

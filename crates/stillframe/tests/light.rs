@@ -44,7 +44,7 @@ fn reap(pid: i32) {
 
 #[test]
 fn regions_come_and_go_while_others_of_the_process_publish() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("lives");
     const LENGTH: usize = 5000;
     let is_over = AtomicBool::new(false);
@@ -84,7 +84,7 @@ fn regions_come_and_go_while_others_of_the_process_publish() {
 
 #[test]
 fn two_regions_that_track_the_same_memory_both_see_all_that_is_written() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("same");
     let Some(tracker) = tracker() else { return };
     let mut array = vec![0u64; 40_000];
@@ -108,7 +108,7 @@ fn two_regions_that_track_the_same_memory_both_see_all_that_is_written() {
 
 #[test]
 fn a_region_that_tracks_managed_memory_of_another_sees_what_is_written_there() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("others");
     let Some(tracker) = tracker() else { return };
     for is_managed_first in [false, true] {
@@ -135,7 +135,7 @@ fn a_region_that_tracks_managed_memory_of_another_sees_what_is_written_there() {
 
 #[test]
 fn a_forked_child_tracks_its_own_regions_and_its_parent_goes_on_with_its() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("child");
     let publish = |region: &mut Region, array: &stillframe::Array<u64>, versions: std::ops::Range<u64>| {
         for version in versions {
@@ -165,7 +165,7 @@ fn a_forked_child_tracks_its_own_regions_and_its_parent_goes_on_with_its() {
 
 #[test]
 fn a_parent_goes_on_while_its_forked_child_closes_what_it_has_of_its_regions() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("parent");
     let mut region = Some(dir.options().create("r").unwrap());
     let u = region.as_mut().unwrap().array::<u64>("u", &[40_000]).unwrap();
@@ -181,7 +181,7 @@ fn a_parent_goes_on_while_its_forked_child_closes_what_it_has_of_its_regions() {
 
 #[test]
 fn regions_of_an_arena_have_no_descriptor_of_their_own() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("none");
     let arena = Arena::options().dir(dir.path()).bytes(6 << 30).regions(700).create("pool").unwrap();
     let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
@@ -225,7 +225,7 @@ fn regions_of_an_arena_have_no_descriptor_of_their_own() {
 
 #[test]
 fn an_arena_that_takes_the_name_of_another_is_found_under_it() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::new("again");
     let create = || Arena::options().dir(dir.path()).bytes(64 << 20).create("pool").unwrap();
     let publish = |arena: &Arena, value: u64| {

@@ -86,7 +86,7 @@ fn can_mount() -> bool {
 }
 
 fn run_mounted(role: &str) {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     if can_mount() {
         let dir = Dir::new("small");
         helper::run(role, &[dir.path().to_str().unwrap()]);
@@ -627,7 +627,7 @@ fn few_files(arguments: &[String]) {
 
 #[test]
 fn running_out_of_file_descriptors_is_an_error_wherever_it_happens() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     let dir = Dir::new("files");
     helper::run("few_files", &[dir.path().to_str().unwrap()]);
 }
@@ -657,7 +657,7 @@ fn little_memory(arguments: &[String]) {
 
 #[test]
 fn a_shape_for_which_there_is_no_memory_changes_nothing() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("memory");
     helper::run("little_memory", &[dir.path().to_str().unwrap()]);
 }
@@ -765,7 +765,7 @@ fn few_mappings(arguments: &[String]) {
 
 #[test]
 fn running_out_of_mappings_is_an_error_wherever_it_happens() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     let dir = Dir::new("mappings");
     helper::run("few_mappings", &[dir.path().to_str().unwrap()]);
 }
@@ -813,7 +813,7 @@ fn a_publish_without_mappings_forgets_no_dirty_page() {
     if common::is_in_arena() {
         return;
     }
-    watchdog(600);
+    let _watchdog = watchdog(600);
     let dir = Dir::new("collection");
     let said = helper::run("mappings_in_collection", &[dir.path().to_str().unwrap()]);
     assert!(said.iter().any(|line| !line.ends_with(" 0")), "{said:?}");
@@ -842,7 +842,7 @@ fn mappings_for_loans(arguments: &[String]) {
 
 #[test]
 fn a_loan_that_cannot_be_mapped_takes_no_memory() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     let dir = Dir::new("loans");
     helper::run("mappings_for_loans", &[dir.path().to_str().unwrap()]);
 }
@@ -900,7 +900,7 @@ fn pieces_that_cannot_be_mapped_are_an_error_and_not_zeros() {
     if common::is_in_arena() {
         return;
     }
-    watchdog(600);
+    let _watchdog = watchdog(600);
     let dir = Dir::new("chunks");
     helper::run("mappings_for_chunks", &[dir.path().to_str().unwrap()]);
 }

@@ -24,7 +24,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 
 #[test]
 fn an_observer_that_attached_before_a_rollback_sees_what_is_published_after_it() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     for is_held in [false, true] {
         let dir = Dir::new("rollback");
         let mut region = dir.options().keep(4).create("r").unwrap();
@@ -65,7 +65,7 @@ impl Seen {
 
 #[test]
 fn numbers_of_variables_are_never_given_again() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("variables");
     let mut seen = Seen::default();
     let mut version = 0;
@@ -94,7 +94,7 @@ fn numbers_of_variables_are_never_given_again() {
 
 #[test]
 fn a_rollback_whose_producer_publishes_nothing_gives_no_number_back() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("nothing");
     let mut region = dir.options().keep(4).create("r").unwrap();
     declare(&mut region, "u", "0");
@@ -123,7 +123,7 @@ fn forget(dir: &Dir) {
 
 #[test]
 fn regions_of_older_libraries_give_no_number_again_that_a_version_tells() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("older");
     let mut region = dir.options().keep(4).create("r").unwrap();
     let mut ids = vec![declare(&mut region, "u", "0")];
@@ -147,7 +147,7 @@ fn regions_of_older_libraries_give_no_number_again_that_a_version_tells() {
 
 #[test]
 fn numbers_in_the_head_that_no_producer_writes_are_damage() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("damage");
     let mut region = dir.options().create("r").unwrap();
     declare(&mut region, "u", "0");
@@ -167,7 +167,7 @@ fn numbers_in_the_head_that_no_producer_writes_are_damage() {
 
 #[test]
 fn looking_at_versions_while_producers_come_roll_back_and_go_shows_each_with_its_own_schema() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::new("churn");
     let mut region = dir.options().create("r").unwrap();
     declare(&mut region, "run", "0");

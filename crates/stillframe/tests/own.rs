@@ -60,7 +60,7 @@ impl Case {
 }
 
 fn in_every_case(mut act: impl FnMut(Case, &Dir)) {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for tracker in trackers() {
         for demote in [true, false] {
             for origin in [Origin::Recovered, Origin::Demoted] {
@@ -166,7 +166,7 @@ fn pages_that_cannot_become_the_process_s_own_are_an_error_and_no_signal() {
     if common::is_in_arena() {
         return;
     }
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for tracker in trackers().into_iter().filter(|kind| *kind != TrackerKind::FullCopy) {
         let dir = Dir::new("cut");
         let case = Case { tracker, demote: true, origin: Origin::Recovered };

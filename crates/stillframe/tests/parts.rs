@@ -137,7 +137,7 @@ fn play(tracker: TrackerKind, seed: u64, versions: u64) {
 
 #[test]
 fn parts_are_published_and_the_rest_is_remembered_with_every_tracker() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     let versions: u64 = std::env::var("STILLFRAME_TEST_VERSIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
     for tracker in trackers() {
         for seed in 0..3 {
@@ -149,7 +149,7 @@ fn parts_are_published_and_the_rest_is_remembered_with_every_tracker() {
 
 #[test]
 fn a_part_that_the_rest_is_not_known_of_is_refused() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     let dir = Dir::new("unknown");
     let mut region = dir.options().create("r").unwrap();
     let id = track(&mut region, "data");
@@ -179,7 +179,7 @@ fn addresses(bytes: usize) -> *mut u8 {
 
 #[test]
 fn pages_laid_elsewhere_stay_as_long_as_a_kept_file_is_open() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     const PAGES: usize = 5000;
     let dir = Dir::new("lay");
     let mut region = dir.options().create("r").unwrap();

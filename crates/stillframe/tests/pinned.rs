@@ -98,7 +98,7 @@ fn leave_scattered(options: RegionOptions, ids: &[&str]) {
 
 #[test]
 fn what_is_written_to_a_pinned_variable_reaches_a_device_that_knows_its_memory() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     for tracker in trackers() {
         for (large_pages, is_recovered) in [(false, false), (true, false), (false, true), (true, true)] {
             let dir = Dir::new("pinned");
@@ -135,7 +135,7 @@ fn what_is_written_to_a_pinned_variable_reaches_a_device_that_knows_its_memory()
 
 #[test]
 fn a_variable_pinned_later_stays_from_then_on_and_keeps_what_was_written() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     for tracker in trackers() {
         let dir = Dir::new("pinned-later");
         let mut region = dir.options().tracker(tracker).create("r").unwrap();
@@ -186,7 +186,7 @@ fn a_variable_pinned_later_stays_from_then_on_and_keeps_what_was_written() {
 
 #[test]
 fn a_recovered_variable_that_is_pinned_is_copied_once_and_not_published_again() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for tracker in trackers() {
         let dir = Dir::new("pinned-recovered");
         leave_scattered(dir.options().tracker(tracker), &["u"]);
@@ -204,7 +204,7 @@ fn a_recovered_variable_that_is_pinned_is_copied_once_and_not_published_again() 
 
 #[test]
 fn a_publish_that_found_no_room_loses_nothing_when_a_variable_is_pinned_after_it() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for tracker in trackers() {
         let dir = Dir::new("pinned-room");
         // Two versions that have nothing in common, and a bit.
@@ -234,7 +234,7 @@ fn a_publish_that_found_no_room_loses_nothing_when_a_variable_is_pinned_after_it
 
 #[test]
 fn what_a_device_writes_into_pinned_memory_is_in_the_version_if_it_was_said() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for tracker in trackers() {
         let dir = Dir::new("pinned-device");
         let mut region = dir.options().tracker(tracker).create("r").unwrap();
@@ -269,7 +269,7 @@ fn what_a_device_writes_into_pinned_memory_is_in_the_version_if_it_was_said() {
 
 #[test]
 fn a_pinned_variable_is_resized_where_it_is_or_not_at_all() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for tracker in trackers() {
         let dir = Dir::new("pinned-length");
         let mut region = dir.options().tracker(tracker).create("r").unwrap();
@@ -339,7 +339,7 @@ fn memory_that_is_not_the_regions_is_never_moved_and_loans_cannot_be_pinned() {
 /// Pins and lets go at random among writes, quiet stretches, resizes, versions that fail and restarts, with a copy beside.
 #[test]
 fn pinning_at_any_time_loses_nothing() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     for tracker in trackers() {
         for seed in 0..2 {
             let numbers = &mut Numbers(seed);

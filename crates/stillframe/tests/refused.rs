@@ -128,7 +128,7 @@ fn play(tracker: TrackerKind, call: libc::c_long, second: Option<u32>, errno: i3
 
 #[test]
 fn a_search_for_written_pages_that_fails_is_replaced_by_comparing() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     if !trackers().contains(&TrackerKind::WpAsync) {
         return;
     }
@@ -141,7 +141,7 @@ fn a_search_for_written_pages_that_fails_is_replaced_by_comparing() {
 
 #[test]
 fn a_page_map_that_cannot_be_read_is_replaced_by_comparing() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for tracker in trackers() {
         if !play(tracker, libc::SYS_pread64, None, libc::EIO) {
             return println!("skipped: this kernel has no filters of system calls");

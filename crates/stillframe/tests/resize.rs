@@ -23,7 +23,7 @@ fn count_other_than(value: u8, bytes: &[u8]) -> usize {
 
 #[test]
 fn a_variable_keeps_what_it_has_through_resizes_and_publishes_without_room() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     let rules = [Rule::Fail, Rule::Skip, Rule::Wait { timeout: Some(Duration::from_millis(20)) }];
     for tracker in trackers() {
         for rule in rules {
@@ -77,7 +77,7 @@ fn check_returned(region: &mut Region, a: Array<u8>, sizes: &[usize], publishes:
 
 #[test]
 fn what_a_variable_gets_back_is_zero() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     // In one page, in one window, and over several; without any bytes in between.
     let ways: [&[usize]; 6] = [
         &[100_000, 100, 100_000],
@@ -116,7 +116,7 @@ fn what_a_variable_gets_back_is_zero() {
 
 #[test]
 fn what_a_variable_gives_up_is_given_back() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     // Where pages are compared, those that nobody wrote are copied as well.
     for tracker in trackers().into_iter().filter(|tracker| *tracker != TrackerKind::FullCopy) {
         let dir = Dir::new("back");
@@ -147,7 +147,7 @@ fn what_a_variable_gives_up_is_given_back() {
 
 #[test]
 fn what_lies_behind_a_tracked_array_is_not_what_its_managed_successor_gets() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     for tracker in trackers() {
         let dir = Dir::new("behind");
         let mut region = dir.options().tracker(tracker).keep(2).create("r").unwrap();

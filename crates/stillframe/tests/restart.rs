@@ -73,7 +73,7 @@ fn play(tracker: TrackerKind, seed: u64, runs: u64) {
 
 #[test]
 fn arrays_go_on_as_they_were_published_with_every_tracker() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for tracker in trackers() {
         for seed in 1..=8 {
             play(tracker, seed, 6);
@@ -87,7 +87,7 @@ fn memory_of_free_frames_is_found_again_and_counted() {
     if common::is_in_arena() {
         return;
     }
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("memory");
     let pages = 1200;
     let taken = || -> u64 {
@@ -135,7 +135,7 @@ fn memory_of_free_frames_is_found_again_and_counted() {
 
 #[test]
 fn what_a_tracked_array_left_shows_in_no_variable_of_the_next_program() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     let dir = Dir::new("left");
     let mut region = dir.options().create("r").unwrap();
     let tracked = region.track::<u8>("t").unwrap();

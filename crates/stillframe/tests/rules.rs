@@ -60,7 +60,7 @@ fn check_bound(error: &Error, held: usize) {
 
 #[test]
 fn the_rule_fail_says_who_is_in_the_way_and_loses_nothing() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let mut tight = Tight::new(Rule::Fail, 2);
     tight.publish(1).unwrap();
     let one = tight.hold();
@@ -79,7 +79,7 @@ fn the_rule_fail_says_who_is_in_the_way_and_loses_nothing() {
 
 #[test]
 fn the_rule_skip_leaves_versions_out_and_keeps_what_was_written() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let mut tight = Tight::new(Rule::Skip, 2);
     tight.publish(1).unwrap();
     let one = tight.hold();
@@ -104,7 +104,7 @@ fn the_rule_skip_leaves_versions_out_and_keeps_what_was_written() {
 
 #[test]
 fn the_rule_wait_gives_up_after_its_timeout() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let timeout = Duration::from_millis(60);
     let mut tight = Tight::new(Rule::Wait { timeout: Some(timeout) }, 2);
     tight.publish(1).unwrap();
@@ -121,7 +121,7 @@ fn the_rule_wait_gives_up_after_its_timeout() {
 
 #[test]
 fn a_wait_ends_when_a_thread_lets_go() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let mut tight = Tight::new(Rule::Wait { timeout: None }, 2);
     tight.publish(1).unwrap();
     let one = tight.hold();
@@ -138,7 +138,7 @@ fn a_wait_ends_when_a_thread_lets_go() {
 
 #[test]
 fn a_thread_that_holds_its_own_snapshot_does_not_stop_itself() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("own");
     let mut region = dir.options().bound_bytes(2 * BYTES).create("r").unwrap();
     let array = region.array("a", &[WORDS]).unwrap();
@@ -162,7 +162,7 @@ fn holder(arguments: &[String]) {
 
 #[test]
 fn a_wait_ends_when_a_process_lets_go_or_is_killed() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for millis in ["40", "1000000"] {
         let mut tight = Tight::new(Rule::Wait { timeout: None }, 2);
         tight.publish(1).unwrap();
@@ -185,7 +185,7 @@ fn a_wait_ends_when_a_process_lets_go_or_is_killed() {
 
 #[test]
 fn a_bound_too_small_for_one_version_is_an_error_under_every_rule_that_does_not_skip() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for rule in [Rule::Fail, Rule::Wait { timeout: None }] {
         let mut tight = Tight::new(rule, 1);
         tight.publish(1).unwrap();
@@ -197,7 +197,7 @@ fn a_bound_too_small_for_one_version_is_an_error_under_every_rule_that_does_not_
 
 #[test]
 fn versions_held_in_all_slots_of_the_ring_are_a_bound() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("ring");
     let mut region = dir.options().rule(Rule::Fail).keep(4).create("r").unwrap();
     let array = region.array::<u64>("a", &[5 * 512]).unwrap();
@@ -233,7 +233,7 @@ fn versions_held_in_all_slots_of_the_ring_are_a_bound() {
 
 #[test]
 fn a_version_held_at_the_moment_it_is_given_up_is_whole_or_refused() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("moment");
     let mut region = dir.options().create("r").unwrap();
     let array = region.array::<u64>("a", &[3 * 512]).unwrap();
@@ -283,7 +283,7 @@ fn a_version_held_at_the_moment_it_is_given_up_is_whole_or_refused() {
 
 #[test]
 fn a_tracked_variable_left_out_after_a_failed_publish_is_as_it_was_published_last() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("left-out");
     for rule in [Rule::Fail, Rule::Skip] {
         let mut region = dir.options().rule(rule).bound_bytes(3 * BYTES).keep(1).create("r").unwrap();
@@ -339,7 +339,7 @@ fn a_tracked_variable_left_out_after_a_failed_publish_is_as_it_was_published_las
 
 #[test]
 fn a_failed_publish_does_not_give_up_what_was_recovered() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("dormant");
     let mut region = dir.options().create("r").unwrap();
     for name in ["a", "b"] {
@@ -360,7 +360,7 @@ fn a_failed_publish_does_not_give_up_what_was_recovered() {
 
 #[test]
 fn a_fresh_region_begins_with_nothing_but_never_takes_a_living_one() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("fresh");
     let begin = |version| {
         let mut region = dir.options().fresh(true).create("run")?;
@@ -383,7 +383,7 @@ fn a_fresh_region_begins_with_nothing_but_never_takes_a_living_one() {
 
 #[test]
 fn a_variable_that_takes_the_place_of_a_recovered_one_begins_with_zeros() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("recovered");
     let names = ["a", "b", "t", "l"];
     let other = vec![7u64; WORDS + 100];
@@ -426,7 +426,7 @@ fn a_variable_that_takes_the_place_of_a_recovered_one_begins_with_zeros() {
 
 #[test]
 fn a_loan_of_a_variable_that_was_resized_or_removed_meanwhile_reaches_nobody() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("loan");
     let mut region = dir.options().create("r").unwrap();
     let l = region.loaned::<u64>("l", &[WORDS]).unwrap();
@@ -466,7 +466,7 @@ fn a_loan_of_a_variable_that_was_resized_or_removed_meanwhile_reaches_nobody() {
 
 #[test]
 fn misuse_is_told_clearly_and_changes_nothing() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("misuse");
     let mut region = dir.options().create("r").unwrap();
     let a = region.array::<u64>("a", &[10, 20]).unwrap();
@@ -558,7 +558,7 @@ fn helper_process() {
 
 #[test]
 fn snapshots_of_two_runs_with_one_name_are_not_taken_for_versions_of_one() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("runs");
     let publish = |value: u64| {
         let mut region = dir.options().fresh(true).create("r").unwrap();

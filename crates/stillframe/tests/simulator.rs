@@ -31,7 +31,7 @@ fn number(name: &str) -> Option<u64> {
 fn whoever_dies_and_whatever_fails_no_version_is_lost_or_mixed() {
     let seconds = number("STILLFRAME_TEST_SECONDS");
     let runs = number("STILLFRAME_TEST_RUNS").unwrap_or(2000);
-    watchdog(1200 + runs + 2 * seconds.unwrap_or(0));
+    let _watchdog = watchdog(1200 + runs + 2 * seconds.unwrap_or(0));
     if let Some(seed) = number("STILLFRAME_TEST_SEED") {
         let mut totals = Totals::default();
         World::play(seed, true, &mut totals).unwrap_or_else(|why| panic!("{why}"));

@@ -34,7 +34,7 @@ fn check(dir: &Dir, name: &str, version: u64, value: f64) {
 
 #[test]
 fn a_region_is_seen_when_it_is_in_its_place_and_not_before() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::new("place");
     for name in ["heat", "run/a/heat"] {
         let staging = stage(&dir, name, 12, 1.5);
@@ -207,7 +207,7 @@ fn left_overs_that_somebody_looks_at_are_not_taken_for_the_next_ones() {
     if common::is_in_arena() {
         return;
     }
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("looked");
     // What a killed process made, and nobody has locked any more.
     let elsewhere = Dir::new("elsewhere");
@@ -228,7 +228,7 @@ fn left_overs_that_somebody_looks_at_are_not_taken_for_the_next_ones() {
 
 #[test]
 fn producers_that_begin_meanwhile_get_the_one_or_the_other() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::new("race");
     for round in 0..60 {
         let name = format!("r{round}");

@@ -42,7 +42,7 @@ fn the_next_program_writes_where_memory_is_already() {
     if common::is_in_arena() {
         return;
     }
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("recycled");
     (0..3).for_each(|version| step(&dir, version));
     let before = plane_bytes(&dir);
@@ -56,7 +56,7 @@ fn the_next_program_writes_where_memory_is_already() {
 
 #[test]
 fn a_program_that_dies_in_a_loan_leaves_frames_for_the_next_one() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("died");
     (0..3).for_each(|version| step(&dir, version));
     let before = plane_bytes(&dir);
@@ -76,7 +76,7 @@ fn a_program_that_dies_in_a_loan_leaves_frames_for_the_next_one() {
 
 #[test]
 fn memory_of_free_frames_counts_for_the_bound_and_goes_when_there_is_no_room() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("bound");
     (0..3).for_each(|version| step(&dir, version));
     let bytes = (COUNT * 8) as u64;
@@ -98,7 +98,7 @@ fn a_copy_that_left_zeros_out_is_taken_over_whole() {
     if common::is_in_arena() {
         return;
     }
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("sparse");
     {
         let (mut region, x) = open(&dir);
@@ -127,7 +127,7 @@ fn a_copy_that_left_zeros_out_is_taken_over_whole() {
 
 #[test]
 fn loans_in_large_pages_hold_what_was_written() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     for large in [true, false] {
         let dir = Dir::new("large");
         for version in 0..3 {
@@ -149,7 +149,7 @@ const COUNTS: [usize; 6] = [1, 511, 4096 / 8 * 512 + 1, (4 << 20) / 8, (4 << 20)
 
 #[test]
 fn loans_of_any_size_hold_what_was_written_with_any_number_of_threads() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     for threads in [1, 3] {
         for large_pages in [false, true] {
             let dir = Dir::new("threads");
@@ -201,7 +201,7 @@ fn a_step_finds_its_states_entered_and_faults_no_page() {
     if common::is_in_arena() {
         return;
     }
-    watchdog(60);
+    let _watchdog = watchdog(60);
     for threads in [1, 3] {
         let dir = Dir::new("entered");
         (0..2).for_each(|version| step(&dir, version));
@@ -220,7 +220,7 @@ fn a_step_finds_its_states_entered_and_faults_no_page() {
 
 #[test]
 fn all_pieces_of_a_variable_are_entered() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("pieces");
     let mut region = dir.options().keep(2).create("state").unwrap();
     let x = region.array::<u64>("x", &[COUNT]).unwrap();
@@ -247,7 +247,7 @@ fn is_in_use(dir: &Dir) -> bool {
 
 #[test]
 fn what_is_on_loan_is_nobody_elses_after_the_end_of_its_region() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("outlives");
     (0..2).for_each(|version| step(&dir, version));
     let mut region = dir.options().threads(3).create("state").unwrap();
@@ -268,7 +268,7 @@ fn what_is_on_loan_is_nobody_elses_after_the_end_of_its_region() {
 
 #[test]
 fn a_version_that_is_held_is_written_by_no_loan_of_an_earlier_producer() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("earlier");
     (0..2).for_each(|version| step(&dir, version));
     let (mut region, x) = open(&dir);
@@ -291,7 +291,7 @@ fn a_version_that_is_held_is_written_by_no_loan_of_an_earlier_producer() {
 
 #[test]
 fn a_loan_of_a_variable_that_was_removed_keeps_its_frames() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("removed");
     (0..2).for_each(|version| step(&dir, version));
     let (mut region, x) = open(&dir);
@@ -306,7 +306,7 @@ fn a_loan_of_a_variable_that_was_removed_keeps_its_frames() {
 
 #[test]
 fn loans_of_a_region_that_was_unlinked_or_leaked_reach_nobody() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("unlinked");
     step(&dir, 0);
     let (mut region, x) = open(&dir);
@@ -332,7 +332,7 @@ fn loans_of_a_region_that_was_unlinked_or_leaked_reach_nobody() {
 
 #[test]
 fn a_loan_that_ended_keeps_its_addresses_and_nothing_else() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("ended");
     (0..2).for_each(|version| step(&dir, version));
     let (mut region, x) = open(&dir);
@@ -346,7 +346,7 @@ fn a_loan_that_ended_keeps_its_addresses_and_nothing_else() {
 
 #[test]
 fn what_a_forked_child_writes_into_a_loan_of_its_parent_reaches_nobody() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("forked");
     (0..2).for_each(|version| step(&dir, version));
     let (mut region, x) = open(&dir);

@@ -72,7 +72,7 @@ fn check_refusal<T>(result: stillframe::Result<T>, words: &[&str]) {
 
 #[test]
 fn a_directory_that_somebody_else_made_is_not_produced_in() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     if !is_root() {
         return;
     }
@@ -105,7 +105,7 @@ fn a_directory_that_somebody_else_made_is_not_produced_in() {
 
 #[test]
 fn a_file_that_somebody_else_made_is_not_written() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     if !is_root() {
         return;
     }
@@ -124,7 +124,7 @@ fn a_file_that_somebody_else_made_is_not_written() {
 
 #[test]
 fn no_link_is_followed_and_no_pipe_waited_for() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for name in FILES {
         for kind in ["link", "loose link", "pipe", "directory", "second name"] {
             let (dir, victim) = left("kind");
@@ -170,7 +170,7 @@ fn no_link_is_followed_and_no_pipe_waited_for() {
 
 #[test]
 fn what_fresh_cannot_read_is_set_aside_and_what_it_cannot_lock_is_refused() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for name in FILES {
         for kind in ["link", "loose link", "pipe", "second name"] {
             let (dir, victim) = left("fresh");
@@ -204,7 +204,7 @@ fn what_fresh_cannot_read_is_set_aside_and_what_it_cannot_lock_is_refused() {
 
 #[test]
 fn a_region_whose_directory_is_a_link_is_refused() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let (dir, _) = left("linked");
     let (root, there) = (dir.path().join("regions"), dir.path().join("there"));
     std::fs::rename(root.join("r"), &there).unwrap();
@@ -234,7 +234,7 @@ fn a_region_whose_directory_is_a_link_is_refused() {
 
 #[test]
 fn what_others_may_write_to_is_refused() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let (dir, _) = left("writable");
     let root = dir.path().join("regions");
     let region = root.join("r");
@@ -262,7 +262,7 @@ fn what_others_may_write_to_is_refused() {
 
 #[test]
 fn who_says_whose_a_directory_is_is_believed() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     // One's own group, which may write where it is named.
     let (dir, _) = left("group");
     let root = dir.path().join("regions");
@@ -324,7 +324,7 @@ fn truster(arguments: &[String]) {
 
 #[test]
 fn removal_follows_no_link_and_spares_what_is_anothers() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let (dir, victim) = left("removal");
     let root = dir.path().join("regions");
     // What killed restores leave is removed with all that is in it, links as what they are.
@@ -359,7 +359,7 @@ fn a_list_goes_on_past_what_is_hostile_and_names_it() {
     if common::is_in_arena() {
         return;
     }
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let (dir, _) = left("list");
     let root = dir.path().join("regions");
     let make = |name: &str, file: &str| {
@@ -416,7 +416,7 @@ fn default_user(_: &[String]) {
 
 #[test]
 fn the_default_directory_is_believed_only_if_it_is_the_users_own() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     if !is_root() {
         return;
     }
@@ -456,7 +456,7 @@ fn locker(arguments: &[String]) {
 
 #[test]
 fn a_reader_who_locks_what_is_the_producers_keeps_no_producer_out() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     for at in [0u64, 1 << 62] {
         let (dir, _) = left("locker");
         let options = || Region::options().dir(dir.path().join("regions")).mode(0o755);
@@ -499,7 +499,7 @@ fn of_many_producers_one_begins_whatever_readers_lock_meanwhile() {
     if common::is_in_arena() {
         return;
     }
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("many");
     drop(dir.options().create("r").unwrap());
     let is_over = AtomicBool::new(false);

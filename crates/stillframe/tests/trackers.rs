@@ -195,7 +195,7 @@ fn play(tracker: TrackerKind, seed: u64, versions: u64) {
 
 #[test]
 fn observers_see_what_the_producer_had_with_every_tracker() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     let versions: u64 = std::env::var("STILLFRAME_TEST_VERSIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
     let found = trackers();
     assert!(!found.is_empty());
@@ -222,7 +222,7 @@ fn round_trip<T: Element + PartialEq + std::fmt::Debug>(value: T) {
 
 #[test]
 fn every_element_type_arrives_as_it_was() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     round_trip(-1i8);
     round_trip(-1i16);
     round_trip(-1i32);

@@ -73,7 +73,7 @@ fn now_ns() -> u64 {
 
 #[test]
 fn the_default_is_to_wait_for_a_second_and_then_to_skip() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     assert_eq!(Rule::default(), Rule::WaitThenSkip { limit: Duration::from_secs(1) });
     let dir = Dir::new("default");
     let mut crowded = Crowded::new(dir.options());
@@ -86,7 +86,7 @@ fn the_default_is_to_wait_for_a_second_and_then_to_skip() {
 
 #[test]
 fn a_limit_is_for_all_publishes_since_the_newest_version() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::new("limit");
     let mut crowded = Crowded::new(dir.options().rule(Rule::WaitThenSkip { limit: LIMIT }));
     for first in [3, 10_000] {
@@ -112,7 +112,7 @@ fn a_limit_is_for_all_publishes_since_the_newest_version() {
 
 #[test]
 fn a_holder_that_lets_go_in_time_costs_no_version() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("in-time");
     let limit = Duration::from_secs(50);
     let mut crowded = Crowded::new(dir.options().rule(Rule::WaitThenSkip { limit }));
@@ -128,7 +128,7 @@ fn a_holder_that_lets_go_in_time_costs_no_version() {
 
 #[test]
 fn a_loan_waits_as_a_publish_does_and_is_then_an_error_that_names_the_sizes() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::new("loan");
     for rule in [Rule::WaitThenSkip { limit: LIMIT }, Rule::Skip, Rule::Wait { timeout: Some(LIMIT) }] {
         let mut region = dir.options().fresh(true).rule(rule).bound_bytes(2 * BYTES).create("r").unwrap();
@@ -158,7 +158,7 @@ fn a_loan_waits_as_a_publish_does_and_is_then_an_error_that_names_the_sizes() {
 
 #[test]
 fn a_producer_that_waits_is_seen_and_so_is_who_is_in_its_way() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("seen");
     let mut crowded = Crowded::new(dir.options().rule(Rule::Wait { timeout: None }));
     assert_eq!(crowded.info().waiting_ns, None);
@@ -179,7 +179,7 @@ fn a_producer_that_waits_is_seen_and_so_is_who_is_in_its_way() {
 
 #[test]
 fn all_that_a_process_holds_is_one_holder() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let dir = Dir::new("holders");
     let mut region = dir.options().create("r").unwrap();
     let array = region.array::<u64>("a", &[WORDS]).unwrap();
@@ -198,7 +198,7 @@ fn all_that_a_process_holds_is_one_holder() {
 
 #[test]
 fn a_wait_in_slices_is_one_wait() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     let slice = Duration::from_millis(20);
     let dir = Dir::new("slices");
     let mut crowded = Crowded::new(dir.options().rule(Rule::Wait { timeout: Some(LIMIT) }));
@@ -294,7 +294,7 @@ fn info_of(dir: &Path, is_so: impl Fn(&RegionInfo) -> bool) -> bool {
 
 #[test]
 fn a_long_wait_is_said_once() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let lines = listen("wait", None, 2);
     assert_eq!(lines.len(), 2, "{lines:?}");
     for line in &lines {
@@ -309,7 +309,7 @@ fn a_long_wait_is_said_once() {
 
 #[test]
 fn versions_that_are_left_out_are_said_once_until_there_is_room() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     for quiet in [None, Some(""), Some("0")] {
         let lines = listen("default", quiet, 2);
         assert_eq!(lines.len(), 2, "{lines:?}");
@@ -324,7 +324,7 @@ fn versions_that_are_left_out_are_said_once_until_there_is_room() {
 
 #[test]
 fn a_standard_error_that_nobody_reads_harms_nobody() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     for is_read in [true, false] {
         let dir = Dir::new("unread");
         let (reader, mut writer) = std::io::pipe().unwrap();
@@ -362,7 +362,7 @@ fn stuck(arguments: &[String]) {
 
 #[test]
 fn a_producer_killed_without_room_is_not_shown_as_one_that_waits() {
-    watchdog(60);
+    let _watchdog = watchdog(60);
     for rule in ["wait", "default"] {
         let dir = Dir::new("killed");
         let mut helper = start("stuck", &[dir.path().to_str().unwrap(), rule]);

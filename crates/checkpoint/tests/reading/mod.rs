@@ -1,14 +1,18 @@
 //! What the tests of reading share: directories of their own, regions with content to tell apart, and their checkpoints.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 use stillframe::{
     AnySnapshot, Arena, Attributes, DType, Declaration, Kind, Order, Region, RegionOptions, Scalar, Snapshot,
 };
 use stillframe_checkpoint::{Codec, Keep, SaveOptions, Saver};
+
+#[path = "../../../stillframe/tests/common/watchdog.rs"]
+mod watchdog;
+
+pub use watchdog::watchdog;
 
 /// A directory of one test's own in shared memory, removed at its end: regions in `shm`, checkpoints in `store`.
 pub struct Place(PathBuf);
@@ -73,15 +77,6 @@ impl Drop for Place {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// Ends the whole test process if a test hangs.
-pub fn watchdog(seconds: u64) {
-    std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_secs(seconds));
-        eprintln!("the watchdog ends this test process after {seconds} s");
-        std::process::abort();
-    });
 }
 
 /// Saves a version among those that are there, and returns its checkpoint's directory.

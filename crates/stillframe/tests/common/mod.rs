@@ -1,12 +1,15 @@
 //! What the tests share: directories of their own, a watchdog, and the trackers that work here.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 use stillframe::{Arena, RegionOptions, TRACKERS, TrackerKind};
 use stillframe_segment::{PAGE_BYTES, arena, head, lease};
+
+mod watchdog;
+
+pub use watchdog::watchdog;
 
 /// A directory of one test's own in shared memory, removed at its end. With `STILLFRAME_TEST_PLACE=arena` it is that of an
 /// arena, so that all regions lie in that.
@@ -108,15 +111,6 @@ impl Drop for Dir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// Ends the whole test process if a test hangs.
-pub fn watchdog(seconds: u64) {
-    std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_secs(seconds));
-        eprintln!("the watchdog ends this test process after {seconds} s");
-        std::process::abort();
-    });
 }
 
 /// The trackers that work on this kernel; `STILLFRAME_TRACKER` narrows them to one.

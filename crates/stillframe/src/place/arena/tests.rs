@@ -2,6 +2,8 @@
 #![allow(unsafe_code)]
 
 mod processes;
+#[path = "../../../tests/common/watchdog.rs"]
+mod watchdog;
 
 use super::*;
 use crate::Shortage;
@@ -15,6 +17,7 @@ use stillframe_kernel::folder;
 use stillframe_protocol::Leases;
 use stillframe_segment::arena::{self, CHUNK_BYTES, CHUNK_PAGES, record, word_of};
 use stillframe_segment::{head, lease};
+use watchdog::watchdog;
 
 const NOBODY: u32 = 65534;
 
@@ -49,15 +52,6 @@ impl Drop for Dir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// Ends the whole test process if a test hangs.
-fn watchdog(seconds: u64) {
-    std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_secs(seconds));
-        eprintln!("the watchdog ends this test process after {seconds} s");
-        std::process::abort();
-    });
 }
 
 /// One run, and nothing else.
@@ -191,7 +185,7 @@ fn names_that_collide_are_told_apart_whichever_goes_first() {
 
 #[test]
 fn a_region_has_one_producer_and_its_number_another_generation_later() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::new("claim");
     let arena = dir.arena(4, 4);
     let look = dir.options().look("a").unwrap();
@@ -387,7 +381,7 @@ fn a_removed_region_keeps_what_somebody_holds_and_its_name_is_free_at_once() {
 
 #[test]
 fn sixteen_thousand_regions_cost_no_descriptor_and_few_locks() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     const COUNT: u32 = 16_000;
     let dir = Dir::new("many");
     let arena = dir.options().bytes(4 << 30).regions(COUNT).create("a").unwrap();
@@ -490,7 +484,7 @@ fn what_is_cut_of_another_format_or_no_arena_is_refused() {
 
 #[test]
 fn words_that_make_no_sense_are_named_and_never_followed() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::new("words");
     let arena = dir.arena(4, 40);
     let geometry = arena.shared.geometry;
@@ -671,7 +665,7 @@ fn an_arena_may_live_in_a_file_that_was_handed_in() {
 
 #[test]
 fn a_forked_child_has_no_part_in_its_parents_arena() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::new("fork");
     let arena = dir.arena(4, 4);
     let region = claim(&arena, "r");

@@ -180,7 +180,7 @@ fn crowd(arguments: &[&str]) {
 
 #[test]
 fn several_processes_take_and_give_back_and_nothing_is_anybodys_twice() {
-    watchdog(600);
+    let _watchdog = watchdog(600);
     // In few chunks each is small and whole in turns.
     for (chunks, rounds) in [(16, "800"), (3, "4000")] {
         let dir = Dir::new("crowd");
@@ -201,7 +201,7 @@ fn several_processes_take_and_give_back_and_nothing_is_anybodys_twice() {
 
 #[test]
 fn processes_that_are_killed_at_any_instant_leave_nothing_behind() {
-    watchdog(900);
+    let _watchdog = watchdog(900);
     let dir = Dir::new("killed");
     let arena = dir.arena(16, 16);
     let path = dir.0.to_str().unwrap();
@@ -322,7 +322,7 @@ fn check_after_death(dir: &Dir) {
 
 #[test]
 fn a_life_leaves_nothing_behind() {
-    watchdog(120);
+    let _watchdog = watchdog(120);
     let dir = Dir::new("life");
     life(&[dir.0.to_str().unwrap()]);
     check_after_death(&dir);
@@ -331,7 +331,7 @@ fn a_life_leaves_nothing_behind() {
 #[cfg(feature = "points")]
 #[test]
 fn a_process_may_die_at_every_point() {
-    watchdog(900);
+    let _watchdog = watchdog(900);
     let counted = Dir::new("count");
     let log = counted.0.join("points");
     let mut command = Helper::command("life", &[counted.0.to_str().unwrap()]);
@@ -410,7 +410,7 @@ fn changing(arguments: &[&str]) {
 
 #[test]
 fn who_changes_records_for_too_long_is_named() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let dir = Dir::new("busy");
     let arena = dir.arena(4, 4);
     let region = claim(&arena, "r");
@@ -429,9 +429,10 @@ fn who_changes_records_for_too_long_is_named() {
     check_nothing_lost(&arena);
 }
 
-/// Large pages that the machine has while this lives.
+/// Large pages that the machine has while this lives. One test process of the machine at a time has them.
 struct LargePages {
     before: u64,
+    _alone: std::fs::File,
 }
 
 const LARGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
@@ -443,9 +444,11 @@ fn number(path: &str) -> Option<u64> {
 
 impl LargePages {
     fn take() -> Option<LargePages> {
+        let alone = std::fs::File::open(LARGE_PAGES).ok()?;
+        alone.lock().ok()?;
         let before = number(LARGE_PAGES)?;
         std::fs::write(LARGE_PAGES, (before + LARGE_CHUNKS).to_string()).ok()?;
-        let taken = LargePages { before };
+        let taken = LargePages { before, _alone: alone };
         (number(LARGE_PAGES)? >= before + LARGE_CHUNKS).then_some(taken)
     }
 }
@@ -517,7 +520,7 @@ fn large(arguments: &[&str]) {
 
 #[test]
 fn an_arena_may_consist_of_large_pages() {
-    watchdog(300);
+    let _watchdog = watchdog(300);
     let Some(_pages) = LargePages::take() else {
         eprintln!("skipped: the machine gives no large pages");
         return;

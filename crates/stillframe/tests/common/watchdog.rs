@@ -1,0 +1,20 @@
+//! A limit to what a test may take.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// A test that is watched until this is dropped.
+#[must_use]
+pub struct Watchdog(#[allow(dead_code, reason = "its end is what tells that the test ended")] Sender<()>);
+
+/// Ends the whole test process if the test that holds the answer hangs.
+pub fn watchdog(seconds: u64) -> Watchdog {
+    let (sender, receiver) = channel::<()>();
+    std::thread::spawn(move || {
+        if receiver.recv_timeout(Duration::from_secs(seconds)) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("the watchdog ends this test process after {seconds} s");
+            std::process::abort();
+        }
+    });
+    Watchdog(sender)
+}
