@@ -320,7 +320,17 @@ impl Mapping {
     pub fn write(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
         assert!(self.writable, "writing to a read-only mapping");
-        // SAFETY: the target was checked, is writable, and no Rust reference to it exists.
+        if let Some(done) = points::torn(bytes.len().div_ceil(8)) {
+            for at in done.into_iter().map(|part| 8 * part) {
+                self.write_whole(offset + at, &bytes[at..bytes.len().min(at + 8)]);
+            }
+            points::die();
+        }
+        self.write_whole(offset, bytes);
+    }
+
+    fn write_whole(&self, offset: usize, bytes: &[u8]) {
+        // SAFETY: the caller checked the target, it is writable, and no Rust reference to it exists.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (self.address + offset) as *mut u8, bytes.len()) };
     }
 

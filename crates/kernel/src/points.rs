@@ -2,8 +2,9 @@
 //!
 //! With the feature `points`, the environment variable `STILLFRAME_DIE_AT=name:n` ends the process with `SIGKILL` when it
 //! passes the point `name` for the `n`-th time, and `STILLFRAME_COUNT_POINTS=file` writes there each point as it is
-//! passed. A thread can also be given a [`Fate`], at its n-th point or call from then on: a simulated death, which unwinds it
-//! with [`Death`], or the failure of a call. Without the feature, [`hit`] and [`fails`] are empty.
+//! passed. A thread can also be given a fate, at its n-th point, call or write from then on: a simulated death, which unwinds
+//! it, or the failure of a call. A death in a write leaves any of its parts done: they may be done in any order. Without the
+//! feature, [`hit`], [`fails`] and [`torn`] are empty.
 
 /// Passes the point `name`.
 #[cfg(not(feature = "points"))]
@@ -16,6 +17,19 @@ pub fn hit(_name: &'static str) {}
 pub fn fails(_errno: i32) -> Option<std::io::Error> {
     None
 }
+
+/// The parts of a write, by their places, that are done by a thread which dies of it. Whoever asks does those, and then
+/// [`die`]s.
+#[cfg(not(feature = "points"))]
+#[inline(always)]
+pub fn torn(_parts: usize) -> Option<Vec<usize>> {
+    None
+}
+
+/// Dies after a write that was [`torn`].
+#[cfg(not(feature = "points"))]
+#[inline(always)]
+pub fn die() {}
 
 /// What is to happen to a thread.
 #[cfg(feature = "points")]
@@ -36,12 +50,38 @@ pub struct Death;
 thread_local! {
     /// What happens to the thread, and after how many points and calls.
     static FATE: std::cell::Cell<Option<(Fate, u64)>> = const { std::cell::Cell::new(None) };
+    /// From what the parts of a torn write are chosen.
+    static SEED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 /// Gives this thread a fate at the `after`-th point or call from now on, or none. Returns the one that did not come.
 #[cfg(feature = "points")]
 pub fn set_fate(fate: Option<(Fate, u64)>) -> Option<(Fate, u64)> {
+    SEED.set(fate.map_or(0, |(_, after)| after));
     FATE.replace(fate)
+}
+
+/// The parts of a write, by their places, that are done by a thread which dies of it. Whoever asks does those, and then
+/// [`die`]s.
+#[cfg(feature = "points")]
+pub fn torn(parts: usize) -> Option<Vec<usize>> {
+    is_due(Fate::Dies).then(|| {
+        let mut seed = SEED.get();
+        // Each part is done or not, whatever became of its neighbours (splitmix64).
+        let is_done = |_: &usize| {
+            seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (seed ^ (seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 63 == 1
+        };
+        (0..parts).filter(is_done).collect()
+    })
+}
+
+/// Dies after a write that was [`torn`].
+#[cfg(feature = "points")]
+pub fn die() {
+    // Not as a panic: nobody needs to read of it.
+    std::panic::resume_unwind(Box::new(Death));
 }
 
 /// Whether what this thread comes to next is what its fate waits for.
@@ -66,8 +106,7 @@ pub fn fails(errno: i32) -> Option<std::io::Error> {
 #[cfg(feature = "points")]
 fn die_if_due() {
     if is_due(Fate::Dies) {
-        // Not as a panic: nobody needs to read of it.
-        std::panic::resume_unwind(Box::new(Death));
+        die();
     }
 }
 

@@ -1,8 +1,9 @@
 //! The whole engine in one process, from a seed: a producer and its observers, over files and arenas, beside a plain copy of
 //! everything, while calls fail and the producer dies at any point.
 //!
-//! A run is some steps (`world`). Before a step the producer may be given a fate: at its n-th point or call from then on it
-//! dies, or a call fails. After a death the next producer recovers, perhaps to die at that, too. What must hold then:
+//! A run is some steps (`world`). Before a step the producer may be given a fate: at its n-th point, call or write from then
+//! on it dies, or a call fails. Who dies of a write has done some of its parts, whichever: they may be done in any order. After
+//! a death the next producer recovers, perhaps to die at that, too. What must hold then:
 //!
 //! * the newest version is the last that was committed, or the one whose commit was under way;
 //! * every version that somebody holds is what it was, byte for byte, and so is what is recovered;

@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use stillframe_kernel::map::Mapping;
+use stillframe_kernel::points;
 use stillframe_protocol::{Board, Newest, Stamp, State};
 use stillframe_segment::Corrupt;
 use stillframe_segment::head::{self, Counter, Descriptor};
@@ -140,9 +141,13 @@ impl Head {
 
     pub(crate) fn set_descriptor(&self, slot: usize, descriptor: &Descriptor) {
         let at = head::descriptor_at(slot) + 8;
-        for (word, value) in descriptor.encode().into_iter().enumerate() {
-            self.map.word64(at + 8 * word).store(value, Ordering::Relaxed);
+        let words = descriptor.encode();
+        let set = |word: usize| self.map.word64(at + 8 * word).store(words[word], Ordering::Relaxed);
+        if let Some(done) = points::torn(words.len()) {
+            done.into_iter().for_each(set);
+            points::die();
         }
+        (0..words.len()).for_each(set);
     }
 }
 

@@ -12,7 +12,7 @@ const NAMES: [&str; 2] = ["a", "b"];
 const SIZES: [usize; 10] = [0, 1, 100, 4095, 4096, 5000, 12_288, 20_000, 70_000, (2 << 20) + 5000];
 /// Versions that are held at a time.
 const HELD_MAX: usize = 3;
-/// A death comes after at most so many points and calls.
+/// A death comes after at most so many points, calls and writes.
 const FATE_MAX: usize = 60;
 
 pub type Content = BTreeMap<&'static str, Vec<u8>>;
