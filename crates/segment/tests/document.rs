@@ -13,9 +13,11 @@ use stillframe_segment::{Extent, Manifest, Order, arena, index, lease, manifest,
 
 const DOCUMENT: &str = include_str!("../../../docs/format.md");
 /// Modules with their sources.
-const SOURCES: [(&str, &str); 8] = [
+const SOURCES: [(&str, &str); 10] = [
     ("crate", include_str!("../src/lib.rs")),
-    ("arena", include_str!("../src/arena.rs")),
+    ("arena", include_str!("../src/arena/layout.rs")),
+    ("arena", include_str!("../src/arena/locks.rs")),
+    ("arena::record", include_str!("../src/arena/record.rs")),
     ("head", include_str!("../src/head.rs")),
     ("index", include_str!("../src/index.rs")),
     ("lease", include_str!("../src/lease.rs")),

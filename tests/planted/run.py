@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Plants known bugs into copies of the engine, and shows that the simulator catches each of them.
+
+usage: run.py [NAME...]
+
+A simulator that finds nothing proves nothing unless it would have found something. Each bug below is one that the engine
+had, or could have by one line less. For each, a copy of the sources is changed and built in target/planted, and the
+simulator plays seeds until one fails. The table at the end says which bugs were caught, and after how many runs. The
+status is 1 if one was not.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PLANTED = ROOT / "target" / "planted"
+RUNS = os.environ.get("STILLFRAME_TEST_RUNS", "20000")
+STORE = "crates/stillframe/src/store/"
+PRODUCER = "crates/stillframe/src/producer/"
+WORKING = "crates/stillframe/src/working/"
+
+# Name, file, what stands there, and what takes its place.
+BUGS = [
+    ("held_versions_are_retired", "crates/protocol/src/lib.rs",
+     "    if leases.is_held(version.slot)? {\n        return Ok(false);\n    }\n",
+     "    let _ = leases;\n"),
+    ("commit_before_description", STORE + "draft.rs",
+     "        store.head.set_descriptor(slot, &descriptor);\n        points::hit(points[0]);\n",
+     "        protocol::commit(&store.head, slot, sequence);\n        points::hit(points[0]);\n"
+     "        store.head.set_descriptor(slot, &descriptor);\n"),
+    ("recovery_keeps_what_was_not_committed", "crates/protocol/src/lib.rs",
+     "if stamp.sequence() <= newest && stamp.sequence() > 0 => {", "if stamp.sequence() > 0 => {"),
+    ("frames_of_neighbours_are_freed", STORE + "retirement.rs",
+     "{ 0..self.versions.len() } else { index.saturating_sub(1)..index + 1 };", "{ 0..0 } else { index..index };"),
+    ("frames_of_versions_before_a_rollback_are_freed", STORE + "retirement.rs",
+     "let is_rolled_back = self.versions.windows(2).any(|pair| pair[0].number >= pair[1].number);",
+     "let is_rolled_back = false;"),
+    ("a_table_is_given_back_twice", STORE + "retirement.rs",
+     "        self.tables.release(version.manifest.0, version.manifest.1);\n",
+     "        self.tables.release(version.manifest.0, version.manifest.1);\n" * 2),
+    ("recovery_forgets_blocks_of_tables", STORE + "recovery.rs",
+     "        self.tables.retain(descriptor.table_block, entries.len() * 4);\n", ""),
+    ("recovery_forgets_frames", STORE + "recovery.rs",
+     "                mark_used(&mut self.planes, &self.tables, window, *word);\n",
+     "                let _ = (window, word, mark_used);\n"),
+    ("dropped_drafts_keep_their_frames", STORE + "draft.rs",
+     "        let frames = std::mem::take(&mut self.frames);\n        self.store.free_frames_of(&frames);\n", ""),
+    ("dropped_drafts_keep_their_blocks", STORE + "draft.rs",
+     "        for (block, bytes) in self.blocks.drain(..) {\n            self.store.tables.release(block, bytes);\n        }\n", ""),
+    ("refused_publishes_forget_dirty_pages", PRODUCER + "publish.rs",
+     "            room => {\n                self.workspace.remember(&jobs);\n", "            room => {\n"),
+    ("failed_searches_forget_dirty_pages", PRODUCER + "publish.rs",
+     "            self.workspace.remember(&jobs);\n            return Err(error);\n", "            return Err(error);\n"),
+    ("resize_leaves_what_was_behind_the_end", WORKING + "managed.rs",
+     "            memory.memory.write(end, &[0; PAGE_BYTES][tail..]);\n", ""),
+    ("resize_leaves_pages_behind_the_end", WORKING + "managed.rs",
+     "                false => cut = memory.cut(pages)?,\n", "                false => {}\n"),
+    ("resize_that_fails_has_changed_content", WORKING + "managed.rs",
+     "        let has_tail = tail > 0",
+     "        if tail > 0 && bytes < old_bytes {\n            memory.memory.write(end, &[0; PAGE_BYTES][tail..]);\n        }\n"
+     "        let has_tail = tail > 0"),
+    ("versions_show_what_was_cut_off", PRODUCER + "publish.rs",
+     "        let mut others = self.cut_pages(&mut words, &draft, &extents);\n",
+     "        let mut others = { let _ = self.cut_pages(&mut words.clone(), &draft, &extents); Vec::new() };\n"),
+    ("dirty_pages_show_planes_still", WORKING + "pages.rs",
+     "            memory.touch(window * WINDOW_BYTES + start * PAGE_BYTES, bytes).map_err(|failure| {",
+     "            memory.touch(0, 0).map_err(|failure| {"),
+    ("ended_loans_free_what_is_shown", PRODUCER + "publish.rs",
+     "ended.extend((Some(*index) != *shown).then_some(loan));", "let _ = shown;\n                ended.push(loan);"),
+    ("variables_get_old_numbers", STORE + "recovery.rs",
+     "        self.next_id = told_ids;\n        if told_schemas == 0 {", "        self.next_id = 0;\n        self.schemas = 0;\n        if false {"),
+    ("memory_taken_by_a_failed_scan_is_counted_twice", STORE + "planes.rs",
+     "self.present_pages = self.present_pages + plane.present_pages() - before;",
+     "self.present_pages += plane.present_pages();\n            let _ = before;"),
+    ("chunks_given_back_are_found_again", STORE + "recovery.rs",
+     "                    Some(_) => index.set_chunk(plane, window, None)?,\n", "                    Some(_) => {}\n"),
+]
+
+
+def plant(name, path, old, new):
+    """Changes the copy of one file; the others are those of the project."""
+    copy = PLANTED / "source"
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
+    for file in files.split(b"\0")[:-1]:
+        source, target = ROOT / os.fsdecode(file), copy / os.fsdecode(file)
+        if source.is_file() and not (target.is_file() and target.read_bytes() == source.read_bytes()):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target)
+    text = (copy / path).read_text()
+    if text.count(old) != 1:
+        sys.exit(f"{name}: {path} has {text.count(old)} places where the bug could be planted, not one")
+    (copy / path).write_text(text.replace(old, new))
+    return copy
+
+
+def play(name, copy):
+    """Builds the simulator, and returns after how many runs it failed, or none."""
+    environment = dict(os.environ, CARGO_TARGET_DIR=str(PLANTED / "target"), CARGO_INCREMENTAL="0", STILLFRAME_TEST_RUNS=RUNS)
+    command = ["cargo", "test", "-q", "-p", "stillframe", "--features", "points", "--test", "simulator"]
+    built = subprocess.run(command + ["--no-run"], cwd=copy, env=environment, capture_output=True, text=True)
+    if built.returncode != 0:
+        sys.exit(f"{name} does not compile:\n{built.stderr}")
+    try:
+        done = subprocess.run(command + ["--", "--nocapture"], cwd=copy, env=environment, capture_output=True, text=True, timeout=3600)
+    except subprocess.TimeoutExpired:
+        return "after a hang"
+    if done.returncode == 0:
+        return None
+    (PLANTED / f"{name}.log").write_text(done.stdout + done.stderr)
+    seed = re.search(r"STILLFRAME_TEST_SEED=(\d+)", done.stdout + done.stderr)
+    return f"by run {int(seed[1]) + 1}" if seed else f"by the end of the process ({done.returncode})"
+
+
+def main():
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        print(__doc__.strip())
+        return
+    PLANTED.mkdir(parents=True, exist_ok=True)
+    chosen = [bug for bug in BUGS if not sys.argv[1:] or bug[0] in sys.argv[1:]]
+    missed = []
+    for name, path, old, new in chosen:
+        caught = play(name, plant(name, path, old, new))
+        print(f"{name:50} {'caught ' + caught if caught else f'not caught in {RUNS} runs'}", flush=True)
+        missed += [] if caught else [name]
+    if missed:
+        sys.exit(f"{len(missed)} of {len(chosen)} bugs were not caught")
+
+
+if __name__ == "__main__":
+    main()
