@@ -5,7 +5,9 @@
 
 pub(crate) mod any;
 pub(crate) mod peers;
+mod rank;
 pub(crate) mod retention;
+mod snapshot;
 pub(crate) mod standing;
 
 use crate::clock;
@@ -13,8 +15,9 @@ use crate::error::{Error, Result};
 use crate::group::standing::{List, Members, Pick, common, find, hold, list, stopped};
 use crate::observer::options::ObserverOptions;
 use crate::observer::ranks::survey;
-use crate::observer::snapshot::Snapshot;
 use crate::observer::{Observer, WAIT_SLICE};
+pub use rank::{RankInfo, RankState};
+pub use snapshot::GroupSnapshot;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -31,32 +34,6 @@ const POLL_MAX: Duration = Duration::from_millis(5);
 
 /// How long a rank may go on without a version above that of one which ended, before observers take it for an accident.
 const GRACE: Duration = Duration::from_secs(1);
-
-/// Whether a rank of a group has a producer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RankState {
-    /// Its producer lives.
-    Live,
-    /// Its producer is gone; the next one recovers it.
-    Dead,
-    /// It has not begun.
-    Absent,
-}
-
-/// What can be said of a rank of a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RankInfo {
-    /// The rank.
-    pub rank: u32,
-    /// Whether it has a producer.
-    pub state: RankState,
-    /// What its last producer wrote as its process number; 0 if it has not begun.
-    pub pid: u32,
-    /// Its newest version.
-    pub newest: Option<u64>,
-    /// Versions above its newest that the furthest rank has.
-    pub behind: u64,
-}
 
 /// Options for opening a group.
 #[derive(Debug, Clone)]
@@ -160,40 +137,6 @@ struct Inner {
 #[derive(Debug, Clone)]
 pub struct Group {
     inner: Arc<Inner>,
-}
-
-/// The same version of all ranks of a group, held on all of them. Cloning shares the holds.
-#[derive(Debug, Clone)]
-pub struct GroupSnapshot {
-    version: u64,
-    ranks: Arc<[Snapshot]>,
-}
-
-impl GroupSnapshot {
-    /// The producers' number of the version.
-    pub fn version(&self) -> u64 {
-        self.version
-    }
-
-    /// The name of the group.
-    pub fn name(&self) -> &str {
-        // Its ranks are regions called `group/rank`.
-        let rank = self.ranks.first().map_or("", Snapshot::region);
-        rank.rsplit_once('/').map_or(rank, |(name, _)| name)
-    }
-
-    /// The snapshots of all ranks, in order.
-    pub fn ranks(&self) -> &[Snapshot] {
-        &self.ranks
-    }
-
-    /// The snapshot of a rank.
-    ///
-    /// # Panics
-    /// If the group does not have so many.
-    pub fn rank(&self, rank: usize) -> &Snapshot {
-        &self.ranks[rank]
-    }
 }
 
 /// Newest versions, for messages.

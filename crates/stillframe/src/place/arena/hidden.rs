@@ -4,7 +4,7 @@
 //! killed leaves what it made; whoever works below hidden names next in the arena removes it.
 
 use super::Arena;
-use super::records::Claimed;
+use super::claimed::Claimed;
 use crate::error::{Error, Result};
 use crate::place::names::{self, hidden_name};
 use std::time::Duration;

@@ -9,11 +9,14 @@
 //! number of other processes; regions come and go under a lock that is held for microseconds. A process may die at any
 //! instant: what its regions own is named by their number, and found by their next producer or by who removes them.
 
+mod changing;
 mod chunks;
+mod claimed;
 pub(crate) mod hidden;
 pub(crate) mod index;
 mod leases;
 mod opening;
+mod openings;
 mod pages;
 mod records;
 pub(crate) mod region;
@@ -27,11 +30,12 @@ use crate::error::{Error, Result};
 use crate::place::directory::Directory;
 pub(crate) use chunks::Owned;
 use chunks::Search;
+pub(crate) use claimed::Claimed;
 pub(crate) use leases::ArenaLeases;
 use once_cell::race::OnceBox;
 pub use opening::ArenaOptions;
 use records::Changes;
-pub(crate) use records::{Claimed, Found};
+pub(crate) use records::Found;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;

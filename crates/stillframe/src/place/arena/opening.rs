@@ -1,19 +1,19 @@
 //! Making and opening arenas.
 
-use super::{Arena, Shared, exclusively};
+use super::changing::Changing;
+use super::openings::{Key, known, remember};
+use super::{Arena, Shared};
 use crate::error::{Error, Result};
 use crate::place::directory::{self, Directory, Unopened};
 use crate::{clock, place, place::names};
 use once_cell::race::OnceBox;
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
 use stillframe_kernel::folder::{self, About, Access, Form};
-use stillframe_kernel::fork::{self, Unforked};
-use stillframe_kernel::lock::{self, Kind};
+use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::map::Mapping;
 use stillframe_kernel::trust::{Distrust, Guard, Purpose, Trust};
 use stillframe_kernel::{points, space};
@@ -41,10 +41,6 @@ impl Default for ArenaOptions {
         ArenaOptions { dir, bytes: 0, regions: REGIONS_DEFAULT, mode: 0o700, large_pages: false, trust: None }
     }
 }
-
-/// Longest time for which somebody else makes an arena, or makes or removes a record in it: that takes microseconds, or
-/// milliseconds where the kernel has to find memory.
-pub(super) const CHANGE_MAX: Duration = Duration::from_secs(10);
 
 impl ArenaOptions {
     /// The directory that holds the arena's own; by default `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`. In a
@@ -383,129 +379,6 @@ impl Parts {
     }
 }
 
-/// What tells the openings of one process apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Key {
-    identity: (u64, u64),
-    is_writing: bool,
-}
-
-static OPENINGS: Mutex<Vec<(Key, Weak<Shared>)>> = Mutex::new(Vec::new());
-
-/// By which name an arena was found that is open to look at.
-struct Note {
-    dir: PathBuf,
-    guard: Guard,
-    name: String,
-    /// Where its file lies.
-    file: PathBuf,
-    shared: Weak<Shared>,
-}
-
-static NOTES: Mutex<Vec<Note>> = Mutex::new(Vec::new());
-
-/// Looks at what this process knows. Where a signal handler has interrupted just that, it finds nothing, and opens the arena
-/// once more: that costs descriptors, and is as right.
-fn among<L, T>(list: &Mutex<L>, look: impl FnOnce(&mut L) -> Option<T>) -> Option<T> {
-    // A child that was forked from the middle of it would find it locked for ever.
-    fork::undivided(|| look(&mut *list.try_lock().ok()?))
-}
-
-fn find(openings: &[(Key, Weak<Shared>)], key: Key) -> Option<Arc<Shared>> {
-    let found = openings.iter().filter(|(known, _)| *known == key).filter_map(|(_, shared)| shared.upgrade());
-    // What was opened before a fork is the parent's.
-    found.into_iter().find(|shared| shared.lease.is_ours())
-}
-
-fn known(key: Key) -> Option<Arc<Shared>> {
-    among(&OPENINGS, |openings| find(openings, key))
-}
-
-fn remember(key: Key, shared: Arc<Shared>) -> Arc<Shared> {
-    let other = among(&OPENINGS, |openings| {
-        openings.retain(|(_, shared)| shared.strong_count() > 0);
-        let other = find(openings, key);
-        if other.is_none() {
-            openings.push((key, Arc::downgrade(&shared)));
-        }
-        other
-    });
-    // Another thread may have opened it meanwhile.
-    other.unwrap_or(shared)
-}
-
-impl Arena {
-    /// Remembers by which name the arena was found below a directory of regions.
-    pub(super) fn note(&self, root: &Directory, name: &str) {
-        let (dir, guard) = (root.path().to_path_buf(), root.guard());
-        let file = dir.join(name).join(arena::FILE);
-        let shared = Arc::downgrade(&self.shared);
-        among(&NOTES, |notes| {
-            notes.retain(|note| note.shared.strong_count() > 0);
-            let is_same = |note: &&mut Note| note.dir == dir && note.guard == guard && note.name == name;
-            match notes.iter_mut().find(is_same) {
-                Some(note) => note.shared = shared,
-                None => notes.push(Note { dir, guard, name: name.into(), file, shared }),
-            }
-            Some(())
-        });
-    }
-
-    /// The arena in which a name leads that was found before, if it is still the one of its name, and what is left of the name:
-    /// as [`of_region`](Arena::of_region), which opens all directories on the way. Those need not be looked at again, for
-    /// nothing in them is used: the arena is the file that was believed when it was opened, and the name only says that it is
-    /// meant.
-    pub(crate) fn noted<'a>(dir: &Path, guard: Guard, name: &'a str) -> Option<(Arena, &'a str)> {
-        let (shared, file, left) = among(&NOTES, |notes| {
-            notes.iter().find_map(|note| {
-                // Without a name the directory is the arena's own.
-                let left =
-                    if note.name.is_empty() { name } else { name.strip_prefix(&*note.name)?.strip_prefix('/')? };
-                let is_meant = note.guard == guard && note.dir == dir;
-                let shared = is_meant.then(|| note.shared.upgrade()).flatten()?;
-                shared.lease.is_ours().then(|| (shared, note.file.clone(), left))
-            })
-        })?;
-        let is_there = About::at(&file, true).is_ok_and(|about| about.identity == shared.about.identity);
-        is_there.then_some((Arena { shared }, left))
-    }
-}
-
-/// The right to change records, or to make the arena: one process has it at a time.
-pub(super) struct Changing<'a> {
-    file: &'a File,
-}
-
-impl<'a> Changing<'a> {
-    /// Waits for it. `pid` is what is known of the process that has it.
-    pub(super) fn begin(file: &'a File, name: &str, path: &Path, pid: impl Fn() -> u32) -> Result<Changing<'a>> {
-        let begin = Instant::now();
-        let mut attempts = 0;
-        loop {
-            let is_had = lock::try_lock(file, Kind::Write, arena::CREATE_AT, 1);
-            if is_had.map_err(|failure| Error::system(path, failure))? {
-                return Ok(Changing { file });
-            }
-            let waited = begin.elapsed();
-            if waited >= CHANGE_MAX {
-                return Err(Error::ArenaBusy { arena: name.into(), pid: pid(), waited });
-            }
-            attempts += 1;
-            match attempts {
-                ..32 => std::thread::yield_now(),
-                _ => std::thread::sleep(Duration::from_micros(100)),
-            }
-        }
-    }
-}
-
-impl Drop for Changing<'_> {
-    fn drop(&mut self) {
-        // An unlock of one's own lock cannot fail in a way that could be mended.
-        let _ = lock::unlock(self.file, arena::CREATE_AT, 1);
-    }
-}
-
 impl Shared {
     /// Opens a file with leases, which is open as `own`, once more, for a lock of its own.
     pub(super) fn reopen_leases(&self, number: u32, own: &File) -> Result<File> {
@@ -518,19 +391,6 @@ impl Shared {
         opened.filter(|file| identity(file) == identity(own)).ok_or_else(|| {
             let dir = self.path.parent().unwrap_or(&self.path).into();
             Error::NoArena { arena: self.name.clone(), dir, half_made: false }
-        })
-    }
-
-    /// Does something that nobody else does at the same time, once what another process left half done is mended.
-    pub(super) fn change<T>(&self, work: impl FnOnce(&mut super::Changes) -> Result<T>) -> Result<T> {
-        let producers = self.producers()?;
-        // Threads share the opening, and with it the lock.
-        exclusively(&self.changes, |changes| {
-            let pid = self.map.word32(arena::CREATOR_PID_AT);
-            let _changing = Changing::begin(producers, &self.name, &self.path, || pid.load(Ordering::Relaxed))?;
-            pid.store(std::process::id(), Ordering::Relaxed);
-            self.mend()?;
-            work(changes)
         })
     }
 

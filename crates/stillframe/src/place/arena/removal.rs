@@ -5,7 +5,8 @@
 //! of them sees the other. Where somebody still holds a version, whoever makes or removes a region later, or finds the arena
 //! full, gives back what is left; so it is when who removes one dies.
 
-use super::records::{Changes, Claimed, Found};
+use super::claimed::Claimed;
+use super::records::{Changes, Found};
 use super::{Arena, Shared};
 use crate::error::Result;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};

@@ -4,7 +4,7 @@
 //! renaming finishes it, and a region has its old name or its new one. Those who look meanwhile may see some of the regions
 //! with their new names and others with their old ones.
 
-use super::records::Claimed;
+use super::claimed::Claimed;
 use super::{Arena, Shared};
 use crate::error::{Error, Result};
 use std::sync::atomic::Ordering::{Acquire, SeqCst};

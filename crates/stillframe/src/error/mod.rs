@@ -1,11 +1,15 @@
 //! What can go wrong, and what to do about it.
 
+mod conversion;
+mod text;
+
 use crate::DType;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use stillframe_kernel::Failure;
-use stillframe_kernel::trust::{Distrust, NoTrust, Refused};
+use stillframe_kernel::trust::Distrust;
 use stillframe_segment::{Corrupt, PAGE_BYTES};
+use text::{above, holdings, list, number, range, slowness};
 
 /// A result whose error is an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -513,52 +517,6 @@ pub enum Shortage {
     },
 }
 
-impl From<NoTrust> for Error {
-    fn from(error: NoTrust) -> Error {
-        Error::BadOption { option: "trust", why: error.to_string() }
-    }
-}
-
-fn list(names: &[String]) -> String {
-    if names.is_empty() { "none".into() } else { names.join(", ") }
-}
-
-/// The regions that are named in a message.
-const HOLDERS_SHOWN: usize = 4;
-
-fn holdings(holders: &[(String, u64)]) -> String {
-    let shown = holders.iter().take(HOLDERS_SHOWN).map(|(name, bytes)| format!("; '{name}' has {bytes}"));
-    let rest = match holders.len().saturating_sub(HOLDERS_SHOWN) {
-        0 => String::new(),
-        rest => {
-            format!("; {rest} others have {}", holders[HOLDERS_SHOWN..].iter().map(|(_, bytes)| bytes).sum::<u64>())
-        }
-    };
-    shown.chain([rest]).collect()
-}
-
-fn range(oldest: &Option<u64>, newest: &Option<u64>) -> String {
-    match (oldest, newest) {
-        (Some(oldest), Some(newest)) => format!("(oldest {oldest}, newest {newest})"),
-        _ => "(it has none)".into(),
-    }
-}
-
-fn number(version: &Option<u64>) -> String {
-    version.map_or("no version".into(), |version| format!("version {version}"))
-}
-
-fn above(version: &Option<u64>) -> String {
-    version.map_or(String::new(), |version| format!(" above {version}"))
-}
-
-fn slowness(begun: &bool, alive: &bool, newest: &Option<u64>) -> String {
-    if !begun {
-        return "has not begun".into();
-    }
-    format!("is slowest, at {} with its producer {}", number(newest), if *alive { "alive" } else { "gone" })
-}
-
 impl Error {
     /// Which of three things happened.
     pub fn family(&self) -> Family {
@@ -616,52 +574,4 @@ impl Error {
             Error::Corrupt { .. } => 200,
         }
     }
-
-    /// The error of a system call about `path`, with the causes told apart that a user can do something about.
-    pub(crate) fn system(path: &Path, failure: Failure) -> Error {
-        let path = path.to_path_buf();
-        match failure.errno() {
-            libc::EMFILE | libc::ENFILE => Error::NoFiles { path, failure },
-            libc::ENOMEM if failure.call == "mmap" || failure.call == "mremap" => Error::NoMappings { failure },
-            libc::EACCES | libc::EPERM if failure.call == "open" => Error::Denied { path },
-            libc::ENOSPC => Error::no_space(&path, 0),
-            _ => Error::System { path, failure },
-        }
-    }
-
-    /// Whether there is no room for a version, which may change when observers let go.
-    pub(crate) fn is_want_of_room(&self) -> bool {
-        matches!(self, Error::NoSpace { .. } | Error::Bound { .. } | Error::NoSlot { .. } | Error::ArenaFull { .. })
-    }
-
-    /// The file system of `path` does not have this many bytes.
-    pub(crate) fn no_space(path: &Path, needed_bytes: u64) -> Error {
-        Error::NoSpace { free_bytes: free_bytes(path), needed_bytes, path: path.to_path_buf() }
-    }
-
-    /// The same error, telling how many bytes were needed if it is that there is no space for them.
-    pub(crate) fn needing(self, bytes: u64) -> Error {
-        match self {
-            Error::NoSpace { path, free_bytes, .. } => Error::NoSpace { path, free_bytes, needed_bytes: bytes },
-            other => other,
-        }
-    }
-
-    /// Why what is at `path` was not opened.
-    pub(crate) fn refused(path: &Path, refused: Refused) -> Error {
-        match refused {
-            Refused::System(error) => Error::io("open", path, error),
-            Refused::Distrust(distrust) => Error::Untrusted { path: path.into(), distrust },
-        }
-    }
-
-    /// The error of a standard library call about `path`.
-    pub(crate) fn io(call: &'static str, path: &Path, source: std::io::Error) -> Error {
-        Error::system(path, Failure { call, detail: String::new(), source })
-    }
-}
-
-fn free_bytes(path: &Path) -> u64 {
-    let dir = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
-    std::fs::File::open(dir).ok().and_then(|dir| stillframe_kernel::space::free_bytes(&dir).ok()).unwrap_or(0)
 }

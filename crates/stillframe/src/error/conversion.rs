@@ -1,0 +1,62 @@
+//! Errors of what the library calls, as its own.
+
+use super::Error;
+use std::path::Path;
+use stillframe_kernel::Failure;
+use stillframe_kernel::trust::{NoTrust, Refused};
+
+impl From<NoTrust> for Error {
+    fn from(error: NoTrust) -> Error {
+        Error::BadOption { option: "trust", why: error.to_string() }
+    }
+}
+
+impl Error {
+    /// The error of a system call about `path`, with the causes told apart that a user can do something about.
+    pub(crate) fn system(path: &Path, failure: Failure) -> Error {
+        let path = path.to_path_buf();
+        match failure.errno() {
+            libc::EMFILE | libc::ENFILE => Error::NoFiles { path, failure },
+            libc::ENOMEM if failure.call == "mmap" || failure.call == "mremap" => Error::NoMappings { failure },
+            libc::EACCES | libc::EPERM if failure.call == "open" => Error::Denied { path },
+            libc::ENOSPC => Error::no_space(&path, 0),
+            _ => Error::System { path, failure },
+        }
+    }
+
+    /// Whether there is no room for a version, which may change when observers let go.
+    pub(crate) fn is_want_of_room(&self) -> bool {
+        matches!(self, Error::NoSpace { .. } | Error::Bound { .. } | Error::NoSlot { .. } | Error::ArenaFull { .. })
+    }
+
+    /// The file system of `path` does not have this many bytes.
+    pub(crate) fn no_space(path: &Path, needed_bytes: u64) -> Error {
+        Error::NoSpace { free_bytes: free_bytes(path), needed_bytes, path: path.to_path_buf() }
+    }
+
+    /// The same error, telling how many bytes were needed if it is that there is no space for them.
+    pub(crate) fn needing(self, bytes: u64) -> Error {
+        match self {
+            Error::NoSpace { path, free_bytes, .. } => Error::NoSpace { path, free_bytes, needed_bytes: bytes },
+            other => other,
+        }
+    }
+
+    /// Why what is at `path` was not opened.
+    pub(crate) fn refused(path: &Path, refused: Refused) -> Error {
+        match refused {
+            Refused::System(error) => Error::io("open", path, error),
+            Refused::Distrust(distrust) => Error::Untrusted { path: path.into(), distrust },
+        }
+    }
+
+    /// The error of a standard library call about `path`.
+    pub(crate) fn io(call: &'static str, path: &Path, source: std::io::Error) -> Error {
+        Error::system(path, Failure { call, detail: String::new(), source })
+    }
+}
+
+fn free_bytes(path: &Path) -> u64 {
+    let dir = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+    std::fs::File::open(dir).ok().and_then(|dir| stillframe_kernel::space::free_bytes(&dir).ok()).unwrap_or(0)
+}

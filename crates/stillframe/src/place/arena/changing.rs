@@ -1,0 +1,64 @@
+//! Changing records: one process at a time.
+
+use super::{Shared, exclusively};
+use crate::error::{Error, Result};
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use stillframe_kernel::lock::{self, Kind};
+use stillframe_segment::arena;
+
+/// Longest time for which somebody else makes an arena, or makes or removes a record in it: that takes microseconds, or
+/// milliseconds where the kernel has to find memory.
+pub(super) const CHANGE_MAX: Duration = Duration::from_secs(10);
+
+/// The right to change records, or to make the arena: one process has it at a time.
+pub(super) struct Changing<'a> {
+    file: &'a File,
+}
+
+impl<'a> Changing<'a> {
+    /// Waits for it. `pid` is what is known of the process that has it.
+    pub(super) fn begin(file: &'a File, name: &str, path: &Path, pid: impl Fn() -> u32) -> Result<Changing<'a>> {
+        let begin = Instant::now();
+        let mut attempts = 0;
+        loop {
+            let is_had = lock::try_lock(file, Kind::Write, arena::CREATE_AT, 1);
+            if is_had.map_err(|failure| Error::system(path, failure))? {
+                return Ok(Changing { file });
+            }
+            let waited = begin.elapsed();
+            if waited >= CHANGE_MAX {
+                return Err(Error::ArenaBusy { arena: name.into(), pid: pid(), waited });
+            }
+            attempts += 1;
+            match attempts {
+                ..32 => std::thread::yield_now(),
+                _ => std::thread::sleep(Duration::from_micros(100)),
+            }
+        }
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        // An unlock of one's own lock cannot fail in a way that could be mended.
+        let _ = lock::unlock(self.file, arena::CREATE_AT, 1);
+    }
+}
+
+impl Shared {
+    /// Does something that nobody else does at the same time, once what another process left half done is mended.
+    pub(super) fn change<T>(&self, work: impl FnOnce(&mut super::Changes) -> Result<T>) -> Result<T> {
+        let producers = self.producers()?;
+        // Threads share the opening, and with it the lock.
+        exclusively(&self.changes, |changes| {
+            let pid = self.map.word32(arena::CREATOR_PID_AT);
+            let _changing = Changing::begin(producers, &self.name, &self.path, || pid.load(Ordering::Relaxed))?;
+            pid.store(std::process::id(), Ordering::Relaxed);
+            self.mend()?;
+            work(changes)
+        })
+    }
+}
