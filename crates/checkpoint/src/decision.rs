@@ -15,7 +15,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use stillframe::{Group, Observer, RankState, RegionOptions, inspect};
+use stillframe::{FormerGroup, Group, Observer, RankState, RegionOptions, inspect};
 use stillframe_kernel::folder::{About, Access, Folder};
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::thread::Thread;
@@ -120,8 +120,9 @@ pub(crate) fn decided_group(hidden: &str) -> Option<String> {
     Some(hidden.strip_prefix('.')?.strip_suffix(RECOVERY)?.strip_suffix('.')?.replace('%', "/"))
 }
 
-/// The directory that has the group of the run before, under its name, while one of another number of ranks begins.
-pub(crate) fn former(root: &Path, name: &str) -> PathBuf {
+/// The directory that has the group of the run before, under its name, while one of another number of ranks begins; in an
+/// arena the group has no directory.
+fn former(root: &Path, name: &str) -> PathBuf {
     root.join(hidden_name(name, FORMER))
 }
 
@@ -130,15 +131,10 @@ fn open_root(region: &RegionOptions) -> Result<Directory> {
     Directory::open(region.directory(), Guard::new(region.trusted()?, Purpose::Look))
 }
 
-/// Takes the group out of the way of one with another number of ranks, in one step. A group in an arena stays.
+/// Takes the group out of the way of one with another number of ranks, in one step.
 pub(crate) fn set_aside(region: &RegionOptions, name: &str) -> Result<()> {
-    if let Some(arena) = inspect::arena_of(region.directory(), name)? {
-        let why = format!(
-            "what is in memory has another number of ranks, which only a group outside of arenas can go on from, and '{name}' lies \
-             in {}: save it ('still checkpoint'), remove it ('still rm'), and recover from the checkpoint",
-            arena.display()
-        );
-        return Err(stillframe::Error::BadOption { option: "ranks", why }.into());
+    if let Some(former) = FormerGroup::of(region, name)? {
+        return Ok(former.set_aside()?);
     }
     let root = open_root(region)?;
     let former = hidden_name(name, FORMER);
@@ -148,6 +144,9 @@ pub(crate) fn set_aside(region: &RegionOptions, name: &str) -> Result<()> {
 
 /// Puts the group that was set aside back in its place. What began there and has no version all ranks have goes.
 pub(crate) fn bring_back(region: &RegionOptions, name: &str) -> Result<()> {
+    if let Some(former) = FormerGroup::of(region, name)? {
+        return Ok(former.bring_back()?);
+    }
     let (root, dir) = (open_root(region)?, region.directory());
     for info in inspect::regions(dir)?.iter().filter(|info| info.name.rsplit_once('/').is_some_and(|at| at.0 == name)) {
         inspect::remove(dir, &info.name, false)?;
@@ -159,7 +158,18 @@ pub(crate) fn bring_back(region: &RegionOptions, name: &str) -> Result<()> {
     root.remove_all(&former)
 }
 
+/// Opens the group that was set aside.
+pub(crate) fn open_former(region: &RegionOptions, name: &str) -> stillframe::Result<Group> {
+    match FormerGroup::of(region, name)? {
+        Some(former) => former.open(),
+        None => Group::options().dir(former(region.directory(), name)).open(name),
+    }
+}
+
 pub(crate) fn remove_former(region: &RegionOptions, name: &str) -> Result<()> {
+    if let Some(former) = FormerGroup::of(region, name)? {
+        return Ok(former.remove()?);
+    }
     match open_root(region) {
         Err(Error::System { failure, .. }) if failure.errno() == libc::ENOENT => Ok(()),
         root => root?.remove_all(&hidden_name(name, FORMER)),

@@ -10,7 +10,7 @@ use crate::restore::RestoreOptions;
 use crate::search::{Found, Search};
 use crate::{Checkpoint, Error, Result, workers};
 use std::ops::{Deref, DerefMut};
-use stillframe::{Attributes, DType, Element, Family, Group, Order, Region, TrackerKind, VariableId};
+use stillframe::{Attributes, DType, Element, Family, Order, Region, TrackerKind, VariableId};
 use stillframe_kernel::points;
 
 /// A region that was created or recovered, and what it goes on from.
@@ -247,7 +247,7 @@ impl RecoveryOptions {
             (Origin::Fresh, _) => Source::Nothing,
             (origin, true) => {
                 let version = origin.version().unwrap_or_default();
-                let group = Group::options().dir(decision::former(&root, name)).open(name)?;
+                let group = decision::open_former(&self.region, name)?;
                 Source::Held(group.version(version)?.ranks().to_vec().into())
             }
             (Origin::Checkpoint { path, .. }, _) if decision.as_they_were(ranks).is_none() => {

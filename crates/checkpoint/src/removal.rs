@@ -3,8 +3,8 @@
 
 use crate::decision::{FORMER, RECOVERY, decided_group, hidden_name};
 use std::path::Path;
-use stillframe::Result;
 use stillframe::inspect::{self, Hidden, RegionInfo, Removed, State};
+use stillframe::{FormerGroup, Region, Result};
 
 /// Something that [`collect`] would remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub fn collectable(dir: &Path) -> Result<Vec<Collectable>> {
     let going = inspect::collectable(dir)?;
     let Some(hidden) = Hidden::open(dir)? else { return Ok(Vec::new()) };
     let beside = left_beside(dir, &hidden, &going)?.into_iter().map(|group| Collectable {
-        allocated_bytes: allocated_bytes(&hidden, &group),
+        allocated_bytes: allocated_bytes(dir, &hidden, &group),
         name: hidden_name(&group, RECOVERY),
     });
     let regions =
@@ -76,6 +76,7 @@ fn left_beside(dir: &Path, hidden: &Hidden, going: &[RegionInfo]) -> Result<Vec<
         groups.retain(|group| {
             !staying.iter().any(|info| is_of(info, group))
                 && is_free(&dir.join(hidden_name(group, FORMER)))
+                && former_group(dir, group).is_none_or(|former| !former.is_held().unwrap_or(true))
                 && hidden.try_lock(&hidden_name(group, RECOVERY)).is_some()
         });
     }
@@ -88,8 +89,14 @@ fn is_free(dir: &Path) -> bool {
     regions.iter().all(|info| going.iter().any(|goes| goes.name == info.name))
 }
 
-fn allocated_bytes(hidden: &Hidden, group: &str) -> u64 {
-    [RECOVERY, FORMER].iter().map(|what| hidden.allocated_bytes(&hidden_name(group, what))).sum()
+/// The group of the run before, of a name that leads into an arena.
+fn former_group(dir: &Path, group: &str) -> Option<FormerGroup> {
+    FormerGroup::of(&Region::options().dir(dir), group).ok().flatten()
+}
+
+fn allocated_bytes(dir: &Path, hidden: &Hidden, group: &str) -> u64 {
+    let beside: u64 = [RECOVERY, FORMER].iter().map(|what| hidden.allocated_bytes(&hidden_name(group, what))).sum();
+    beside + former_group(dir, group).map_or(0, |former| former.allocated_bytes().unwrap_or(0))
 }
 
 /// Removes what a run left beside a group, if no rank is there, and returns the bytes that this frees. Who begins a run has
@@ -97,8 +104,9 @@ fn allocated_bytes(hidden: &Hidden, group: &str) -> u64 {
 fn remove_beside(dir: &Path, hidden: &Hidden, group: &str) -> u64 {
     let decision = hidden_name(group, RECOVERY);
     let Some(_lock) = hidden.try_lock(&decision).filter(|_| is_alone(dir, group)) else { return 0 };
-    let bytes = allocated_bytes(hidden, group);
+    let bytes = allocated_bytes(dir, hidden, group);
     let _ = hidden.remove(&hidden_name(group, FORMER));
+    let _ = former_group(dir, group).map(|former| former.remove());
     hidden.remove(&decision).map_or(0, |()| bytes)
 }
 

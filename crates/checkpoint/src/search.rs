@@ -129,8 +129,9 @@ impl<'a> Search<'a> {
     fn memory(&mut self) -> stillframe::Result<Option<InMemory>> {
         let (dir, name, wanted) = (self.options.region.directory(), self.name, self.options.version);
         if self.options.region.rank_and_ranks().is_some() {
-            let found = self.group_in(dir, false)?;
-            let former = self.group_in(&decision::former(dir, name), true)?;
+            let region = &self.options.region;
+            let (found, former) = (Group::options().dir(dir).open(name), decision::open_former(region, name));
+            let (found, former) = (self.group_in(found, false)?, self.group_in(former, true)?);
             return Ok([found, former].into_iter().flatten().max_by_key(|memory| memory.published_ns));
         }
         let observer = match self.options.region.observing().open(name) {
@@ -153,8 +154,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn group_in(&mut self, dir: &Path, is_former: bool) -> stillframe::Result<Option<InMemory>> {
-        let group = match Group::options().dir(dir).open(self.name) {
+    fn group_in(&mut self, opened: stillframe::Result<Group>, is_former: bool) -> stillframe::Result<Option<InMemory>> {
+        let group = match opened {
             Err(stillframe::Error::NoRegion { .. }) => return Ok(None),
             other => other?,
         };

@@ -5,8 +5,8 @@ mod reading;
 use reading::{Numbers, Place, watchdog};
 use std::path::PathBuf;
 use stillframe::{
-    Arena, Array, DType, Declaration, Element, Error as Engine, Group, GroupSnapshot, Kind, Observer, Order, Part,
-    Region, Scalar, VariableId,
+    Arena, Array, DType, Declaration, Element, Error as Engine, FormerGroup, Group, GroupSnapshot, Kind, Observer,
+    Order, Part, Region, Scalar, VariableId, inspect,
 };
 use stillframe_checkpoint::{Codec, Error, Origin, Recovery, RecoveryOptions, SaveOptions, Saver, Store, removal};
 
@@ -337,10 +337,6 @@ fn declaration(offset: &[usize], shape: &[usize], global: &[usize], dtype: &DTyp
 
 #[test]
 fn any_number_of_ranks_goes_on_from_what_any_other_left() {
-    // In an arena the number of ranks stays.
-    if reading::is_in_arena() {
-        return;
-    }
     let _watchdog = watchdog(120);
     let mut kinds = [0; 3];
     for seed in 0..40u64 {
@@ -470,10 +466,6 @@ fn ranks_that_died_at_different_versions_go_on_from_the_newest_that_all_have() {
 
 #[test]
 fn variables_that_are_no_parts_are_read_by_other_ranks_if_all_ranks_had_the_same() {
-    // In an arena the number of ranks stays.
-    if reading::is_in_arena() {
-        return;
-    }
     let _watchdog = watchdog(60);
     let place = Place::new("same");
     drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=3)).collect::<Vec<_>>());
@@ -493,10 +485,6 @@ fn variables_that_are_no_parts_are_read_by_other_ranks_if_all_ranks_had_the_same
 
 #[test]
 fn what_nobody_stored_is_named_and_ghost_cells_give_way_to_own_ones() {
-    // In an arena the number of ranks stays.
-    if reading::is_in_arena() {
-        return;
-    }
     let _watchdog = watchdog(60);
     let place = Place::new("ghosts");
     // Two ranks with a ghost cell on each side of 1-D blocks: 0..6 and 4..10 of 10; ghosts are stale.
@@ -528,10 +516,6 @@ fn what_nobody_stored_is_named_and_ghost_cells_give_way_to_own_ones() {
 
 #[test]
 fn a_run_with_another_number_of_ranks_that_died_early_loses_nothing() {
-    // In an arena the number of ranks stays.
-    if reading::is_in_arena() {
-        return;
-    }
     let _watchdog = watchdog(60);
     let place = Place::new("early");
     drop((0..3).map(|rank| publish_rank(&place, rank, 3, 1..=3)).collect::<Vec<_>>());
@@ -610,10 +594,6 @@ fn a_rank_of_the_run_before_that_lives_on_is_named() {
 
 #[test]
 fn nothing_is_left_of_a_group_that_is_removed() {
-    // In an arena the number of ranks stays.
-    if reading::is_in_arena() {
-        return;
-    }
     let _watchdog = watchdog(60);
     let place = Place::new("removed");
     drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=1)).collect::<Vec<_>>());
@@ -626,10 +606,6 @@ fn nothing_is_left_of_a_group_that_is_removed() {
 
 #[test]
 fn what_a_run_left_beside_a_group_goes_when_the_dead_are_collected_and_not_before() {
-    // In an arena the number of ranks stays.
-    if reading::is_in_arena() {
-        return;
-    }
     use removal::{collect, collectable};
     let _watchdog = watchdog(60);
     let place = Place::new("collected");
@@ -649,26 +625,29 @@ fn what_a_run_left_beside_a_group_goes_when_the_dead_are_collected_and_not_befor
 }
 
 #[test]
-fn a_group_in_an_arena_is_not_taken_over_by_another_number_of_ranks_and_stays() {
+fn another_number_of_ranks_goes_on_from_a_group_in_an_arena() {
     let _watchdog = watchdog(60);
     let place = Place::new("arena");
     let arena = stillframe::Arena::options().dir(place.path()).bytes(64 << 20).create("pool").unwrap();
-    let ranks = |count: u32| -> Vec<Region> {
-        let options = |rank| Region::options().arena(&arena).rank(rank, count);
-        (0..count).map(|rank| options(rank).create("g").unwrap()).collect()
-    };
-    for region in &mut ranks(2) {
-        region.publish(7).commit().unwrap();
-    }
-    let options = Recovery::options().region(Region::options().arena(&arena).rank(0, 3)).checkpoints(place.store());
-    let error = options.open("g").unwrap_err();
-    assert!(error.to_string().contains("another number of ranks"), "{error}");
-    let group = Group::options().dir(place.path()).open("pool/g").unwrap();
-    assert_eq!((group.newest().unwrap().version(), group.size()), (7, 2));
-    let again = |rank| {
-        let options = Recovery::options().region(Region::options().arena(&arena).rank(rank, 2));
+    let begin = |rank, ranks| {
+        let options = Recovery::options().region(Region::options().arena(&arena).rank(rank, ranks));
         options.checkpoints(place.store()).open("g").unwrap()
     };
-    let run: Vec<Recovery> = (0..2).map(again).collect();
+    let mut run: Vec<Recovery> = (0..2).map(|rank| begin(rank, 2)).collect();
+    for region in &mut run {
+        region.publish(7).commit().unwrap();
+    }
+    drop(run);
+    let former = FormerGroup::of(&Region::options().dir(place.path()), "pool/g").unwrap().unwrap();
+    let run: Vec<Recovery> = (0..3).map(|rank| begin(rank, 3)).collect();
     assert!(run.iter().all(|recovery| *recovery.origin() == Origin::Memory { version: 7 }));
+    assert_eq!(former.open().unwrap().newest().unwrap().version(), 7);
+    // Nobody else is shown what the run before left.
+    let shown = inspect::regions(place.path()).unwrap();
+    let shown: Vec<String> = shown.into_iter().map(|info| info.name).filter(|name| name.starts_with("pool")).collect();
+    assert_eq!(shown, ["pool/g/0", "pool/g/1", "pool/g/2"]);
+    drop(run);
+    let run: Vec<Recovery> = (0..2).map(|rank| begin(rank, 2)).collect();
+    assert!(run.iter().all(|recovery| recovery.version() == Some(7)));
+    assert_eq!(former.allocated_bytes().unwrap(), 0);
 }

@@ -140,10 +140,6 @@ fn play(seed: u64, rounds: usize) {
 
 #[test]
 fn all_ranks_go_on_from_the_same_version_whenever_they_are_killed() {
-    // In an arena the number of ranks stays.
-    if reading::is_in_arena() {
-        return;
-    }
     if std::env::var("STILLFRAME_TEST_RANK").is_ok() {
         return;
     }

@@ -4,7 +4,7 @@
 //! passes the point `name` for the `n`-th time, and `STILLFRAME_COUNT_POINTS=file` writes there each point as it is
 //! passed. A thread can also be given a fate, at its n-th point, call or write from then on: a simulated death, which unwinds
 //! it, or the failure of a call. A death in a write leaves any of its parts done: they may be done in any order. Without the
-//! feature, [`hit`], [`fails`] and [`torn`] are empty.
+//! feature, [`hit`], [`before_write`], [`fails`] and [`torn`] are empty.
 
 /// Passes the point `name`.
 #[cfg(not(feature = "points"))]
@@ -17,6 +17,11 @@ pub fn hit(_name: &'static str) {}
 pub fn fails(_errno: i32) -> Option<std::io::Error> {
     None
 }
+
+/// Passes by just before one word is written, where a thread may die.
+#[cfg(not(feature = "points"))]
+#[inline(always)]
+pub fn before_write() {}
 
 /// The parts of a write, by their places, that are done by a thread which dies of it. Whoever asks does those, and then
 /// [`die`]s.
@@ -101,6 +106,12 @@ fn is_due(fate: Fate) -> bool {
 pub fn fails(errno: i32) -> Option<std::io::Error> {
     die_if_due();
     is_due(Fate::Fails).then(|| std::io::Error::from_raw_os_error(errno))
+}
+
+/// Passes by just before one word is written, where a thread may die.
+#[cfg(feature = "points")]
+pub fn before_write() {
+    die_if_due();
 }
 
 #[cfg(feature = "points")]

@@ -7,12 +7,14 @@ use crate::units;
 use serde_json::json;
 use stillframe_checkpoint::removal;
 
-/// Remove a region whose producer is gone, or all ranks of a group
+/// Remove a region whose producer is gone, all ranks of a group, or an arena with all its regions
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   still rm heat
   still rm heat --force
+  still rm pool/block7
+  still rm pool
 
 Observers that hold a version keep it; the memory returns when the last of them leaves. While the
 producer lives the region stays, unless --force says otherwise: then the producer goes on into
@@ -23,7 +25,7 @@ With --json: {\"region\", \"freed_bytes\"}.
 Exit codes: 0 well, 1 when the region does not exist, its producer lives or it could not be
 removed.")]
 pub struct RemoveArgs {
-    /// The region or group
+    /// The region, group or arena
     region: String,
     /// Also while its producer lives
     #[arg(long)]

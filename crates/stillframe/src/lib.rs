@@ -27,6 +27,7 @@ pub use block::Block;
 pub use element::Element;
 pub use error::{Error, Family, Result, Shortage};
 pub use group::any::{AnyObserver, AnySnapshot};
+pub use group::former::FormerGroup;
 pub use group::{Group, GroupOptions, GroupSnapshot, GroupSnapshots, RankInfo, RankState};
 pub use num_complex::Complex;
 pub use observer::chunks::{Chunk, Chunks};

@@ -101,3 +101,64 @@ fn who_was_removed_by_force_takes_away_nothing_of_the_next_one() {
     let usage = arena.usage().unwrap();
     assert!(usage.regions.is_empty() && usage.free_bytes + usage.tables_bytes == usage.bytes, "{usage:?}");
 }
+
+#[test]
+fn an_arena_is_removed_with_all_its_regions_and_makes_none_afterwards() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::plain("removed");
+    let remove = |force| stillframe::inspect::remove(dir.path(), "meshes/pool", force);
+    let make = || Arena::options().dir(dir.path()).bytes(1 << 30).create("meshes/pool").unwrap();
+    let arena = make();
+    let publish = |arena: &Arena, name: &str| {
+        let mut region = Region::options().arena(arena).create(name).unwrap();
+        let u = region.array::<u64>("u", &[1000]).unwrap();
+        region.slice_mut(&u).fill(7);
+        region.publish(1).commit().unwrap();
+        region
+    };
+    drop(publish(&arena, "dead"));
+    let mut living = publish(&arena, "living");
+    let held = Observer::options().dir(dir.path()).open("meshes/pool/dead").unwrap().newest().unwrap();
+    match remove(false) {
+        Err(Error::InUse { region, pid }) => assert_eq!((&*region, pid), ("meshes/pool/living", std::process::id())),
+        other => panic!("{other:?}"),
+    }
+    assert!(remove(true).unwrap().bytes > 0);
+    assert!(!dir.path().join("meshes").exists());
+    assert!(Observer::options().dir(dir.path()).open("meshes/pool/dead").is_err());
+    // Who has it open keeps what there is, and is told that there will be no more.
+    assert_eq!(held.slice::<u64>("u").unwrap(), [7; 1000]);
+    living.publish(2).commit().unwrap();
+    let refused = Region::options().arena(&arena).create("late").map(drop);
+    assert!(matches!(refused, Err(Error::NoArena { .. })), "{refused:?}");
+    drop((living, held, arena));
+    // A new one of the name has nothing of it.
+    let arena = make();
+    assert_eq!(arena.usage().unwrap().regions.len(), 0);
+    std::fs::write(dir.path().join("meshes/pool/notes.txt"), "mine").unwrap();
+    drop(publish(&arena, "dead"));
+    remove(false).unwrap();
+    assert_eq!(std::fs::read_dir(dir.path().join("meshes/pool")).unwrap().count(), 1);
+    // One that was never finished goes by force.
+    std::fs::write(dir.path().join("meshes/pool/arena"), [0; 4096]).unwrap();
+    assert!(matches!(remove(false), Err(Error::NoArena { .. })));
+    remove(true).unwrap();
+    assert!(!dir.path().join("meshes/pool/arena").exists());
+}
+
+#[test]
+fn a_group_in_an_arena_that_was_handed_in_is_observed_as_one() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::plain("handed-in-group");
+    let path = dir.path().join("file");
+    let handed = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let arena = Arena::options().bytes(64 << 20).from_descriptor(handed.into(), "vm").unwrap();
+    let make = |rank| Region::options().arena(&arena).rank(rank, 2).create("g").unwrap();
+    let mut ranks: Vec<Region> = (0..2).map(make).collect();
+    for rank in &mut ranks {
+        rank.publish(5).commit().unwrap();
+    }
+    let group = stillframe::Group::options().arena(&arena).open("g").unwrap();
+    assert_eq!((group.newest().unwrap().version(), group.size()), (5, 2));
+}

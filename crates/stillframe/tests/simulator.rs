@@ -8,7 +8,8 @@
 //! * the newest version is the last that was committed, or the one whose commit was under way;
 //! * every version that somebody holds is what it was, byte for byte, and so is what is recovered;
 //! * a call that failed has changed nothing but what its error says: the next publish shows all that was written;
-//! * the region does not take more memory, however often somebody dies.
+//! * what is noted as in use is what versions and loans use, so that no memory is lost, however often a call fails or somebody
+//!   dies.
 //!
 //! `STILLFRAME_TEST_SEED` plays one run again, `STILLFRAME_TEST_RUNS` says how many there are (2000), and
 //! `STILLFRAME_TEST_SECONDS` goes on for so long.

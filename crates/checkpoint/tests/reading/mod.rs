@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use stillframe::{
-    AnySnapshot, Arena, Attributes, DType, Declaration, Kind, Order, Region, RegionOptions, Scalar, Snapshot,
+    AnySnapshot, Arena, Attributes, DType, Declaration, FormerGroup, Kind, Order, Region, RegionOptions, Scalar,
+    Snapshot,
 };
 use stillframe_checkpoint::{Codec, Keep, SaveOptions, Saver};
 
@@ -67,6 +68,11 @@ impl Place {
             let regions = stillframe::inspect::regions(&self.shm()).unwrap();
             names.extend(regions.iter().map(|info| info.name.split('/').next().unwrap().to_string()));
             names.dedup();
+            // The group of the run before, which has no file of its own.
+            let former = FormerGroup::of(&self.options(), "g").unwrap();
+            if former.is_some_and(|former| former.allocated_bytes().unwrap() > 0) {
+                names.push(".g.former".into());
+            }
         }
         names.sort();
         names

@@ -36,6 +36,12 @@ pub fn lease_file(number: u32) -> String {
     }
 }
 
+/// Whether an arena calls one of its files with locks so.
+pub fn is_lease_file(name: &str) -> bool {
+    let is_numbered = |number: &str| (1..LEASE_FILES).any(|one| number == one.to_string());
+    name == lease::FILE || name == lease::PRODUCER_FILE || name.strip_prefix("lease.").is_some_and(is_numbered)
+}
+
 /// First byte of a slot's range, the only one that decides whether the slot is held.
 pub const fn slot_at(region: u32, slot: usize) -> u64 {
     (region as u64 * SLOTS as u64 + slot as u64) * SLOT_STRIDE

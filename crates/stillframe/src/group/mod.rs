@@ -4,6 +4,7 @@
 //! the others have still to publish (see `peers`), so that while ranks are apart there is such a version all the same.
 
 pub(crate) mod any;
+pub(crate) mod former;
 pub(crate) mod peers;
 mod rank;
 pub(crate) mod retention;
@@ -16,6 +17,7 @@ use crate::group::standing::{List, Members, Pick, common, find, hold, list, stop
 use crate::observer::options::ObserverOptions;
 use crate::observer::ranks::survey;
 use crate::observer::{Observer, WAIT_SLICE};
+use crate::place::arena::Arena;
 pub use rank::{RankInfo, RankState};
 pub use snapshot::GroupSnapshot;
 use std::path::PathBuf;
@@ -46,6 +48,13 @@ impl GroupOptions {
     /// The directory that holds the regions' own; by default `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`.
     pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.observer = self.observer.dir(dir);
+        self
+    }
+
+    /// Looks into an arena that this process has open, by the names that groups have within it; as
+    /// [`ObserverOptions::arena`].
+    pub fn arena(mut self, arena: &Arena) -> Self {
+        self.observer = self.observer.arena(arena);
         self
     }
 

@@ -36,7 +36,7 @@ fn group_of(info: &RegionInfo) -> Option<&str> {
     info.name.rsplit_once('/').map(|(group, _)| group)
 }
 
-/// Removes a region, or all ranks of a group. Observers keep what they hold. With `force`, a living producer loses its
+/// Removes a region, all ranks of a group, or an arena with all its regions. Observers keep what they hold. With `force`, a living producer loses its
 /// files too: it goes on into files that nobody can open any more. What a library keeps beside a group in [`Hidden`] files
 /// stays; `stillframe_checkpoint::removal` removes its own, too.
 ///
@@ -191,8 +191,12 @@ fn remove_in_directory(root: &Directory, name: &str, force: bool) -> Result<Remo
     let missing = || Error::NoRegion { region: name.into(), dir: root.path().into() };
     let directory = root.below(name)?.ok_or_else(missing)?;
     if Arena::is_in(&directory) {
-        let why = "it is an arena: remove its regions, and then its directory";
-        return Err(Error::BadName { name: name.into(), what: "region", why });
+        let bytes = match Arena::options().write_in(&directory, name) {
+            // One that is damaged, or was never finished, has no producers that could be asked for.
+            Err(Error::Corrupt { .. } | Error::NoArena { .. }) if force => Arena::remove_files(root, &directory, name)?,
+            arena => arena?.remove_whole(root, force)?,
+        };
+        return Ok(Removed { bytes });
     }
     let bytes = allocated_bytes(&directory);
     // The lock is kept while the files go, so that no producer can begin among them.

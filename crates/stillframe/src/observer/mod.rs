@@ -52,7 +52,14 @@ pub struct VersionInfo {
 impl Observer {
     /// Options for opening an observer.
     pub fn options() -> ObserverOptions {
-        ObserverOptions { dir: names::root(), wait: Duration::ZERO, populate: None, trust: None, arena: None }
+        ObserverOptions {
+            dir: names::root(),
+            wait: Duration::ZERO,
+            populate: None,
+            trust: None,
+            arena: None,
+            is_former: false,
+        }
     }
 
     /// Opens an observer on a region that exists, with default options.

@@ -18,7 +18,7 @@ impl ObserverOptions {
         let missing = || Error::NoRegion { region: name.into(), dir: self.dir.clone() };
         if let Some(arena) = &self.arena {
             let shown = format!("{}/{name}", arena.name());
-            return Ok(self.observe(Shared::in_arena(arena, name, &shown)?.ok_or_else(missing)?));
+            return Ok(self.observe(Shared::in_arena(arena, &self.inner(name), &shown)?.ok_or_else(missing)?));
         }
         let guard = names::looking(&self.dir, self.trust)?;
         if let Some((arena, region)) = Arena::noted(&self.dir, guard, name)

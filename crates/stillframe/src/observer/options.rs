@@ -16,6 +16,8 @@ pub struct ObserverOptions {
     pub(crate) populate: Option<usize>,
     pub(crate) trust: Option<Trust>,
     pub(crate) arena: Option<Arena>,
+    /// Whether it is the group that was set aside in that arena.
+    pub(crate) is_former: bool,
 }
 
 impl ObserverOptions {
@@ -59,6 +61,11 @@ impl ObserverOptions {
     /// Options for the regions of a group that is found where these would look.
     pub(crate) fn for_ranks(&self) -> ObserverOptions {
         ObserverOptions { wait: Duration::ZERO, populate: None, ..self.clone() }
+    }
+
+    /// The name that a region or group has within the arena.
+    pub(crate) fn inner(&self, name: &str) -> String {
+        if self.is_former { names::former_name(name) } else { name.into() }
     }
 
     /// The directory that holds the region's own, if it is there.

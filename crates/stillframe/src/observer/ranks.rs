@@ -64,7 +64,7 @@ pub(crate) fn survey(
 /// The ranks of a group that have a region; `None` if there are no regions at all.
 fn ranks_below(options: &ObserverOptions, name: &str) -> Result<Option<Vec<u32>>> {
     if let Some(arena) = &options.arena {
-        return arena.ranks_below(name).map(Some);
+        return arena.ranks_below(&options.inner(name)).map(Some);
     }
     let Some(root) = options.root()? else { return Ok(None) };
     Ok(Some(match Arena::of_region(&root, name)? {

@@ -206,6 +206,19 @@ impl Directory {
         }
     }
 
+    /// Removes a directory below this one and those above it, as far as nothing is in them.
+    pub(crate) fn remove_empty(&self, mut name: &str) -> Result<()> {
+        loop {
+            if self.above(name)?.is_none_or(|(above, last)| above.folder.remove_folder(last).is_err()) {
+                return Ok(());
+            }
+            match name.rsplit_once('/') {
+                Some((above, _)) => name = above,
+                None => return Ok(()),
+            }
+        }
+    }
+
     /// Removes what has a name, with all that is in it, and follows no link.
     pub(crate) fn remove_all(&self, name: &str) -> Result<()> {
         match self.folder.remove_all(name) {

@@ -100,6 +100,11 @@ pub(crate) fn shown_name(name: &str) -> &str {
     name.strip_prefix(STAGED).unwrap_or(name)
 }
 
+/// What a group of an arena, or a rank of it, is called while one with another number of ranks begins under its name.
+pub(crate) fn former_name(name: &str) -> String {
+    format!(".former/{name}")
+}
+
 /// The name of a region that is a rank of a group.
 pub(crate) fn rank_name(group: &str, rank: u32) -> String {
     format!("{group}/{rank}")

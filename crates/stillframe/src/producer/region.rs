@@ -427,6 +427,21 @@ impl Region {
         Publication::new(&mut self.producer, label)
     }
 
+    /// Whether frames and blocks that are noted as in use are those that versions and loans use, for tests.
+    ///
+    /// # Errors
+    /// What is wrong.
+    #[cfg(feature = "points")]
+    #[doc(hidden)]
+    pub fn check_accounts(&self) -> std::result::Result<(), String> {
+        let loaned = self.producer.workspace.variables.values().filter_map(|state| match &state.working {
+            Working::Loaned(loaned) => Some(loaned),
+            _ => None,
+        });
+        let loans = loaned.flat_map(|loaned| &loaned.loans);
+        self.producer.store.check_accounts(loans.flat_map(|loan| &loan.frames))
+    }
+
     /// What the region did.
     pub fn statistics(&self) -> Statistics {
         self.producer.statistics

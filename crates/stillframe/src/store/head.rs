@@ -157,6 +157,7 @@ impl Board for Head {
     }
 
     fn set_newest(&self, newest: Newest) {
+        points::before_write();
         self.map.word64(head::NEWEST_AT).store(newest.0, Ordering::Release);
     }
 
@@ -165,6 +166,7 @@ impl Board for Head {
     }
 
     fn set_stamp(&self, slot: usize, stamp: Stamp) {
+        points::before_write();
         self.map.word64(head::descriptor_at(slot)).store(stamp.0, Ordering::Release);
     }
 

@@ -4,6 +4,8 @@
 //! frames of planes and blocks of tables, gives all of them back if it is dropped, and becomes visible in one way only,
 //! [`commit`](draft::Draft::commit). Nothing else writes tables.
 
+#[cfg(feature = "points")]
+mod accounts;
 pub(crate) mod draft;
 pub(crate) mod head;
 pub(crate) mod lease;

@@ -96,16 +96,7 @@ pub(crate) fn remove(root: &Directory, directory: &Directory, name: &str) -> Res
     directory.unlink(lease::FILE)?;
     // Who finds a lease must find what its locks go with.
     directory.unlink(lease::PRODUCER_FILE)?;
-    let mut name = name;
-    loop {
-        if root.above(name)?.is_none_or(|(above, last)| above.folder.remove_folder(last).is_err()) {
-            return Ok(());
-        }
-        match name.rsplit_once('/') {
-            Some((above, _)) => name = above,
-            None => return Ok(()),
-        }
-    }
+    root.remove_empty(name)
 }
 
 /// Refuses to take away what is neither a region's nor a rank's; `false` if there is no directory.

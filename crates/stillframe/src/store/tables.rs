@@ -31,6 +31,12 @@ impl Tables {
         self.users.len() as u32
     }
 
+    /// How many live versions use each block.
+    #[cfg(feature = "points")]
+    pub(crate) fn users(&self) -> &[u32] {
+        &self.users
+    }
+
     /// Takes a run of blocks that can hold `bytes`, growing the file if need be.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<u32> {
         let count = bytes.div_ceil(BLOCK_BYTES).max(1);

@@ -62,7 +62,7 @@ pub fn names_in(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).unwrap().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let is_arenas =
-        |name: &String| is_in_arena() && [arena::FILE, lease::FILE, lease::PRODUCER_FILE].contains(&&**name);
+        |name: &String| is_in_arena() && (name == arena::FILE || name.split('.').next() == Some(lease::FILE));
     let mut names: Vec<String> = names.filter(|name| !is_arenas(name)).collect();
     names.sort();
     names

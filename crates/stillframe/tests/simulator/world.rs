@@ -567,6 +567,7 @@ impl<'a> World<'a> {
                 same("the program's", name, producer.region.slice(array), copy)?;
             }
         }
+        producer.region.check_accounts()?;
         let taken = producer.region.statistics().plane_bytes;
         match self.bound_bytes {
             Some(bound) if taken > bound => Err(format!("{taken} bytes are taken, {bound} may be")),

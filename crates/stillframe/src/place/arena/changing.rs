@@ -6,6 +6,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use stillframe_kernel::folder::About;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_segment::arena;
 
@@ -56,9 +57,19 @@ impl Shared {
         exclusively(&self.changes, |changes| {
             let pid = self.map.word32(arena::CREATOR_PID_AT);
             let _changing = Changing::begin(producers, &self.name, &self.path, || pid.load(Ordering::Relaxed))?;
+            self.check_there()?;
             pid.store(std::process::id(), Ordering::Relaxed);
             self.mend()?;
             work(changes)
         })
+    }
+
+    /// An error if the arena was removed: nobody would find what is made there.
+    fn check_there(&self) -> Result<()> {
+        let Some(directory) = &self.directory else { return Ok(()) };
+        match About::of(&self.file).is_ok_and(|about| about.links == 0) {
+            true => Err(Error::NoArena { arena: self.name.clone(), dir: directory.path().into(), half_made: false }),
+            false => Ok(()),
+        }
     }
 }

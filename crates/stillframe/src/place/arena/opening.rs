@@ -189,7 +189,7 @@ impl ArenaOptions {
     }
 
     /// Opens the arena in a directory, to make and remove regions.
-    pub(super) fn write_in(self, directory: &Directory, name: &str) -> Result<Arena> {
+    pub(crate) fn write_in(self, directory: &Directory, name: &str) -> Result<Arena> {
         self.open_in(directory, name, true)
     }
 

@@ -8,7 +8,8 @@
 use super::claimed::Claimed;
 use super::records::{Changes, Found};
 use super::{Arena, Shared};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::place::directory::Directory;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
 use std::sync::atomic::fence;
 use std::time::{Duration, Instant};
@@ -82,6 +83,42 @@ impl Arena {
         drop(claimed);
         points::hit("arena.remove.done");
         Ok(is_done)
+    }
+
+    /// Removes the arena with all its regions, unless one of them has a producer; with `force` also then. Who has it open
+    /// keeps what he holds and goes on in files that nobody else can open, and makes no further region there. Returns the
+    /// bytes that go when it is closed everywhere.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] if a producer lives.
+    pub(crate) fn remove_whole(&self, root: &Directory, force: bool) -> Result<u64> {
+        let shared = &self.shared;
+        let missing = || Error::NoRegion { region: self.name().into(), dir: root.path().into() };
+        let directory = shared.directory.as_ref().ok_or_else(missing)?;
+        // Nobody makes a region meanwhile.
+        shared.change(|_| {
+            for (name, found) in self.regions_and_hidden()? {
+                if !force && self.leases(&name, &found).is_produced()? {
+                    let pid = shared.record(found.number)?.map_or(0, |record| record.pid);
+                    return Err(Error::InUse { region: format!("{}/{name}", self.name()), pid });
+                }
+            }
+            Arena::remove_files(root, directory, self.name())
+        })
+    }
+
+    /// Removes the files of an arena and its directory, of which what else somebody put there stays. Returns the bytes that
+    /// they take.
+    pub(crate) fn remove_files(root: &Directory, directory: &Directory, name: &str) -> Result<u64> {
+        let bytes = directory.about(arena::FILE).map_or(0, |about| about.allocated_bytes);
+        // The arena goes in one step: without this file there is none.
+        directory.unlink(arena::FILE)?;
+        points::hit("arena.remove.unlinked");
+        for name in directory.texts().into_iter().filter(|name| arena::is_lease_file(name)) {
+            directory.unlink(&name)?;
+        }
+        root.remove_empty(name)?;
+        Ok(bytes)
     }
 
     /// Gives back what is left of removed regions that nobody holds any more. Returns of how many.
