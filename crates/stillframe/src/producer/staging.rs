@@ -143,6 +143,7 @@ impl Staging {
         let made = regions.lock_all(&hidden)?;
         let there = regions.lock_all(&self.name)?;
         self.check_there(&there, replace)?;
+        arena.check_above(&self.name)?;
         if made.iter().any(|locked| locked.name() == hidden) && arena.has_others_below(&self.name)? {
             let why = "other regions lie below it; choose a name beside them";
             return Err(Error::BadName { name: self.name.clone(), what: "region", why });

@@ -57,6 +57,11 @@ impl Arena {
         Ok(self.shared.regions()?.iter().any(|(other, _)| is_other(other)))
     }
 
+    /// Refuses a name that would be part of a region's.
+    pub(crate) fn check_above(&self, name: &str) -> Result<()> {
+        self.shared.check_above(name)
+    }
+
     /// The region of a name, and the ranks of the group of this name.
     pub(crate) fn family(&self, name: &str) -> Result<Vec<(String, u32)>> {
         self.shared.family(name)
@@ -296,16 +301,23 @@ impl Shared {
     /// Refuses a region that would be part of another, or a group and a region of one name. To be quick where there are many
     /// regions, a group is told by its first rank.
     pub(super) fn check_neighbours(&self, name: &str) -> Result<()> {
+        self.check_above(name)?;
         let fail = |why| Err(Error::BadName { name: name.into(), what: "region", why });
-        for (end, _) in name.match_indices('/') {
-            if self.look_up(&name[..end])?.is_some() {
-                return fail("it lies inside another region; choose a name beside it");
-            }
-        }
         match self.look_up(&names::rank_name(name, 0))? {
             Some(_) => fail("other regions lie below it; choose a name beside them"),
             None => Ok(()),
         }
+    }
+
+    /// Refuses a region or group that would be part of a region.
+    fn check_above(&self, name: &str) -> Result<()> {
+        for (end, _) in name.match_indices('/') {
+            if self.look_up(&name[..end])?.is_some() {
+                let why = "it lies inside another region; choose a name beside it";
+                return Err(Error::BadName { name: name.into(), what: "region", why });
+            }
+        }
+        Ok(())
     }
 
     fn write_record(&self, region: u32, name: &str) -> Result<u32> {
