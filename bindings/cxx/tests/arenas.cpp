@@ -117,6 +117,9 @@ TEST(what_cannot_be_is_refused) {
     moved.close();
     THROWS(bad_handle, "arena", moved.usage());
     THROWS(bad_handle, "this arena has ended", sf::region("r", options));
+    // Without an arena the region would lie where everybody finds it.
+    THROWS(bad_handle, "arena", sf::region("r", sf::options().arena(moved)));
+    THROWS(bad_handle, "arena", sf::observer("r", sf::observer_options().arena(moved)));
 }
 
 TEST(threads_make_regions_in_one_arena) {

@@ -199,21 +199,39 @@ impl Mapping {
         Ok(Mapping { address, bytes, writable: true, workers: None, private: Vec::new() })
     }
 
-    /// Puts the pages of `other` in the place of part of this range, in one step: no moment exists at which a reader
-    /// finds neither.
+    /// Puts the pages of `other` in the place of part of this range: no moment exists at which a reader finds neither. If
+    /// `other` shows several parts of files, they come one after the other on kernels before 6.17, which move one mapping at a
+    /// time; each of them but the last has to be as long as a large page, or several. On an error some may have come.
     pub fn replace(&self, offset: usize, other: Mapping) -> Result<(), Failure> {
         self.check(offset, other.bytes);
-        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        let target = (self.address + offset) as *mut libc::c_void;
-        // SAFETY: both ranges are owned: `other` is consumed, and the target was checked to lie inside this mapping.
-        let at = unsafe { libc::mremap(other.address as *mut libc::c_void, other.bytes, other.bytes, flags, target) };
-        if at == libc::MAP_FAILED {
-            return Err(Failure::last("mremap", format!("{} bytes", other.bytes)));
-        }
         let mut other = ManuallyDrop::new(other);
         (other.workers, other.private) = (None, Vec::new());
+        let moved = match self.take_from(offset, &other, other.bytes) {
+            Err((_, failure)) if failure.errno() == libc::EFAULT => self.take_from(offset, &other, LARGE_BYTES),
+            moved => moved,
+        };
+        if let Err((done, failure)) = moved {
+            // SAFETY: what was not moved is owned; where the rest was may be somebody else's by now.
+            unsafe { libc::munmap((other.address + done) as *mut libc::c_void, other.bytes - done) };
+            return Err(failure);
+        }
         if offset == 0 && other.bytes == self.bytes {
             self.private.iter().for_each(Private::end);
+        }
+        Ok(())
+    }
+
+    /// Moves the pages of `other` here, `step` bytes at a time. An error says how many bytes were moved before it.
+    fn take_from(&self, offset: usize, other: &Mapping, step: usize) -> Result<(), (usize, Failure)> {
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        for at in (0..other.bytes).step_by(step) {
+            let bytes = step.min(other.bytes - at);
+            let (from, to) =
+                ((other.address + at) as *mut libc::c_void, (self.address + offset + at) as *mut libc::c_void);
+            // SAFETY: both ranges are owned and lie inside their mappings, and nothing looks at `other` any more.
+            if unsafe { libc::mremap(from, bytes, bytes, flags, to) } == libc::MAP_FAILED {
+                return Err((at, Failure::last("mremap", format!("{bytes} bytes"))));
+            }
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use crate::{Failure, points};
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 
 fn fallocate(file: &File, mode: i32, start: u64, bytes: u64) -> Result<(), Failure> {
     loop {
@@ -55,6 +56,27 @@ pub fn data_ranges(file: &File, start: u64, end: u64) -> Result<Vec<std::ops::Ra
         ranges.push(data..at);
     }
     Ok(ranges)
+}
+
+/// Where the first byte is that is not zero, if there is one. Moves the file's offset.
+pub fn first_content(file: &File) -> Result<Option<u64>, Failure> {
+    let mut bytes = vec![0; 1 << 20];
+    for range in data_ranges(file, 0, u64::MAX >> 1)? {
+        let mut at = range.start;
+        while at < range.end {
+            let most = bytes.len().min((range.end - at).try_into().unwrap_or(usize::MAX));
+            let length = file.read_at(&mut bytes[..most], at);
+            let length = length.map_err(|source| Failure { call: "pread", detail: format!("at {at}"), source })?;
+            if let Some(first) = bytes[..length].iter().position(|byte| *byte != 0) {
+                return Ok(Some(at + first as u64));
+            }
+            if length == 0 {
+                return Ok(None);
+            }
+            at += length as u64;
+        }
+    }
+    Ok(None)
 }
 
 /// Bytes that can still be written to the file system of `file`.

@@ -97,9 +97,9 @@ fn numbers() -> BTreeMap<String, u64> {
         lease::{ SLOT_STRIDE, LIVENESS_AT, BESIDE_AT }
         arena::{
             ABI, CHUNK_BYTES, CHUNK_PAGES, CHUNKS_MAX, REGIONS_MAX, HEADER_BYTES, RECORD_BYTES, RECORDS_PER_BLOCK,
-            NAME_BYTES_MAX, FREE, SMALL, TABLES, EMPTY, DELETED, SLOT_STRIDE, LEASE_REGIONS, LEASE_FILES, LIVE_AT, PRODUCER_AT, CREATE_AT, MAGIC_AT,
+            NAME_BYTES_MAX, FREE, SMALL, TABLES, EMPTY, DELETED, SLOT_STRIDE, ATTACHED, LEASE_REGIONS, LEASE_FILES, LIVE_AT, PRODUCER_AT, CREATE_AT, MAGIC_AT,
             ABI_AT, PAGE_BYTES_AT, CHUNK_BYTES_AT, RECORD_BYTES_AT, SLOTS_AT, CHUNKS_AT, REGIONS_AT, BUCKETS_AT, INDEX_AT,
-            CHUNK_OWNERS_AT, RECORDS_AT, PAGE_OWNERS_AT, TABLES_CHUNKS_AT, CREATED_NS_AT, CRC_AT, PENDING_AT,
+            CHUNK_OWNERS_AT, RECORDS_AT, PAGE_OWNERS_AT, TABLES_CHUNKS_AT, HANDED_IN_AT, CREATED_NS_AT, CRC_AT, PENDING_AT,
             RECORDS_END_AT, REMOVING_AT, CREATOR_PID_AT, RENAMED_AT, FROM_AT, TO_AT, NEW_NAME_AT, NAME_FIELD_BYTES,
             REPLACING, RENAMING,
         }
@@ -131,6 +131,7 @@ fn texts() -> BTreeMap<String, String> {
     [
         ("arena::FILE", arena::FILE.to_string()),
         ("arena::MAGIC", spelt(&arena::MAGIC.to_le_bytes())),
+        ("arena::MAKING", spelt(&arena::MAKING.to_le_bytes())),
         ("head::FILE", head::FILE.to_string()),
         ("head::MAGIC", spelt(&head::MAGIC.to_le_bytes())),
         ("schema::FILE_PREFIX", schema::FILE_PREFIX.to_string()),

@@ -178,6 +178,12 @@ public:
     /// The handle of the C interface.
     stillframe_arena* handle() const noexcept { return handle_.get(); }
 
+    /// What options of the C interface have for it. NULL would mean no arena there, so one that was closed or moved from has a
+    /// handle that the library refuses.
+    stillframe_arena* option() const noexcept {
+        return handle() ? handle() : reinterpret_cast<stillframe_arena*>(~std::uintptr_t{0});
+    }
+
 #if STILLFRAME_EXCEPTIONS
     /// As `try_usage`. Throws `error`.
     arena_usage usage() const { return try_usage().value(); }

@@ -54,7 +54,7 @@ public:
     /// Looks into an arena that this process has open, by the names that regions have within it. It is needed for arenas that
     /// were handed in as descriptors; others are found by names as ARENA/REGION. Not for groups.
     observer_options& arena(const stillframe::arena& arena) {
-        given_.arena = arena.handle();
+        given_.arena = arena.option();
         arena_ = arena.name();
         return *this;
     }

@@ -47,7 +47,7 @@ public:
     /// Makes the region in an arena instead of a directory of its own. Observers find it as ARENA/NAME. The arena has to be open
     /// until the region is made, not longer.
     options& arena(const stillframe::arena& arena) {
-        given_.arena = arena.handle();
+        given_.arena = arena.option();
         arena_ = arena.name();
         return *this;
     }

@@ -152,3 +152,33 @@ fn a_forked_child_unmaps_without_the_threads_that_it_does_not_have() {
     assert_eq!(status, 0, "the child hangs or died");
     check(&map);
 }
+
+#[test]
+fn parts_of_several_files_come_together_or_one_after_the_other() {
+    let bytes = 3 * LARGE_BYTES + PAGE_BYTES;
+    let files = [0, 1, 2, 3].map(|_| file(LARGE_BYTES));
+    for step in [None, Some(LARGE_BYTES)] {
+        let map = Mapping::private(bytes + PAGE_BYTES, false).unwrap();
+        let other = Mapping::private(bytes, false).unwrap();
+        for (number, file) in files.iter().enumerate() {
+            let at = number * LARGE_BYTES;
+            other.lay_copy_on_write(at, file, 0, LARGE_BYTES.min(bytes - at)).unwrap();
+        }
+        other.write(5 * PAGE_BYTES, &[200]);
+        map.write(0, &[201]);
+        match step {
+            None => map.replace(PAGE_BYTES, other).unwrap(),
+            Some(step) => {
+                map.take_from(PAGE_BYTES, &other, step).unwrap();
+                std::mem::forget(other);
+            }
+        }
+        let mut byte = [0];
+        let mut at = |page: usize| {
+            map.read(page * PAGE_BYTES, &mut byte);
+            byte[0]
+        };
+        assert_eq!((at(0), at(1), at(6)), (201, at(1 + 512), 200));
+        assert_eq!(at(2), at(2 + 1024));
+    }
+}

@@ -33,6 +33,7 @@ pub struct Geometry {
     records_at: usize,
     page_owners_at: usize,
     tables_chunks: u32,
+    is_handed_in: bool,
 }
 
 impl Geometry {
@@ -56,7 +57,28 @@ impl Geometry {
             return Err(Unfit::Chunks { found: chunks, least: tables_chunks + 1 });
         }
         let chunks = chunks as u32;
-        Ok(Geometry { chunks, regions, buckets, index_at, chunk_owners_at, records_at, page_owners_at, tables_chunks })
+        let is_handed_in = false;
+        Ok(Geometry {
+            chunks,
+            regions,
+            buckets,
+            index_at,
+            chunk_owners_at,
+            records_at,
+            page_owners_at,
+            tables_chunks,
+            is_handed_in,
+        })
+    }
+
+    /// The same, for a file that is handed in as a descriptor and carries all locks itself, or for one with others beside it.
+    pub fn handed_in(self, is_handed_in: bool) -> Geometry {
+        Geometry { is_handed_in, ..self }
+    }
+
+    /// Whether the file carries all locks itself.
+    pub fn is_handed_in(&self) -> bool {
+        self.is_handed_in
     }
 
     /// The header, as a new arena gets it. The magic is left out: it is written when all else exists.
@@ -74,7 +96,7 @@ impl Geometry {
         bytes
     }
 
-    fn words32(&self) -> [(usize, u32, &'static str); 9] {
+    fn words32(&self) -> [(usize, u32, &'static str); 10] {
         [
             (ABI_AT, ABI, "format version"),
             (PAGE_BYTES_AT, PAGE_BYTES as u32, "page bytes"),
@@ -85,6 +107,7 @@ impl Geometry {
             (REGIONS_AT, self.regions, "regions"),
             (BUCKETS_AT, self.buckets, "buckets"),
             (TABLES_CHUNKS_AT, self.tables_chunks, "chunks of tables"),
+            (HANDED_IN_AT, self.is_handed_in.into(), "handed in"),
         ]
     }
 
@@ -105,7 +128,7 @@ impl Geometry {
         let word32 = |at: usize| header.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
         let word64 = |at: usize| header.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
         match word64(MAGIC_AT) {
-            None | Some(0) => return Ok(None),
+            None | Some(0 | MAKING) => return Ok(None),
             Some(MAGIC) => {}
             Some(found) => {
                 let found = format!("{:02x?}", found.to_le_bytes());
@@ -126,6 +149,7 @@ impl Geometry {
                 Corrupt::new(FILE, CHUNKS_AT, format!("{least} to {CHUNKS_MAX} chunks"), found)
             }
         })?;
+        let geometry = geometry.handed_in(word32(HANDED_IN_AT) == Some(1));
         let words32 = geometry.words32().map(|(at, expected, what)| (at, u64::from(expected), what, 4));
         let words64 = geometry.words64().map(|(at, expected, what)| (at, expected as u64, what, 8));
         for (at, expected, what, bytes) in words32.into_iter().chain(words64) {

@@ -7,6 +7,8 @@ use std::ops::Range;
 pub const FILE: &str = "arena";
 /// First eight bytes of a finished arena: "STILAREN".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"STILAREN");
+/// What stands there while an arena is being made. Who finds it, and nobody who makes the arena, begins anew.
+pub const MAKING: u64 = u64::from_le_bytes(*b"STILMAKE");
 /// Version of this format. An arena with another one is refused.
 pub const ABI: u32 = 1;
 /// Bytes of a chunk.
@@ -18,7 +20,7 @@ pub const CHUNKS_MAX: u32 = (1 << 23) - 1;
 /// Most regions of an arena.
 pub const REGIONS_MAX: u32 = 1 << 19;
 
-/// Offset of the magic, 8 bytes; zero until everything else is written.
+/// Offset of the magic, 8 bytes; zero or [`MAKING`] until everything else is written.
 pub const MAGIC_AT: usize = 0;
 /// Offset of the format's version, 4 bytes.
 pub const ABI_AT: usize = 8;
@@ -46,6 +48,9 @@ pub const RECORDS_AT: usize = 56;
 pub const PAGE_OWNERS_AT: usize = 64;
 /// Offset of the number of chunks that the arena's own tables take, 4 bytes.
 pub const TABLES_CHUNKS_AT: usize = 72;
+/// Offset of whether the arena is a file that was handed in and carries all locks itself (1), or has files with locks beside
+/// it (0), 4 bytes.
+pub const HANDED_IN_AT: usize = 76;
 /// Offset of the time of creation in nanoseconds since 1970, 8 bytes.
 pub const CREATED_NS_AT: usize = 80;
 /// Offset of the CRC-32 of the bytes between the magic and this, 4 bytes.

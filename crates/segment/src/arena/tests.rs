@@ -41,6 +41,11 @@ fn a_geometry_survives_its_header() {
     assert_eq!(Geometry::new(9, 0), Err(Unfit::Regions { found: 0 }));
     assert_eq!(Geometry::new(9, REGIONS_MAX + 1), Err(Unfit::Regions { found: REGIONS_MAX + 1 }));
     assert!(matches!(Geometry::new(u64::from(CHUNKS_MAX) + 1, 1), Err(Unfit::Chunks { .. })));
+    let handed_in = Geometry::new(16, 64).unwrap().handed_in(true);
+    assert_eq!(Geometry::decode(&finished(&handed_in), handed_in.bytes()), Ok(Some(handed_in)));
+    let mut making = handed_in.encode(7);
+    making[..8].copy_from_slice(&MAKING.to_le_bytes());
+    assert_eq!(Geometry::decode(&making, handed_in.bytes()), Ok(None));
 }
 
 #[test]
@@ -206,7 +211,11 @@ fn a_lock_tells_its_region_its_slot_and_when_it_was_taken() {
         assert_eq!(decode_lock(first, first + lock_bytes(taken_ms) - 1), Some((region, slot, taken_ms)));
     }
     let (first, bytes) = slots_range(REGIONS_MAX - 1);
-    assert_eq!(first + bytes, LIVE_AT);
+    assert!(first + bytes <= LIVE_AT);
+    // Who looks at a head is no holder of a version.
+    let attached = slot_at(5, ATTACHED);
+    assert_eq!(decode_lock(attached, attached + 9), None);
+    assert_eq!(attached + SLOT_STRIDE, slot_at(6, 0));
     assert_eq!(decode_lock(1, 5), None);
     assert_eq!(decode_lock(slot_at(2, 3), slot_at(2, 4)), None);
     for at in [LIVE_AT, PRODUCER_AT, CREATE_AT] {

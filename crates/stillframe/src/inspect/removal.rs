@@ -68,7 +68,9 @@ pub(crate) fn remove_from(regions: &Regions, name: &str, force: bool) -> Result<
         return Err(Error::InUse { region: regions.shown(rank), pid: site.producer_pid() });
     }
     let mut bytes = 0;
-    for (rank, _) in ranks {
+    // Who looks at a region keeps what it owns from being given back.
+    let ranks: Vec<String> = ranks.into_iter().map(|(rank, _)| rank).collect();
+    for rank in ranks {
         match remove_region(regions, &rank, force) {
             Ok(removed) => bytes += removed.bytes,
             // Somebody else removed it meanwhile.
@@ -166,8 +168,7 @@ fn remove_region(regions: &Regions, name: &str, force: bool) -> Result<Removed> 
 
 fn remove_in_arena(regions: &Regions, arena: &Arena, name: &str, force: bool) -> Result<Removed> {
     let missing = || Error::NoRegion { region: regions.shown(name), dir: arena.path().into() };
-    let site = regions.find(name)?.ok_or_else(missing)?;
-    let bytes = site.allocated_bytes()?;
+    let bytes = regions.find(name)?.ok_or_else(missing)?.allocated_bytes()?;
     let begin = Instant::now();
     loop {
         match regions.try_lock(name)? {
@@ -180,7 +181,8 @@ fn remove_in_arena(regions: &Regions, arena: &Arena, name: &str, force: bool) ->
                 return arena.remove_by_force(name)?.then_some(Removed { bytes }).ok_or_else(missing);
             }
             Err(Obstacle::Held) => {
-                return Err(Error::InUse { region: regions.shown(name), pid: site.producer_pid() });
+                let pid = regions.find(name)?.map_or(0, |site| site.producer_pid());
+                return Err(Error::InUse { region: regions.shown(name), pid });
             }
             Err(Obstacle::Removed | Obstacle::NoDirectory) => return Err(missing()),
         }

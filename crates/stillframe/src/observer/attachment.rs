@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::place::Place;
-use crate::place::arena::Arena;
 use crate::place::arena::index::Index;
+use crate::place::arena::{Arena, Attached};
 use crate::place::check_pages;
 use crate::place::directory::{Directory, Unopened};
 use crate::place::names::{plane_file, schema_file};
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 enum Source {
     Directory { directory: Directory, tables: File },
-    Arena { arena: Arena, index: Index },
+    Arena { arena: Arena, index: Index, _attached: Attached },
 }
 
 #[derive(Debug, Default)]
@@ -107,6 +107,8 @@ impl Shared {
     pub(crate) fn in_arena(arena: &Arena, name: &str, shown: &str) -> Result<Option<Shared>> {
         let Some(found) = arena.find(name)? else { return Ok(None) };
         let Some(head_at) = found.head_at else { return Ok(None) };
+        let leases = arena.leases(name, &found);
+        let Some(_attached) = leases.attach()? else { return Ok(None) };
         let index = Index::new(arena, head_at)?;
         let dir = arena.path().join(name);
         let mut begin = [0; 64];
@@ -115,16 +117,12 @@ impl Shared {
         if !head::check_geometry(&begin).map_err(corrupt)? {
             return Ok(None);
         }
-        let leases = arena.leases(name, &found);
-        if !leases.is_current() {
-            return Ok(None);
-        }
         let about = arena.about();
         Ok(Some(Shared {
             name: shown.into(),
             dir,
             head: Head::at(index.head()),
-            source: Source::Arena { arena: arena.clone(), index },
+            source: Source::Arena { arena: arena.clone(), index, _attached },
             leases: RegionLeases::Arena(leases),
             identity: (about.identity.1, u64::from(found.number) << 32 | u64::from(found.generation)),
             owner: about.owner,
@@ -335,7 +333,7 @@ impl Blocks for Shared {
                 }
                 _ => Error::io("read", &self.dir.join(table::FILE), error),
             }),
-            Source::Arena { arena, index } => {
+            Source::Arena { arena, index, .. } => {
                 let mut done = 0;
                 let mut begin = 0;
                 for pages in index.extents()? {

@@ -306,9 +306,14 @@ impl Planes {
         }
         for (index, (plane, pages)) in runs.iter().enumerate() {
             if let Err(error) = self.list[*plane].file.take(pages.clone()) {
-                // Some file systems keep part of what they could not take whole.
+                // Some file systems keep part of what they could not take whole, and an arena the windows' places.
                 for (plane, pages) in &runs[..=index] {
-                    let _ = self.list[*plane].file.give_back(pages.clone());
+                    let plane = &self.list[*plane];
+                    let _ = plane.file.give_back(pages.clone());
+                    let windows = pages.start / WINDOW_PAGES..pages.end.div_ceil(WINDOW_PAGES);
+                    for window in windows.filter(|window| plane.present[*window].is_empty()) {
+                        let _ = plane.file.release(window);
+                    }
                 }
                 return Err(error.needing(needed_bytes));
             }

@@ -2,7 +2,7 @@
 //! regions, and who puts others in their place.
 
 use crate::error::{Error, Result};
-use crate::place::arena::{Arena, Claimed, Found};
+use crate::place::arena::{Arena, Attached, Claimed, Found};
 use crate::place::directory::{self, Directory, Unopened, read_begin};
 use crate::place::names;
 use crate::store::head::Head;
@@ -25,7 +25,7 @@ pub(crate) enum Regions {
 #[derive(Debug)]
 pub(crate) enum Site {
     Directory { directory: Directory, name: String },
-    Arena { arena: Arena, found: Found, name: String },
+    Arena { arena: Arena, found: Found, name: String, _attached: Attached },
 }
 
 /// One of them with the lock of its producer, who is not alive then.
@@ -73,7 +73,11 @@ impl Regions {
         Ok(match self {
             Regions::Directory(root) => root.below(name)?.map(|directory| Site::Directory { directory, name: named }),
             Regions::Arena { arena, .. } => {
-                arena.find(name)?.map(|found| Site::Arena { arena: arena.clone(), found, name: named })
+                let Some(leases) = arena.find(name)?.map(|found| arena.leases(name, &found)) else { return Ok(None) };
+                let Some(_attached) = leases.attach()? else { return Ok(None) };
+                // Its head may be younger than what was found first.
+                let found = arena.find(name)?.filter(|found| leases.is_of(found));
+                found.map(|found| Site::Arena { arena: arena.clone(), found, name: named, _attached })
             }
         })
     }
@@ -186,7 +190,7 @@ impl Site {
                 Ok(leases) => leases.is_produced().unwrap_or(true),
                 Err(unopened) => !matches!(unopened, Unopened::Missing),
             },
-            Site::Arena { arena, found, name } => arena.leases(name, found).is_produced().unwrap_or(true),
+            Site::Arena { arena, found, name, .. } => arena.leases(name, found).is_produced().unwrap_or(true),
         }
     }
 
@@ -243,7 +247,7 @@ impl Site {
     pub(crate) fn is_there(&self) -> bool {
         match self {
             Site::Directory { .. } => true,
-            Site::Arena { arena, found, name } => arena.leases(name, found).is_current(),
+            Site::Arena { arena, found, name, .. } => arena.leases(name, found).is_current(),
         }
     }
 

@@ -134,6 +134,11 @@ impl ArenaLeases {
         self.generation
     }
 
+    /// Whether this is the region.
+    pub(crate) fn is_of(&self, found: &super::Found) -> bool {
+        (found.number, found.generation) == (self.number, self.generation)
+    }
+
     /// Whether the region is still there.
     pub(crate) fn is_current(&self) -> bool {
         self.shared.is_current(self.number, self.generation)
@@ -152,6 +157,15 @@ impl ArenaLeases {
         Ok(self.is_current() && (is_own || self.shared.is_locked(file, Kind::Write, at, 1)?))
     }
 
+    /// Keeps what the region has as it is, whoever removes it, for who looks at its head; `None` if it was removed already.
+    pub(crate) fn attach(&self) -> Result<Option<Attached>> {
+        match self.hold(arena::ATTACHED) {
+            Ok(()) => Ok(Some(Attached { leases: self.clone() })),
+            Err(Error::NoRegion { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// A lease of its own on a slot that somebody holds already: it ends when the last copy of the file is closed.
     pub(crate) fn keep(&self, slot: usize) -> Result<File> {
         let file = self.shared.reopen_leases(arena::lease_number(self.number), self.file()?)?;
@@ -161,6 +175,20 @@ impl ArenaLeases {
 
     fn gone(&self) -> Error {
         Error::NoRegion { region: self.name.clone(), dir: self.shared.path.clone() }
+    }
+}
+
+/// A look at the head of a region. As long as it lives, what the region owns is not given back.
+///
+/// Pages that were given back have no memory: in a full file system, reading them through a map would end the process.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    leases: ArenaLeases,
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.leases.release(arena::ATTACHED);
     }
 }
 

@@ -31,7 +31,7 @@ use crate::place::directory::Directory;
 pub(crate) use chunks::Owned;
 use chunks::Search;
 pub(crate) use claimed::Claimed;
-pub(crate) use leases::ArenaLeases;
+pub(crate) use leases::{ArenaLeases, Attached};
 use once_cell::race::OnceBox;
 pub use opening::ArenaOptions;
 use records::Changes;

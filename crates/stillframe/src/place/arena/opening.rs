@@ -213,14 +213,15 @@ impl ArenaOptions {
         parts.open(geometry, self.large_pages)
     }
 
-    /// Opens an arena over a file that was handed in as a descriptor, or makes one there if it is empty and can be written:
+    /// Opens an arena over a file that was handed in as a descriptor, or makes one there if it has no content and can be written:
     /// a regular file or memory file (memfd_create(2)), also of large pages. A file that has a length keeps it. Who can only
     /// read by the descriptor can only look. `name` is what messages and regions call it.
     ///
     /// All locks are on the file itself, on an opening of its own. So whoever has a descriptor of it may keep producers out.
     ///
     /// # Errors
-    /// As [`create`](ArenaOptions::create); [`Error::NoArena`] if it is not finished and cannot be written.
+    /// As [`create`](ArenaOptions::create); [`Error::NoArena`] if it is not finished and cannot be written;
+    /// [`Error::BadOption`] if the file has another content, or is that of an arena with a directory.
     pub fn from_descriptor(self, descriptor: OwnedFd, name: &str) -> Result<Arena> {
         place::check_pages()?;
         names::region_dir(&self.dir, name)?;
@@ -237,11 +238,15 @@ impl ArenaOptions {
         let lease = Arc::new(lease);
         let producer = is_writing.then(|| lease.clone());
         let parts = Parts { name: name.into(), path, directory: None, file, lease, producer };
-        let geometry = match is_writing {
-            true => parts.make(|| match about.bytes / CHUNK_BYTES as u64 {
+        let wanted = || {
+            parts.check_empty()?;
+            match about.bytes / CHUNK_BYTES as u64 {
                 0 => self.wanted(),
                 chunks => self.clone().bytes(chunks * CHUNK_BYTES as u64).wanted(),
-            })?,
+            }
+        };
+        let geometry = match is_writing {
+            true => parts.make(|| Ok(wanted()?.handed_in(true)))?,
             false => parts.geometry()?.ok_or_else(|| Error::NoArena {
                 arena: name.into(),
                 dir: parts.path.clone(),
@@ -282,6 +287,23 @@ impl Parts {
         Geometry::decode(&header[..length], bytes).map_err(|corrupt| Error::Corrupt { dir: self.path.clone(), corrupt })
     }
 
+    /// Refuses a file with anything but zeros in it, unless somebody began to make an arena there.
+    fn check_empty(&self) -> Result<()> {
+        let mut magic = [0; 8];
+        directory::read_begin(&self.file, &mut magic).map_err(|error| self.fail("read", error))?;
+        if u64::from_le_bytes(magic) == arena::MAKING {
+            return Ok(());
+        }
+        match space::first_content(&self.file).map_err(|failure| Error::system(&self.path, failure))? {
+            None => Ok(()),
+            Some(at) => {
+                let why =
+                    format!("{} is no arena, and has a content, at byte {at}: hand in a new file", self.path.display());
+                Err(Error::BadOption { option: "descriptor", why })
+            }
+        }
+    }
+
     /// Makes an arena, unless there is one; one that was not finished is begun anew. Returns the geometry of what is there then.
     fn make(&self, wanted: impl FnOnce() -> Result<Geometry>) -> Result<Geometry> {
         let producers = self.producer.as_ref().and_then(|producer| producer.get());
@@ -316,10 +338,13 @@ impl Parts {
         }
         space::take(&self.file, 0, begin_bytes).map_err(|failure| system(failure).needing(begin_bytes))?;
         let map = Mapping::shared(&self.file, 0, geometry.bytes() as usize, true).map_err(system)?;
+        // Before there is anything else: what it is that another process finds if this one dies.
+        map.word64(arena::MAGIC_AT).store(arena::MAKING, Ordering::Release);
+        points::hit("arena.make.begun");
         for chunk in 0..geometry.free_chunks().start {
             map.word32(geometry.chunk_owner_at(chunk)).store(arena::TABLES, Ordering::Relaxed);
         }
-        map.write(0, &geometry.encode(clock::unix_ns()));
+        map.write(arena::ABI_AT, &geometry.encode(clock::unix_ns())[arena::ABI_AT..]);
         points::hit("arena.make.tables");
         map.word64(arena::MAGIC_AT).store(arena::MAGIC, Ordering::Release);
         points::hit("arena.make.done");
@@ -341,6 +366,14 @@ impl Parts {
 
     /// The arena as this process has it already, or opened.
     fn open(self, geometry: Geometry, large_pages: bool) -> Result<Arena> {
+        if geometry.is_handed_in() != self.directory.is_none() {
+            let why = match geometry.is_handed_in() {
+                true => "was made over a descriptor: open it by one, for its locks lie in it",
+                false => "was made in a directory: open it by its name there, for its locks lie beside it",
+            };
+            let why = format!("the arena at {} {why}", self.path.display());
+            return Err(Error::BadOption { option: "arena", why });
+        }
         let about = About::of(&self.file).map_err(|error| self.fail("fstat", error))?;
         let key = Key { identity: about.identity, is_writing: self.producer.is_some() };
         if let Some(shared) = known(key) {
