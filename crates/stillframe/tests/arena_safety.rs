@@ -7,14 +7,15 @@
 
 mod common;
 
-use common::{Dir, watchdog};
+use common::{Dir, HeadFile, watchdog};
 use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
-use stillframe::{Arena, Error, Observer, Region};
+use stillframe::{Arena, Error, Observer, Outcome, Region, Staging};
+use stillframe_segment::{arena, head, index};
 
 fn in_child(act: impl FnOnce()) -> i32 {
     // SAFETY: the child uses of what other threads had only this library and the C library's memory, both made for it.
@@ -223,4 +224,99 @@ fn a_publish_that_finds_the_arena_full_leaves_the_others_what_there_is() {
         before.free_chunks,
         after.free_chunks
     );
+}
+
+#[test]
+fn what_is_staged_takes_the_place_of_no_region_that_has_versions() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::plain("staged");
+    let file = File::options().read(true).write(true).create_new(true).open(dir.path().join("file")).unwrap();
+    let handed = Arena::options().bytes(64 << 20).from_descriptor(file.into(), "vm").unwrap();
+    let named = Arena::options().dir(dir.path()).bytes(64 << 20).create("pool").unwrap();
+    for arena in [&named, &handed] {
+        let options = Region::options().arena(arena);
+        let mut region = options.clone().create("u").unwrap();
+        let u = region.array::<u64>("u", &[100]).unwrap();
+        region.slice_mut(&u).fill(1);
+        region.publish(1).commit().unwrap();
+        drop(region);
+        let staging = Staging::begin(&options, "u").unwrap();
+        let mut other = staging.options(None).create("u").unwrap();
+        other.array::<u64>("u", &[100]).unwrap();
+        other.publish(7).commit().unwrap();
+        drop(other);
+        let early = staging.check(false);
+        let result = staging.commit(false);
+        let observer = Observer::options().arena(arena).open("u").unwrap();
+        let snapshot = observer.newest().unwrap();
+        assert!(
+            matches!(result, Err(Error::Survives { .. })),
+            "arena '{}': check {early:?}, commit {result:?}; now version {} is there, which begins with {}",
+            arena.name(),
+            snapshot.version(),
+            snapshot.slice::<u64>("u").unwrap()[0]
+        );
+    }
+}
+
+#[test]
+fn a_region_whose_index_names_a_chunk_of_another_is_refused() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::plain("index");
+    let arena = Arena::options().dir(dir.path()).bytes(64 << 20).create("pool").unwrap();
+    let create = |name: &str| Region::options().arena(&arena).create(name);
+    for (name, value, length) in [("a", 1u64, 5000), ("b", 2, 50_000)] {
+        let mut region = create(name).unwrap();
+        let u = region.array::<u64>("u", &[length]).unwrap();
+        region.slice_mut(&u).fill(value);
+        region.publish(1).commit().unwrap();
+    }
+    let pool = dir.path().join("pool");
+    let (of_a, of_b) = (HeadFile::open(&pool, "a"), HeadFile::open(&pool, "b"));
+    let at = (head::HEAD_BYTES + index::INLINE_AT) as u64;
+    let mut words = vec![0; 4 * index::INLINE_PLANES * index::INLINE_WINDOWS];
+    of_b.read(at, &mut words);
+    of_a.write(at, &words);
+    let held = Observer::options().dir(dir.path()).open("pool/b").unwrap().newest().unwrap();
+    assert_eq!(held.slice::<u64>("u").unwrap(), [2; 50_000]);
+    let result = create("a").and_then(|mut region| {
+        let u = region.array::<u64>("u", &[5000])?;
+        region.slice_mut(&u).fill(3);
+        region.publish(2).commit()
+    });
+    let others = held.slice::<u64>("u").unwrap().iter().filter(|number| **number != 2).count();
+    assert_eq!(
+        others,
+        0,
+        "numbers of a held version of 'b' are others; 'a' said {:?}",
+        result.map(|done| done.version)
+    );
+}
+
+#[test]
+fn a_publish_that_finds_no_room_goes_by_its_rule_while_another_process_changes_records() {
+    let _watchdog = watchdog(100);
+    let dir = Dir::plain("busy");
+    let pool = Arena::options().dir(dir.path()).bytes(32 << 20).create("pool").unwrap();
+    let mut region = Region::options().arena(&pool).create("u").unwrap();
+    let u = region.array::<u8>("u", &[10 << 20]).unwrap();
+    let observer = Observer::options().dir(dir.path()).open("pool/u").unwrap();
+    let mut held = Vec::new();
+    for version in 1..3 {
+        region.slice_mut(&u).fill(version);
+        region.publish(version.into()).commit().unwrap();
+        held.push(observer.newest().unwrap());
+    }
+    // A process that makes a region is stopped, as by a debugger.
+    let other = File::options().read(true).write(true).open(dir.path().join("pool/lease.producer")).unwrap();
+    // SAFETY: the structure is plain data, valid when zeroed, and lives through the call.
+    let locked = unsafe {
+        let mut lock: libc::flock = std::mem::zeroed();
+        (lock.l_type, lock.l_start, lock.l_len) = (libc::F_WRLCK as _, arena::CREATE_AT as _, 1);
+        libc::fcntl(other.as_raw_fd(), libc::F_OFD_SETLK, &lock)
+    };
+    assert_eq!(locked, 0);
+    region.slice_mut(&u).fill(9);
+    let published = region.publish(9).commit();
+    assert!(published.as_ref().is_ok_and(|published| published.outcome == Outcome::Skipped), "{published:?}");
 }

@@ -131,6 +131,11 @@ impl Shared {
         }))
     }
 
+    /// Whether the region lies in large pages.
+    pub(crate) fn is_hugetlb(&self) -> bool {
+        matches!(&self.source, Source::Arena { arena, .. } if arena.is_hugetlb())
+    }
+
     fn caches(&self) -> MutexGuard<'_, Caches> {
         self.caches.lock().unwrap_or_else(|poison| poison.into_inner())
     }

@@ -185,6 +185,8 @@ impl Inner {
     /// Fills a map, which begins with page `first` of a variable, with these pieces of it. Windows of more than `most`
     /// pieces are copied.
     pub(crate) fn lay_all(&self, map: &Mapping, runs: &[Piece], first: usize, most: usize) -> Result<()> {
+        // Of large pages parts cannot be mapped.
+        let most = if self.hold.shared.is_hugetlb() { 0 } else { most };
         let mut rest = runs;
         while let Some(run) = rest.first() {
             let window_end = (run.page / WINDOW_PAGES + 1) * WINDOW_PAGES;

@@ -130,7 +130,7 @@ impl PlaneFile {
     /// Takes memory for pages: an error says of how many bytes there is none.
     pub(crate) fn take(&self, pages: Range<usize>) -> Result<()> {
         self.take_windows(pages.start / WINDOW_PAGES..pages.end.div_ceil(WINDOW_PAGES))?;
-        if self.chunks.as_ref().is_some_and(|chunks| chunks.region.arena().is_hugetlb()) {
+        if self.is_hugetlb() {
             return Ok(());
         }
         for (pages, at) in self.runs(pages)? {
@@ -154,7 +154,7 @@ impl PlaneFile {
 
     /// Gives memory of pages back. Large pages keep theirs until their window is [released](PlaneFile::release).
     pub(crate) fn give_back(&self, pages: Range<usize>) -> Result<()> {
-        if self.chunks.as_ref().is_some_and(|chunks| chunks.region.arena().is_hugetlb()) {
+        if self.is_hugetlb() {
             return Ok(());
         }
         for window in pages.start / WINDOW_PAGES..pages.end.div_ceil(WINDOW_PAGES) {
@@ -193,6 +193,11 @@ impl PlaneFile {
     /// Whether the file system may have so many bytes.
     pub(crate) fn may_take(&self, bytes: u64) -> bool {
         space::may_take(&self.file, bytes)
+    }
+
+    /// Whether it consists of large pages, of which parts cannot be mapped.
+    pub(crate) fn is_hugetlb(&self) -> bool {
+        self.chunks.as_ref().is_some_and(|chunks| chunks.region.arena().is_hugetlb())
     }
 
     /// Whether the file is mapped as a whole.

@@ -19,7 +19,7 @@ use crate::place::names::{self, ASIDE};
 use crate::producer::options::RegionOptions;
 use crate::store::head::Head;
 use crate::store::ownership::{self, Obstacle, REMOVAL};
-use crate::store::regions::{Locked, Regions, Site};
+use crate::store::regions::{Ending, Locked, Regions};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -29,8 +29,7 @@ use std::time::{Duration, Instant};
 use stillframe_kernel::disk::{FileSystem, file_system};
 use stillframe_kernel::trust::Guard;
 use stillframe_kernel::{memory, points, remark};
-use stillframe_protocol::Newest;
-use stillframe_segment::head::{self, Counter};
+use stillframe_segment::head::Counter;
 
 /// A producer's region, and its group if it is a rank.
 #[derive(Debug, Clone)]
@@ -73,16 +72,6 @@ impl Drop for Parting {
             claimed.drain(..).for_each(|claimed| drop(arena.remove(claimed)));
         }
     }
-}
-
-/// What the head of a region says of its last producer.
-enum Ending {
-    /// There is no version, or no finished head.
-    Empty,
-    /// It ended by itself.
-    Good,
-    /// It did not, or the head is none that can be read; with the newest version.
-    Bad(Option<u64>),
 }
 
 impl Run {
@@ -160,7 +149,7 @@ impl Run {
     fn is_last(&self, regions: &Regions, group: &Ranks, unlinks: bool) -> bool {
         (0..group.ranks).filter(|rank| *rank != group.rank).all(|rank| {
             match regions.find(&names::rank_name(&group.name, rank)) {
-                Ok(Some(site)) if site.identity().is_some() => matches!(ending(&site), Ending::Good),
+                Ok(Some(site)) if site.identity().is_some() => matches!(site.ending(), Ending::Good(_)),
                 Ok(_) => unlinks,
                 Err(_) => false,
             }
@@ -260,7 +249,7 @@ fn clear(regions: &Regions, name: &str, find: &dyn Fn(&Regions) -> Result<Vec<St
     for locked in &left {
         let Some(site) = looked.find(locked.name())? else { continue };
         bytes += site.allocated_bytes()?;
-        if let Ending::Bad(newest) = ending(&site) {
+        if let Ending::Bad(newest) = site.ending() {
             bad.push(newest);
         }
     }
@@ -366,27 +355,6 @@ fn hide_in(hidden: &Hidden, root: &Directory, name: &str) -> Result<bool> {
     match above.folder().rename_new(last, hidden.place.folder(), "former") {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         renamed => renamed.map(|()| true).map_err(|error| Error::io("renameat2", &above.path().join(last), error)),
-    }
-}
-
-/// How the last run of a region ended.
-fn ending(site: &Site) -> Ending {
-    // Whoever put a head there that cannot be read: what lies beside it may be worth something.
-    let Some(bytes) = site.head_bytes(head::HEAD_BYTES) else { return Ending::Bad(None) };
-    match head::check_geometry(&bytes) {
-        Ok(true) => {}
-        Ok(false) => return Ending::Empty,
-        Err(_) => return Ending::Bad(None),
-    }
-    let word = |at: usize| bytes[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    let newest = Newest(word(head::NEWEST_AT));
-    match (newest.sequence(), word(head::ENDED_NS_AT)) {
-        (0, _) => Ending::Empty,
-        (_, 0) => {
-            let slot = Some(newest.slot()).filter(|slot| *slot < head::SLOTS);
-            Ending::Bad(slot.map(|slot| word(head::descriptor_at(slot) + head::descriptor::VERSION_AT)))
-        }
-        _ => Ending::Good,
     }
 }
 

@@ -7,7 +7,7 @@
 //! What is to be removed goes by the same way (`aside`): out of sight first, by one rename, and then away.
 
 use crate::error::{Error, Result};
-use crate::inspect::region::{State, region};
+use crate::inspect::region::{RegionInfo, State, region};
 use crate::place::arena::Arena;
 use crate::place::arena::hidden::HiddenRegions;
 use crate::place::directory::{self, Directory};
@@ -15,7 +15,7 @@ use crate::place::hidden::{Hidden, sweep};
 use crate::place::names::hidden_name;
 use crate::producer::options::RegionOptions;
 use crate::store::ownership::check_entries;
-use crate::store::regions::{Locked, Regions};
+use crate::store::regions::{Ending, Locked, Regions};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -219,13 +219,25 @@ impl Staging {
         }
         for locked in there {
             let name = self.options.shown(locked.name());
-            let info = match region(&self.options.dir, &name) {
-                Err(Error::NoRegion { .. }) => continue,
-                other => other?,
+            let newest = match &self.room {
+                Room::Directory(_) => match region(&self.options.dir, &name) {
+                    Err(Error::NoRegion { .. }) => continue,
+                    info => match info? {
+                        RegionInfo { state: State::Unreadable(_), newest, .. } => newest,
+                        RegionInfo { newest: Some(newest), .. } => Some(newest),
+                        _ => continue,
+                    },
+                },
+                // An arena may have no directory in which it could be found.
+                Room::Arena(hidden) => {
+                    let site = self.options.regions_of(hidden.arena()).find(locked.name())?;
+                    match site.map_or(Ending::Empty, |site| site.ending()) {
+                        Ending::Empty => continue,
+                        Ending::Good(newest) | Ending::Bad(newest) => newest,
+                    }
+                }
             };
-            if info.newest.is_some() || matches!(info.state, State::Unreadable(_)) {
-                return Err(Error::Survives { region: name, newest: info.newest });
-            }
+            return Err(Error::Survives { region: name, newest });
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use crate::store::draft::Content;
 use crate::store::planes::Planes;
 use crate::store::tables::Tables;
 use crate::store::version::Version;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use stillframe_kernel::points;
 use stillframe_protocol::{self as protocol, Board, Leased, State};
@@ -28,6 +29,9 @@ impl Store {
     /// Takes over what a dead producer left: the versions that exist, their frames and their blocks. With `rollback` that version
     /// becomes the newest. Versions that are not wanted are still there.
     pub(crate) fn recover(&mut self, rollback: Option<u64>) -> Result<()> {
+        if let Place::Arena(region) = &self.place {
+            region.check_index()?;
+        }
         let newest = self.head.newest();
         if newest.sequence() >= head::SEQUENCE_END {
             let expected = format!("a sequence number below {}", head::SEQUENCE_END);
@@ -204,10 +208,15 @@ impl Store {
     /// once the planes are made long enough for new versions.
     fn check_planes(&self) -> Result<()> {
         let mut ends = [0; PLANES_MAX];
+        // In an arena each window has a place of its own.
+        let is_scattered = matches!(self.place, Place::Arena(_));
+        let mut used = BTreeSet::new();
         for version in &self.versions {
             for (window, word) in version.table.iter().enumerate() {
                 let mut mark = |plane: u8| {
-                    if plane != ZERO_PLANE {
+                    if plane != ZERO_PLANE && is_scattered {
+                        used.insert((plane as usize, window));
+                    } else if plane != ZERO_PLANE {
                         ends[plane as usize] = ends[plane as usize].max(window + 1);
                     }
                 };
@@ -217,10 +226,8 @@ impl Store {
                 }
             }
         }
-        for (plane, end) in ends.into_iter().enumerate().filter(|(_, end)| *end > 0) {
-            self.place.check_window(plane, end - 1)?;
-        }
-        Ok(())
+        used.extend(ends.into_iter().enumerate().filter(|(_, end)| *end > 0).map(|(plane, end)| (plane, end - 1)));
+        used.into_iter().try_for_each(|(plane, window)| self.place.check_window(plane, window))
     }
 }
 

@@ -9,6 +9,7 @@ use crate::store::head::Head;
 use crate::store::lease::LeaseFile;
 use crate::store::ownership::{self, Obstacle};
 use std::path::Path;
+use stillframe_protocol::Newest;
 use stillframe_segment::{head, lease};
 
 /// All regions that lie together.
@@ -32,6 +33,16 @@ pub(crate) enum Site {
 pub(crate) enum Locked {
     Directory { directory: Directory, name: String, _leases: Box<LeaseFile> },
     Arena(Claimed),
+}
+
+/// What the head of a region says of its last producer.
+pub(crate) enum Ending {
+    /// There is no version, or no finished head.
+    Empty,
+    /// It ended by itself; with the newest version, if that can be told.
+    Good(Option<u64>),
+    /// It did not, or the head is none that can be read; with the newest version.
+    Bad(Option<u64>),
 }
 
 impl Regions {
@@ -236,6 +247,26 @@ impl Site {
     pub(crate) fn head_word(&self, at: usize) -> u32 {
         let bytes = self.head_bytes(at + 4).unwrap_or_default();
         bytes.get(at..).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
+    }
+
+    /// What the head says of the last producer.
+    pub(crate) fn ending(&self) -> Ending {
+        // Whoever put a head there that cannot be read: what lies beside it may be worth something.
+        let Some(bytes) = self.head_bytes(head::HEAD_BYTES) else { return Ending::Bad(None) };
+        match head::check_geometry(&bytes) {
+            Ok(true) => {}
+            Ok(false) => return Ending::Empty,
+            Err(_) => return Ending::Bad(None),
+        }
+        let word = |at: usize| bytes[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let newest = Newest(word(head::NEWEST_AT));
+        let slot = Some(newest.slot()).filter(|slot| *slot < head::SLOTS);
+        let number = slot.map(|slot| word(head::descriptor_at(slot) + head::descriptor::VERSION_AT));
+        match (newest.sequence(), word(head::ENDED_NS_AT)) {
+            (0, _) => Ending::Empty,
+            (_, 0) => Ending::Bad(number),
+            _ => Ending::Good(number),
+        }
     }
 
     /// What the last producer wrote as its process number; 0 if there is none.

@@ -49,8 +49,17 @@ pub struct LoanBytes {
     ticket: Ticket,
     /// Has the producer's lock.
     _leases: Arc<RegionLeases>,
-    /// The same frames, private: what [`end`](LoanBytes::end) leaves at the loan's addresses.
-    after: Option<Mapping>,
+    /// What [`end`](LoanBytes::end) leaves at the loan's addresses.
+    after: Option<After>,
+}
+
+/// Memory in the place of frames that are lent no more.
+#[derive(Debug)]
+pub(crate) enum After {
+    /// The same frames, private.
+    Frames(Mapping),
+    /// Memory for a copy.
+    Copy(Mapping),
 }
 
 /// The addresses of a loan that is over, see [`LoanBytes::end`].
@@ -88,7 +97,7 @@ impl LoanBytes {
         bytes: usize,
         ticket: Ticket,
         leases: Arc<RegionLeases>,
-        after: Mapping,
+        after: After,
     ) -> Self {
         LoanBytes { map, bytes, ticket, _leases: leases, after: Some(after) }
     }
@@ -103,7 +112,14 @@ impl LoanBytes {
     pub fn end(mut self, submit: bool) -> Result<EndedLoan> {
         let map = self.map.clone();
         map.replaced.store(true, Ordering::Release);
-        if let Some(after) = self.after.take()
+        let after = self.after.take().map(|after| match after {
+            After::Frames(frames) => frames,
+            After::Copy(copy) => {
+                copy.copy_from(0, &map.map, 0, self.bytes);
+                copy
+            }
+        });
+        if let Some(after) = after
             && let Err(failure) = map.map.replace(0, after)
         {
             // Somebody may still write there, so nobody else may ever get these frames or addresses, nor the region.

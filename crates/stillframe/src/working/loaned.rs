@@ -1,10 +1,10 @@
 //! Loaned variables: frames of the planes, lent anew for each version.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mask::Mask;
 use crate::store::planes::{Assignment, Planes};
 use crate::store::space::Allocation;
-use crate::working::loan::{LoanMap, Ticket};
+use crate::working::loan::{After, LoanMap, Ticket};
 use std::sync::Arc;
 use stillframe_kernel::map::Mapping;
 use stillframe_kernel::workers::Workers;
@@ -101,9 +101,14 @@ impl Loaned {
         Ok(map)
     }
 
-    /// The same windows of a plane, private: what a loan that is over leaves at its addresses.
-    pub(crate) fn map_after(&self, plane: usize, planes: &Planes) -> Result<Mapping> {
-        let windows = self.allocation.range();
-        planes.plane(plane).file.map_private(windows.start * WINDOW_PAGES..windows.end * WINDOW_PAGES)
+    /// The same windows of a plane, private: what a loan that is over leaves at its addresses. Of large pages it is memory for a
+    /// copy.
+    pub(crate) fn map_after(&self, plane: usize, planes: &Planes) -> Result<After> {
+        let (file, windows) = (&planes.plane(plane).file, self.allocation.range());
+        if file.is_hugetlb() {
+            let copy = Mapping::private(windows.len() * WINDOW_BYTES, true);
+            return Ok(After::Copy(copy.map_err(|failure| Error::system(file.path(), failure))?));
+        }
+        file.map_private(windows.start * WINDOW_PAGES..windows.end * WINDOW_PAGES).map(After::Frames)
     }
 }

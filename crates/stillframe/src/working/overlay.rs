@@ -17,7 +17,7 @@ pub(crate) struct Overlay {
 }
 
 impl Overlay {
-    /// `None`: no plane has any page of the window.
+    /// `None`: no plane has any page of the window, or none can be shown page by page.
     pub(crate) fn new(
         window: usize,
         valid: Mask,
@@ -40,6 +40,10 @@ impl Overlay {
             private.insert(page);
         }
         let first = window * WINDOW_PAGES;
+        // Of large pages a page could not be shown by itself, and a write to one would need another.
+        if planes.plane(plane).file.is_hugetlb() {
+            return Ok(None);
+        }
         let mapping = planes.plane(plane).file.map_private(first..first + valid.count())?;
         Ok(Some(Overlay { mapping, private, plane, window }))
     }

@@ -32,11 +32,13 @@ impl Pages {
         for index in 0..self.windows.len() {
             let table = table(index);
             let all = pieces(index, &table);
+            let is_hugetlb = all.first().is_some_and(|piece| planes.plane(piece.plane as usize).file.is_hugetlb());
             let (showing, own) = match all.len() > PIECES_MAX && tracker.is_filling() {
                 true => pieces_below(index, &table),
                 false => (all.clone(), Mask::EMPTY),
             };
-            if showing.len() > PIECES_MAX || shown.len() + showing.len() > pieces_max {
+            // Of large pages parts cannot be shown.
+            if is_hugetlb || showing.len() > PIECES_MAX || shown.len() + showing.len() > pieces_max {
                 self.windows[index] = Window { hot: Mask::EMPTY, ..self.windows[index] };
                 copied.push((index, all));
             } else if !showing.is_empty() {

@@ -20,14 +20,19 @@ pub(super) struct Changing<'a> {
 }
 
 impl<'a> Changing<'a> {
+    /// Takes it, if nobody has it.
+    fn try_begin(file: &'a File, path: &Path) -> Result<Option<Changing<'a>>> {
+        let is_had = lock::try_lock(file, Kind::Write, arena::CREATE_AT, 1);
+        Ok(is_had.map_err(|failure| Error::system(path, failure))?.then_some(Changing { file }))
+    }
+
     /// Waits for it. `pid` is what is known of the process that has it.
     pub(super) fn begin(file: &'a File, name: &str, path: &Path, pid: impl Fn() -> u32) -> Result<Changing<'a>> {
         let begin = Instant::now();
         let mut attempts = 0;
         loop {
-            let is_had = lock::try_lock(file, Kind::Write, arena::CREATE_AT, 1);
-            if is_had.map_err(|failure| Error::system(path, failure))? {
-                return Ok(Changing { file });
+            if let Some(changing) = Changing::try_begin(file, path)? {
+                return Ok(changing);
             }
             let waited = begin.elapsed();
             if waited >= CHANGE_MAX {
@@ -56,12 +61,30 @@ impl Shared {
         // Threads share the opening, and with it the lock.
         exclusively(&self.changes, |changes| {
             let pid = self.map.word32(arena::CREATOR_PID_AT);
-            let _changing = Changing::begin(producers, &self.name, &self.path, || pid.load(Ordering::Relaxed))?;
-            self.check_there()?;
-            pid.store(std::process::id(), Ordering::Relaxed);
-            self.mend()?;
-            work(changes)
+            let changing = Changing::begin(producers, &self.name, &self.path, || pid.load(Ordering::Relaxed))?;
+            self.change_now(&changing, changes, work)
         })
+    }
+
+    /// As [`change`](Shared::change), unless another process is doing something of the kind.
+    pub(super) fn try_change<T>(&self, work: impl FnOnce(&mut super::Changes) -> Result<T>) -> Result<Option<T>> {
+        let producers = self.producers()?;
+        exclusively(&self.changes, |changes| match Changing::try_begin(producers, &self.path)? {
+            Some(changing) => self.change_now(&changing, changes, work).map(Some),
+            None => Ok(None),
+        })
+    }
+
+    fn change_now<T>(
+        &self,
+        _changing: &Changing,
+        changes: &mut super::Changes,
+        work: impl FnOnce(&mut super::Changes) -> Result<T>,
+    ) -> Result<T> {
+        self.check_there()?;
+        self.map.word32(arena::CREATOR_PID_AT).store(std::process::id(), Ordering::Relaxed);
+        self.mend()?;
+        work(changes)
     }
 
     /// An error if the arena was removed: nobody would find what is made there.

@@ -123,7 +123,7 @@ impl Shared {
             })?;
             match taken {
                 Some(runs) => return Ok(runs),
-                None if is_last || self.sweep()? == 0 => break,
+                None if is_last || self.sweep_for_room()? == 0 => break,
                 None => {}
             }
         }

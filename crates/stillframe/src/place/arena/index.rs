@@ -94,14 +94,12 @@ impl Index {
     pub(crate) fn chunk(&self, plane: usize, window: usize) -> Result<Option<u32>> {
         loop {
             let map = self.word(PLANES_AT + 4 * plane);
-            let word = match self.chunk_word(map, plane, window)? {
-                Some(word) => word.0.word32(word.1).load(Acquire),
-                None => 0,
-            };
-            // A map that has become too short is given back once there is another.
+            let found = self.chunk_word(map, plane, window);
+            let word = found.map(|found| found.map_or(0, |word| word.0.word32(word.1).load(Acquire)));
+            // A map that has become too short is given back once there is another, and may say anything then.
             if self.word(PLANES_AT + 4 * plane) == map {
                 let chunks = self.arena.chunks();
-                return match word.checked_sub(1) {
+                return match word?.checked_sub(1) {
                     None => Ok(None),
                     Some(chunk) if chunks.contains(&chunk) => Ok(Some(chunk)),
                     Some(chunk) => Err(self.corrupt(PLANES_AT + 4 * plane, "a chunk of the arena", chunk)),

@@ -47,7 +47,7 @@ impl Shared {
             let taken = exclusively(&self.search, |search| self.find_pages(region, count, near, search))?;
             match taken {
                 Some(pages) => return Ok(pages),
-                None if is_last || self.sweep()? == 0 => break,
+                None if is_last || self.sweep_for_room()? == 0 => break,
                 None => {}
             }
         }

@@ -1,16 +1,18 @@
 //! A region of an arena, as its producer has it.
 
 use super::index::Index;
-use super::{Arena, Claimed, Found};
+use super::{Arena, Claimed, Found, Owned};
 use crate::error::{Error, Result};
 use crate::place::stretch::Stretch;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 use stillframe_kernel::space;
-use stillframe_segment::{PAGE_BYTES, PLANES_MAX, WINDOW_BYTES, head};
+use stillframe_segment::arena::{self, chunk_of};
+use stillframe_segment::{Corrupt, PAGE_BYTES, PLANES_MAX, WINDOW_BYTES, head};
 
 /// Pages of a head and the index behind it.
 const HEAD_PAGES: u32 = ((head::HEAD_BYTES + PAGE_BYTES) / PAGE_BYTES) as u32;
@@ -61,7 +63,52 @@ impl ArenaRegion {
         let path = arena.path().join(claimed.name());
         let found = arena.find(claimed.name())?;
         let index = found.and_then(|found| found.head_at).map(|head_at| Index::new(arena, head_at)).transpose()?;
-        Ok(ArenaRegion { arena: arena.clone(), claimed, path, index: index.into() })
+        let region = ArenaRegion { arena: arena.clone(), claimed, path, index: index.into() };
+        if region.has_head() {
+            let head = region.index()?.head_pages(HEAD_PAGES);
+            region.check_pages(&region.claimed.owned()?, std::iter::once(head))?;
+        }
+        Ok(region)
+    }
+
+    /// Refuses pages that are not the region's, or are named twice: who writes there would write to another region.
+    fn check_pages(&self, owned: &Owned, named: impl Iterator<Item = Range<u32>>) -> Result<()> {
+        let mut seen = BTreeSet::new();
+        for page in named.flatten() {
+            let is_own = owned.pages.iter().any(|run| run.contains(&page))
+                || owned.chunks.iter().any(|run| run.contains(&chunk_of(page)));
+            if !is_own || !seen.insert(page) {
+                let at = page as usize * PAGE_BYTES;
+                let expected = "a page of the region's own, named once";
+                return Err(self.corrupt(Corrupt::new(arena::FILE, at, expected, format!("page {page}"))));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses an index that names pages or chunks which are not the region's, or one of them twice.
+    pub(crate) fn check_index(&self) -> Result<()> {
+        let index = self.index()?;
+        let pages = index.extents()?.into_iter().chain(index.maps()?).chain([index.head_pages(HEAD_PAGES)]);
+        let owned = self.claimed.owned()?;
+        self.check_pages(&owned, pages)?;
+        let mut seen = BTreeSet::new();
+        for plane in 0..PLANES_MAX {
+            for window in 0..index.capacity(plane)?.0 {
+                let Some(chunk) = index.chunk(plane, window)? else { continue };
+                if !owned.chunks.iter().any(|run| run.contains(&chunk)) || !seen.insert(chunk) {
+                    let at = chunk as usize * WINDOW_BYTES;
+                    let found = format!("chunk {chunk} as window {window} of plane {plane}");
+                    let expected = "a chunk of the region's own, named once";
+                    return Err(self.corrupt(Corrupt::new(arena::FILE, at, expected, found)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn corrupt(&self, corrupt: Corrupt) -> Error {
+        Error::Corrupt { dir: self.path.clone(), corrupt }
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -161,8 +161,14 @@ impl Shared {
         self.set_state(region, State::Free);
     }
 
-    pub(super) fn sweep(&self) -> Result<usize> {
+    /// Gives back what is left of removed regions that nobody holds any more. Returns of how many.
+    fn sweep(&self) -> Result<usize> {
         self.change(|_| self.sweep_changing())
+    }
+
+    /// As `sweep`, for who finds no room: where another process is just changing records, however long, it does nothing.
+    pub(super) fn sweep_for_room(&self) -> Result<usize> {
+        Ok(self.try_change(|_| self.sweep_changing())?.unwrap_or(0))
     }
 
     /// As `sweep`, by who has the creation lock.

@@ -16,7 +16,7 @@ use stillframe_kernel::PAGE_BYTES;
 use stillframe_kernel::folder;
 use stillframe_protocol::Leases;
 use stillframe_segment::arena::{self, CHUNK_BYTES, CHUNK_PAGES, record, word_of};
-use stillframe_segment::{head, lease};
+use stillframe_segment::lease;
 use watchdog::watchdog;
 
 const NOBODY: u32 = 65534;

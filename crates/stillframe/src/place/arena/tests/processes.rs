@@ -1,6 +1,10 @@
 //! Arenas among processes: several at once, and some that are killed.
 
+#[path = "../../../../tests/common/large_pages.rs"]
+mod large_pages;
+
 use super::*;
+use large_pages::LargePages;
 use std::io::{BufRead, BufReader, Write};
 #[cfg(feature = "points")]
 use std::os::unix::process::ExitStatusExt;
@@ -429,35 +433,7 @@ fn who_changes_records_for_too_long_is_named() {
     check_nothing_lost(&arena);
 }
 
-/// Large pages that the machine has while this lives. One test process of the machine at a time has them.
-struct LargePages {
-    before: u64,
-    _alone: std::fs::File,
-}
-
-const LARGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
 const LARGE_CHUNKS: u64 = 6;
-
-fn number(path: &str) -> Option<u64> {
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
-}
-
-impl LargePages {
-    fn take() -> Option<LargePages> {
-        let alone = std::fs::File::open(LARGE_PAGES).ok()?;
-        alone.lock().ok()?;
-        let before = number(LARGE_PAGES)?;
-        std::fs::write(LARGE_PAGES, (before + LARGE_CHUNKS).to_string()).ok()?;
-        let taken = LargePages { before, _alone: alone };
-        (number(LARGE_PAGES)? >= before + LARGE_CHUNKS).then_some(taken)
-    }
-}
-
-impl Drop for LargePages {
-    fn drop(&mut self) {
-        let _ = std::fs::write(LARGE_PAGES, self.before.to_string());
-    }
-}
 
 /// Uses an arena of large pages: all of it, and what was given back is empty.
 fn use_large(arena: &Arena) {
@@ -521,7 +497,7 @@ fn large(arguments: &[&str]) {
 #[test]
 fn an_arena_may_consist_of_large_pages() {
     let _watchdog = watchdog(300);
-    let Some(_pages) = LargePages::take() else {
+    let Some(_pages) = LargePages::take(LARGE_CHUNKS) else {
         eprintln!("skipped: the machine gives no large pages");
         return;
     };
