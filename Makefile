@@ -13,7 +13,7 @@ POINTS := cargo test --features stillframe/points,still/points
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
 .PHONY: help build install uninstall install-test wheel demo test check suites rust c header cxx fortran mpi pairs tcasm
-.PHONY: crash arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench abacus-bench drepl-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
+.PHONY: crash planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench abacus-bench drepl-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -198,6 +198,10 @@ languages: ## the benchmarks publish and rate through C and Fortran, beside Rust
 	$(BUILD)
 	benches/languages/build.sh
 	benches/languages/run.py $(ARGS)
+
+planted: ## bugs planted into copies of the engine, which the simulator has to catch
+	scripts/setup.sh
+	tests/planted/run.py $(ARGS)
 
 soak: ## the simulator for an hour; the crash, checkpoint and tracker tests at length
 	scripts/setup.sh

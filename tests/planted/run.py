@@ -84,9 +84,12 @@ BUGS = [
 def plant(name, path, old, new):
     """Changes the copy of one file; the others are those of the project."""
     copy = PLANTED / "source"
-    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
-    for file in files.split(b"\0")[:-1]:
-        source, target = ROOT / os.fsdecode(file), copy / os.fsdecode(file)
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
+    files = [Path(os.fsdecode(file)) for file in listed.split(b"\0")[:-1]]
+    for gone in {file.relative_to(copy) for file in copy.rglob("*.rs")} - set(files):
+        (copy / gone).unlink()
+    for file in files:
+        source, target = ROOT / file, copy / file
         if source.is_file() and not (target.is_file() and target.read_bytes() == source.read_bytes()):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)

@@ -61,6 +61,9 @@ struct Held {
     content: Content,
 }
 
+/// What came of a call, or what is wrong with what it left.
+type Checked = Result<Result<(), Error>, String>;
+
 pub struct World<'a> {
     numbers: Numbers,
     dir: Dir,
@@ -428,7 +431,7 @@ impl<'a> World<'a> {
     }
 
     /// What came of a call that may have failed because it was to.
-    fn expect(&mut self, done: Option<(Result<Result<(), Error>, String>, bool)>) -> Result<(), String> {
+    fn expect(&mut self, done: Option<(Checked, bool)>) -> Result<(), String> {
         match done {
             None => Ok(()),
             Some((Err(why), _)) => Err(why),
