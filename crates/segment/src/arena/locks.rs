@@ -4,18 +4,16 @@ use crate::head::SLOTS;
 use crate::lease;
 
 /// Bytes of the lock range that each ring slot of each region owns: the length of a lock tells when it was taken.
-pub const SLOT_STRIDE: u64 = 1 << 36;
-/// The slot that has no version: whoever looks at a region's head has it locked, so that the head stays where it is.
-pub const ATTACHED: usize = SLOTS;
+pub const SLOT_STRIDE: u64 = 1 << 37;
 /// First byte of those that the producers lock for reading, one for each region, to show that they live.
 pub const LIVE_AT: u64 = 1 << 62;
 /// First byte of those that the producers lock for writing, one for each region, where no reader may.
 pub const PRODUCER_AT: u64 = LIVE_AT + (1 << 20);
 /// The byte that is locked for writing by whoever changes records.
 pub const CREATE_AT: u64 = LIVE_AT + (1 << 21);
-
-/// Lock ranges of a region: one for each slot, and [`ATTACHED`].
-const REGION_SLOTS: u64 = SLOTS as u64 + 1;
+/// First byte of those that are locked for reading by whoever looks at the head of a region, one for each region, in the file
+/// with its leases: the head stays where it is. Neighbours merge, so that one lock serves all ranks of a group.
+pub const ATTACHED_AT: u64 = LIVE_AT + (3 << 20);
 
 /// Neighbouring regions whose leases lie in one file.
 pub const LEASE_REGIONS: u32 = 256;
@@ -49,12 +47,12 @@ pub fn is_lease_file(name: &str) -> bool {
 
 /// First byte of a slot's range, the only one that decides whether the slot is held.
 pub const fn slot_at(region: u32, slot: usize) -> u64 {
-    (region as u64 * REGION_SLOTS + slot as u64) * SLOT_STRIDE
+    (region as u64 * SLOTS as u64 + slot as u64) * SLOT_STRIDE
 }
 
-/// The range of all slots of a region, [`ATTACHED`] with them: its first byte, and its length.
+/// The range of all slots of a region: its first byte, and its length.
 pub const fn slots_range(region: u32) -> (u64, u64) {
-    (slot_at(region, 0), REGION_SLOTS * SLOT_STRIDE)
+    (slot_at(region, 0), SLOTS as u64 * SLOT_STRIDE)
 }
 
 /// Length of a lock taken `taken_ms` milliseconds after the start of the machine's monotonic clock.
@@ -63,10 +61,9 @@ pub fn lock_bytes(taken_ms: u64) -> u64 {
 }
 
 /// Region, slot and time of taking of a lock from byte `first` to byte `last`, both included, as the kernel lists it.
-/// `None` if it is no lease on a version.
+/// `None` if it is no lease.
 pub fn decode_lock(first: u64, last: u64) -> Option<(u32, usize, u64)> {
     let is_lease = first < LIVE_AT && first.is_multiple_of(SLOT_STRIDE) && (first..first + SLOT_STRIDE).contains(&last);
     let slot = first / SLOT_STRIDE;
-    let (region, slot) = ((slot / REGION_SLOTS) as u32, (slot % REGION_SLOTS) as usize);
-    (is_lease && slot != ATTACHED).then_some((region, slot, last - first))
+    is_lease.then(|| ((slot / SLOTS as u64) as u32, (slot % SLOTS as u64) as usize, last - first))
 }

@@ -13,7 +13,10 @@ use std::sync::atomic::fence;
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_protocol::Leases;
-use stillframe_segment::{Corrupt, arena};
+use stillframe_segment::{Corrupt, arena, head};
+
+/// Stands for a look at the head of a region among the slots that are counted.
+const ATTACHED: usize = head::SLOTS;
 
 impl Shared {
     /// The file with the leases on a region; an error in a forked child.
@@ -82,12 +85,18 @@ impl Shared {
         // A forked child may find what is counted locked for ever.
         let file = self.slot_file(region)?;
         let is_own = exclusively(&self.holds, |holds| holds.range((region, 0)..(region + 1, 0)).next().is_some());
-        Ok(is_own || self.is_locked(file, Kind::Write, first, bytes)?)
+        let attached = arena::ATTACHED_AT + u64::from(region);
+        Ok(is_own
+            || self.is_locked(file, Kind::Write, first, bytes)?
+            || self.is_locked(file, Kind::Write, attached, 1)?)
     }
 
     fn lock_slot(&self, file: &File, region: u32, slot: usize) -> Result<()> {
-        let at = arena::slot_at(region, slot);
-        if self.try_lock(file, Kind::Read, at, arena::lock_bytes(clock::monotonic_ms()))? {
+        let (at, bytes) = match slot {
+            ATTACHED => (arena::ATTACHED_AT + u64::from(region), 1),
+            slot => (arena::slot_at(region, slot), arena::lock_bytes(clock::monotonic_ms())),
+        };
+        if self.try_lock(file, Kind::Read, at, bytes)? {
             return Ok(());
         }
         // What is not locked must not be read, and nobody who means well locks a slot for writing.
@@ -159,7 +168,7 @@ impl ArenaLeases {
 
     /// Keeps what the region has as it is, whoever removes it, for who looks at its head; `None` if it was removed already.
     pub(crate) fn attach(&self) -> Result<Option<Attached>> {
-        match self.hold(arena::ATTACHED) {
+        match self.hold(ATTACHED) {
             Ok(()) => Ok(Some(Attached { leases: self.clone() })),
             Err(Error::NoRegion { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -188,7 +197,7 @@ pub(crate) struct Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        self.leases.release(arena::ATTACHED);
+        self.leases.release(ATTACHED);
     }
 }
 
@@ -223,7 +232,10 @@ impl Leases for ArenaLeases {
                 Some(0 | 1) => {
                     holds.remove(&key);
                     // An unlock of one's own lock cannot fail in a way that could be mended.
-                    let _ = lock::unlock(file, arena::slot_at(self.number, slot), arena::SLOT_STRIDE);
+                    let _ = match slot {
+                        ATTACHED => lock::unlock(file, arena::ATTACHED_AT + u64::from(self.number), 1),
+                        slot => lock::unlock(file, arena::slot_at(self.number, slot), arena::SLOT_STRIDE),
+                    };
                 }
                 Some(count) => drop(holds.insert(key, count - 1)),
             }

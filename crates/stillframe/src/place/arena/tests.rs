@@ -16,7 +16,7 @@ use stillframe_kernel::PAGE_BYTES;
 use stillframe_kernel::folder;
 use stillframe_protocol::Leases;
 use stillframe_segment::arena::{self, CHUNK_BYTES, CHUNK_PAGES, record, word_of};
-use stillframe_segment::lease;
+use stillframe_segment::{head, lease};
 use watchdog::watchdog;
 
 const NOBODY: u32 = 65534;
@@ -701,6 +701,6 @@ fn a_forked_child_has_no_part_in_its_parents_arena() {
 
 #[test]
 fn a_number_of_slots_is_that_of_the_ring() {
-    assert_eq!(arena::slots_range(1).0, arena::slot_at(0, arena::ATTACHED) + arena::SLOT_STRIDE);
+    assert_eq!(arena::slots_range(1).0, arena::slot_at(0, head::SLOTS - 1) + arena::SLOT_STRIDE);
     assert_eq!(word_of(0), 1);
 }
