@@ -21,6 +21,11 @@ impl Arena {
             if !shared.try_produce(number)? {
                 return Ok(Some(None));
             }
+            if shared.is_half_done() {
+                shared.end_producing(number);
+                shared.change(|_| Ok(()))?;
+                continue;
+            }
             let claimed = Claimed::new(shared, name, number, known.generation);
             if shared.is_current(number, known.generation)
                 && shared.look_up(name)?.is_some_and(|found| found.0 == number)
@@ -55,6 +60,11 @@ impl Arena {
                 }
             };
             if shared.try_produce(number)? {
+                if shared.is_half_done() {
+                    shared.end_producing(number);
+                    shared.change(|_| Ok(()))?;
+                    continue;
+                }
                 let is_named = shared.look_up(name)?.is_some_and(|found| found.0 == number);
                 if is_named && shared.is_current(number, known.generation) {
                     shared.record_word(number, record::PID_AT).store(std::process::id(), Relaxed);

@@ -207,6 +207,12 @@ impl Shared {
         self.geometry.check_records_end(found).map_err(|corrupt| self.corrupt(corrupt))
     }
 
+    /// Whether records are being changed, or were when a process died over it. Who has the producer's lock of a region by now
+    /// knows that no living process is about to rename or replace it; a dead one may have been, and that is finished first.
+    pub(super) fn is_half_done(&self) -> bool {
+        self.map.word32(arena::PENDING_AT).load(SeqCst) != 0
+    }
+
     fn set_pending(&self, region: Option<u32>) {
         self.map.word32(arena::PENDING_AT).store(region.map_or(0, word_of), SeqCst);
     }

@@ -704,3 +704,32 @@ fn a_number_of_slots_is_that_of_the_ring() {
     assert_eq!(arena::slots_range(1).0, arena::slot_at(0, head::SLOTS - 1) + arena::SLOT_STRIDE);
     assert_eq!(word_of(0), 1);
 }
+
+#[test]
+fn who_claims_a_region_that_a_dead_process_was_replacing_gets_the_new_one() {
+    let dir = Dir::new("half-renamed");
+    let arena = dir.arena(8, 10);
+    let (new, old) = (claim(&arena, "new").number(), claim(&arena, "old").number());
+    for is_any in [true, false] {
+        // What stands in the header when a process dies as soon as it has begun to put "new" in the place of "old".
+        arena.shared.map.write(arena::FROM_AT, &arena::encode_name("new"));
+        arena.shared.map.write(arena::TO_AT, &arena::encode_name("old"));
+        arena.shared.map.word32(arena::PENDING_AT).store(arena::REPLACING, Ordering::SeqCst);
+        let claimed = match is_any {
+            true => claim(&arena, "old"),
+            false => arena.try_claim("old").unwrap().unwrap().unwrap(),
+        };
+        assert_eq!((claimed.number(), claimed.number() == old), (new, false));
+        assert_eq!(arena.find("old").unwrap().map(|found| found.number), Some(new));
+        assert!(arena.find("new").unwrap().is_none());
+        if is_any {
+            drop(claimed);
+            // Once more, the other way to claim: the names are as they were at first.
+            let other = claim(&arena, "other");
+            arena.rename("old", "new", &[claim(&arena, "old")], Vec::new()).unwrap();
+            drop(other);
+            arena.remove(claim(&arena, "other")).unwrap();
+            drop(claim(&arena, "old"));
+        }
+    }
+}
