@@ -63,9 +63,6 @@ BUGS = [
      "        let has_tail = tail > 0",
      "        if tail > 0 && bytes < old_bytes {\n            memory.memory.write(end, &[0; PAGE_BYTES][tail..]);\n        }\n"
      "        let has_tail = tail > 0"),
-    ("versions_show_what_was_cut_off", PRODUCER + "publish.rs",
-     "        let mut others = self.cut_pages(&mut words, &draft, &extents);\n",
-     "        let mut others = { let _ = self.cut_pages(&mut words.clone(), &draft, &extents); Vec::new() };\n"),
     ("dirty_pages_show_planes_still", WORKING + "pages.rs",
      "            memory.touch(window * WINDOW_BYTES + start * PAGE_BYTES, bytes).map_err(|failure| {",
      "            memory.touch(0, 0).map_err(|failure| {"),

@@ -414,6 +414,9 @@ impl Mapping {
     /// Writes to the pages of part of the range without changing them, so that copy-on-write pages become private and armed
     /// pages are disarmed. Where memory is short, or the file that is shown has none, that is an error and never a signal.
     pub fn touch(&self, offset: usize, bytes: usize) -> Result<(), Failure> {
+        if let Some(source) = points::fails(libc::ENOMEM) {
+            return Err(Failure { call: "madvise", detail: format!("{bytes} bytes"), source });
+        }
         loop {
             match self.advise(offset, bytes, libc::MADV_POPULATE_WRITE) {
                 Err(failure) if failure.errno() == libc::EINTR => {}
