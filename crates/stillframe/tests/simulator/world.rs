@@ -2,6 +2,7 @@
 
 use crate::common::{Dir, Numbers, trackers};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use stillframe::TrackerKind;
 use stillframe::{Arena, Array, Error, Loaned, Observer, Outcome, Region, RegionOptions, Rule, Snapshot, Tracked};
@@ -343,6 +344,11 @@ impl<'a> World<'a> {
                 let Some(producer) = &mut self.producer else { return Ok(()) };
                 if let Some((array, copy)) = &mut producer.managed[variable] {
                     let range = share(&mut self.numbers, copy.len());
+                    if self.numbers.below(4) == 0 {
+                        // What a device may have written, though it has not.
+                        self.say(format!("mark {variable} {range:?}"));
+                        return self.mark(variable, range);
+                    }
                     producer.region.slice_mut(array)[range.clone()].fill(stamp);
                     copy[range.clone()].fill(stamp);
                     self.say(format!("write {variable} {range:?}"));
@@ -390,6 +396,14 @@ impl<'a> World<'a> {
                 Ok(())
             }
         }
+    }
+
+    fn mark(&mut self, variable: usize, range: Range<usize>) -> Result<(), String> {
+        let marked = self.producer.as_mut().and_then(|producer| {
+            let (array, _) = producer.managed[variable].as_ref()?;
+            Some(producer.region.mark_dirty(array.id(), range))
+        });
+        marked.unwrap_or(Ok(())).map_err(|error| error.to_string())
     }
 
     /// Does something with the producer, which may be its end.
