@@ -4,7 +4,6 @@
 //! the others have still to publish (see `peers`), so that while ranks are apart there is such a version all the same.
 
 pub(crate) mod any;
-pub(crate) mod former;
 pub(crate) mod peers;
 mod rank;
 pub(crate) mod retention;

@@ -5,6 +5,7 @@ pub(crate) mod collect;
 pub(crate) mod compact;
 pub(crate) mod declare;
 pub(crate) mod demote;
+pub(crate) mod former;
 pub(crate) mod input;
 pub(crate) mod loan;
 pub(crate) mod open;

@@ -4,7 +4,7 @@
 //! its regions under a name that nobody is shown, from which they come back should the new run die first.
 
 use crate::error::{Error, Result};
-use crate::group::{Group, GroupOptions};
+use crate::group::Group;
 use crate::inspect::removal::remove_from;
 use crate::observer::Observer;
 use crate::observer::options::ObserverOptions;
@@ -12,7 +12,6 @@ use crate::place::arena::Arena;
 use crate::place::names;
 use crate::producer::options::RegionOptions;
 use crate::store::regions::Regions;
-use std::time::Duration;
 use stillframe_protocol::Leases;
 use stillframe_segment::head;
 
@@ -79,10 +78,10 @@ impl FormerGroup {
     /// Opens what was set aside.
     ///
     /// # Errors
-    /// As [`GroupOptions::open`].
+    /// As [`GroupOptions::open`](crate::GroupOptions::open).
     pub fn open(&self) -> Result<Group> {
         let observer = ObserverOptions { is_former: true, ..Observer::options().arena(&self.arena) };
-        GroupOptions { observer, wait: Duration::ZERO }.open(&self.name)
+        Group::options_of(&observer).open(&self.name)
     }
 
     /// Bytes of memory behind what was set aside.
