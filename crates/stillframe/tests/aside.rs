@@ -274,3 +274,21 @@ fn what_is_somebodys_own_under_that_name_stays() {
     check(&dir.observe("run").newest().unwrap(), 7);
     assert_eq!(std::fs::read(dir.path().join("run~1/notes")).unwrap(), b"mine");
 }
+
+#[test]
+fn a_run_whose_head_was_cut_is_set_aside_as_one_that_cannot_be_read() {
+    // It is about the files of a region's directory.
+    if is_in_arena() {
+        return;
+    }
+    let _watchdog = watchdog(60);
+    for bytes in [100, 4096] {
+        let dir = Dir::new("cut-head");
+        crash(dir.path(), "run", 7);
+        std::fs::File::options().write(true).open(dir.path().join("run/head")).unwrap().set_len(bytes).unwrap();
+        let plane = std::fs::read(dir.path().join("run/plane.0")).unwrap();
+        let (region, array) = open(dir.options().fresh(true), "run");
+        assert_eq!((region.recovered(), region.slice(&array)[0]), (None, 0));
+        assert_eq!(std::fs::read(dir.path().join("run~1/plane.0")).unwrap(), plane);
+    }
+}

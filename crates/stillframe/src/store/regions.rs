@@ -84,11 +84,9 @@ impl Regions {
         Ok(match self {
             Regions::Directory(root) => root.below(name)?.map(|directory| Site::Directory { directory, name: named }),
             Regions::Arena { arena, .. } => {
-                let Some(leases) = arena.find(name)?.map(|found| arena.leases(name, &found)) else { return Ok(None) };
-                let Some(_attached) = leases.attach()? else { return Ok(None) };
-                // Its head may be younger than what was found first.
-                let found = arena.find(name)?.filter(|found| leases.is_of(found));
-                found.map(|found| Site::Arena { arena: arena.clone(), found, name: named, _attached })
+                let Some(found) = arena.find(name)? else { return Ok(None) };
+                let attached = arena.leases(name, &found).attach()?;
+                attached.map(|_attached| Site::Arena { arena: arena.clone(), found, name: named, _attached })
             }
         })
     }
@@ -254,9 +252,10 @@ impl Site {
         // Whoever put a head there that cannot be read: what lies beside it may be worth something.
         let Some(bytes) = self.head_bytes(head::HEAD_BYTES) else { return Ending::Bad(None) };
         match head::check_geometry(&bytes) {
-            Ok(true) => {}
+            Ok(true) if bytes.len() == head::HEAD_BYTES => {}
             Ok(false) => return Ending::Empty,
-            Err(_) => return Ending::Bad(None),
+            // One that was cut was whole once, and its versions may still be there.
+            _ => return Ending::Bad(None),
         }
         let word = |at: usize| bytes[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
         let newest = Newest(word(head::NEWEST_AT));
