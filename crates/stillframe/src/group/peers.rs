@@ -76,13 +76,13 @@ impl Peers {
             let is_same = |rank: &Rank| Some(rank.identity) == identity && rank.head.number32(head::RANKS_AT) == ranks;
             if !peer.rank.as_ref().is_some_and(is_same) {
                 let had = peer.rank.is_some();
-                peer.rank = self.regions.find(&peer.name).ok().flatten().and_then(|site| Rank::open(site, ranks));
+                peer.rank = site.and_then(|site| Rank::open(site, ranks));
                 if had {
                     self.retention.forget();
                 }
             }
             if let Some(rank) = &mut peer.rank {
-                rank.is_alive = site.is_some_and(|site| site.is_alive());
+                rank.is_alive = rank.site.is_alive();
                 rank.was_alive |= rank.is_alive;
             }
         }

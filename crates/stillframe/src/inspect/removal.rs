@@ -288,10 +288,10 @@ pub fn collectable(dir: &Path) -> Result<Vec<RegionInfo>> {
 fn is_free(dir: &Path, info: &RegionInfo) -> bool {
     match info.state {
         State::Dead => !is_held(dir, &info.name),
-        State::Incomplete if matches!(in_arena(dir, &info.name), Ok(Some(_))) => {
-            in_arena(dir, &info.name).is_ok_and(|site| site.is_some_and(|site| !site.is_alive()))
-        }
         State::Incomplete => {
+            if let Ok(Some(site)) = in_arena(dir, &info.name) {
+                return !site.is_alive();
+            }
             let directory = look(dir).ok().flatten().and_then(|root| root.below(&info.name).ok().flatten());
             directory
                 .is_some_and(|directory| ownership::is_unfinished(&directory) && !is_produced(&directory, &info.name))

@@ -143,11 +143,6 @@ impl ArenaLeases {
         self.generation
     }
 
-    /// Whether this is the region.
-    pub(crate) fn is_of(&self, found: &super::Found) -> bool {
-        (found.number, found.generation) == (self.number, self.generation)
-    }
-
     /// Whether the region is still there.
     pub(crate) fn is_current(&self) -> bool {
         self.shared.is_current(self.number, self.generation)
