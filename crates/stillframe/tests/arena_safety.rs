@@ -5,8 +5,11 @@
 //! The children that this file forks do what they are given, and end without running what belongs to their parent.
 #![allow(unsafe_code)]
 
+#[path = "common/child.rs"]
+mod child;
 mod common;
 
+use child::{in_child, reap};
 use common::{Dir, HeadFile, watchdog};
 use std::ffi::CString;
 use std::fs::File;
@@ -16,24 +19,6 @@ use std::path::Path;
 use std::time::Duration;
 use stillframe::{Arena, Error, Observer, Outcome, Region, Staging};
 use stillframe_segment::{arena, head, index};
-
-fn in_child(act: impl FnOnce()) -> i32 {
-    // SAFETY: the child uses of what other threads had only this library and the C library's memory, both made for it.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
-        // SAFETY: the call ends the process without running what belongs to the parent.
-        unsafe { libc::_exit(i32::from(done.is_err())) }
-    }
-    pid
-}
-
-fn reap(pid: i32) -> i32 {
-    let mut status = 0;
-    // SAFETY: the pointer is to a live number, and the child is one of this process.
-    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
-    status
-}
 
 #[test]
 fn a_lease_taken_by_the_descriptor_of_an_arena_with_a_name_is_seen_by_its_producers() {

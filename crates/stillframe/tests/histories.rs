@@ -9,12 +9,12 @@
 
 mod common;
 
+use common::content::{Content, check_version, first_difference};
 use common::{Dir, trackers, watchdog};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::time::Duration;
 use stillframe::{
     Array, Error, Loaned, Observer, Outcome, Region, RegionOptions, Rule, Snapshot, Tracked, TrackerKind,
@@ -183,8 +183,6 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-type Content = BTreeMap<&'static str, Vec<u8>>;
-
 struct Held {
     snapshot: Snapshot,
     content: Content,
@@ -231,19 +229,6 @@ fn range(at: u32, bytes: usize, length: usize) -> std::ops::Range<usize> {
 /// What a variable begins with that is declared: what was recovered, if it has as many bytes, or zeros.
 fn begin(dormant: &mut Content, name: &str, bytes: usize) -> Vec<u8> {
     dormant.remove(name).filter(|content| content.len() == bytes).unwrap_or_else(|| vec![0; bytes])
-}
-
-fn first_difference(found: &[u8], expected: &[u8]) -> Option<String> {
-    if found.len() != expected.len() {
-        return Some(format!("{} bytes instead of {}", found.len(), expected.len()));
-    }
-    if found == expected {
-        return None;
-    }
-    let at = found.iter().zip(expected).position(|(found, expected)| found != expected)?;
-    let count = found.iter().zip(expected).filter(|(found, expected)| found != expected).count();
-    let (found, expected) = (found[at], expected[at]);
-    Some(format!("byte {at} (page {}) is {found}, not {expected}; {count} bytes differ", at / 4096))
 }
 
 impl Play {
@@ -524,21 +509,6 @@ impl Play {
         }
         Ok(())
     }
-}
-
-fn check_version(snapshot: &Snapshot, content: &Content) -> Result<(), String> {
-    let version = snapshot.version();
-    let names: Vec<String> = snapshot.variables().iter().map(|variable| variable.name.clone()).collect();
-    if names.len() != content.len() {
-        return Err(format!("version {version} has {names:?}, not {:?}", content.keys()));
-    }
-    for (name, expected) in content {
-        let found = snapshot.slice::<u8>(name).map_err(|error| error.to_string())?;
-        if let Some(difference) = first_difference(found, expected) {
-            return Err(format!("{name} of version {version}: {difference}"));
-        }
-    }
-    Ok(())
 }
 
 /// Plays a history. Returns how often there was no room, and how many bytes were demoted.

@@ -5,28 +5,17 @@
 //! The children that this file forks do what they are given, and end without running what belongs to their parent.
 #![allow(unsafe_code)]
 
+#[path = "common/child.rs"]
+mod child;
 mod common;
 #[path = "common/large_pages.rs"]
 mod large_pages;
 
+use child::{in_child, reap};
 use common::watchdog;
 use large_pages::{LARGE_PAGES, LargePages};
 use std::os::fd::{FromRawFd, OwnedFd};
 use stillframe::{Arena, Observer, Region, TRACKERS};
-
-fn in_child(act: impl FnOnce()) -> i32 {
-    // SAFETY: the child uses of what other threads had only this library and the C library's memory, both made for it.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
-        // SAFETY: the call ends the process without running what belongs to the parent.
-        unsafe { libc::_exit(i32::from(done.is_err())) }
-    }
-    let mut status = 0;
-    // SAFETY: the pointer is to a live number, and the child is one of this process.
-    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
-    status
-}
 
 fn said(status: i32) -> String {
     match libc::WIFEXITED(status) {
@@ -135,12 +124,12 @@ fn written_without_a_signal() -> bool {
     let mut found = Vec::new();
     for tracker in [0, 2, 3] {
         let Some(_pages) = LargePages::take(30) else { return true };
-        let status = in_child(|| recovered(&arena(), tracker));
+        let status = reap(in_child(|| recovered(&arena(), tracker)));
         found.push((status != 0, format!("recovered, {}: {}", TRACKERS[tracker], said(status))));
     }
     for tracker in [0, 2, 3] {
         let Some(_pages) = LargePages::take(30) else { return true };
-        let status = in_child(|| demoted(&arena(), tracker));
+        let status = reap(in_child(|| demoted(&arena(), tracker)));
         found.push((status != 0, format!("demoted, {}: {}", TRACKERS[tracker], said(status))));
     }
     found.iter().for_each(|(_, what)| eprintln!("{what}"));
@@ -158,13 +147,13 @@ fn seen_and_recovered() -> bool {
             (false, true, true),
         ] {
             let Some(_pages) = LargePages::take(28) else { return true };
-            let status = in_child(|| plain(&arena(), demote, tracker, recover, scattered));
+            let status = reap(in_child(|| plain(&arena(), demote, tracker, recover, scattered)));
             let how = format!("demote {demote}, recover {recover}, scattered {scattered}");
             found.push((status != 0, format!("{}, {how}: {}", TRACKERS[tracker], said(status))));
         }
     }
     let Some(_pages) = LargePages::take(28) else { return true };
-    let status = in_child(|| loaned(&arena()));
+    let status = reap(in_child(|| loaned(&arena())));
     found.push((status != 0, format!("loaned: {}", said(status))));
     found.iter().for_each(|(_, what)| eprintln!("{what}"));
     found.iter().all(|(is_bad, _)| !is_bad)

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use stillframe::{Arena, RegionOptions, TRACKERS, TrackerKind};
 use stillframe_segment::{PAGE_BYTES, arena, head, lease};
 
+pub mod content;
 mod watchdog;
 
 pub use watchdog::watchdog;

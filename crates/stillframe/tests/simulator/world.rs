@@ -1,5 +1,6 @@
 //! One run: a producer, observers, and the plain copy.
 
+use crate::common::content::{Content, check_version, first_difference};
 use crate::common::{Dir, Numbers, trackers};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,8 +16,6 @@ const SIZES: [usize; 10] = [0, 1, 100, 4095, 4096, 5000, 12_288, 20_000, 70_000,
 const HELD_MAX: usize = 3;
 /// A death comes after at most so many points, calls and writes.
 const FATE_MAX: usize = 60;
-
-pub type Content = BTreeMap<&'static str, Vec<u8>>;
 
 /// What happened in all runs.
 #[derive(Debug, Default, Clone, Copy)]
@@ -607,7 +606,7 @@ impl<'a> World<'a> {
         let Some(observer) = &self.observer else { return Ok(()) };
         let snapshot = observer.newest().map_err(|error| error.to_string())?;
         match snapshot.version() == *version {
-            true => check(&snapshot, content),
+            true => check_version(&snapshot, content),
             false => {
                 Err(format!("version {} is the newest to who looks all the time, not {version}", snapshot.version()))
             }
@@ -621,34 +620,16 @@ impl<'a> World<'a> {
         if snapshot.version() != *version {
             return Err(format!("version {} is the newest, not {version}", snapshot.version()));
         }
-        check(&snapshot, content)
+        check_version(&snapshot, content)
     }
 
     fn check_held(&self) -> Result<(), String> {
-        self.held.iter().try_for_each(|held| check(&held.snapshot, &held.content))
+        self.held.iter().try_for_each(|held| check_version(&held.snapshot, &held.content))
     }
-}
-
-fn check(snapshot: &Snapshot, content: &Content) -> Result<(), String> {
-    let version = snapshot.version();
-    let names: Vec<String> = snapshot.variables().iter().map(|variable| variable.name.clone()).collect();
-    if names.len() != content.len() {
-        return Err(format!("version {version} has {names:?}, not {:?}", content.keys()));
-    }
-    for (name, expected) in content {
-        let found = snapshot.slice::<u8>(name).map_err(|error| error.to_string())?;
-        same(&format!("version {version}'s"), name, found, expected)?;
-    }
-    Ok(())
 }
 
 fn same(whose: &str, name: &str, found: &[u8], expected: &[u8]) -> Result<(), String> {
-    if found == expected {
-        return Ok(());
-    }
-    let at = found.iter().zip(expected).position(|(found, expected)| found != expected);
-    let differ = at.map_or(String::new(), |at| format!(": byte {at} is {}, not {}", found[at], expected[at]));
-    Err(format!("{whose} {name} has {} bytes of {}{differ}", found.len(), expected.len()))
+    first_difference(found, expected).map_or(Ok(()), |difference| Err(format!("{whose} {name}: {difference}")))
 }
 
 /// Does something under a fate. Tells how it ended, and whether a call was made to fail.
