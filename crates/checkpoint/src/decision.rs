@@ -241,7 +241,7 @@ impl DecisionFile {
                 Unforked::open(|| guard.open(root.folder(), &hidden, Access::Create(0o600)).map(|(file, _)| file));
             let opened = opened.map_err(|refused| Error::refused(&path, refused))?;
             let Some(file) = opened.get() else { continue };
-            file.lock().map_err(|error| Error::io("flock", &path, error))?;
+            opened.lock_whole().map_err(|error| Error::io("flock", &path, error))?;
             // It goes with the group when that is removed, which may have been while it was waited for.
             let ours = About::of(file).map_err(|error| Error::io("fstat", &path, error))?.identity;
             if About::at(&path, true).is_ok_and(|there| there.identity == ours) {

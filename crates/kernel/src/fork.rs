@@ -13,7 +13,7 @@
 use crate::entries::Entries;
 use crate::lock;
 use std::cell::{Cell, RefCell};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -111,6 +111,8 @@ pub fn generation() -> u32 {
 pub struct Unforked {
     file: ManuallyDrop<File>,
     generation: u32,
+    /// Whether the whole file was locked: few are, and to give back what nobody took costs a call.
+    is_locked_whole: AtomicBool,
 }
 
 /// The word of [`CLOSE`] for a descriptor, its index, and the descriptor's bit.
@@ -133,7 +135,8 @@ impl Unforked {
                 CLOSE_WORDS.fetch_max(index + 1, Ordering::SeqCst);
                 word.fetch_or(bit, Ordering::SeqCst);
             }
-            Ok(Unforked { file: ManuallyDrop::new(file), generation: generation() })
+            let (file, is_locked_whole) = (ManuallyDrop::new(file), AtomicBool::new(false));
+            Ok(Unforked { file, generation: generation(), is_locked_whole })
         })
     }
 
@@ -146,13 +149,38 @@ impl Unforked {
     pub fn get(&self) -> Option<&File> {
         self.is_ours().then_some(&*self.file)
     }
+
+    /// Locks the whole file or directory, as flock(2) does, and waits until nobody else has it locked. Nothing is done in a
+    /// forked child.
+    ///
+    /// # Errors
+    /// As flock(2).
+    pub fn lock_whole(&self) -> std::io::Result<()> {
+        let Some(file) = self.get() else { return Ok(()) };
+        self.is_locked_whole.store(true, Ordering::Relaxed);
+        file.lock()
+    }
+
+    /// As [`lock_whole`](Unforked::lock_whole), but does not wait.
+    ///
+    /// # Errors
+    /// As flock(2); that somebody else has it locked.
+    pub fn try_lock_whole(&self) -> Result<(), TryLockError> {
+        let Some(file) = self.get() else { return Ok(()) };
+        self.is_locked_whole.store(true, Ordering::Relaxed);
+        file.try_lock()
+    }
 }
 
 impl Drop for Unforked {
     fn drop(&mut self) {
         let Some(file) = self.get() else { return };
-        // A child that is about to start another program has the file, too, until it does.
-        lock::unlock_all(file);
+        // A child that is about to start another program has the file, too, until it does. To give back what one has, or
+        // nothing, cannot fail in a way that could be mended.
+        let _ = lock::unlock(file, 0, 0);
+        if self.is_locked_whole.load(Ordering::Relaxed) {
+            let _ = file.unlock();
+        }
         let descriptor = file.as_raw_fd();
         // A child has the files of one instant of its fork, and the memory of a later one.
         undivided(|| {

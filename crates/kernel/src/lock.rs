@@ -47,13 +47,6 @@ pub fn unlock(file: &File, start: u64, bytes: u64) -> Result<(), Failure> {
     call(file, libc::F_OFD_SETLK, libc::F_UNLCK, start, bytes).map(drop)
 }
 
-/// Gives back whatever an open file has, `flock`'s too (flock(2)).
-pub(crate) fn unlock_all(file: &File) {
-    // To give back what one has, or nothing, cannot fail in a way that could be mended.
-    let _ = unlock(file, 0, 0);
-    let _ = file.unlock();
-}
-
 /// Whether somebody else's open file has a lock on the range that would conflict with a lock of this kind.
 pub fn is_held(file: &File, kind: Kind, start: u64, bytes: u64) -> Result<bool, Failure> {
     let kind = match kind {

@@ -17,6 +17,8 @@ pub const LARGE_BYTES: usize = 2 << 20;
 pub struct Mapping {
     address: usize,
     bytes: usize,
+    /// Bytes reserved before and after it for its alignment: to give them back with it costs no call.
+    around: (usize, usize),
     writable: bool,
     /// Who takes its pages out of the page tables when it goes.
     workers: Option<Arc<Workers>>,
@@ -63,9 +65,9 @@ impl Mapping {
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         if bytes < LARGE_BYTES || !offset.is_multiple_of(LARGE_BYTES as u64) || !bytes.is_multiple_of(PAGE_BYTES) {
             let address = map(0, bytes, protection, flags, Some((file, offset)))?;
-            return Ok(Mapping { address, bytes, writable, workers: None, private: Vec::new() });
+            return Ok(Mapping { address, bytes, around: (0, 0), writable, workers: None, private: Vec::new() });
         }
-        let mut mapping = Mapping::reserve(bytes)?;
+        let mut mapping = Mapping::reserve_around(bytes, libc::PROT_NONE)?;
         map(mapping.address, bytes, protection, flags | libc::MAP_FIXED, Some((file, offset)))?;
         mapping.writable = writable;
         Ok(mapping)
@@ -102,7 +104,14 @@ impl Mapping {
     /// # Safety
     /// The owner lets the range be replaced through this value, and relies on nothing that is mapped there.
     pub unsafe fn lent(address: usize, bytes: usize) -> ManuallyDrop<Mapping> {
-        ManuallyDrop::new(Mapping { address, bytes, writable: false, workers: None, private: Vec::new() })
+        ManuallyDrop::new(Mapping {
+            address,
+            bytes,
+            around: (0, 0),
+            writable: false,
+            workers: None,
+            private: Vec::new(),
+        })
     }
 
     /// Reserves addresses, aligned to a large page, that cannot be used until something is [laid](Mapping::lay) over them.
@@ -121,22 +130,30 @@ impl Mapping {
     }
 
     fn aligned(bytes: usize, protection: i32) -> Result<Mapping, Failure> {
+        let mut mapping = Mapping::reserve_around(bytes, protection)?;
+        let (before, after) = std::mem::take(&mut mapping.around);
+        // SAFETY: both pieces belong to the mapping made above and lie outside the part that is kept.
+        unsafe {
+            if before > 0 {
+                libc::munmap((mapping.address - before) as *mut libc::c_void, before);
+            }
+            if after > 0 {
+                libc::munmap((mapping.address + mapping.bytes) as *mut libc::c_void, after);
+            }
+        }
+        Ok(mapping)
+    }
+
+    /// Anonymous memory, aligned to a large page, and what lies around it.
+    fn reserve_around(bytes: usize, protection: i32) -> Result<Mapping, Failure> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let bytes = bytes.checked_next_multiple_of(PAGE_BYTES).ok_or_else(|| too_large(bytes))?;
         let whole = bytes.checked_add(LARGE_BYTES).ok_or_else(|| too_large(bytes))?;
         let raw = map(0, whole, protection, flags, None)?;
         let address = raw.next_multiple_of(LARGE_BYTES);
-        let tail = raw + LARGE_BYTES - address;
-        // SAFETY: both pieces belong to the mapping made above and lie outside the part that is kept.
-        unsafe {
-            if address > raw {
-                libc::munmap(raw as *mut libc::c_void, address - raw);
-            }
-            if tail > 0 {
-                libc::munmap((address + bytes) as *mut libc::c_void, tail);
-            }
-        }
-        Ok(Mapping { address, bytes, writable: protection & libc::PROT_WRITE != 0, workers: None, private: Vec::new() })
+        let around = (address - raw, raw + LARGE_BYTES - address);
+        let writable = protection & libc::PROT_WRITE != 0;
+        Ok(Mapping { address, bytes, around, writable, workers: None, private: Vec::new() })
     }
 
     /// First address.
@@ -196,7 +213,7 @@ impl Mapping {
     pub fn copy_on_write(file: &File, offset: u64, bytes: usize) -> Result<Mapping, Failure> {
         let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
         let address = map(0, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, Some((file, offset)))?;
-        Ok(Mapping { address, bytes, writable: true, workers: None, private: Vec::new() })
+        Ok(Mapping { address, bytes, around: (0, 0), writable: true, workers: None, private: Vec::new() })
     }
 
     /// Puts the pages of `other` in the place of part of this range: no moment exists at which a reader finds neither. If
@@ -442,8 +459,9 @@ impl Drop for Mapping {
             // `munmap` would do this alone, and finds only empty page tables then.
             self.advise_by(0, self.bytes, libc::MADV_DONTNEED, &workers);
         }
-        // SAFETY: the range is owned and no borrow of it can outlive `self`.
-        unsafe { libc::munmap(self.address as *mut libc::c_void, self.bytes) };
+        let (before, after) = self.around;
+        // SAFETY: the range and what lies around it are owned, and no borrow of it can outlive `self`.
+        unsafe { libc::munmap((self.address - before) as *mut libc::c_void, before + self.bytes + after) };
     }
 }
 

@@ -164,6 +164,16 @@ impl Guard {
         Guard { user: crate::user_id(), trust, purpose }
     }
 
+    /// Number of the user that it looks for.
+    pub fn user(self) -> u32 {
+        self.user
+    }
+
+    /// The same, with another trust.
+    pub fn trusting(self, trust: Trust) -> Guard {
+        Guard { trust, ..self }
+    }
+
     /// The same, for who only looks.
     pub fn looking(self) -> Guard {
         Guard { purpose: Purpose::Look, ..self }

@@ -128,7 +128,7 @@ impl Hidden {
     /// Locks a file as flock(2) does, if it is there and nobody else has it locked. A child that is forked has no lock.
     pub fn try_lock(&self, name: &str) -> Option<HiddenLock> {
         let file = Unforked::open(|| self.root.file(name).ok().flatten().map(|(file, _)| file).ok_or(())).ok()?;
-        file.get()?.try_lock().ok()?;
+        file.try_lock_whole().ok()?;
         Some(HiddenLock { _file: file })
     }
 

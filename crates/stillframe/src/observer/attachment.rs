@@ -65,21 +65,29 @@ struct PlaneMap {
 }
 
 impl Shared {
-    pub(crate) fn open(root: &Directory, name: &str) -> Result<Shared> {
+    /// The region of a name below a directory; `None` if there is none, or it is not whole.
+    pub(crate) fn open(root: &Directory, name: &str) -> Result<Option<Shared>> {
         check_pages()?;
-        let missing = || Error::NoRegion { region: name.into(), dir: root.path().into() };
-        if let Some((arena, region)) = Arena::of_region(root, name)? {
-            return Shared::in_arena(&arena, &region, name)?.ok_or_else(missing);
+        // No region lies in a directory that is an arena's, so a name leads to one of the two at most.
+        if let Some(directory) = root.below(name)?
+            && let Some((head, about)) = directory.file(head::FILE)?
+        {
+            return Shared::in_directory(directory, head, &about, name);
         }
-        let directory = root.below(name)?.ok_or_else(missing)?;
+        match Arena::of_region(root, name)? {
+            Some((arena, region)) => Shared::in_arena(&arena, &region, name),
+            None => Ok(None),
+        }
+    }
+
+    fn in_directory(directory: Directory, head_file: File, about: &About, name: &str) -> Result<Option<Shared>> {
         let dir = directory.path().to_path_buf();
         let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
-        let (head_file, about) = directory.file(head::FILE)?.ok_or_else(missing)?;
         let mut begin = [0; 64];
         let length =
             head_file.read_at(&mut begin, 0).map_err(|error| Error::io("read", &dir.join(head::FILE), error))?;
         if !head::check_geometry(&begin[..length]).map_err(corrupt)? {
-            return Err(missing());
+            return Ok(None);
         }
         check_length(about.bytes, &dir, head::FILE, head::HEAD_BYTES as u64)?;
         let head = Head::map(&head_file, &dir.join(head::FILE), false)?;
@@ -87,20 +95,20 @@ impl Shared {
         let is_there = || directory.about(head::FILE).is_some_and(|about| about.identity == identity);
         // A finished head has the other files beside it, unless the region is just being removed, the head first.
         let beside = |file: &str| match is_there() {
-            true => corrupt(Corrupt::new(file, 0, "a file", "no such file")),
-            false => missing(),
+            true => Err(corrupt(Corrupt::new(file, 0, "a file", "no such file"))),
+            false => Ok(None),
         };
-        let (tables, _) = directory.file(table::FILE)?.ok_or_else(|| beside(table::FILE))?;
-        let leases = LeaseFile::open(&directory, name).map_err(|unopened| match unopened {
-            Unopened::Missing => beside(lease::FILE),
-            Unopened::Failed(error) => error,
-        })?;
+        let Some((tables, _)) = directory.file(table::FILE)? else { return beside(table::FILE) };
+        let leases = match LeaseFile::open(&directory, name) {
+            Ok(leases) => leases,
+            Err(Unopened::Missing) => return beside(lease::FILE),
+            Err(Unopened::Failed(error)) => return Err(error),
+        };
         let (leases, caches) = (RegionLeases::File(leases.into()), Mutex::new(Caches::default()));
         let (name, source) = (name.into(), Source::Directory { directory, tables });
         let shared = Shared { name, dir, source, head, leases, identity, owner, caches, workers: None };
         // A region that was replaced while its files were opened is opened anew, or waited for.
-        shared.check_names().map_err(|_| missing())?;
-        Ok(shared)
+        Ok(shared.check_names().is_ok().then_some(shared))
     }
 
     /// A region of an arena, of which observers are told the name `shown`; `None` if there is none, or it is not whole.
@@ -198,7 +206,7 @@ impl Shared {
         };
         let file = known.file.clone();
         // Bytes past the end of the file would be a fatal signal at the first touch.
-        let length = file.metadata().map_err(|error| Error::io("fstat", &path, error))?.len();
+        let length = About::of(&file).map_err(|error| Error::io("fstat", &path, error))?.bytes;
         check_length(length, &self.dir, &name, end)?;
         let bytes = length / WINDOW_BYTES as u64 * WINDOW_BYTES as u64;
         let mut map = Mapping::shared(&file, 0, bytes.max(end) as usize, false)

@@ -6,6 +6,7 @@ use crate::observer::attachment::Shared;
 use crate::observer::options::ObserverOptions;
 use crate::observer::ranks::survey;
 use crate::place::arena::Arena;
+use crate::place::directory::Directory;
 use crate::place::names;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +27,8 @@ impl ObserverOptions {
         {
             return Ok(self.observe(shared));
         }
-        Ok(self.observe(Shared::open(&self.root()?.ok_or_else(missing)?, name)?))
+        let root = Directory::root(&self.dir, guard)?.ok_or_else(missing)?;
+        Ok(self.observe(Shared::open(&root, name)?.ok_or_else(missing)?))
     }
 
     fn observe(&self, mut shared: Shared) -> Observer {

@@ -87,7 +87,7 @@ fn try_lock(root: &Directory, hidden: &str) -> Result<Claim> {
         other => other.map_err(|error| Error::io("open", place.path(), error))?,
     };
     let Some(file) = claimed.get() else { return Ok(Claim::Gone) };
-    match file.try_lock() {
+    match claimed.try_lock_whole() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Ok(Claim::Held),
         Err(TryLockError::Error(error)) => return Err(Error::io("flock", place.path(), error)),

@@ -16,7 +16,7 @@ use crate::place::names::{is_numbered, plane_file, schema_file};
 use crate::place::plane_file::PlaneFile;
 use crate::place::stretch::Stretch;
 use crate::place::table_memory::TableMemory;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -170,13 +170,15 @@ impl Place {
         let corrupt = |corrupt| Error::Corrupt { dir: directory.path().into(), corrupt };
         let opened = directory.file(&name)?;
         let (file, about) = opened.ok_or_else(|| corrupt(Corrupt::new(&name, 0, "a schema", "no such file")))?;
-        let mut bytes = Vec::with_capacity((about.bytes as usize).min(schema::BYTES_MAX) + 1);
-        let read = file.take(schema::BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
-        read.map_err(|error| Error::io("read", &directory.path().join(&name), error))?;
-        if bytes.len() > schema::BYTES_MAX {
+        if about.bytes > schema::BYTES_MAX as u64 {
             let expected = format!("at most {} bytes", schema::BYTES_MAX);
             return Err(corrupt(Corrupt::new(&name, schema::BYTES_MAX, expected, "more")));
         }
+        // A version names a schema when its file is whole.
+        let mut bytes = vec![0; about.bytes as usize];
+        let read = read_begin(&file, &mut bytes);
+        let length = read.map_err(|error| Error::io("read", &directory.path().join(&name), error))?;
+        bytes.truncate(length);
         Ok(bytes)
     }
 

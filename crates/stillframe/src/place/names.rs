@@ -9,12 +9,12 @@ use stillframe_segment::{head, lease, schema, table};
 pub fn root() -> PathBuf {
     match std::env::var_os("STILLFRAME_DIR") {
         Some(dir) if !dir.is_empty() => dir.into(),
-        _ => own_root(),
+        _ => root_of(stillframe_kernel::user_id()),
     }
 }
 
-fn own_root() -> PathBuf {
-    PathBuf::from(format!("/dev/shm/stillframe-{}", stillframe_kernel::user_id()))
+fn root_of(user: u32) -> PathBuf {
+    PathBuf::from(format!("/dev/shm/stillframe-{user}"))
 }
 
 /// Whose directories and files are believed: what the option says, else `$STILLFRAME_TRUST`; `None` if nothing does.
@@ -28,8 +28,9 @@ pub(crate) fn trust(option: Option<Trust>) -> Result<Option<Trust>> {
 /// How somebody looks at what lies in a directory. Who names one that is not his own by default has said whose it is: what
 /// its files tell is checked in any case.
 pub(crate) fn looking(dir: &Path, option: Option<Trust>) -> Result<Guard> {
-    let by_dir = if dir == own_root() { Trust::Own } else { Trust::Any };
-    Ok(Guard::new(trust(option)?.unwrap_or(by_dir), Purpose::Look))
+    let guard = Guard::new(Trust::Own, Purpose::Look);
+    let by_dir = if dir == root_of(guard.user()) { Trust::Own } else { Trust::Any };
+    Ok(guard.trusting(trust(option)?.unwrap_or(by_dir)))
 }
 
 /// Ends the name of what a run that did not end by itself left, once it is set aside: of a region, or of a group. Regions that
