@@ -4,6 +4,7 @@ mod common;
 
 use common::{Dir, watchdog};
 use std::fs::File;
+use std::time::Duration;
 use stillframe::{Arena, Error, Observer, Region};
 
 #[test]
@@ -160,5 +161,12 @@ fn a_group_in_an_arena_that_was_handed_in_is_observed_as_one() {
         rank.publish(5).commit().unwrap();
     }
     let group = stillframe::Group::options().arena(&arena).open("g").unwrap();
-    assert_eq!((group.newest().unwrap().version(), group.size()), (5, 2));
+    assert_eq!((group.newest().unwrap().version(), group.size(), group.name()), (5, 2, "vm/g"));
+    // It is called as its ranks are.
+    let gone = group.version(6).unwrap_err().to_string();
+    assert!(gone.contains("'vm/g/0'"), "{gone}");
+    let slow = group.next_after(Some(5), Some(Duration::from_millis(1))).unwrap_err();
+    assert!(matches!(&slow, Error::SlowRank { group, .. } if group == "vm/g"), "{slow}");
+    let missing = stillframe::Group::options().arena(&arena).open("h").map(drop);
+    assert!(matches!(&missing, Err(Error::NoRegion { region, .. }) if region == "h"), "{missing:?}");
 }

@@ -99,8 +99,9 @@ impl GroupOptions {
             std::thread::sleep(pause.min(left));
             pause = (pause * 2).min(POLL_MAX);
         };
-        let members = Mutex::new(members.into());
-        let group = Group { inner: Arc::new(Inner { name: name.into(), observer: self.observer, members }) };
+        let (called, members) = (self.observer.shown(name), Mutex::new(members.into()));
+        let inner = Inner { name: called, sought: name.into(), observer: self.observer, members };
+        let group = Group { inner: Arc::new(inner) };
         if !self.wait.is_zero() {
             match group.wait_newer(None, Some(self.wait.saturating_sub(begin.elapsed()))) {
                 // A group that will never have a version in common can still be looked at.
@@ -114,7 +115,10 @@ impl GroupOptions {
 
 #[derive(Debug)]
 struct Inner {
+    /// What it is called: with an arena among the options, that is part of it, as of its ranks' names.
     name: String,
+    /// By which name the options find it.
+    sought: String,
     observer: ObserverOptions,
     members: Mutex<Members>,
 }
@@ -173,7 +177,7 @@ impl Group {
         Group::options().open(name)
     }
 
-    /// The group's name.
+    /// The group's name; if an arena is among the options, `ARENA/NAME`.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
@@ -319,7 +323,7 @@ impl Group {
         if known.iter().all(is_current) {
             return Ok(known);
         }
-        let Some(found) = survey(&self.inner.observer, &self.inner.name, &known)? else {
+        let Some(found) = survey(&self.inner.observer, &self.inner.sought, &known)? else {
             // Removed, or just being made anew: what was open can still be read.
             return Ok(known);
         };

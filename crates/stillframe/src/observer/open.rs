@@ -18,8 +18,8 @@ impl ObserverOptions {
         names::region_dir(&self.dir, name)?;
         let missing = || Error::NoRegion { region: name.into(), dir: self.dir.clone() };
         if let Some(arena) = &self.arena {
-            let shown = format!("{}/{name}", arena.name());
-            return Ok(self.observe(Shared::in_arena(arena, &self.inner(name), &shown)?.ok_or_else(missing)?));
+            let shared = Shared::in_arena(arena, &self.inner(name), &self.shown(name))?;
+            return Ok(self.observe(shared.ok_or_else(missing)?));
         }
         let guard = names::looking(&self.dir, self.trust)?;
         if let Some((arena, region)) = Arena::noted(&self.dir, guard, name)

@@ -68,6 +68,11 @@ impl ObserverOptions {
         if self.is_former { names::former_name(name) } else { name.into() }
     }
 
+    /// A name as observers and groups tell it.
+    pub(crate) fn shown(&self, name: &str) -> String {
+        self.arena.as_ref().map_or_else(|| name.into(), |arena| format!("{}/{name}", arena.name()))
+    }
+
     /// The directory that holds the region's own, if it is there.
     pub(crate) fn root(&self) -> Result<Option<Directory>> {
         Directory::root(&self.dir, names::looking(&self.dir, self.trust)?)
