@@ -587,8 +587,8 @@ typedef struct {
     // "group:NUMBER" or "any"; NULL: $STILLFRAME_TRUST, else "own" in the directory that is the user's by default, and "any"
     // in one that is named.
     const char *trust;
-    // An arena that this process has open, in which the name is that of a region within it. It is needed for arenas that were
-    // handed in as descriptors; others are found by names as ARENA/REGION. Not for groups.
+    // An arena that this process has open, in which the name is that of a region or group within it. It is needed for arenas
+    // that were handed in as descriptors; what lies in others is found by names as ARENA/REGION and ARENA/GROUP.
     stillframe_arena *arena;
     // 0.
     uint64_t reserved[1];
@@ -929,7 +929,7 @@ stillframe_status stillframe_arena_open(const char *name,
 
 // Opens an arena over a file that was handed in as a descriptor, or makes one there if it is empty and can be written: a
 // regular file or one in memory (memfd_create), also of large pages. Who can only read by the descriptor can only look.
-// Observers of its regions name the arena in the member arena of stillframe_observer_options: no name leads there.
+// Observers of its regions and groups name the arena in the member arena of stillframe_observer_options: no name leads there.
 //
 // descriptor: is copied, and stays the program's. name: what messages and regions call the arena. options: the member bytes has
 // to be given for an empty file. arena: the handle; NULL on errors.

@@ -197,7 +197,7 @@ pub extern "C" fn stillframe_arena_open(
 
 /// Opens an arena over a file that was handed in as a descriptor, or makes one there if it is empty and can be written: a
 /// regular file or one in memory (memfd_create), also of large pages. Who can only read by the descriptor can only look.
-/// Observers of its regions name the arena in the member arena of stillframe_observer_options: no name leads there.
+/// Observers of its regions and groups name the arena in the member arena of stillframe_observer_options: no name leads there.
 ///
 /// descriptor: is copied, and stays the program's. name: what messages and regions call the arena. options: the member bytes has
 /// to be given for an empty file. arena: the handle; NULL on errors.

@@ -84,15 +84,15 @@ pub extern "C" fn stillframe_group_open(
                 "it is not for groups: open the rank's region instead",
             ));
         }
-        if given.arena.is_some() {
-            return Err(Failure::argument("options.arena", "it is not for groups: leave it NULL"));
-        }
         let mut options = Group::options().wait(given.wait);
         if let Some(dir) = given.dir {
             options = options.dir(dir);
         }
         if let Some(trust) = given.trust {
             options = options.trust(trust);
+        }
+        if let Some(arena) = given.arena {
+            options = options.arena(&arena);
         }
         out.put(handle::insert(options.open(name)?));
         Ok(())

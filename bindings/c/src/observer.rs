@@ -35,8 +35,8 @@ pub struct stillframe_observer_options {
     /// "group:NUMBER" or "any"; NULL: $STILLFRAME_TRUST, else "own" in the directory that is the user's by default, and "any"
     /// in one that is named.
     pub trust: *const c_char,
-    /// An arena that this process has open, in which the name is that of a region within it. It is needed for arenas that were
-    /// handed in as descriptors; others are found by names as ARENA/REGION. Not for groups.
+    /// An arena that this process has open, in which the name is that of a region or group within it. It is needed for arenas
+    /// that were handed in as descriptors; what lies in others is found by names as ARENA/REGION and ARENA/GROUP.
     pub arena: *mut stillframe_arena,
     /// 0.
     pub reserved: [u64; 1],

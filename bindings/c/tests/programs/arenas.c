@@ -174,6 +174,71 @@ static void an_arena_may_be_handed_in(void) {
     OK(stillframe_arena_close(arena));
 }
 
+static stillframe_arena *hand_in(const char *name) {
+    int file = memfd_create("stillframe-test", MFD_CLOEXEC);
+    CHECK(file >= 0);
+    stillframe_arena_options options = {.bytes = 64 * MIB};
+    stillframe_arena *arena;
+    OK(stillframe_arena_from_descriptor(file, name, &options, &arena));
+    close(file);
+    return arena;
+}
+
+static void a_group_in_an_arena_that_was_handed_in_is_observed_as_one(void) {
+    enum { RANKS = 2 };
+    stillframe_arena *arena = hand_in("vm"), *wrong = hand_in("other");
+    stillframe_region *regions[RANKS];
+    double x[RANKS];
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        stillframe_region_options options = {.arena = arena, .rank = rank, .ranks = RANKS, .keep = 2, .threads = 1};
+        OK(stillframe_create("g", &options, &regions[rank]));
+        OK(stillframe_track(regions[rank], "x", "float64", 0, NULL, &x[rank]));
+        // Rank 0 is a version ahead.
+        for (uint64_t version = 1; version <= 3 - rank; version++) {
+            x[rank] = 10 * (double)version + rank;
+            OK(stillframe_publish(regions[rank], version, NULL));
+        }
+    }
+    stillframe_observer_options look = {.arena = arena};
+    stillframe_group *group;
+    OK(stillframe_group_open("g", &look, &group));
+    uint32_t size;
+    OK(stillframe_group_size(group, &size));
+    CHECK(size == RANKS);
+    uint64_t versions[4];
+    size_t count;
+    OK(stillframe_group_versions(group, versions, 4, &count));
+    CHECK(count == 2 && versions[0] == 1 && versions[1] == 2);
+    stillframe_snapshot *snapshots[RANKS];
+    for (uint64_t version = 1; version <= 2; version++) {
+        OK(stillframe_group_version(group, version, snapshots, RANKS));
+        for (int rank = 0; rank < RANKS; rank++) {
+            double found;
+            OK(stillframe_read(snapshots[rank], "x", 0, &found, sizeof found));
+            CHECK(found == 10 * (double)version + rank);
+            OK(stillframe_release(snapshots[rank]));
+        }
+    }
+    FAILS(STILLFRAME_VERSION_GONE, "'vm/g/1'", stillframe_group_version(group, 3, snapshots, RANKS));
+    FAILS(STILLFRAME_TIMEOUT, "'vm/g'", stillframe_group_next_after(group, 2, 1, snapshots, RANKS));
+    OK(stillframe_group_close(group));
+    // Nobody finds it by a name, nor in another arena.
+    FAILS(STILLFRAME_NO_REGION, "'vm/g'", stillframe_group_open("vm/g", NULL, &group));
+    look.arena = wrong;
+    FAILS(STILLFRAME_NO_REGION, "'g'", stillframe_group_open("g", &look, &group));
+    look.wait_ms = 1;
+    FAILS(STILLFRAME_TIMEOUT, "'g'", stillframe_group_open("g", &look, &group));
+    CHECK(group == NULL);
+    look = (stillframe_observer_options){.arena = arena};
+    FAILS(STILLFRAME_NOT_GROUP, "'g/0'", stillframe_group_open("g/0", &look, &group));
+    stillframe_observer *observer;
+    FAILS(STILLFRAME_IS_GROUP, "'g'", stillframe_open("g", &look, &observer));
+    for (int rank = 0; rank < RANKS; rank++)
+        OK(stillframe_unlink(regions[rank]));
+    OK(stillframe_arena_close(wrong));
+    OK(stillframe_arena_close(arena));
+}
+
 static void what_cannot_be_is_refused(void) {
     stillframe_arena *arena;
     FAILS(STILLFRAME_NO_ARENA, "there is no arena 'none'", stillframe_arena_open("none", NULL, &arena));
@@ -203,9 +268,13 @@ static void what_cannot_be_is_refused(void) {
     stillframe_region_options in = {.arena = arena, .dir = "/dev/shm"};
     stillframe_region *region;
     FAILS(STILLFRAME_BAD_ARGUMENT, "no meaning beside options.arena", stillframe_create("r", &in, &region));
-    stillframe_observer_options look = {.arena = arena};
+    stillframe_observer_options look = {.arena = arena, .dir = "/dev/shm"};
     stillframe_group *group;
+    FAILS(STILLFRAME_BAD_ARGUMENT, "no meaning beside options.arena", stillframe_group_open("r", &look, &group));
+    look = (stillframe_observer_options){.arena = arena, .populate_threads = 1};
     FAILS(STILLFRAME_BAD_ARGUMENT, "not for groups", stillframe_group_open("r", &look, &group));
+    look.populate_threads = 0;
+    FAILS(STILLFRAME_NO_REGION, "'r'", stillframe_group_open("r", &look, &group));
     options = (stillframe_arena_options){.flags = STILLFRAME_ARENA_LOOK};
     OK(stillframe_arena_open("once", &options, &again));
     stillframe_arena_usage usage;
@@ -217,6 +286,7 @@ static void what_cannot_be_is_refused(void) {
     OK(stillframe_arena_close(arena));
     in.arena = arena;
     FAILS(STILLFRAME_BAD_HANDLE, "this arena has ended", stillframe_create("r", &in, &region));
+    FAILS(STILLFRAME_BAD_HANDLE, "this arena has ended", stillframe_group_open("r", &look, &group));
     remove_arena("once");
 }
 
@@ -307,6 +377,7 @@ int main(int argc, char **argv) {
         TEST(many_regions_are_published_observed_and_taken_over),
         TEST(an_arena_that_is_full_says_who_has_how_much),
         TEST(an_arena_may_be_handed_in),
+        TEST(a_group_in_an_arena_that_was_handed_in_is_observed_as_one),
         TEST(what_cannot_be_is_refused),
         TEST(threads_make_regions_in_one_arena),
     };
