@@ -100,6 +100,46 @@ TEST(an_arena_may_be_handed_in) {
     region.unlink();
 }
 
+static sf::arena handed_in(const std::string& name) {
+    const int file = memfd_create("stillframe-test", MFD_CLOEXEC);
+    CHECK(file >= 0);
+    auto arena = sf::arena::from_descriptor(file, name, of(64));
+    close(file);
+    return arena;
+}
+
+TEST(a_group_in_an_arena_that_was_handed_in_is_observed_as_one) {
+    const auto vm = handed_in("vm"), other = handed_in("other");
+    std::vector<sf::region> ranks;
+    double x[2];
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+        ranks.emplace_back("g", sf::options().arena(vm).rank(rank, 2).keep(2).threads(1));
+        CHECK(ranks.back().name() == "vm/g/" + std::to_string(rank));
+        ranks.back().track("x", x[rank]);
+        // Rank 0 is a version ahead.
+        for (std::uint64_t version = 1; version <= 3 - rank; ++version) {
+            x[rank] = static_cast<double>(10 * version + rank);
+            ranks.back().publish(version);
+        }
+    }
+    const sf::group group("g", sf::observer_options().arena(vm));
+    CHECK(group.name() == "vm/g" && group.size() == 2);
+    for (std::uint64_t version = 1; version <= 2; ++version) {
+        const auto all = group.version(version);
+        CHECK(all.version() == version && all.size() == 2);
+        for (std::size_t rank = 0; rank < 2; ++rank)
+            CHECK(all[rank].view<double>("x")[0] == static_cast<double>(10 * version + rank));
+    }
+    CHECK(group.newest().version() == 2);
+    THROWS(version_gone, "'vm/g/1'", group.version(3));
+    THROWS(timeout, "'vm/g'", group.next_after(2, std::chrono::milliseconds(1)));
+    // Nobody finds it by a name, nor in another arena.
+    THROWS(no_region, "'vm/g'", sf::group("vm/g"));
+    THROWS(no_region, "'g'", sf::group("g", sf::observer_options().arena(other)));
+    THROWS(not_group, "'g/0'", sf::group("g/0", sf::observer_options().arena(vm)));
+    for (auto& rank : ranks) rank.unlink();
+}
+
 TEST(what_cannot_be_is_refused) {
     THROWS(no_arena, "there is no arena 'none'", sf::arena::open("none"));
     THROWS(bad_option, "bytes", sf::arena("none", sf::arena_options()));
@@ -120,6 +160,7 @@ TEST(what_cannot_be_is_refused) {
     // Without an arena the region would lie where everybody finds it.
     THROWS(bad_handle, "arena", sf::region("r", sf::options().arena(moved)));
     THROWS(bad_handle, "arena", sf::observer("r", sf::observer_options().arena(moved)));
+    THROWS(bad_handle, "arena", sf::group("r", sf::observer_options().arena(moved)));
 }
 
 TEST(threads_make_regions_in_one_arena) {

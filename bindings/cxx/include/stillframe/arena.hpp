@@ -135,8 +135,8 @@ public:
 
     /// Opens an arena over a file that was handed in as a descriptor, or makes one there if it is empty and can be written: a
     /// regular file or one in memory (memfd_create), also of large pages. Who can only read by the descriptor can only look. The
-    /// descriptor stays the program's; `name` is what messages and regions call the arena. Observers of its regions need
-    /// `observer_options::arena`: no name leads there.
+    /// descriptor stays the program's; `name` is what messages and regions call the arena. Observers of its regions and
+    /// groups need `observer_options::arena`: no name leads there.
     ///
     /// Errors: `bad_argument` if there is no such descriptor; `untrusted` if it is no file; `no_arena` if it is not finished and
     /// cannot be written; those of `try_create`.

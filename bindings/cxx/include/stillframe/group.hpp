@@ -69,9 +69,10 @@ public:
         const stillframe_observer_options given = options.given();
         stillframe_group* handle = nullptr;
         if (const auto status = stillframe_group_open(name.c_str(), &given, &handle)) return detail::failure(status);
-        return group(name, handle);
+        return group(options.name_of(name), handle);
     }
 
+    /// The group's name; if an arena is among the options, `ARENA/NAME`.
     const std::string& name() const noexcept { return name_; }
 
     /// Number of ranks.

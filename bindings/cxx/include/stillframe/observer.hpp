@@ -51,15 +51,15 @@ public:
         return *this;
     }
 
-    /// Looks into an arena that this process has open, by the names that regions have within it. It is needed for arenas that
-    /// were handed in as descriptors; others are found by names as ARENA/REGION. Not for groups.
+    /// Looks into an arena that this process has open, by the names that regions and groups have within it. It is needed for
+    /// arenas that were handed in as descriptors; what lies in others is found by names as ARENA/REGION and ARENA/GROUP.
     observer_options& arena(const stillframe::arena& arena) {
         given_.arena = arena.option();
         arena_ = arena.name();
         return *this;
     }
 
-    /// The name of the region that these options make of a name.
+    /// The name of the region or group that these options make of a name.
     std::string name_of(const std::string& name) const { return arena_.empty() ? name : arena_ + '/' + name; }
 
     /// As the C interface wants it; valid as long as these options.
