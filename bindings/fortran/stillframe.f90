@@ -2634,7 +2634,7 @@ contains
   end subroutine
 
   ! Opens an arena over a file that was handed in as a descriptor, or makes one there if it is empty, with so many bytes. The
-  ! descriptor stays the program's; `name` is what messages call the arena. Observers of its regions open them with arena=.
+  ! descriptor stays the program's; `name` is what messages call the arena. Its regions and groups are opened with arena=.
   subroutine arena_from_descriptor(self, descriptor, name, bytes, regions, large_pages, trust, stat, errmsg)
     class(stillframe_arena), intent(inout) :: self
     integer, intent(in) :: descriptor
@@ -7098,8 +7098,9 @@ contains
 
   ! Opens a region, waiting up to wait_ms for it to appear.
   ! With populate, so many threads enter all pages of a variable in the page tables when it is first seen, and take them out in
-  ! the end: for programs that read all of a large variable. Otherwise pages are entered as they are first read. With arena, the
-  ! name is that of a region within it: needed for arenas that were handed in as descriptors, to which no name leads.
+  ! the end: for programs that read all of a large variable. Otherwise pages are entered as they are first read.
+  ! With arena, the name is that of a region within it: needed for arenas that were handed in as descriptors, to which
+  ! no name leads.
   subroutine observer_open(self, name, dir, wait_ms, populate, trust, arena, stat, errmsg)
     class(stillframe_observer), intent(inout) :: self
     character(*), intent(in) :: name
@@ -7154,11 +7155,14 @@ contains
   end subroutine
 
   ! Opens a group: all ranks of a parallel program, waiting up to wait_ms for it to appear.
-  subroutine group_open(self, name, dir, wait_ms, trust, stat, errmsg)
+  ! With arena, the name is that of a group within it: needed for arenas that were handed in as descriptors, to which
+  ! no name leads.
+  subroutine group_open(self, name, dir, wait_ms, trust, arena, stat, errmsg)
     class(stillframe_group), intent(inout) :: self
     character(*), intent(in) :: name
     character(*), intent(in), optional :: dir, trust
     integer, intent(in), optional :: wait_ms
+    type(stillframe_arena), intent(in), optional :: arena
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_dir(:), c_trust(:)
@@ -7170,6 +7174,7 @@ contains
     options%dir = address_of(c_dir)
     options%trust = address_of(c_trust)
     if (present(wait_ms)) options%wait_ms = wait_ms
+    if (present(arena)) options%arena = handle_of(arena, o)
     if (c_associated(self%handle)) call refuse(o, stillframe_bad_argument, &
       "'" // trim(name) // "': this variable is open already: close it first, or use another variable")
     if (o%status == stillframe_ok) call check(o, c_group_open(terminated(name), &

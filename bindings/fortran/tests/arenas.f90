@@ -24,6 +24,7 @@ program arenas
   call check_many()
   call check_full()
   call check_handed_in()
+  call check_group_handed_in()
   call check_misuse()
   call conclude()
 
@@ -154,6 +155,61 @@ contains
     call arena%close()
     call arena%from_descriptor(-1, 'vm', stat=stat, errmsg=message)
     call expect(stat == stillframe_bad_argument .and. index(message, '-1 is none') > 0, 'a descriptor has to be one')
+  end subroutine
+
+  ! Two ranks in an arena to which no name leads, of which one is a version ahead.
+  subroutine check_group_handed_in()
+    type(stillframe_arena) :: arena, other
+    type(stillframe_region) :: regions(0:1)
+    type(stillframe_group) :: group
+    type(stillframe_snapshot), allocatable :: snapshots(:)
+    integer(int32) :: u(10)
+    integer(int32), pointer :: found(:) => null()
+    integer :: rank, version, stat
+    integer(c_int) :: descriptor
+    character(300) :: message
+
+    descriptor = memfd_create('stillframe' // c_null_char, 1)
+    call arena%from_descriptor(descriptor, 'vm', bytes=64 * mib)
+    call expect(close_descriptor(descriptor) == 0, 'the descriptor stays the program''s')
+    descriptor = memfd_create('stillframe' // c_null_char, 1)
+    call other%from_descriptor(descriptor, 'other', bytes=16 * mib)
+    call expect(close_descriptor(descriptor) == 0, 'also of a second arena')
+    do rank = 0, 1
+      call regions(rank)%create('g', arena=arena, rank=rank, ranks=2, keep=2)
+      do version = 1, 3 - rank
+        u = 10 * version + rank
+        call regions(rank)%publish(version, 'u', u)
+      end do
+    end do
+    call group%open('g', arena=arena)
+    call expect(group%size() == 2, 'who has the arena observes its groups')
+    do version = 1, 2
+      call group%version(version, snapshots)
+      do rank = 0, 1
+        call snapshots(rank)%view('u', found)
+        call expect(all(found == 10 * version + rank), 'all ranks have the version')
+        call snapshots(rank)%release()
+      end do
+    end do
+    call group%version(3, snapshots, stat=stat, errmsg=message)
+    call expect(stat == stillframe_version_gone .and. index(message, "'vm/g/1'") > 0, 'which is a rank''s is not the group''s')
+    call group%next_after(snapshots, timeout_ms=1, stat=stat, errmsg=message)
+    call expect(stat == stillframe_timeout .and. index(message, "'vm/g'") > 0, 'messages name the arena too')
+    call group%close()
+    call group%open('vm/g', stat=stat)
+    call expect(stat == stillframe_no_region, 'no name leads to the group')
+    call group%open('g', arena=other, stat=stat, errmsg=message)
+    call expect(stat == stillframe_no_region .and. index(message, "'g'") > 0, 'another arena does not have it')
+    call group%open('g/0', arena=arena, stat=stat, errmsg=message)
+    call expect(stat == stillframe_not_group .and. index(message, "'g/0'") > 0, 'a rank is no group')
+    call other%close()
+    call group%open('g', arena=other, stat=stat, errmsg=message)
+    call expect(stat == stillframe_bad_handle .and. index(message, 'the arena is not open') > 0, 'an arena that was closed is none')
+    do rank = 0, 1
+      call regions(rank)%unlink()
+    end do
+    call arena%close()
   end subroutine
 
   subroutine check_misuse()
