@@ -1,5 +1,6 @@
 //! The observer of a group.
 
+use crate::arena::Arena;
 use crate::observer::Snapshot;
 use crate::{convert, errors, wait};
 use pyo3::prelude::*;
@@ -31,15 +32,20 @@ fn snapshots(snapshot: GroupSnapshot) -> Vec<Snapshot> {
 #[pymethods]
 impl Group {
     #[new]
-    #[pyo3(signature = (name, *, wait, dir, trust))]
+    #[pyo3(signature = (name, *, wait, dir, trust, arena))]
     fn new(
         py: Python<'_>,
         name: String,
         wait: Option<f64>,
         dir: Option<PathBuf>,
         trust: Option<&str>,
+        arena: Option<&Arena>,
     ) -> PyResult<Self> {
+        if dir.is_some() && arena.is_some() {
+            return Err(errors::misuse(py, "dir has no meaning beside arena: leave it out"));
+        }
         let trust = convert::trust(py, trust)?;
+        let arena = arena.map(|arena| arena.open_arena(py)).transpose()?;
         let deadline = wait::deadline(convert::seconds(py, "wait", wait)?);
         let not_yet =
             |error: &Error| matches!(error, Error::NoRegion { .. } | Error::Timeout { .. } | Error::SlowRank { .. });
@@ -53,8 +59,13 @@ impl Group {
                 Some(trust) => options.trust(trust),
                 None => options,
             };
+            let options = match &arena {
+                Some(arena) => options.arena(arena),
+                None => options,
+            };
             Ok(py.detach(|| options.open(&name)))
         })?;
+        let name = group.name().into();
         Ok(Self { group: Mutex::new(Some(Arc::new(group))), name })
     }
 

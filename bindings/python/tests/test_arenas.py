@@ -173,6 +173,53 @@ def test_an_arena_may_be_handed_in(kind: str, tmp_path: Path, spawn: Spawn) -> N
         sf.Arena.from_descriptor(1 << 20, "vm", bytes=64 * MIB)
 
 
+def handed_in(name: str) -> sf.Arena:
+    number = os.memfd_create("test")
+    try:
+        return sf.Arena.from_descriptor(number, name, bytes=64 * MIB)
+    finally:
+        os.close(number)
+
+
+def test_a_group_in_an_arena_that_was_handed_in_is_observed_as_one(regions: Path) -> None:
+    with handed_in("vm") as arena, handed_in("other") as other:
+        ranks = [sf.create("g", arena=arena, rank=rank, ranks=2, keep=2) for rank in range(2)]
+        assert [region.name for region in ranks] == ["vm/g/0", "vm/g/1"]
+        for rank, region in enumerate(ranks):
+            u = region.array("u", (1000,))
+            # Rank 0 is a version ahead.
+            for version in range(1, 4 - rank):
+                u[:] = 10 * version + rank
+                region.publish(version)
+        with sf.open_group("g", arena=arena) as group:
+            assert (group.name, group.size, group.versions()) == ("vm/g", 2, [1, 2])
+            for version in (1, 2):
+                with group.version(version) as held:
+                    assert held.version == version and len(held) == 2
+                    assert all((part["u"] == 10 * version + rank).all() for rank, part in enumerate(held))
+            with pytest.raises(sf.VersionGone, match="'vm/g/1'"):
+                group.version(3)
+            with pytest.raises(sf.Timeout, match="'vm/g'"):
+                group.next(2, timeout=0.001)
+        # Nobody finds it by a name, nor in another arena.
+        with pytest.raises(sf.NoRegion, match="'vm/g'"):
+            sf.open_group("vm/g")
+        with pytest.raises(sf.NoRegion, match="'g'"):
+            sf.open_group("g", arena=other)
+        with pytest.raises(sf.Timeout, match="'g'"):
+            sf.open_group("g", arena=other, wait=0.001)
+        with pytest.raises(sf.MisuseError, match="'g/0'"):
+            sf.open_group("g/0", arena=arena)
+        with pytest.raises(sf.MisuseError, match="'g'"):
+            sf.open("g", arena=arena)
+        with pytest.raises(sf.MisuseError, match="dir has no meaning"):
+            sf.open_group("g", arena=arena, dir=regions)
+        for region in ranks:
+            region.unlink()
+    with pytest.raises(sf.MisuseError, match="the arena is closed"):
+        sf.open_group("g", arena=arena)
+
+
 def test_what_cannot_be_is_refused(regions: Path) -> None:
     with pytest.raises(sf.NoArena, match="there is no arena 'none'"):
         sf.Arena.open("none")

@@ -129,9 +129,9 @@ class Arena(
         """Opens an arena over a file that was handed in as a descriptor, or makes one there if it is empty and can be written.
 
         It is a regular file or one in memory (``os.memfd_create``), also of large pages, and stays the program's: what is
-        used is a copy. Who can only read by it can only look. Observers of the arena's regions name it in
-        ``stillframe.open(..., arena=...)``: no name leads there. All locks are on the file itself, so whoever has a
-        descriptor of it may keep producers out.
+        used is a copy. Who can only read by it can only look. Observers of the arena's regions and groups
+        name it in ``stillframe.open(..., arena=...)`` and ``stillframe.open_group(..., arena=...)``: no name leads there. All
+        locks are on the file itself, so whoever has a descriptor of it may keep producers out.
 
         :param name: what messages and regions call the arena.
         :param bytes: length if the file is empty; else it keeps its own.

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from . import _native
+from ._arena import Arena
 from ._closing import Closing
 from ._errors import MisuseError, ProducerGone, RankGone, Timeout
 from ._made import Made
@@ -79,7 +80,7 @@ class Group(Closing, metaclass=Made, by="stillframe.open_group(name) opens the r
 
     @property
     def name(self) -> str:
-        """The group's name."""
+        """The group's name; in an arena that was given ``ARENA/NAME``."""
         return self._native.name
 
     @property
@@ -157,6 +158,7 @@ def open_group(
     wait: float | None = 0.0,
     dir: str | os.PathLike[str] | None = None,
     trust: str | None = None,
+    arena: Arena | None = None,
 ) -> Group:
     """Opens a group, the ranks of a parallel program that publish each by itself, to look at all of them at once.
 
@@ -164,8 +166,11 @@ def open_group(
     :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
     :param trust: whose directories and files are taken for good, as for :func:`stillframe.create`; everybody's in a ``dir``
         that is named if None.
+    :param arena: an arena that this process has open, in which ``name`` is a group's. It is needed for arenas that were handed
+        in as descriptors; groups of others are found by names as ``ARENA/GROUP``.
     """
-    return Group._of(_native.Group(name, wait=wait, dir=dir, trust=trust))
+    within = None if arena is None else arena._native
+    return Group._of(_native.Group(name, wait=wait, dir=dir, trust=trust, arena=within))
 
 
 def open_any(name: str, *, wait: float | None, dir: str | os.PathLike[str] | None) -> Observer | Group:

@@ -168,7 +168,13 @@ class Snapshot:
 @final
 class Group:
     def __new__(
-        cls, name: str, *, wait: float | None, dir: str | os.PathLike[str] | None, trust: str | None
+        cls,
+        name: str,
+        *,
+        wait: float | None,
+        dir: str | os.PathLike[str] | None,
+        trust: str | None,
+        arena: Arena | None,
     ) -> Group: ...
     @property
     def name(self) -> str: ...
