@@ -34,6 +34,12 @@ pub(crate) enum Unopened {
     Failed(Error),
 }
 
+impl From<Error> for Unopened {
+    fn from(error: Error) -> Unopened {
+        Unopened::Failed(error)
+    }
+}
+
 impl Directory {
     /// Opens the directory that holds regions; `None` if there is none.
     pub(crate) fn root(path: &Path, guard: Guard) -> Result<Option<Directory>> {

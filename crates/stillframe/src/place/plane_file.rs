@@ -88,7 +88,7 @@ impl PlaneFile {
                 index.set_map(*plane, &pages)?;
                 if let Some(first) = old {
                     let old = first..first + (capacity + 1).div_ceil(words_per_page) as u32;
-                    region.claimed().give_back_pages(old)?;
+                    region.give_back_taken(old)?;
                 }
             }
             return Ok(());

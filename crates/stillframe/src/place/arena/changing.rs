@@ -87,8 +87,8 @@ impl Shared {
         work(changes)
     }
 
-    /// An error if the arena was removed: nobody would find what is made there.
-    fn check_there(&self) -> Result<()> {
+    /// An error if the arena was removed: nobody would find what is made or published there.
+    pub(super) fn check_there(&self) -> Result<()> {
         let Some(directory) = &self.directory else { return Ok(()) };
         match About::of(&self.file).is_ok_and(|about| about.links == 0) {
             true => Err(Error::NoArena { arena: self.name.clone(), dir: directory.path().into(), half_made: false }),

@@ -18,7 +18,7 @@ impl Arena {
     pub(crate) fn try_claim(&self, name: &str) -> Result<Option<Option<Claimed>>> {
         let shared = &self.shared;
         while let Some((number, known)) = shared.look_up(name)? {
-            if !shared.try_produce(number)? {
+            if !shared.try_produce_there(number)? {
                 return Ok(Some(None));
             }
             if shared.is_half_done() {
@@ -59,7 +59,7 @@ impl Arena {
                     None => continue,
                 }
             };
-            if shared.try_produce(number)? {
+            if shared.try_produce_there(number)? {
                 if shared.is_half_done() {
                     shared.end_producing(number);
                     shared.change(|_| Ok(()))?;
@@ -79,6 +79,19 @@ impl Arena {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+}
+
+impl Shared {
+    /// Takes the producer's lock of a region, as [`try_produce`](Shared::try_produce), in an arena that is still there. Who removes
+    /// the arena has had the locks of all regions.
+    fn try_produce_there(&self, region: u32) -> Result<bool> {
+        let is_had = self.try_produce(region)?;
+        if is_had && let Err(error) = self.check_there() {
+            self.end_producing(region);
+            return Err(error);
+        }
+        Ok(is_had)
     }
 }
 

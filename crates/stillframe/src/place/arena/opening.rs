@@ -8,8 +8,9 @@ use crate::place::directory::{self, Directory, Unopened};
 use crate::{clock, place, place::names};
 use once_cell::race::OnceBox;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use stillframe_kernel::folder::{self, About, Access, Form};
@@ -31,6 +32,9 @@ pub struct ArenaOptions {
     large_pages: bool,
     trust: Option<Trust>,
 }
+
+/// How often others may remove an arena while it is made or opened before it is no coincidence.
+const ATTEMPTS: usize = 100;
 
 /// Regions that an arena can have, unless told otherwise.
 const REGIONS_DEFAULT: u32 = 4096;
@@ -106,15 +110,29 @@ impl ArenaOptions {
             directory::check_neighbours(&root, name)?;
         }
         let root = Directory::make_root(&self.dir, self.mode, guard)?;
+        for _ in 0..ATTEMPTS {
+            match self.try_create(&root, name, &path, wanted) {
+                Ok(arena) => return Ok(arena),
+                // Another process removed an arena of the name.
+                Err(Unopened::Missing) => {}
+                Err(Unopened::Failed(error)) => return Err(error),
+            }
+        }
+        Err(Error::io("open", &path, ErrorKind::NotFound.into()))
+    }
+
+    /// Makes the arena, or opens the one that is there, unless one is just removed.
+    fn try_create(&self, root: &Directory, name: &str, path: &Path, wanted: Geometry) -> Result<Arena, Unopened> {
         let directory = root.make_below(name, self.mode)?;
         if directory.has(head::FILE) {
             let why = "there is a region of that name; choose another";
-            return Err(Error::BadName { name: name.into(), what: "arena", why });
+            return Err(Error::BadName { name: name.into(), what: "arena", why }.into());
         }
         points::hit("arena.make.dir");
-        let producer = Unforked::open(|| directory.create(lease::PRODUCER_FILE, producer_mode(self.mode)))?;
-        let lease = Unforked::open(|| directory.create(lease::FILE, self.mode))?;
-        let file = directory.create(arena::FILE, self.mode)?;
+        check_locks(&directory)?;
+        let producer = Unforked::open(|| directory.try_create(lease::PRODUCER_FILE, producer_mode(self.mode)))?;
+        let lease = Unforked::open(|| directory.try_create(lease::FILE, self.mode))?;
+        let file = directory.try_create(arena::FILE, self.mode)?;
         let make_further = |directory: &Directory| {
             let mut numbers = 1..arena::lease_files(wanted.regions());
             numbers.try_for_each(|number| directory.create(&arena::lease_file(number), self.mode).map(drop))
@@ -122,22 +140,22 @@ impl ArenaOptions {
         let further_in = directory.clone();
         let parts = Parts {
             name: name.into(),
-            path,
+            path: path.into(),
             directory: Some(directory),
             file,
             lease: lease.into(),
             producer: Some(producer.into()),
         };
-        let geometry = parts.make(|| make_further(&further_in).map(|()| wanted))?;
+        let geometry = parts.make(|| make_further(&further_in).map(|()| wanted))?.ok_or(Unopened::Missing)?;
         if geometry != wanted {
             let why = format!(
                 "arena '{name}' is there already, with {} bytes and for {} regions: ask for as many, open it, or remove it",
                 geometry.bytes(),
                 geometry.regions()
             );
-            return Err(Error::BadOption { option: "bytes", why });
+            return Err(Error::BadOption { option: "bytes", why }.into());
         }
-        parts.open(geometry, self.large_pages)
+        Ok(parts.open(geometry, self.large_pages)?)
     }
 
     fn wanted(&self) -> Result<Geometry> {
@@ -194,6 +212,16 @@ impl ArenaOptions {
     }
 
     fn open_in(self, directory: &Directory, name: &str, is_writing: bool) -> Result<Arena> {
+        for _ in 0..ATTEMPTS {
+            if let Some(arena) = self.try_open_in(directory, name, is_writing)? {
+                return Ok(arena);
+            }
+        }
+        Err(Error::NoArena { arena: name.into(), dir: self.dir, half_made: false })
+    }
+
+    /// As `open_in`; `None` if another arena got the name meanwhile.
+    fn try_open_in(&self, directory: &Directory, name: &str, is_writing: bool) -> Result<Option<Arena>> {
         let none = |half_made| Error::NoArena { arena: name.into(), dir: self.dir.clone(), half_made };
         let open = |file: &str, access| match directory.open(file, access) {
             Ok((file, _)) => Ok(file),
@@ -206,11 +234,15 @@ impl ArenaOptions {
             true => Some(Unforked::open(|| open(lease::PRODUCER_FILE, Access::Write))?.into()),
             false => None,
         };
+        // The first file of an arena goes first, and another's is made last.
+        if !is_there(directory, arena::FILE, &file)? {
+            return Ok(None);
+        }
         let path = directory.path().to_path_buf();
         let directory = Some(directory.clone());
         let parts = Parts { name: name.into(), path, directory, file, lease: lease.into(), producer };
         let geometry = parts.geometry()?.ok_or_else(|| none(true))?;
-        parts.open(geometry, self.large_pages)
+        parts.open(geometry, self.large_pages).map(Some)
     }
 
     /// Opens an arena over a file that was handed in as a descriptor, or makes one there if it has no content and can be written:
@@ -247,12 +279,10 @@ impl ArenaOptions {
         };
         let geometry = match is_writing {
             true => parts.make(|| Ok(wanted()?.handed_in(true)))?,
-            false => parts.geometry()?.ok_or_else(|| Error::NoArena {
-                arena: name.into(),
-                dir: parts.path.clone(),
-                half_made: true,
-            })?,
+            false => parts.geometry()?,
         };
+        let none = || Error::NoArena { arena: name.into(), dir: parts.path.clone(), half_made: true };
+        let geometry = geometry.ok_or_else(none)?;
         parts.open(geometry, self.large_pages)
     }
 }
@@ -261,6 +291,32 @@ impl ArenaOptions {
 fn producer_mode(mode: u32) -> u32 {
     let writers = mode & 0o022;
     0o600 | writers | writers << 1
+}
+
+/// Whether a file, which was opened by this name, still has it.
+fn is_there(directory: &Directory, name: &str, file: &File) -> Result<bool> {
+    let ours = About::of(file).map_err(|error| Error::io("fstat", &directory.path().join(name), error))?;
+    Ok(directory.about(name).is_some_and(|there| there.identity == ours.identity))
+}
+
+/// Refuses a finished arena that lacks a file with locks: in a new one nobody would find the locks that others have.
+fn check_locks(directory: &Directory) -> Result<()> {
+    let Some((file, about)) = directory.file(arena::FILE)? else { return Ok(()) };
+    let mut magic = [0; 8];
+    let read = directory::read_begin(&file, &mut magic);
+    read.map_err(|error| Error::io("read", &directory.path().join(arena::FILE), error))?;
+    if u64::from_le_bytes(magic) != arena::MAGIC || about.form != Form::File {
+        return Ok(());
+    }
+    let lacks = [lease::PRODUCER_FILE, lease::FILE].into_iter().find(|name| !directory.has(name));
+    match lacks {
+        // Who removes an arena begins with this file.
+        Some(name) if is_there(directory, arena::FILE, &file)? => {
+            let corrupt = Corrupt::new(name, 0, "a file with the arena's locks", "no such file");
+            Err(Error::Corrupt { dir: directory.path().into(), corrupt })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What an arena is opened from.
@@ -304,11 +360,20 @@ impl Parts {
         }
     }
 
-    /// Makes an arena, unless there is one; one that was not finished is begun anew. Returns the geometry of what is there then.
-    fn make(&self, wanted: impl FnOnce() -> Result<Geometry>) -> Result<Geometry> {
+    /// Makes an arena, unless there is one; one that was not finished is begun anew. Returns the geometry of what is there then;
+    /// `None` if the files were removed since they were opened, so that others would not find the locks in them.
+    fn make(&self, wanted: impl FnOnce() -> Result<Geometry>) -> Result<Option<Geometry>> {
         let producers = self.producer.as_ref().and_then(|producer| producer.get());
         let producers = producers.ok_or_else(|| Error::Forked { region: self.name.clone() })?;
         let changing = Changing::begin(producers, &self.name, &self.path, || 0)?;
+        if let Some(directory) = &self.directory {
+            let lease = self.lease.get().ok_or_else(|| Error::Forked { region: self.name.clone() })?;
+            for (name, file) in [(lease::PRODUCER_FILE, producers), (lease::FILE, lease), (arena::FILE, &self.file)] {
+                if !is_there(directory, name, file)? {
+                    return Ok(None);
+                }
+            }
+        }
         points::hit("arena.make.locked");
         let geometry = match self.geometry()? {
             Some(geometry) => geometry,
@@ -319,7 +384,7 @@ impl Parts {
             }
         };
         drop(changing);
-        Ok(geometry)
+        Ok(Some(geometry))
     }
 
     fn write(&self, geometry: &Geometry) -> Result<()> {

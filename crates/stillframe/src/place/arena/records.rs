@@ -34,8 +34,19 @@ pub(crate) struct Found {
     pub(crate) head_at: Option<u64>,
 }
 
+/// Records that are all looked at before a region is made, so that none lies below it: that takes a few microseconds.
+const LOOKED_THROUGH: u32 = 256;
+
+/// Ranks that are looked for where there are more records.
+const RANKS_LOOKED_FOR: u32 = 16;
+
 /// How often a record may change while it is read before it is no coincidence.
 const ATTEMPTS: usize = 1000;
+
+fn above_others(name: &str) -> Error {
+    let why = "other regions lie below it; choose a name beside them";
+    Error::BadName { name: name.into(), what: "region", why }
+}
 
 impl Arena {
     /// The region of a name, if there is one.
@@ -60,6 +71,29 @@ impl Arena {
     /// Refuses a name that would be part of a region's.
     pub(crate) fn check_above(&self, name: &str) -> Result<()> {
         self.shared.check_above(name)
+    }
+
+    /// Refuses a region below whose name others lie: those would be taken for its ranks. To be quick where there are many regions,
+    /// they are told there by being the first ranks of a group.
+    pub(crate) fn check_below(&self, name: &str) -> Result<()> {
+        let shared = &self.shared;
+        let end = shared.records_end()?;
+        if end > LOOKED_THROUGH {
+            for rank in 0..RANKS_LOOKED_FOR {
+                if shared.look_up(&names::rank_name(name, rank))?.is_some() {
+                    return Err(above_others(name));
+                }
+            }
+            return Ok(());
+        }
+        for region in 0..end {
+            if let Some(Record { state: State::Used, name: other, .. }) = shared.record(region)?
+                && other.strip_prefix(name).is_some_and(|rest| rest.starts_with('/'))
+            {
+                return Err(above_others(name));
+            }
+        }
+        Ok(())
     }
 
     /// The region of a name, and the ranks of the group of this name.
@@ -110,10 +144,13 @@ impl Shared {
     pub(super) fn record(&self, region: u32) -> Result<Option<Record>> {
         let at = self.geometry.record_at(region);
         let head = || [record::STATE_AT, record::GENERATION_AT].map(|at| self.record_word(region, at).load(Acquire));
+        let name = record::NAME_BYTES_AT..record::NAME_AT + arena::NAME_BYTES_MAX;
         for _ in 0..ATTEMPTS {
             let before = head();
-            let mut bytes = [0; RECORD_BYTES];
+            let (mut bytes, mut again) = ([0; RECORD_BYTES], [0; RECORD_BYTES]);
             self.map.read(at, &mut bytes);
+            fence(Acquire);
+            self.map.read(at, &mut again);
             // What its producer may change at any time is read whole.
             for at in [record::HEAD_PAGE_AT, record::PID_AT] {
                 bytes[at..at + 4].copy_from_slice(&self.record_word(region, at).load(Acquire).to_le_bytes());
@@ -121,7 +158,8 @@ impl Shared {
             let span = self.map.word64(at + record::SPAN_AT).load(Acquire);
             bytes[record::SPAN_AT..record::SPAN_AT + 8].copy_from_slice(&span.to_le_bytes());
             fence(Acquire);
-            if before != head() {
+            // Who was renamed meanwhile has the state and the generation that it had.
+            if before != head() || bytes[name.clone()] != again[name.clone()] {
                 continue;
             }
             if before[0] == State::Free as u32 {
@@ -304,13 +342,11 @@ impl Shared {
         }
     }
 
-    /// Refuses a region that would be part of another, or a group and a region of one name. To be quick where there are many
-    /// regions, a group is told by its first rank.
+    /// Refuses a region that would be part of another, or a group and a region of one name, which is told by its first rank.
     pub(super) fn check_neighbours(&self, name: &str) -> Result<()> {
         self.check_above(name)?;
-        let fail = |why| Err(Error::BadName { name: name.into(), what: "region", why });
         match self.look_up(&names::rank_name(name, 0))? {
-            Some(_) => fail("other regions lie below it; choose a name beside them"),
+            Some(_) => Err(above_others(name)),
             None => Ok(()),
         }
     }

@@ -3,6 +3,7 @@
 use super::index::Index;
 use super::{Arena, Claimed, Found, Owned};
 use crate::error::{Error, Result};
+use crate::place::names;
 use crate::place::stretch::Stretch;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -59,6 +60,10 @@ pub(crate) struct ArenaRegion {
 impl ArenaRegion {
     /// Becomes the producer of a region, as [`Arena::claim`].
     pub(crate) fn claim(arena: &Arena, name: &str, patience: Duration) -> Result<ArenaRegion> {
+        // What is hidden is looked at when it is shown.
+        if names::shown_name(name) == name && arena.find(name)?.is_none() {
+            arena.check_below(name)?;
+        }
         let claimed = arena.claim(name, patience)?;
         let path = arena.path().join(claimed.name());
         let found = arena.find(claimed.name())?;
@@ -194,10 +199,19 @@ impl ArenaRegion {
         if !self.arena.is_hugetlb()
             && let Err(failure) = space::take(self.arena.file(), at, bytes)
         {
-            let _ = self.claimed.give_back_pages(pages);
+            let _ = self.give_back_taken(pages);
             return Err(Error::system(&self.path, failure).needing(bytes));
         }
         Ok(pages)
+    }
+
+    /// Gives back what was taken as [neighbouring pages](ArenaRegion::take_pages), all of it.
+    pub(crate) fn give_back_taken(&self, pages: Range<u32>) -> Result<()> {
+        match pages.len() as u32 {
+            ..=SMALL_PAGES_MAX => self.claimed.give_back_pages(pages),
+            // Whole chunks, whose pages have no owners of their own.
+            _ => self.claimed.give_back_chunks(chunk_of(pages.start)..chunk_of(pages.end)),
+        }
     }
 
     /// Takes a chunk for a window, which has no memory yet.

@@ -97,11 +97,14 @@ impl Arena {
         let directory = shared.directory.as_ref().ok_or_else(missing)?;
         // Nobody makes a region meanwhile.
         shared.change(|_| {
-            for (name, found) in self.regions_and_hidden()? {
-                if !force && self.leases(&name, &found).is_produced()? {
+            let mut locked = Vec::new();
+            for (name, found) in self.regions_and_hidden()?.into_iter().filter(|_| !force) {
+                if !shared.try_produce(found.number)? {
                     let pid = shared.record(found.number)?.map_or(0, |record| record.pid);
                     return Err(Error::InUse { region: format!("{}/{name}", self.name()), pid });
                 }
+                // Nor begins to produce one that is there.
+                locked.push(Claimed::new(shared, &name, found.number, found.generation));
             }
             Arena::remove_files(root, directory, self.name())
         })

@@ -1,6 +1,7 @@
 //! Arenas in one process: what is found, taken, given back, refused.
 #![allow(unsafe_code)]
 
+mod beside;
 mod processes;
 #[path = "../../../tests/common/watchdog.rs"]
 mod watchdog;

@@ -1,0 +1,190 @@
+//! Arenas while others make, rename and remove what one is just using, and without what somebody took away.
+
+use super::*;
+use crate::place::directory::Directory;
+use std::sync::atomic::AtomicBool;
+use stillframe_kernel::folder::About;
+use stillframe_kernel::trust::{Guard, Purpose, Trust};
+
+fn root(dir: &Dir) -> Directory {
+    Directory::root(&dir.0, Guard::new(Trust::Own, Purpose::Write { granted: 0o700 })).unwrap().unwrap()
+}
+
+fn identity(path: PathBuf) -> Option<(u64, u64)> {
+    About::at(&path, true).ok().map(|about| about.identity)
+}
+
+#[test]
+#[cfg(feature = "points")]
+fn chunks_taken_for_pages_without_memory_are_given_back() {
+    use stillframe_kernel::points::{self, Fate};
+    let dir = Dir::new("no-memory");
+    let arena = dir.arena(8, 4);
+    let region = region::ArenaRegion::claim(&arena, "r", Duration::ZERO).unwrap();
+    for pages in [200, 300, 1000] {
+        let before = region.claimed().owned().unwrap();
+        points::set_fate(Some((Fate::Fails, if pages == 200 { 1 } else { 0 })));
+        let taken = region.take_pages(pages);
+        points::set_fate(None);
+        assert!(matches!(taken, Err(Error::NoSpace { .. })), "{taken:?}");
+        assert_eq!(region.claimed().owned().unwrap(), before, "{pages} pages");
+    }
+    drop(region);
+    check_nothing_lost(&arena);
+}
+
+#[test]
+fn an_arena_that_lacks_a_file_with_locks_gets_no_other_one() {
+    let dir = Dir::new("lacks");
+    let arena = dir.arena(4, 300);
+    let region = claim(&arena, "r");
+    for file in [lease::PRODUCER_FILE, lease::FILE] {
+        let path = dir.0.join("a").join(file);
+        let aside = dir.0.join(file);
+        std::fs::rename(&path, &aside).unwrap();
+        // Who took the locks of a new file would find all regions free that others have.
+        let again = dir.options().bytes(4 * CHUNK_BYTES as u64).regions(300).create("a");
+        assert!(matches!(again, Err(Error::Corrupt { .. })), "{file}: {again:?}");
+        assert!(!path.exists(), "{file}");
+        std::fs::rename(&aside, &path).unwrap();
+    }
+    dir.options().bytes(4 * CHUNK_BYTES as u64).regions(300).create("a").unwrap();
+    drop(region);
+}
+
+#[test]
+fn who_makes_an_arena_that_another_just_removes_has_the_locks_that_others_find() {
+    let _watchdog = watchdog(300);
+    let dir = Dir::new("made-removed");
+    let (is_done, begin) = (AtomicBool::new(false), Instant::now());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let root = root(&dir);
+            while !is_done.load(Ordering::Relaxed) {
+                if let Ok(arena) = dir.options().open("a") {
+                    let _ = arena.remove_whole(&root, false);
+                }
+            }
+        });
+        while begin.elapsed() < Duration::from_secs(5) {
+            let arena = match dir.options().bytes(4 * CHUNK_BYTES as u64).regions(4).create("a") {
+                Ok(arena) => arena,
+                Err(error) => {
+                    is_done.store(true, Ordering::Relaxed);
+                    panic!("{error}");
+                }
+            };
+            // Nobody removes it beneath a producer.
+            let Ok(region) = arena.claim("r", Duration::ZERO) else { continue };
+            let own = [&arena.shared.lease, arena.shared.producer.as_ref().unwrap()];
+            let own = own.map(|file| About::of(file.get().unwrap()).unwrap().identity);
+            let there = [lease::FILE, lease::PRODUCER_FILE].map(|file| identity(dir.0.join("a").join(file)));
+            if there != own.map(Some) {
+                is_done.store(true, Ordering::Relaxed);
+                assert_eq!(there, own.map(Some), "locks that nobody else finds");
+            }
+            drop(region);
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn an_arena_is_not_removed_beneath_a_producer_that_just_begins() {
+    let _watchdog = watchdog(300);
+    const REGIONS: u32 = 1000;
+    let dir = Dir::new("beneath");
+    let root = root(&dir);
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(5) {
+        let arena = dir.arena(4, REGIONS);
+        (0..REGIONS).for_each(|number| drop(claim(&arena, &format!("r{number}"))));
+        let (removed, claimed) = std::thread::scope(|scope| {
+            let remover = scope.spawn(|| arena.remove_whole(&root, false));
+            let claimed = loop {
+                match arena.claim("r0", Duration::ZERO) {
+                    Ok(claimed) if !remover.is_finished() => break Ok(claimed),
+                    Ok(claimed) => break Ok(claimed),
+                    Err(Error::InUse { .. }) => {}
+                    Err(error) => break Err(error),
+                }
+            };
+            (remover.join().unwrap(), claimed)
+        });
+        assert!(removed.is_err() || claimed.is_err(), "removed with a producer in it");
+        drop(claimed);
+        if removed.is_err() {
+            arena.remove_whole(&root, false).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_name_that_is_just_changed_is_the_old_one_or_the_new_one_to_who_looks() {
+    let _watchdog = watchdog(300);
+    let dir = Dir::new("changed");
+    let arena = dir.arena(4, 4);
+    let (short, long) =
+        ("ab", "a-name-that-is-much-longer-than-the-other-one-so-that-it-takes-several-words/and/more/of/them/yet");
+    drop(claim(&arena, short));
+    let (is_done, begin) = (AtomicBool::new(false), Instant::now());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while begin.elapsed() < Duration::from_secs(10) && !is_done.load(Ordering::Relaxed) {
+                for (from, to) in [(short, long), (long, short)] {
+                    arena.rename(from, to, &[claim(&arena, from)], Vec::new()).unwrap();
+                }
+            }
+            is_done.store(true, Ordering::Relaxed);
+        });
+        let mut looks = 0_u64;
+        while !is_done.load(Ordering::Relaxed) {
+            looks += 1;
+            let found = arena.shared.record(0);
+            let is_good = match &found {
+                Ok(Some(record)) => record.name == short || record.name == long || record.state != arena::State::Used,
+                Ok(None) => true,
+                Err(_) => false,
+            };
+            if !is_good {
+                is_done.store(true, Ordering::Relaxed);
+                panic!("{found:?} after {looks} looks");
+            }
+        }
+    });
+}
+
+#[test]
+fn no_region_is_made_above_others() {
+    let dir = Dir::new("above");
+    let arena = dir.arena(8, 1000);
+    let produce = |name: &str| region::ArenaRegion::claim(&arena, name, Duration::ZERO).map(drop);
+    for other in ["g/0", "g/1", "g/77", "g/x", "g/x/y"] {
+        let below = claim(&arena, other);
+        let above = produce("g");
+        assert!(matches!(above, Err(Error::BadName { .. })), "above '{other}': {above:?}");
+        arena.remove(below).unwrap();
+    }
+    produce("g").unwrap();
+    // Where there are many, not all are looked at.
+    let many: Vec<Claimed> = (0..500).map(|number| claim(&arena, &format!("many{number}"))).collect();
+    drop((many, claim(&arena, "h/1")));
+    assert!(matches!(produce("h"), Err(Error::BadName { .. })));
+    produce("g").unwrap();
+}
+
+#[test]
+fn the_map_of_a_very_large_plane_makes_way_for_a_larger_one() {
+    use crate::place::plane_file::PlaneFile;
+    let dir = Dir::new("large-plane");
+    let arena = dir.arena(20, 4);
+    let region = Arc::new(region::ArenaRegion::claim(&arena, "r", Duration::ZERO).unwrap());
+    region.make_head(&[0; head::HEAD_BYTES]).unwrap();
+    let plane = PlaneFile::in_arena(&region, 0);
+    // Windows of 350 GiB, and then of a tebibyte: words for them are more than the pages of small chunks.
+    plane.grow(180_000).unwrap();
+    plane.grow(600_000).unwrap();
+    assert_eq!(region.claimed().owned().unwrap().chunks.iter().map(Range::len).sum::<usize>(), 2);
+    drop((plane, region));
+    check_nothing_lost(&arena);
+}
