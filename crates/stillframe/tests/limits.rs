@@ -929,6 +929,7 @@ fn helper_process() {
         ("mappings_for_chunks", mappings_for_chunks),
         ("sixteen", sixteen),
         ("aside", aside_makes_room),
+        ("aside_with_notes", aside_with_notes),
     ]);
 }
 
@@ -1002,4 +1003,29 @@ fn aside_makes_room(arguments: &[String]) {
 #[test]
 fn what_a_killed_run_left_stays_only_while_there_is_room_for_it() {
     run_mounted("aside");
+}
+
+/// What somebody put beside what was set aside stays, and makes no room however often it is looked at.
+fn aside_with_notes(arguments: &[String]) {
+    let small = Small::mount(&arguments[0]);
+    let mut killed = helper::start("sixteen", &[small.path.to_str().unwrap()]);
+    killed.expect("published");
+    killed.kill();
+    let (mut region, array) = open_sixteen(small.options().fresh(true).rule(Rule::Fail));
+    let notes = small.path.join("r~1/notes.txt");
+    std::fs::write(&notes, "it crashed at step 7").unwrap();
+    small.leave(1 << 20);
+    region.slice_mut(&array).fill(1);
+    region.publish(1).commit().unwrap();
+    let first = small.observe().newest().unwrap();
+    small.leave(0);
+    region.slice_mut(&array).fill(2);
+    check_no_space(region.publish(2).commit().unwrap_err());
+    assert_eq!(std::fs::read_to_string(notes).unwrap(), "it crashed at step 7");
+    drop((first, region));
+}
+
+#[test]
+fn what_lies_beside_a_run_that_was_set_aside_is_no_room() {
+    run_mounted("aside_with_notes");
 }

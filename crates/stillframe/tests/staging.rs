@@ -5,7 +5,7 @@ mod common;
 use common::{Dir, is_in_arena, names_in, watchdog};
 use std::path::Path;
 use stillframe::inspect::{self, State};
-use stillframe::{Error, Group, Region, Staging};
+use stillframe::{Arena, Error, Group, Region, Staging};
 
 /// Makes a region with one version in its hidden place.
 fn make(staging: &Staging, name: &str, rank: Option<(u32, u32)>, version: u64, value: f64) {
@@ -249,4 +249,25 @@ fn producers_that_begin_meanwhile_get_the_one_or_the_other() {
         assert_eq!(region.recovered(), expected, "{committed:?}");
     }
     assert_eq!(hidden(dir.path()), 0);
+}
+
+#[test]
+fn what_is_dropped_before_its_regions_leaves_nothing_when_they_end() {
+    let dir = Dir::new("before");
+    let staging = Staging::begin(&dir.options(), "heat").unwrap();
+    let mut region = staging.options(None).create("heat").unwrap();
+    region.array::<f64>("u", &[1000]).unwrap();
+    region.publish(1).commit().unwrap();
+    drop(staging);
+    // It goes on where nobody sees it.
+    region.publish(2).commit().unwrap();
+    drop(region);
+    assert_eq!(names_in(dir.path()), [""; 0]);
+    if is_in_arena() {
+        let own = dir.path().file_name().unwrap().to_str().unwrap();
+        let arena = Arena::options().dir("/dev/shm").open(own).unwrap();
+        inspect::collect(dir.path()).unwrap();
+        let left: Vec<_> = arena.usage().unwrap().regions;
+        assert!(left.iter().all(|region| region.is_removed), "{left:?}");
+    }
 }

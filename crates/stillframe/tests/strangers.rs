@@ -552,3 +552,21 @@ fn of_many_producers_one_begins_whatever_readers_lock_meanwhile() {
 fn helper_process() {
     helper::enter(&[("default_user", default_user), ("locker", locker), ("truster", truster)]);
 }
+
+#[test]
+fn a_directory_that_is_no_region_is_not_removed_as_one() {
+    let dir = Dir::plain("no-region");
+    let own = dir.path().join("project");
+    std::fs::create_dir_all(own.join("src")).unwrap();
+    for name in ["tables", "schema.1", "plane.7", "notes.txt", "src/main.c"] {
+        std::fs::write(own.join(name), name).unwrap();
+    }
+    for force in [false, true] {
+        let removed = inspect::remove(dir.path(), "project", force);
+        assert!(matches!(removed, Err(Error::NoRegion { .. })), "{removed:?}");
+        for name in ["tables", "schema.1", "plane.7", "notes.txt", "src/main.c"] {
+            assert_eq!(std::fs::read_to_string(own.join(name)).unwrap(), name);
+        }
+        assert_eq!(std::fs::read_dir(&own).unwrap().count(), 5);
+    }
+}

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::observer::Observer;
 use crate::store::lease::RegionLeases;
 use std::path::Path;
+use stillframe_kernel::disk::{FileSystem, file_system};
 use stillframe_kernel::folder::About;
 use stillframe_protocol::Board;
 use stillframe_segment::lease;
@@ -59,8 +60,11 @@ pub fn holders(dir: &Path, name: &str) -> Result<Vec<Holder>> {
 
 pub(crate) fn holders_of(observer: &Observer) -> Result<Vec<Holder>> {
     let leases = &observer.shared.leases;
-    let lease = About::of(leases.file()?);
+    let file = leases.file()?;
+    let lease = About::of(file);
     let lease = lease.map_err(|error| Error::io("fstat", &observer.shared.dir.join(lease::FILE), error))?.identity;
+    // Others tell users another device than the kernel has.
+    let device = matches!(file_system(file), Ok(FileSystem::Tmpfs)).then_some(lease.0);
     let now = clock::monotonic_ms();
     let version = |slot: usize| {
         let stamp = observer.shared.head.stamp(slot);
@@ -87,7 +91,7 @@ pub(crate) fn holders_of(observer: &Observer) -> Result<Vec<Holder>> {
         seen.extend(holds);
     }
     // Locks of processes that may not be looked into are known to the kernel's list of locks.
-    let mut others = listed_holds(lease.1, leases);
+    let mut others = listed_holds(device, lease.1, leases);
     others.retain(|hold| match seen.iter().position(|seen| seen == hold) {
         Some(index) => {
             seen.swap_remove(index);
@@ -115,21 +119,27 @@ fn holds_of(pid: i32, file: (u64, u64), leases: &RegionLeases) -> Vec<(usize, u6
     found
 }
 
-fn listed_holds(inode: u64, leases: &RegionLeases) -> Vec<(usize, u64)> {
+/// Leases on a file of this number, and of this device if that can be told, whoever has them.
+fn listed_holds(device: Option<u64>, inode: u64, leases: &RegionLeases) -> Vec<(usize, u64)> {
     let text = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    text.lines().filter_map(|line| parse_lock(line, Some(inode), leases)).collect()
+    let device = device.map(|device| (libc::major(device), libc::minor(device)));
+    text.lines().filter_map(|line| parse_lock(line, Some((device, inode)), leases)).collect()
 }
 
 /// Slot and time of a lease from a line such as `1: OFDLCK  ADVISORY  READ -1 00:19:7 1099511627776 1099511640000`.
-fn parse_lock(line: &str, inode: Option<u64>, leases: &RegionLeases) -> Option<(usize, u64)> {
+/// Those on other files than this one, if one is given, are left out.
+fn parse_lock(line: &str, wanted: Option<(Option<(u32, u32)>, u64)>, leases: &RegionLeases) -> Option<(usize, u64)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let kind = words.iter().position(|word| *word == "OFDLCK")?;
     let [mode, _pid, file, start, end] = words.get(kind + 2..kind + 7)? else { return None };
     if *mode != "READ" {
         return None;
     }
-    let found: u64 = file.rsplit(':').next()?.parse().ok()?;
-    if inode.is_some_and(|inode| inode != found) {
+    let mut numbers = file.split(':');
+    let mut device = || u32::from_str_radix(numbers.next()?, 16).ok();
+    let device = (device()?, device()?);
+    let inode: u64 = numbers.next()?.parse().ok()?;
+    if wanted.is_some_and(|wanted| wanted.1 != inode || wanted.0.is_some_and(|wanted| wanted != device)) {
         return None;
     }
     leases.decode_lock(start.parse().ok()?, end.parse().ok()?)

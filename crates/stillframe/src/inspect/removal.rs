@@ -200,6 +200,10 @@ fn remove_in_directory(root: &Directory, name: &str, force: bool) -> Result<Remo
         };
         return Ok(Removed { bytes });
     }
+    // It may be somebody's own, with a file called `tables` in it.
+    if !directory.has(lease::FILE) && !directory.has(head::FILE) {
+        return Err(missing());
+    }
     let bytes = allocated_bytes(&directory);
     // The lock is kept while the files go, so that no producer can begin among them.
     let (directory, _leases) = loop {

@@ -10,7 +10,7 @@
 
 use crate::error::{Error, Result};
 use crate::group::peers::ranks_left;
-use crate::inspect::removal::remove_from;
+use crate::inspect::removal::{ranks, remove_from};
 use crate::place::arena::hidden::HiddenRegions;
 use crate::place::arena::{Arena, Claimed};
 use crate::place::directory::Directory;
@@ -207,11 +207,14 @@ fn aside(name: &str) -> String {
     format!("{name}{ASIDE}")
 }
 
-/// Whether anything has this name.
+/// Whether a region or group has this name.
 fn is_there(regions: &Regions, name: &str) -> bool {
     let regions = regions.looked_at();
     match &regions {
-        Regions::Directory(_) => matches!(regions.find(name), Ok(Some(_))),
+        Regions::Directory(_) => {
+            matches!(regions.find(name), Ok(Some(site)) if site.is_region())
+                || ranks(&regions, name).is_ok_and(|ranks| !ranks.is_empty())
+        }
         Regions::Arena { arena, .. } => arena.family(name).is_ok_and(|family| !family.is_empty()),
     }
 }

@@ -45,8 +45,11 @@ impl HiddenRegions {
     /// Removes what is there.
     fn clear(&self) -> Result<()> {
         for (name, _) in self.arena.family(&self.name())? {
-            if let Some(Some(claimed)) = self.arena.try_claim(&name)? {
-                self.arena.remove(claimed)?;
+            match self.arena.try_claim(&name)? {
+                Some(Some(claimed)) => drop(self.arena.remove(claimed)?),
+                // Who produces it still goes on without a name, and what it owns is given back after him.
+                Some(None) => drop(self.arena.remove_by_force(&name)?),
+                None => {}
             }
         }
         Ok(())

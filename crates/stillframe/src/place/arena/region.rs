@@ -30,8 +30,10 @@ impl Arena {
         found.head_at.map(|head_at| Index::new(self, head_at)).transpose()
     }
 
-    /// Bytes of the chunks that each plane of a region has.
+    /// Bytes of the chunks that each plane of a region has; none if it was removed.
     pub(crate) fn plane_bytes(&self, found: &Found) -> Result<Vec<u64>> {
+        // What is given back meanwhile has no memory that could be read.
+        let Some(_attached) = self.leases("", found).attach()? else { return Ok(Vec::new()) };
         let Some(index) = self.index(found)? else { return Ok(Vec::new()) };
         let mut planes = Vec::new();
         for plane in 0..PLANES_MAX {

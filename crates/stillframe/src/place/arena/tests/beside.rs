@@ -188,3 +188,44 @@ fn the_map_of_a_very_large_plane_makes_way_for_a_larger_one() {
     drop((plane, region));
     check_nothing_lost(&arena);
 }
+
+#[test]
+fn who_describes_a_region_that_is_just_removed_reads_nothing_that_has_no_memory() {
+    let _watchdog = watchdog(60);
+    if !is_root() {
+        eprintln!("skipped: only root can mount a small file system");
+        return;
+    }
+    let dir = Dir::new("described");
+    let target = std::ffi::CString::new(dir.0.to_str().unwrap()).unwrap();
+    // SAFETY: all pointers are to strings that live through the calls; the child ends without running what is the parent's.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let described = std::panic::catch_unwind(|| {
+            // SAFETY: as above.
+            unsafe {
+                assert_eq!(libc::unshare(libc::CLONE_NEWNS), 0);
+                let (none, root, private) = (c"none".as_ptr(), c"/".as_ptr(), libc::MS_REC | libc::MS_PRIVATE);
+                assert_eq!(libc::mount(none, root, std::ptr::null(), private, std::ptr::null()), 0);
+                let size = c"size=16m,mode=700".as_ptr().cast();
+                assert_eq!(libc::mount(none, target.as_ptr(), c"tmpfs".as_ptr(), 0, size), 0);
+            }
+            let arena = dir.arena(6, 4);
+            let look = dir.options().look("a").unwrap();
+            let region = region::ArenaRegion::claim(&arena, "r", Duration::ZERO).unwrap();
+            region.make_head(&[0; head::HEAD_BYTES]).unwrap();
+            drop(region);
+            let found = look.find("r").unwrap().unwrap();
+            assert!(arena.remove(claim(&arena, "r")).unwrap());
+            let ballast = std::fs::File::create(dir.0.join("ballast")).unwrap();
+            while ballast.write_at(&[1; PAGE_BYTES], ballast.metadata().unwrap().len()).is_ok() {}
+            assert!(look.plane_bytes(&found).unwrap().is_empty());
+        });
+        // SAFETY: as above.
+        unsafe { libc::_exit(i32::from(described.is_err())) }
+    }
+    let mut status = 0;
+    // SAFETY: the pointer is to a live number, and the child is one of this process.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+}
