@@ -44,12 +44,12 @@ impl HiddenRegions {
 
     /// Removes what is there.
     fn clear(&self) -> Result<()> {
-        for (name, _) in self.arena.family(&self.name())? {
+        for (name, number) in self.arena.family(&self.name())? {
             match self.arena.try_claim(&name)? {
                 Some(Some(claimed)) => drop(self.arena.remove(claimed)?),
-                // Who produces it still goes on without a name, and what it owns is given back after him.
-                Some(None) => drop(self.arena.remove_by_force(&name)?),
-                None => {}
+                // A producer of this process goes on without a name, and what it owns is given back after him.
+                Some(None) if self.arena.is_produced_here(number) => drop(self.arena.remove_by_force(&name)?),
+                Some(None) | None => {}
             }
         }
         Ok(())

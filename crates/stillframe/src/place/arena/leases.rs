@@ -115,6 +115,11 @@ pub(crate) struct ArenaLeases {
 }
 
 impl super::Arena {
+    /// Whether this process has the producer's lock of a region.
+    pub(super) fn is_produced_here(&self, region: u32) -> bool {
+        exclusively(&self.shared.produced, |produced| produced.contains(&region))
+    }
+
     /// The leases of a region, as it was found.
     pub(crate) fn leases(&self, name: &str, found: &super::Found) -> ArenaLeases {
         ArenaLeases::new(&self.shared, name, found.number, found.generation)

@@ -86,10 +86,14 @@ impl Arena {
             }
             return Ok(());
         }
+        let above = format!("{name}/");
+        let mut begin = vec![0; above.len().min(arena::NAME_BYTES_MAX)];
         for region in 0..end {
-            if let Some(Record { state: State::Used, name: other, .. }) = shared.record(region)?
-                && other.strip_prefix(name).is_some_and(|rest| rest.starts_with('/'))
-            {
+            if shared.state(region) != Some(State::Used) {
+                continue;
+            }
+            shared.map.read(shared.geometry.record_at(region) + record::NAME_AT, &mut begin);
+            if begin == above.as_bytes() && shared.record(region)?.is_some_and(|other| other.name.starts_with(&above)) {
                 return Err(above_others(name));
             }
         }

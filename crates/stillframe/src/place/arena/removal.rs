@@ -160,6 +160,8 @@ impl Shared {
         let removing = self.map.word32(arena::REMOVING_AT);
         // Too low a hint is mended when the arena is full, too high a one would cost a search now and then for ever.
         let _ = removing.fetch_update(AcqRel, Acquire, |count| count.checked_sub(1));
+        // Who died when he had marked it, to put another in its place, left it in the index.
+        let _ = self.unlist(region);
         self.set_span(region, &(0..0));
         self.set_state(region, State::Free);
     }

@@ -229,3 +229,21 @@ fn who_describes_a_region_that_is_just_removed_reads_nothing_that_has_no_memory(
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert_eq!(status, 0);
 }
+
+#[test]
+fn nothing_points_to_a_region_that_a_dead_process_was_replacing() {
+    let dir = Dir::new("half-replaced");
+    let arena = dir.arena(8, 10);
+    let (new, old) = (claim(&arena, "new").number(), claim(&arena, "old").number());
+    // What a process leaves that dies when it has marked "old" as removed, to put "new" in its place.
+    arena.shared.map.write(arena::FROM_AT, &arena::encode_name("new"));
+    arena.shared.map.write(arena::TO_AT, &arena::encode_name("old"));
+    arena.shared.map.word32(arena::PENDING_AT).store(arena::REPLACING, Ordering::SeqCst);
+    arena.shared.set_state(old, arena::State::Removing);
+    assert_eq!(claim(&arena, "old").number(), new);
+    assert_eq!(arena.collect().unwrap(), 1);
+    let words = 0..arena.shared.geometry.buckets();
+    let word = |bucket| arena.memory().word32(arena.shared.geometry.bucket_at(bucket)).load(Ordering::Relaxed);
+    let pointing: Vec<u32> = words.map(word).filter(|word| ![arena::EMPTY, arena::DELETED].contains(word)).collect();
+    assert_eq!(pointing, [word_of(new)], "and not to {}", word_of(old));
+}
