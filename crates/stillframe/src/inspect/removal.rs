@@ -1,6 +1,6 @@
 //! Removing regions, and what nobody needs any more.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Family, Result};
 use crate::inspect::region::{RegionInfo, State, allocated_bytes, arenas, look, regions, unread};
 use crate::observer::Observer;
 use crate::place::arena::Arena;
@@ -314,8 +314,11 @@ fn in_arena(dir: &Path, name: &str) -> Result<Option<Site>> {
 }
 
 fn is_held(dir: &Path, name: &str) -> bool {
-    let observer = Observer::options().dir(dir).open(name);
-    observer.is_ok_and(|observer| (0..head::SLOTS).any(|slot| observer.shared.leases.is_held(slot).unwrap_or(true)))
+    match Observer::options().dir(dir).open(name) {
+        Ok(observer) => (0..head::SLOTS).any(|slot| observer.shared.leases.is_held(slot).unwrap_or(true)),
+        // What cannot be asked, for want of descriptors say, counts as held.
+        Err(error) => error.family() == Family::Environment && !matches!(error, Error::NoRegion { .. }),
+    }
 }
 
 fn is_produced(directory: &Directory, name: &str) -> bool {
