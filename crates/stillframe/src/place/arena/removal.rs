@@ -15,6 +15,7 @@ use std::sync::atomic::fence;
 use std::time::{Duration, Instant};
 use stillframe_kernel::points;
 use stillframe_segment::arena::{self, State};
+use stillframe_segment::lease;
 
 /// Shortest time between two looks at all records for what is left of removed regions, as long as there is room.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
@@ -117,7 +118,11 @@ impl Arena {
         // The arena goes in one step: without this file there is none.
         directory.unlink(arena::FILE)?;
         points::hit("arena.remove.unlinked");
-        for name in directory.texts().into_iter().filter(|name| arena::is_lease_file(name)) {
+        // The file whose lock the caller has goes last: as long as it has its name, nobody makes another arena here, of which the
+        // files would go, too.
+        let mut locks: Vec<String> = directory.texts().into_iter().filter(|name| arena::is_lease_file(name)).collect();
+        locks.sort_by_key(|name| name == lease::PRODUCER_FILE);
+        for name in locks {
             directory.unlink(&name)?;
         }
         root.remove_empty(name)?;
