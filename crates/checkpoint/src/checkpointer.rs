@@ -5,6 +5,7 @@
 mod event;
 mod options;
 mod shared;
+mod unsaved;
 mod watch;
 
 pub use event::Event;
@@ -214,5 +215,51 @@ impl Drop for Checkpointer {
         }
         self.shared.order(Order::Cancel);
         let _ = self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Saved, State};
+    use stillframe::{AnySnapshot, Observer, Region};
+
+    /// A version that could not be saved, and one before it that was, later: as where several are saved at once.
+    fn end_with_one_lost(all: bool) -> Status {
+        let dir = tempfile::Builder::new().prefix("checkpointer-").tempdir_in("/dev/shm").unwrap();
+        let (regions, to) = (dir.path().join("regions"), dir.path().join("store"));
+        let mut region = Region::options().dir(&regions).keep(3).create("r").unwrap();
+        region.array::<f64>("u", &[4]).unwrap();
+        let options = Checkpointer::options().dir(&regions).all(all);
+        let store = Store::open(&to, &options.save).unwrap();
+        let shared = Shared {
+            name: "r".into(),
+            dir: to.clone(),
+            options,
+            store: Mutex::new(store),
+            record: Mutex::new(Record::new("r")),
+            changed: Condvar::new(),
+        };
+        let mut hold = |version| {
+            region.publish(version).commit().unwrap();
+            AnySnapshot::from(Observer::options().dir(&regions).open("r").unwrap().newest().unwrap())
+        };
+        let (before, last) = (hold(1), hold(2));
+        let full = Error::NoSpace { dir: to, version: 2, needed_bytes: 1, free_bytes: 0 };
+        shared.record_outcome(last, Err(full));
+        let saved: Saved = shared.save(&before).unwrap();
+        shared.record_outcome(before, Ok(saved));
+        shared.end_watch(Ok(()));
+        let status = shared.record().status();
+        status
+    }
+
+    #[test]
+    fn a_lost_last_version_is_an_error_whatever_was_saved_after_it() {
+        for all in [false, true] {
+            let status = end_with_one_lost(all);
+            assert_eq!((status.state, &status.unsaved[..], &status.safe[..]), (State::Failed, &[2][..], &[1][..]));
+            assert!(status.error.unwrap().starts_with("version 2 is not saved: "));
+        }
     }
 }

@@ -4,10 +4,12 @@
 //! from the highest number would restart the wrong run. What an earlier run left under numbers that are not below a version
 //! published after it therefore goes into a directory of its own, `earlier-N`, a store like any other.
 //!
-//! Nothing is moved before what takes its place is on disk, so that the store has a good checkpoint at every instant.
+//! Nothing is moved before what takes its place is on disk, so that the store has a good checkpoint at every instant. The
+//! directory is made before the new checkpoint has its name, and the one that has the highest number is moved last: as long as
+//! the directory does not have that one, whoever looks for the newest goes by time (see `store`).
 
 use crate::directory::{Directory, FOLDER_MODE};
-use crate::status::{checkpoint_of, named};
+use crate::store::{checkpoint_of, named};
 use crate::{Checkpoint, Error, Result, layout};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -58,10 +60,7 @@ impl Earlier {
             let Ok(folder) = store.folder().folder(name) else { return false };
             versions.iter().any(|version| folder.has(layout::checkpoint_dir(*version)))
         };
-        let numbered = |number: u32| match number {
-            1 => format!("earlier-{last}"),
-            _ => format!("earlier-{last}-{number}"),
-        };
+        let numbered = |number: u32| layout::earlier_dir(last, number);
         let to = (1..).map(numbered).find(|name| !has_any(name)).unwrap_or_else(|| numbered(0));
         Earlier { store: store.clone(), to, versions, contradicted_by }
     }
@@ -69,6 +68,17 @@ impl Earlier {
     /// Whether the very number of one of them is given again.
     pub fn is_given_again(&self) -> bool {
         self.versions.first() == Some(&self.contradicted_by)
+    }
+
+    /// Says in the store that what is found goes away, before there is what it is contradicted by. Nothing has changed after an
+    /// error.
+    pub fn announce(&self) -> Result<()> {
+        self.make().map(drop).inspect_err(|_| self.leave())
+    }
+
+    /// Takes that back, as far as nothing was moved.
+    pub fn withdraw(&self) {
+        self.leave();
     }
 
     /// Puts a checkpoint that is on disk in the place of the one whose number is given again, and that one aside. Nothing has

@@ -34,6 +34,21 @@ pub fn partial_dir(version: u64) -> String {
     format!(".v{version:012}{PARTIAL}")
 }
 
+/// The directory that an earlier run's checkpoints go into of which this is the highest version, in their store: the first
+/// such, or the second, and so on.
+pub fn earlier_dir(last: u64, number: u32) -> String {
+    match number {
+        0 | 1 => format!("earlier-{last}"),
+        _ => format!("earlier-{last}-{number}"),
+    }
+}
+
+/// The highest version of the checkpoints that go into a directory of this name.
+pub fn earlier_version(name: &str) -> Option<u64> {
+    let rest = name.strip_prefix("earlier-")?;
+    rest.split_once('-').map_or(rest, |(last, _)| last).parse().ok()
+}
+
 /// The directory of a checkpoint while it is deleted.
 pub fn removing_dir(version: u64) -> String {
     format!(".v{version:012}{REMOVING}")

@@ -10,6 +10,7 @@ use stillframe_kernel::points;
 pub(crate) fn clean(store: &Directory, _lock: &Lock) -> Result<Vec<String>> {
     let mut cleaned = Vec::new();
     let names = store.folder().names().map_err(|error| Error::io("readdir", store.path(), error))?;
+    let is_there = |version: u64| store.folder().has(layout::checkpoint_dir(version));
     // Names that are no text are none of ours.
     for name in names.into_iter().filter_map(|name| name.into_string().ok()) {
         if name == LATEST_NEW {
@@ -22,6 +23,11 @@ pub(crate) fn clean(store: &Directory, _lock: &Lock) -> Result<Vec<String>> {
             }
             store.remove_all(&name)?;
         } else {
+            // A directory for what an earlier run left, of which nothing came. With that in the store it says that this is
+            // to go.
+            if layout::earlier_version(&name).is_some_and(|highest| !is_there(highest)) {
+                let _ = store.folder().remove_folder(&name);
+            }
             continue;
         }
         cleaned.push(name);

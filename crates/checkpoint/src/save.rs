@@ -119,6 +119,8 @@ impl Saver {
         let lock = Lock::take(&store)?;
         points::hit("open.locked");
         let cleaned = left_over::clean(&store, &lock)?;
+        // A writer that was killed may have given a name that is not on disk yet.
+        store.sync().map_err(|error| Error::io("fsync", &dir, error))?;
         let mut state = State::default();
         // Those that are damaged are no reason not to write good ones.
         if let Ok(newest) = Store::open(&dir)?.newest() {
@@ -410,15 +412,25 @@ impl Saver {
                     return Err(Error::Contradicts { path: path.into(), version });
                 }
             }
+            if let Some(earlier) = &earlier {
+                earlier.announce()?;
+            }
+            points::hit("save.announced");
             let renamed = self.rename(partial.name(), &layout::checkpoint_dir(version));
-            renamed.map_err(|error| partial.fail("rename", path, error))?;
+            renamed.map_err(|error| {
+                earlier.as_ref().inspect(|earlier| earlier.withdraw());
+                partial.fail("rename", path, error)
+            })?;
         }
         points::hit("save.renamed");
         self.store.sync().map_err(|source| {
             // Nobody shall take for safe what is not.
             match given_again {
                 Some(earlier) => earlier.return_back(partial.name()),
-                None => drop(self.rename(&layout::checkpoint_dir(version), partial.name())),
+                None => {
+                    drop(self.rename(&layout::checkpoint_dir(version), partial.name()));
+                    earlier.as_ref().inspect(|earlier| earlier.withdraw());
+                }
             }
             let failure = Failure { call: "fsync", detail: self.dir().display().to_string(), source };
             Error::NotSynced { dir: self.dir().to_path_buf(), version, failure }

@@ -104,21 +104,23 @@ impl<'a> Search<'a> {
             Err(Error::NoStore { .. }) if !dir.exists() => return Ok(None),
             other => other?,
         };
-        for entry in store.entries()?.into_iter().rev() {
-            let is_wanted = self.options.version.is_none_or(|version| version == entry.version);
-            if !is_wanted || self.left.contains(&entry.path) {
+        let entries = match self.options.version {
+            Some(version) => store.only(version)?,
+            None => store.newest_first()?,
+        };
+        for entry in entries {
+            if self.left.contains(&entry.path) {
                 continue;
             }
-            let checked = entry.checkpoint.and_then(|checkpoint| {
-                let is_later = published_ns.is_none_or(|memory_ns| checkpoint.manifest().published_ns > memory_ns);
-                match is_later {
-                    true => checkpoint.check().map(|()| Some(checkpoint)),
-                    false => Ok(None),
-                }
+            let is_later =
+                |found: &Checkpoint| published_ns.is_none_or(|memory_ns| found.manifest().published_ns > memory_ns);
+            let checked = entry.checkpoint.and_then(|found| match is_later(&found) {
+                true => found.check().map(|()| Some(found)),
+                false => Ok(None),
             });
             match checked {
-                Ok(Some(checkpoint)) => return Ok(Some(checkpoint)),
-                Ok(None) => {}
+                // All others are older still.
+                Ok(found) => return Ok(found),
                 Err(error) if error.family() == Family::Corrupt => self.leave_checkpoint(&entry.path, &error),
                 Err(error) => return Err(error),
             }

@@ -2,7 +2,11 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::{Error, Result, layout};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use stillframe::Family;
 use stillframe_kernel::folder::Folder;
 
 /// How often all checkpoints may be deleted while they are read, with others in their place.
@@ -67,30 +71,70 @@ impl Store {
     /// # Errors
     /// [`Error::Unreadable`].
     pub fn versions(&self) -> Result<Vec<u64>> {
-        let failed = |error| Error::reading("readdir", &self.path, error);
-        let names = open(&self.path)?.names().map_err(failed)?;
-        let version = |name: std::ffi::OsString| layout::checkpoint_version(name.to_str()?);
-        let mut versions: Vec<u64> = names.into_iter().filter_map(version).collect();
-        versions.sort_unstable();
-        Ok(versions)
+        Ok(versions(&self.names()?.1))
     }
 
-    /// The versions that have a directory with what their manifests tell, ascending.
+    /// The versions that have a directory with what their manifests tell, ascending. Each is opened when it is come to: there
+    /// may be more than a process may have open at a time.
     ///
     /// # Errors
     /// [`Error::Unreadable`] if the directory cannot be listed.
-    pub fn entries(&self) -> Result<Vec<Entry>> {
+    pub fn entries(&self) -> Result<Entries> {
+        Ok(self.go_through(self.versions()?, Order::Ascending))
+    }
+
+    /// As [`entries`](Store::entries), the one first that was published last: what to go on from.
+    ///
+    /// That is the one with the highest number. What an earlier run left under higher numbers was set aside, unless whoever did
+    /// so died over it, or could not: then the times decide, which takes a look at all.
+    ///
+    /// # Errors
+    /// As [`entries`](Store::entries).
+    pub fn newest_first(&self) -> Result<Entries> {
+        Ok(self.go_through(self.by_time()?, Order::NewestFirst))
+    }
+
+    /// What there is of one version.
+    pub(crate) fn only(&self, version: u64) -> Result<Entries> {
         let mut versions = self.versions()?;
-        loop {
-            let mut entries: Vec<Entry> = versions.iter().map(|version| self.entry(*version)).collect();
-            // What is deleted meanwhile, because newer ones are there, is not damaged.
-            entries.retain(|entry| entry.checkpoint.is_ok() || std::fs::symlink_metadata(&entry.path).is_ok());
-            let again = self.versions()?;
-            if !entries.is_empty() || again == versions {
-                return Ok(entries);
-            }
-            versions = again;
+        versions.retain(|found| *found == version);
+        Ok(self.go_through(versions, Order::Ascending))
+    }
+
+    fn go_through(&self, versions: Vec<u64>, order: Order) -> Entries {
+        Entries {
+            store: self.clone(),
+            versions: versions.into_iter(),
+            order,
+            is_any: false,
+            is_any_gone: false,
+            left: ATTEMPTS,
         }
+    }
+
+    /// The versions, the one first that was published last.
+    fn by_time(&self) -> Result<Vec<u64>> {
+        let (folder, names) = self.names()?;
+        let mut versions = versions(&names);
+        versions.reverse();
+        let Some(highest) = versions.first().copied() else { return Ok(versions) };
+        // Whether it was to go away, because a later run gave numbers below it.
+        let lacks = |name: &str| folder.folder(name).is_ok_and(|to| !to.has(layout::checkpoint_dir(highest)));
+        let is_to_go = |name: &str| layout::earlier_version(name) == Some(highest) && lacks(name);
+        if names.iter().filter_map(|name| name.to_str()).any(is_to_go) {
+            // What cannot be read is told first.
+            versions.sort_by_cached_key(|version| {
+                let checkpoint = self.entry(*version).checkpoint;
+                Reverse(checkpoint.map_or(u64::MAX, |checkpoint| checkpoint.manifest().published_ns))
+            });
+        }
+        Ok(versions)
+    }
+
+    fn names(&self) -> Result<(Folder, Vec<OsString>)> {
+        let folder = open(&self.path)?;
+        let names = folder.names().map_err(|error| Error::reading("readdir", &self.path, error))?;
+        Ok((folder, names))
     }
 
     fn entry(&self, version: u64) -> Entry {
@@ -136,29 +180,127 @@ impl Store {
     pub(crate) fn first_good<T>(
         &self,
         skipped: &mut Vec<Skipped>,
-        mut take: impl FnMut(Checkpoint) -> Result<T>,
+        take: impl FnMut(Checkpoint) -> Result<T>,
     ) -> Result<T> {
+        self.newest_after(None, skipped, take)?.ok_or_else(|| {
+            let skipped = skipped.iter().map(Skipped::to_string).collect();
+            Error::NoCheckpoint { dir: self.path.clone(), skipped }
+        })
+    }
+
+    /// What `take` makes of the newest checkpoint that it does not find damaged, of those that were published after a time, in
+    /// nanoseconds since 1970; of all, for `None`. The damaged ones that are newer are added to `skipped`. `None` if there is
+    /// none.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`]; those of `take` that tell of no damage.
+    pub fn newest_after<T>(
+        &self,
+        published_ns: Option<u64>,
+        skipped: &mut Vec<Skipped>,
+        mut take: impl FnMut(Checkpoint) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let before = skipped.len();
         for _ in 0..ATTEMPTS {
             let mut is_same = true;
-            for version in self.versions()?.into_iter().rev() {
-                let Entry { path, checkpoint, .. } = self.entry(version);
+            let mut entries = self.newest_first()?;
+            for Entry { path, checkpoint, .. } in entries.by_ref() {
+                let is_after =
+                    |checkpoint: &Checkpoint| published_ns.is_none_or(|ns| checkpoint.manifest().published_ns > ns);
+                // All others are older still.
+                if checkpoint.as_ref().is_ok_and(|checkpoint| !is_after(checkpoint)) {
+                    return Ok(None);
+                }
                 match checkpoint.and_then(&mut take) {
                     // Deleted while it was read, because newer ones came.
-                    Err(_) if std::fs::symlink_metadata(&path).is_err() => is_same = false,
-                    Err(error @ (Error::Damaged { .. } | Error::ForeignFormat { .. })) => {
+                    Err(_) if is_gone(&path) => is_same = false,
+                    Err(error) if error.family() == Family::Corrupt => {
                         skipped.push(Skipped { path, why: error.to_string() });
                     }
-                    other => return other,
+                    other => return other.map(Some),
                 }
             }
-            if is_same {
+            if is_same && !entries.is_any_gone {
                 break;
             }
-            skipped.clear();
+            skipped.truncate(before);
         }
-        let skipped = skipped.iter().map(Skipped::to_string).collect();
-        Err(Error::NoCheckpoint { dir: self.path.clone(), skipped })
+        Ok(None)
     }
+}
+
+/// Which checkpoint comes first.
+#[derive(Debug, Clone, Copy)]
+enum Order {
+    Ascending,
+    NewestFirst,
+}
+
+/// The checkpoints of a directory, one after the other.
+#[derive(Debug)]
+pub struct Entries {
+    store: Store,
+    versions: std::vec::IntoIter<u64>,
+    order: Order,
+    is_any: bool,
+    is_any_gone: bool,
+    /// How often the directory is listed anew.
+    left: usize,
+}
+
+impl Iterator for Entries {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        loop {
+            for version in self.versions.by_ref() {
+                let entry = self.store.entry(version);
+                // What is deleted meanwhile, because newer ones are there, is not damaged.
+                if entry.checkpoint.is_err() && is_gone(&entry.path) {
+                    self.is_any_gone = true;
+                    continue;
+                }
+                self.is_any = true;
+                return Some(entry);
+            }
+            if self.is_any || !self.is_any_gone || self.left == 0 {
+                return None;
+            }
+            // All that were listed may have been deleted since.
+            self.left -= 1;
+            self.is_any_gone = false;
+            let versions = match self.order {
+                Order::Ascending => self.store.versions(),
+                Order::NewestFirst => self.store.by_time(),
+            };
+            self.versions = versions.ok()?.into_iter();
+        }
+    }
+}
+
+/// The versions of checkpoints that have these names, ascending.
+fn versions(names: &[OsString]) -> Vec<u64> {
+    let mut versions: Vec<u64> = names.iter().filter_map(|name| layout::checkpoint_version(name.to_str()?)).collect();
+    versions.sort_unstable();
+    versions
+}
+
+fn is_gone(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_err()
+}
+
+/// Versions of the checkpoints that have their names, ascending, good or not. A directory that is not there has none.
+pub(crate) fn named(dir: &Path) -> Result<BTreeSet<u64>> {
+    let store = Store { path: dir.into() };
+    match store.versions() {
+        Err(Error::NoStore { .. }) => Ok(BTreeSet::new()),
+        versions => Ok(versions?.into_iter().collect()),
+    }
+}
+
+/// The checkpoint of a version, if it has its name and a good manifest.
+pub(crate) fn checkpoint_of(dir: &Path, version: u64) -> Option<Checkpoint> {
+    Checkpoint::open_version(&Folder::open(dir, true).ok()?, dir, version).ok()
 }
 
 fn open(path: &Path) -> Result<Folder> {

@@ -381,7 +381,7 @@ fn the_fuzz_target_of_manifests_takes_whatever_it_is_given() {
 fn a_store_lists_what_is_damaged_beside_what_is_not() {
     let image = Image::new("list");
     image.apply(&edited(&image, "\"format_version\": 1", "\"format_version\": 2"));
-    let entries = Store::open(image.place.store()).unwrap().entries().unwrap();
+    let entries: Vec<_> = Store::open(image.place.store()).unwrap().entries().unwrap().collect();
     assert_eq!(entries.iter().map(|entry| entry.version).collect::<Vec<_>>(), [10, 20]);
     assert!(entries[0].checkpoint.is_ok());
     assert!(matches!(entries[1].checkpoint, Err(Error::ForeignFormat { .. })));

@@ -228,6 +228,7 @@ fn a_saver_may_die_at_every_point() {
             "remove.rename",
             "remove.renamed",
             "remove.synced",
+            "save.announced",
             "save.begun",
             "save.checksums",
             "save.chunk",
@@ -330,6 +331,9 @@ fn check_run_after(dir: &Path, old: &[u64], again: u64, context: &str) {
     assert!(runs(&store).iter().any(|found| found.0 == newest), "{context}");
     let is_committed = runs(&store).contains(&(again, "second".into()));
     if is_committed {
+        // Whoever restarts now goes on from the later run, whatever numbers the earlier one left.
+        assert_eq!(newest, again, "{context}");
+        assert_eq!(stillframe_checkpoint::newest_safe(&store).unwrap(), Some(again), "{context}");
         // Whoever saves it again, because nobody said that it is safe, finishes what the dead one began.
         let saver = Saver::open(&store, SaveOptions::new()).unwrap();
         let held = Observer::options().dir(dir.join("second")).open("r").unwrap().newest().unwrap();

@@ -287,7 +287,7 @@ fn a_store_that_may_only_be_read_is_enough() {
     let (checkpoint, _) = saved(&place, "heat", &version);
     let all = std::process::Command::new("chmod").args(["-R", "a-w"]).arg(place.store()).status().unwrap();
     assert!(all.success());
-    assert_eq!(Store::open(place.store()).unwrap().entries().unwrap().len(), 1);
+    assert_eq!(Store::open(place.store()).unwrap().entries().unwrap().count(), 1);
     restore(&checkpoint, place.options(), "heat").unwrap();
     assert_eq!(Version::of(&place.newest("heat")), version);
     assert!(std::process::Command::new("chmod").args(["-R", "u+w"]).arg(place.store()).status().unwrap().success());

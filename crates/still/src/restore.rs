@@ -3,14 +3,13 @@
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
 use crate::progress::Progress;
-use crate::store;
 use crate::table::sanitize;
 use crate::units;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 use stillframe::Region;
-use stillframe_checkpoint::{Error, RestoreOptions};
+use stillframe_checkpoint::{Checkpoint, Error, RestoreOptions, Skipped, Store};
 
 /// Put a checkpoint back into memory, for a program to go on from
 ///
@@ -99,21 +98,20 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
 
 /// The name that the checkpoint to be restored tells, or the newest that tells one.
 fn name_in(args: &Args) -> Result<String, Failure> {
-    let entries = store::entries(&args.store)?;
-    let wanted = |version: u64| args.version.is_none_or(|wanted| wanted == version);
-    let mut errors = Vec::new();
-    let known = entries.iter().map(|entry| entry.version).collect();
-    for entry in entries.into_iter().rev().filter(|entry| wanted(entry.version)) {
-        match entry.checkpoint {
-            Ok(checkpoint) => return Ok(checkpoint.manifest().region.clone()),
-            Err(error) if args.version.is_some() => return Err(error.into()),
-            Err(error) => errors.push(error.to_string()),
-        }
+    let store = match Store::open(&args.store) {
+        Ok(store) => store,
+        Err(error @ Error::NoStore { .. }) => match Checkpoint::open(&args.store) {
+            Err(Error::NoStore { .. }) => return Err(error.into()),
+            opened => return Ok(opened?.manifest().region.clone()),
+        },
+        Err(error) => return Err(error.into()),
+    };
+    let named = |checkpoint: Checkpoint| Ok(checkpoint.manifest().region.clone());
+    if let Some(version) = args.version {
+        return Ok(store.version(version).and_then(named)?);
     }
-    let dir = args.store.clone();
-    Err(match args.version {
-        Some(version) => Error::NoSuchVersion { dir, version, known },
-        None => Error::NoCheckpoint { dir, skipped: errors },
-    }
-    .into())
+    let mut skipped = Vec::new();
+    let name = store.newest_after(None, &mut skipped, named)?;
+    let skipped = skipped.iter().map(Skipped::to_string).collect();
+    name.ok_or_else(|| Error::NoCheckpoint { dir: args.store.clone(), skipped }.into())
 }

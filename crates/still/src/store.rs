@@ -26,15 +26,15 @@ pub fn find(context: &Context, text: &str) -> Target {
     }
 }
 
-/// The checkpoints in a directory by version, which may be a single one.
-pub fn entries(path: &Path) -> Result<Vec<Entry>, Failure> {
+/// The checkpoints in a directory by version, which may be a single one. Each is opened when it is come to.
+pub fn entries(path: &Path) -> Result<Box<dyn Iterator<Item = Entry>>, Failure> {
     match Store::open(path) {
-        Ok(store) => Ok(store.entries()?),
+        Ok(store) => Ok(Box::new(store.entries()?)),
         Err(error @ Error::NoStore { .. }) => match Checkpoint::open(path) {
             Err(Error::NoStore { .. }) => Err(error.into()),
             Ok(checkpoint) => {
                 let (version, path) = (checkpoint.version(), path.to_path_buf());
-                Ok(vec![Entry { version, path, checkpoint: Ok(checkpoint) }])
+                Ok(Box::new(std::iter::once(Entry { version, path, checkpoint: Ok(checkpoint) })))
             }
             Err(error) => Err(error.into()),
         },
@@ -45,14 +45,11 @@ pub fn entries(path: &Path) -> Result<Vec<Entry>, Failure> {
 /// Lists the checkpoints of a directory.
 pub fn list(context: &mut Context, path: &Path, as_json: bool) -> Verdict {
     let entries = entries(path)?;
-    let verdict = if entries.iter().all(|entry| entry.checkpoint.is_ok()) { FINE } else { PROBLEM };
     if as_json {
-        let checkpoints: Vec<Value> = entries.iter().map(describe).collect();
+        let checkpoints: Vec<Value> = entries.map(|entry| describe(&entry)).collect();
+        let is_good = checkpoints.iter().all(|checkpoint| checkpoint["error"].is_null());
         context.write_json(&json!({ "store": path, "checkpoints": checkpoints }))?;
-        return Ok(verdict);
-    }
-    if entries.is_empty() {
-        return context.finish(&format!("no checkpoints in {}", path.display()));
+        return Ok(if is_good { FINE } else { PROBLEM });
     }
     let mut table = Table::new(&[
         ("VERSION", Align::Right),
@@ -64,16 +61,20 @@ pub fn list(context: &mut Context, path: &Path, as_json: bool) -> Verdict {
         ("ATTRIBUTES", Align::Left),
     ]);
     let now_ns = units::now_ns();
-    for entry in &entries {
-        table.push(row(entry, now_ns));
+    let (mut is_any, mut errors) = (false, Vec::new());
+    for entry in entries {
+        table.push(row(&entry, now_ns));
+        is_any = true;
+        errors.extend(entry.checkpoint.err().map(|error| format!("{}: {error}", entry.version)));
+    }
+    if !is_any {
+        return context.finish(&format!("no checkpoints in {}", path.display()));
     }
     table.write(context.out)?;
-    for Entry { version, checkpoint, .. } in &entries {
-        if let Err(error) = checkpoint {
-            writeln!(context.out, "{version}: {}", sanitize(&error.to_string()))?;
-        }
+    for error in &errors {
+        writeln!(context.out, "{}", sanitize(error))?;
     }
-    Ok(verdict)
+    Ok(if errors.is_empty() { FINE } else { PROBLEM })
 }
 
 fn row(entry: &Entry, now_ns: u64) -> Vec<String> {

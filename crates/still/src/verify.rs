@@ -130,15 +130,13 @@ impl Finding {
 }
 
 fn verify_checkpoints(context: &mut Context, args: &Args, store: &Path) -> Verdict {
-    let mut entries = store::entries(store)?;
-    let known: Vec<u64> = entries.iter().map(|entry| entry.version).collect();
-    entries.retain(|entry| args.version.is_none_or(|version| version == entry.version));
-    if let Some(version) = args.version.filter(|_| entries.is_empty()) {
-        return Err(stillframe_checkpoint::Error::NoSuchVersion { dir: store.into(), version, known }.into());
-    }
     let mut findings = Vec::new();
-    let mut is_any_gone = false;
-    for Entry { version, path, checkpoint } in entries {
+    let (mut known, mut is_any_gone) = (Vec::new(), false);
+    for Entry { version, path, checkpoint } in store::entries(store)? {
+        known.push(version);
+        if args.version.is_some_and(|wanted| wanted != version) {
+            continue;
+        }
         let progress = Progress::new("checking");
         let damages = checkpoint.and_then(|checkpoint| {
             let show = |reading: stillframe_checkpoint::Reading| {
@@ -161,6 +159,9 @@ fn verify_checkpoints(context: &mut Context, args: &Args, store: &Path) -> Verdi
     }
     if findings.is_empty() && is_any_gone {
         return verify_checkpoints(context, args, store);
+    }
+    if let Some(version) = args.version.filter(|version| !known.contains(version)) {
+        return Err(stillframe_checkpoint::Error::NoSuchVersion { dir: store.into(), version, known }.into());
     }
     let verdict = if findings.is_empty() || !findings.iter().all(Finding::is_healthy) { PROBLEM } else { FINE };
     if args.json {

@@ -464,11 +464,74 @@ fn the_second_signal_drops_what_is_at_hand_and_leaves_nothing_behind() {
     // Two that come between two looks are one.
     std::thread::sleep(Duration::from_millis(150));
     checkpoint.0.signal("INT");
-    checkpoint.0.end();
+    let code = checkpoint.0.end().code();
     // It may have been faster, but then it is whole.
-    assert!(check_store(&store(&scene)).len() <= 1);
+    let safe = check_store(&store(&scene));
+    let last = checkpoint.events().last().unwrap()["status"].clone();
+    match safe.as_slice() {
+        [1] => assert_eq!((code, &last["state"]), (Some(0), &"ended".into())),
+        _ => {
+            assert_eq!((safe.as_slice(), code, &last["state"]), ([].as_slice(), Some(1), &"failed".into()), "{last}");
+            assert_eq!(last["unsaved"], serde_json::json!([1]));
+        }
+    }
     assert_eq!(junk(&store(&scene)), [""; 0]);
     simulation.end();
+}
+
+#[test]
+fn with_all_what_failed_is_held_and_tried_again_itself() {
+    let scene = Scene::new();
+    let Some(mount) = Mount::new(&scene, "9m") else {
+        return eprintln!("this user may not mount a file system: left out");
+    };
+    let (store, ballast) = (mount.0.join("ck"), mount.0.join("ballast"));
+    let mut simulation = Simulation::start(&scene, "heat", 128 * 1024);
+    simulation.publish(1, 1);
+    let to = store.to_str().unwrap();
+    let mut command = Checkpoint::command(&scene, &["heat", "--to", to, "--all", "--keep", "9"]);
+    command.stderr(Stdio::null());
+    let mut checkpoint = Checkpoint(Process::start(command));
+    checkpoint.saved(1);
+    std::fs::write(&ballast, vec![1; 7_500_000]).unwrap();
+    simulation.publish(2, 4);
+    let failed = checkpoint.event("failed");
+    assert_eq!(failed["error"].as_str().unwrap().contains("space"), true, "{failed}");
+    // The program lets go of them, and ends, before there is space again.
+    simulation.end();
+    std::fs::remove_file(&ballast).unwrap();
+    assert_eq!(checkpoint.0.end().code(), Some(0));
+    assert_eq!(check_store(&store), [1, 2, 3, 4]);
+    let last = checkpoint.events().last().unwrap()["status"].clone();
+    assert_eq!(
+        (&last["state"], &last["unsaved"], &last["missed"]),
+        (&"ended".into(), &serde_json::json!([]), &0.into())
+    );
+}
+
+#[test]
+fn with_all_each_version_that_is_not_safe_is_an_error_in_the_end() {
+    let scene = Scene::new();
+    let Some(mount) = Mount::new(&scene, "9m") else {
+        return eprintln!("this user may not mount a file system: left out");
+    };
+    let store = mount.0.join("ck");
+    let mut simulation = Simulation::start(&scene, "heat", 128 * 1024);
+    simulation.publish(1, 1);
+    let to = store.to_str().unwrap();
+    let mut command = Checkpoint::command(&scene, &["heat", "--to", to, "--all", "--keep", "9"]);
+    command.stderr(Stdio::piped());
+    let mut checkpoint = Checkpoint(Process::start(command));
+    checkpoint.saved(1);
+    std::fs::write(mount.0.join("ballast"), vec![1; 7_500_000]).unwrap();
+    simulation.publish(2, 3);
+    checkpoint.event("failed");
+    simulation.end();
+    assert_eq!(checkpoint.0.end().code(), Some(1));
+    assert_eq!(check_store(&store), [1]);
+    let last = checkpoint.events().last().unwrap()["status"].clone();
+    assert_eq!((&last["state"], &last["unsaved"]), (&"failed".into(), &serde_json::json!([2, 3])));
+    assert!(last["error"].as_str().unwrap().starts_with("version 3, and 1 before it, are not saved: "), "{last}");
 }
 
 #[test]

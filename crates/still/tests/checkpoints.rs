@@ -4,7 +4,7 @@ mod support;
 
 use std::path::PathBuf;
 use stillframe::Observer;
-use stillframe_checkpoint::{SaveOptions, Saver};
+use stillframe_checkpoint::{Keep, SaveOptions, Saver};
 use support::Scene;
 
 /// Saves versions of a region, which then goes.
@@ -132,4 +132,38 @@ fn what_makes_no_sense_is_misuse() {
     }
     assert!(scene.complaint(1, &["restore", "absent"]).contains("absent is not there"));
     assert!(scene.complaint(1, &["restore", "."]).contains("no good checkpoint"));
+}
+
+#[test]
+fn a_store_may_have_more_checkpoints_than_a_process_may_have_files() {
+    let scene = Scene::new();
+    let (mut region, u) = scene.region("heat", &[8]);
+    let saver = Saver::open(scene.file("ckpt"), SaveOptions::new().keep(Keep { newest: 400, every: None })).unwrap();
+    let observer = Observer::options().dir(scene.dir());
+    for version in 0..300 {
+        region.slice_mut(&u)[7] = version as f64;
+        region.publish(version).commit().unwrap();
+        let snapshot = observer.clone().open("heat").unwrap().newest().unwrap();
+        saver.save(&snapshot, &|_| {}).unwrap();
+    }
+    drop(saver);
+    region.unlink().unwrap();
+    let limited = |args: &[&str]| {
+        let still = env!("CARGO_BIN_EXE_still");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "ulimit -n 100; exec \"$0\" \"$@\"", still]).args(args);
+        command.env("STILLFRAME_DIR", scene.dir()).current_dir(scene.file(""));
+        let output = command.output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{args:?}: {told}{}", String::from_utf8_lossy(&output.stderr));
+        told
+    };
+    assert!(limited(&["restore", "ckpt"]).starts_with("restored heat at version 299 "));
+    scene.ok(&["rm", "heat"]);
+    assert_eq!(limited(&["ls", "--store", "ckpt"]).lines().count(), 301);
+    assert_eq!(limited(&["verify", "./ckpt"]).lines().count(), 300);
+    assert!(limited(&["safe", "ckpt"]).contains("299"));
+    let step = ["step", "--state", "heat", "--to", "ckpt", "--until", "299", "--", "false"];
+    let told = limited(&step);
+    assert!(told.contains("begins with version 299, restored from"), "{told}");
 }

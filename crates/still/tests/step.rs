@@ -289,7 +289,7 @@ fn a_stop_file_ends_the_run_between_steps_and_asks_for_requeue() {
 
 #[test]
 fn a_signal_ends_the_run_after_the_step_that_runs() {
-    for signal in ["TERM", "USR1", "INT"] {
+    for signal in ["TERM", "USR1", "HUP", "INT"] {
         let scene = Scene::new();
         let mut command = driver(&scene, "slow", &["--until", "1000000", "--json"]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -616,7 +616,85 @@ fn a_checkpoint_that_cannot_be_saved_stops_no_run_but_is_told() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!((output.status.code(), newest(&scene)), (Some(1), Some(20)), "{text}");
     assert!(text.contains("is not saved: "), "{text}");
-    assert!(text.lines().last().unwrap().contains("done, but it is in memory only"), "{text}");
+    assert!(text.lines().last().unwrap().contains("done, but the last version is in memory only"), "{text}");
+}
+
+#[test]
+fn a_run_that_is_stopped_and_cannot_save_its_last_version_asks_for_no_requeue() {
+    let scene = Scene::new();
+    std::fs::create_dir(scene.file("moved")).unwrap();
+    let args = ["--until", "1000000", "--to", "store", "--stop-file", "stop", "--json"];
+    let child = driver(&scene, "pause", &args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    until("version 3", || newest(&scene) >= Some(3));
+    std::fs::rename(scene.file("store"), scene.file("moved/store")).unwrap();
+    std::fs::write(scene.file("stop"), "").unwrap();
+    let output = wait(child);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    let reason = last["reason"].as_str().unwrap();
+    assert!(reason.starts_with("stop is there, but the last version is in memory only: "), "{reason}");
+    assert_eq!(last["exit"], 1);
+}
+
+/// A directory of regions that is removed with the test.
+struct Regions(std::path::PathBuf);
+
+impl Drop for Regions {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs the job script of `docs/step.md` with a program that makes three versions and then has the store taken away; says what
+/// it ends with.
+fn run_job(scene: &Scene, job: &str) -> Told {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/step.md")).unwrap();
+    let script = page.split("```sh\n").find(|block| block.starts_with("#!/bin/bash")).expect("a job script");
+    let script = script.split("```").next().unwrap();
+    let [own, rest @ ..] = program();
+    let nbody = format!(
+        "#!/bin/sh\nset -e\n\"{own}\" {}\nif [ $STILLFRAME_WRITE = 3 ]; then mv \"$SCRATCH/cluster\" gone; touch stop; fi\n",
+        rest.join(" ")
+    );
+    let bin = scene.file("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::create_dir_all(scene.file("scratch")).unwrap();
+    for (path, text) in [("job", script), ("nbody", &nbody), ("bin/scontrol", "#!/bin/sh\ntouch requeued\n")] {
+        std::fs::write(scene.file(path), text).unwrap();
+        assert!(Command::new("chmod").arg("+x").arg(scene.file(path)).status().unwrap().success());
+    }
+    let still = std::path::Path::new(env!("CARGO_BIN_EXE_still")).parent().unwrap();
+    let path = format!("{}:{}:{}", bin.display(), still.display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new(scene.file("job"));
+    command.current_dir(scene.file("")).env("PATH", path).env("USER", "step-test").env("SLURM_JOB_ID", job);
+    command.env("SCRATCH", scene.file("scratch")).env("HOME", scene.file("home")).env(MODE, "well");
+    run(command.env_remove("SLURM_JOB_END_TIME"))
+}
+
+#[test]
+fn the_job_script_gives_no_memory_back_that_is_nowhere_else() {
+    for has_home in [true, false] {
+        let scene = Scene::new();
+        let job = format!("{}-{has_home}", std::process::id());
+        let regions = Regions(format!("/dev/shm/stillframe-step-test-{job}").into());
+        match has_home {
+            true => std::fs::create_dir(scene.file("home")).unwrap(),
+            // Nothing can be saved there either.
+            false => std::fs::write(scene.file("home"), "").unwrap(),
+        }
+        let told = run_job(&scene, &job);
+        assert_eq!(told.code, 1, "{}{}", told.out, told.err);
+        assert!(!scene.file("requeued").exists());
+        let memory = Observer::options().dir(&regions.0).open("cluster");
+        match has_home {
+            true => {
+                let found = stillframe_checkpoint::Store::open(scene.file("home/cluster")).unwrap().versions().unwrap();
+                assert_eq!((found, memory.is_err()), (vec![3], true), "{}{}", told.out, told.err);
+            }
+            false => assert_eq!(memory.unwrap().newest().unwrap().version(), 3),
+        }
+    }
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use super::event::Event;
 use super::options::CheckpointerOptions;
+use super::unsaved::Unsaved;
 use crate::directory::Directory;
-use crate::status::{self, Saving, State, Status, checkpoint_of, named};
+use crate::status::{self, Saving, State, Status};
+use crate::store::{checkpoint_of, named};
 use crate::{Error, Progress, Result, SaveOptions, Saved, Saver, SetAside};
 use std::collections::{BTreeSet, VecDeque};
 use std::os::unix::fs::MetadataExt;
@@ -17,9 +19,6 @@ use stillframe_kernel::priority;
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 /// How long it is left alone after it was written.
 const STATUS_PAUSE: Duration = Duration::from_millis(20);
-/// How long nothing is tried after a save that failed; twice as long after each further one, up to the other.
-const RETRY: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_secs(60);
 
 /// What the threads are to do, each more urgent than the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,12 +69,12 @@ pub(super) struct Record {
     pub(super) safe: BTreeSet<u64>,
     /// Versions that were saved here, some of them deleted since.
     pub(super) done: BTreeSet<u64>,
+    pub(super) unsaved: Unsaved,
+    /// What is wrong, if it is not that a version is not saved.
     pub(super) error: Option<String>,
     pub(super) fatal: Option<Error>,
-    /// Whether what was last tried failed.
+    /// Whether an error ended it.
     pub(super) failed: bool,
-    pub(super) failures: u32,
-    pub(super) retry: Option<Instant>,
 }
 
 /// A version that is being saved.
@@ -94,11 +93,10 @@ impl Record {
             saving: Vec::new(),
             safe: BTreeSet::new(),
             done: BTreeSet::new(),
+            unsaved: Unsaved::default(),
             error: None,
             fatal: None,
             failed: false,
-            failures: 0,
-            retry: None,
         }
     }
 
@@ -111,11 +109,11 @@ impl Record {
     }
 
     pub(super) fn held(&self) -> usize {
-        self.queue.len() + self.saving.len()
+        self.queue.len() + self.saving.len() + self.unsaved.held().len()
     }
 
     pub(super) fn held_bytes(&self) -> u64 {
-        let queued = self.queue.iter().map(cost_bytes).sum::<u64>();
+        let queued = self.queue.iter().chain(self.unsaved.held()).map(cost_bytes).sum::<u64>();
         queued + self.saving.iter().map(|task| task.cost_bytes).sum::<u64>()
     }
 
@@ -124,9 +122,11 @@ impl Record {
         status.safe = self.safe.iter().copied().collect();
         status.newest_safe = self.safe.last().copied();
         status.saving = self.saving.iter().map(|task| task.saving.clone()).collect();
-        status.error = self.error.clone();
+        status.unsaved = self.unsaved.versions();
+        status.error =
+            self.error.clone().filter(|_| self.failed).or_else(|| self.unsaved.error()).or(self.error.clone());
         status.updated_ns = status::unix_ns();
-        status.state = match (self.is_over(), self.failed) {
+        status.state = match (self.is_over(), self.failed || !self.unsaved.is_empty()) {
             (false, _) => State::Running,
             (true, false) => State::Ended,
             (true, true) => State::Failed,
@@ -177,6 +177,8 @@ impl Shared {
     pub(super) fn end_watch(&self, ended: Result<()>) {
         let mut record = self.record();
         record.watching = false;
+        // Nobody tries them again.
+        record.unsaved.take_held();
         if let Err(error) = ended {
             record.failed = true;
             record.error = Some(error.to_string());
@@ -211,7 +213,8 @@ impl Shared {
             let mut record = self.record();
             let held = loop {
                 if record.order == Order::Cancel {
-                    record.queue.clear();
+                    let dropped = std::mem::take(&mut record.queue);
+                    dropped.iter().for_each(|held| record.unsaved.drop_asked(held.version()));
                 }
                 if let Some(held) = record.queue.pop_front() {
                     break held;
@@ -230,14 +233,16 @@ impl Shared {
             self.changed.notify_all();
             self.tell(Event::Begun { version, bytes });
             let saved = self.save(&held);
-            // The hold ends before anybody learns that there is room for another.
-            drop(held);
-            self.record_outcome(version, saved);
+            self.record_outcome(held, saved);
         }
     }
 
     /// Takes note of what became of a version.
-    pub(super) fn record_outcome(&self, version: u64, saved: Result<Saved>) {
+    pub(super) fn record_outcome(&self, held: AnySnapshot, saved: Result<Saved>) {
+        let version = held.version();
+        // One that was asked for by itself is held until it is safe. Else the hold ends before anybody learns that there is
+        // room for another.
+        let held = (self.options.all && saved.is_err()).then_some(held);
         if saved.is_ok() {
             self.look_at_store();
         }
@@ -252,17 +257,17 @@ impl Shared {
                 record.status.saved += u64::from(!saved.already);
                 record.status.written_bytes += saved.written_bytes;
                 record.status.linked_bytes += saved.linked_bytes;
-                (record.failed, record.failures, record.retry, record.error) = (false, 0, None, None);
+                record.status.missed += record.unsaved.save(version, !self.options.all);
+                record.error = None;
                 Some(Event::Saved(saved))
             }
-            // It was asked for.
-            Err(Error::Cancelled { .. }) => None,
+            Err(Error::Cancelled { .. }) => {
+                record.unsaved.drop_asked(version);
+                None
+            }
             Err(error) => {
-                let pause = RETRY.saturating_mul(1 << record.failures.min(10)).min(RETRY_MAX);
-                record.failures += 1;
-                record.retry = Some(Instant::now() + pause);
-                record.failed = true;
-                record.error = Some(error.to_string());
+                let held = held.filter(|_| record.watching);
+                let pause = record.unsaved.fail(version, error.to_string(), held);
                 let retry = (record.order == Order::Run && record.watching && !self.options.once).then_some(pause);
                 Some(Event::Failed { version, error: error.to_string(), code: error.code(), retry })
             }

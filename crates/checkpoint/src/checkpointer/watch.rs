@@ -184,7 +184,7 @@ impl Watch {
         if record.order != Order::Run {
             return Ok(Look::On);
         }
-        if record.retry.is_some() {
+        if record.unsaved.retry().is_some() {
             drop(record);
             return self.try_again(target);
         }
@@ -229,19 +229,36 @@ impl Watch {
         self.consider(held)
     }
 
-    /// After a failure nothing else is tried before its time, and then whatever is newest.
+    /// After a failure nothing else is tried before its time, and then what failed, if it is still held, or else whatever is
+    /// newest.
     fn try_again(&mut self, target: &AnyObserver) -> Result<Look> {
         let record = self.shared.record();
-        let Some(retry) = record.retry else { return Ok(Look::On) };
+        let Some(retry) = record.unsaved.retry() else { return Ok(Look::On) };
         let left = retry.saturating_duration_since(Instant::now());
         if !record.is_idle() || !left.is_zero() {
             drop(self.shared.sleep(record, left.clamp(Duration::from_millis(1), TICK)));
             return if target.is_alive() { Ok(Look::On) } else { Ok(Look::Gone) };
         }
         drop(record);
+        if self.put_back() {
+            return Ok(Look::On);
+        }
         let held = target.newest()?;
         self.miss(&held);
         Ok(self.hand_over(held))
+    }
+
+    /// Hands over once more what failed and is still held; says whether there is any.
+    fn put_back(&self) -> bool {
+        let mut record = self.shared.record();
+        if record.unsaved.held().is_empty() {
+            return false;
+        }
+        let held = record.unsaved.take_held();
+        record.queue.extend(held);
+        drop(record);
+        self.shared.changed.notify_all();
+        true
     }
 
     /// Whether no other version may be held.
@@ -325,7 +342,7 @@ impl Watch {
         self.position = Some(Position::of(&held));
         self.schedule.take(version, now);
         let mut record = self.shared.record();
-        record.retry = None;
+        record.unsaved.stop_waiting();
         let room = if self.options().all { self.options().held } else { 1 };
         let mut left_out = None;
         if record.queue.len() >= room {
@@ -340,14 +357,19 @@ impl Watch {
         if self.options().once { Look::Done } else { Look::On }
     }
 
-    /// Sees to the last version: if the end is a rule, or what was tried last failed, it is handed over, and tried again
-    /// once. Waits until nothing is at hand any more.
+    /// Sees to what is not saved, and to the last version if the end is a rule: it is handed over, and tried again once.
+    /// Waits until nothing is at hand any more.
     fn finish(&mut self, target: &AnyObserver) -> Result<()> {
         for is_again in [false, true] {
             let failed = self.drain();
-            let is_wanted = self.options().at_end && !is_again || failed;
-            if !is_wanted || self.order() >= Order::Finish {
+            let is_last_due = self.options().at_end && !is_again;
+            if !(failed || is_last_due) || self.order() >= Order::Finish {
                 return Ok(());
+            }
+            self.pause();
+            let is_back = self.put_back();
+            if is_back && !is_last_due {
+                continue;
             }
             let held = match target.newest() {
                 Ok(held) => held,
@@ -355,30 +377,29 @@ impl Watch {
                 Err(error) if error.code() == NO_VERSION || !target.is_current() => return Ok(()),
                 Err(error) => return self.forgive(error.into()).map(|_| ()),
             };
-            if !failed && self.taken == Some((held.version(), held.published_ns())) {
-                return Ok(());
+            let is_taken = self.taken == Some((held.version(), held.published_ns()));
+            if !(is_taken && (is_back || !failed)) {
+                self.hand_over(held);
             }
-            self.pause();
-            self.hand_over(held);
         }
         self.drain();
         Ok(())
     }
 
-    /// Waits until nothing is at hand, and says whether what was tried last failed.
+    /// Waits until nothing is at hand, and says whether there is what could not be saved.
     fn drain(&self) -> bool {
         let mut record = self.shared.record();
         while !record.is_idle() && record.order != Order::Cancel {
             record = self.shared.sleep(record, Duration::MAX / 4);
         }
-        record.failed
+        !record.unsaved.is_empty()
     }
 
     /// Waits before what failed is tried again.
     fn pause(&self) {
         let end = Instant::now() + LAST_RETRY_MAX;
         let mut record = self.shared.record();
-        while let Some(retry) = record.retry.map(|retry| retry.min(end))
+        while let Some(retry) = record.unsaved.retry().map(|retry| retry.min(end))
             && record.order <= Order::Stop
         {
             let left = retry.saturating_duration_since(Instant::now());

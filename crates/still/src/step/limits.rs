@@ -1,7 +1,7 @@
 //! When to stop: signals, a file, and the end of the job's time.
 
 use crate::failure::Failure;
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,7 +49,7 @@ impl Limits {
         stop_file: Option<PathBuf>,
     ) -> Result<Limits, Failure> {
         let signal = Arc::new(AtomicUsize::new(0));
-        for number in [SIGTERM, SIGUSR1, SIGINT] {
+        for number in [SIGTERM, SIGUSR1, SIGHUP, SIGINT] {
             signal_hook::flag::register_usize(number, signal.clone(), number as usize)?;
         }
         let ends = [time_limit, job_time_left()?].into_iter().flatten();
@@ -71,6 +71,7 @@ impl Limits {
         let signal = match self.signal.load(Ordering::Relaxed) as i32 {
             SIGTERM => Some("SIGTERM"),
             SIGUSR1 => Some("SIGUSR1"),
+            SIGHUP => Some("SIGHUP"),
             SIGINT => Some("SIGINT"),
             _ => None,
         };

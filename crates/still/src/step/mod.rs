@@ -48,7 +48,7 @@ published later, or else with nothing, and says which. A version with the attrib
 or a number other than 0) says that the step after it is risky: a checkpoint is saved before it.
 
 The driver stops between steps, after saving a checkpoint if --to is given, when the file
---stop-file is there, at SIGTERM, SIGUSR1 or SIGINT, and when the time left would not do for another
+--stop-file is there, at SIGTERM, SIGUSR1, SIGHUP or SIGINT, and when the time left would not do for another
 step and a checkpoint, --margin included. The time is that of --time-limit or of
 SLURM_JOB_END_TIME, whichever ends first.
 
@@ -59,8 +59,8 @@ fresh, memory or checkpoint, then with {\"path\", \"memory\"}; `stepped` {\"read
 \"exit\"}.
 
 Exit codes: 0 when the region has version --until, 85 when it was stopped before and the rest is to
-be done by another job, 1 when a step failed for the last time or something else is wrong, 2 when
-the command makes no sense.")]
+be done by another job, 1 when a step failed for the last time, the last version could not be saved
+to --to and is in memory only, or something else is wrong, 2 when the command makes no sense.")]
 pub struct Args {
     /// The region, or the group of regions, that is the state
     #[arg(long, value_name = "REGION")]
@@ -141,20 +141,18 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     };
     let end = run.go(context)?;
     let version = run.state.newest()?;
-    let (event, code) = match end {
-        End::Done => match run.store.as_ref().and_then(Store::failed) {
-            None => (Event::end(version, "done", FINE), FINE),
-            // All steps are done, and what was asked for at their end is not.
-            Some(why) => (Event::end(version, &format!("done, but it is in memory only: {why}"), PROBLEM), PROBLEM),
-        },
-        End::Stopped(reason) => (Event::end(version, &reason.to_string(), REQUEUE), REQUEUE),
-        End::Failed(why) => {
-            if !args.json {
-                return Err(Failure::Problem(why));
-            }
-            (Event::end(version, &why, PROBLEM), PROBLEM)
-        }
+    // Whoever reads 0 or 85 may give the memory back.
+    let in_memory = run.store.as_ref().and_then(Store::failed);
+    let but = in_memory.map_or(String::new(), |why| format!(", but the last version is in memory only: {why}"));
+    let (reason, code) = match (end, in_memory) {
+        (End::Failed(why), _) if !args.json => return Err(Failure::Problem(format!("{why}{but}"))),
+        (End::Failed(why), _) => (why, PROBLEM),
+        (End::Done, None) => ("done".into(), FINE),
+        (End::Done, Some(_)) => ("done".into(), PROBLEM),
+        (End::Stopped(reason), None) => (reason.to_string(), REQUEUE),
+        (End::Stopped(reason), Some(_)) => (reason.to_string(), PROBLEM),
     };
+    let event = Event::end(version, &format!("{reason}{but}"), code);
     run.journal.add(context, &event);
     Ok(code)
 }

@@ -7,8 +7,8 @@ use crate::checkpoint::gave_way;
 use crate::failure::Failure;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use stillframe::{AnySnapshot, Attributes, Family, Region, Scalar};
-use stillframe_checkpoint::{Keep, RestoreOptions, SaveOptions, Saver, SetAside, When};
+use stillframe::{AnySnapshot, Attributes, Region, Scalar};
+use stillframe_checkpoint::{Keep, RestoreOptions, SaveOptions, Saver, SetAside, Skipped, When};
 
 /// The attribute with which a version says that the step after it is risky.
 const RISKY: &str = "risky";
@@ -89,28 +89,15 @@ impl Store {
         let options = RestoreOptions::new().replace(memory.is_some());
         let published_ns = memory.map(|_| state.hold().map(|held| held.published_ns())).transpose()?;
         let mut skipped = Vec::new();
-        let mut newer = Vec::new();
-        for entry in store.entries()? {
-            match entry.checkpoint {
-                // By time and not by number, for a run that began again at 0 is newer than what it left behind.
-                Ok(checkpoint) if published_ns.is_none_or(|ns| checkpoint.manifest().published_ns > ns) => {
-                    newer.push(checkpoint);
-                }
-                Ok(_) => {}
-                Err(error) if error.family() == Family::Corrupt => skipped.push(error.to_string()),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        newer.sort_by_key(|checkpoint| std::cmp::Reverse(checkpoint.manifest().published_ns));
-        for checkpoint in newer {
-            match options.restore(&checkpoint, &region, state.name(), &|_| {}) {
-                Ok(version) => {
-                    self.safe = Some(version);
-                    return Ok(Restored { version: Some((version, checkpoint.path().to_path_buf())), skipped });
-                }
-                Err(error) if error.family() == Family::Corrupt => skipped.push(error.to_string()),
-                Err(error) => return Err(error.into()),
-            }
+        // By time and not by number, for a run that began again at 0 is newer than what it left behind.
+        let restored = store.newest_after(published_ns, &mut skipped, |checkpoint| {
+            let version = options.restore(&checkpoint, &region, state.name(), &|_| {})?;
+            Ok((version, checkpoint.path().to_path_buf()))
+        })?;
+        let skipped: Vec<String> = skipped.iter().map(Skipped::to_string).collect();
+        if let Some((version, path)) = restored {
+            self.safe = Some(version);
+            return Ok(Restored { version: Some((version, path)), skipped });
         }
         if memory.is_none() && !skipped.is_empty() {
             return Err(Failure::Problem(format!(

@@ -1,0 +1,141 @@
+//! Versions that were to be saved and are not. Errors belong to versions: that another one is safe mends none of them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use stillframe::AnySnapshot;
+
+/// How long nothing is tried after a save that failed; twice as long after each further one, up to the other.
+const RETRY: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// Versions that were to be saved and are not, and when that is tried again.
+#[derive(Default)]
+pub(super) struct Unsaved {
+    /// What was in the way of each.
+    errors: BTreeMap<u64, String>,
+    /// Those that are still held, to be tried again themselves.
+    held: Vec<AnySnapshot>,
+    /// Saves that failed, one after the other.
+    failures: u32,
+    retry: Option<Instant>,
+}
+
+impl Unsaved {
+    pub(super) fn is_empty(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    pub(super) fn versions(&self) -> Vec<u64> {
+        self.errors.keys().copied().collect()
+    }
+
+    /// Those that are held.
+    pub(super) fn held(&self) -> &[AnySnapshot] {
+        &self.held
+    }
+
+    /// When the next try is due, if there is to be one.
+    pub(super) fn retry(&self) -> Option<Instant> {
+        self.retry
+    }
+
+    /// Takes note of a save that failed, and keeps what is held to be tried again. Returns how long nothing is tried.
+    pub(super) fn fail(&mut self, version: u64, error: String, held: Option<AnySnapshot>) -> Duration {
+        let pause = RETRY.saturating_mul(1 << self.failures.min(10)).min(RETRY_MAX);
+        self.failures += 1;
+        self.retry = Some(Instant::now() + pause);
+        self.errors.insert(version, error);
+        self.held.extend(held);
+        pause
+    }
+
+    /// Takes note of a version that was dropped because somebody asked for it.
+    pub(super) fn drop_asked(&mut self, version: u64) {
+        self.errors.insert(version, "it was dropped, as was asked".into());
+    }
+
+    /// Takes note of a version that is safe. `is_newest` says that it stands for all before it, too: then those that are not
+    /// saved are missed, and their number is returned.
+    pub(super) fn save(&mut self, version: u64, is_newest: bool) -> u64 {
+        self.errors.remove(&version);
+        let missed = match is_newest {
+            true => {
+                let later = self.errors.split_off(&version);
+                std::mem::replace(&mut self.errors, later).len() as u64
+            }
+            false => 0,
+        };
+        self.failures = 0;
+        // What failed is tried at its time, whatever else went well meanwhile.
+        if self.errors.is_empty() {
+            self.retry = None;
+        }
+        missed
+    }
+
+    /// What is to be tried again, ascending. Its errors stay until it is safe.
+    pub(super) fn take_held(&mut self) -> Vec<AnySnapshot> {
+        self.retry = None;
+        let mut held = std::mem::take(&mut self.held);
+        held.sort_by_key(AnySnapshot::version);
+        held
+    }
+
+    /// Nothing is tried at a time of its own any more.
+    pub(super) fn stop_waiting(&mut self) {
+        self.retry = None;
+    }
+
+    /// What is wrong, for people.
+    pub(super) fn error(&self) -> Option<String> {
+        let (last, error) = self.errors.last_key_value()?;
+        let rest = self.errors.len() - 1;
+        Some(match rest {
+            0 => format!("version {last} is not saved: {error}"),
+            _ => format!("version {last}, and {rest} before it, are not saved: {error}"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_that_is_safe_mends_no_other() {
+        let mut unsaved = Unsaved::default();
+        unsaved.fail(12, "full".into(), None);
+        assert_eq!(unsaved.save(11, false), 0);
+        assert_eq!(unsaved.versions(), [12]);
+        assert!(unsaved.retry().is_some());
+        assert_eq!(unsaved.error().unwrap(), "version 12 is not saved: full");
+        // Nor where only the newest counts: 11 is older.
+        assert_eq!(unsaved.save(11, true), 0);
+        assert_eq!(unsaved.versions(), [12]);
+        assert_eq!(unsaved.save(12, false), 0);
+        assert!(unsaved.is_empty() && unsaved.retry().is_none() && unsaved.error().is_none());
+    }
+
+    #[test]
+    fn where_only_the_newest_counts_those_before_it_are_missed() {
+        let mut unsaved = Unsaved::default();
+        for version in [3, 5, 9] {
+            unsaved.fail(version, "full".into(), None);
+        }
+        assert_eq!(unsaved.error().unwrap(), "version 9, and 2 before it, are not saved: full");
+        assert_eq!(unsaved.save(7, true), 2);
+        assert_eq!(unsaved.versions(), [9]);
+        unsaved.drop_asked(10);
+        assert_eq!(unsaved.save(11, true), 2);
+        assert!(unsaved.is_empty());
+    }
+
+    #[test]
+    fn what_fails_again_and_again_waits_longer() {
+        let mut unsaved = Unsaved::default();
+        let pauses: Vec<u64> = (0..9).map(|_| unsaved.fail(1, "full".into(), None).as_secs()).collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        unsaved.save(1, false);
+        assert_eq!(unsaved.fail(2, "full".into(), None), RETRY);
+    }
+}

@@ -1,0 +1,132 @@
+//! What is safe, as anybody can see.
+//!
+//! It is asked of the directory: a checkpoint that is there under its name, with a good manifest, was synced before it got that
+//! name.
+
+use crate::store::{Store, checkpoint_of};
+use crate::{Error, Result};
+use std::fs::File;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How often somebody who waits looks at the directory: its file system may be one that tells nobody of changes.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Brings the names in a directory to disk: whoever gave one of them may not have come to that yet.
+fn sync_names(dir: &Path) -> Result<()> {
+    let synced = File::open(dir).and_then(|file| file.sync_all());
+    match synced {
+        // Some file systems do not know this for directories, or keep names safe by themselves.
+        Err(error) if [Some(libc::EINVAL), Some(libc::EROFS)].contains(&error.raw_os_error()) => Ok(()),
+        other => other.map_err(|error| Error::reading("fsync", dir, error)),
+    }
+}
+
+/// Whether a version is safe: a checkpoint of it is on disk in this directory, whole, and can be restored.
+///
+/// A version that was safe and was deleted by the keep rule is not any more. It asks the directory, and works from any
+/// process, whether a checkpointer runs or not.
+///
+/// # Errors
+/// [`Error::Unreadable`] if the directory cannot be read. One that is not there has nothing that is safe.
+pub fn is_safe(dir: impl AsRef<Path>, version: u64) -> Result<bool> {
+    let dir = dir.as_ref();
+    let is_good = checkpoint_of(dir, version).is_some();
+    if is_good {
+        sync_names(dir)?;
+    }
+    Ok(is_good)
+}
+
+/// The newest version that is safe; `None` if none is.
+///
+/// # Errors
+/// As [`is_safe`].
+pub fn newest_safe(dir: impl AsRef<Path>) -> Result<Option<u64>> {
+    safe_from(dir.as_ref(), 0)
+}
+
+/// The newest version that is safe, if it is not below `version`: all that was done up to `version` need not be done again.
+fn safe_from(dir: &Path, version: u64) -> Result<Option<u64>> {
+    let store = match Store::open(dir) {
+        // What is not there has nothing that is safe, nor has a directory that is a single checkpoint.
+        Err(Error::NoStore { .. }) => return Ok(None),
+        other => other?,
+    };
+    let mut entries = store.newest_first()?.filter(|entry| entry.version >= version);
+    let found = entries.find(|entry| entry.checkpoint.is_ok()).map(|entry| entry.version);
+    if found.is_some() {
+        sync_names(dir)?;
+    }
+    Ok(found)
+}
+
+/// Waits until a version is safe, at most `timeout`, and says whether it is. A version that the checkpointer leaves out
+/// never is, and one that the keep rule deletes soon may be missed: to know that everything *up to* a version is safe, see
+/// [`wait_safe_from`].
+///
+/// # Errors
+/// As [`is_safe`].
+pub fn wait_safe(dir: impl AsRef<Path>, version: u64, timeout: Duration) -> Result<bool> {
+    wait(timeout, || Ok(is_safe(dir.as_ref(), version)?.then_some(()))).map(|found| found.is_some())
+}
+
+/// Waits until a version not below `version` is safe, at most `timeout`, and says which; `None` if the time is over.
+///
+/// # Errors
+/// As [`is_safe`].
+pub fn wait_safe_from(dir: impl AsRef<Path>, version: u64, timeout: Duration) -> Result<Option<u64>> {
+    wait(timeout, || safe_from(dir.as_ref(), version))
+}
+
+fn wait<T>(timeout: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
+    let begin = Instant::now();
+    loop {
+        let found = look()?;
+        let left = timeout.saturating_sub(begin.elapsed());
+        if found.is_some() || left.is_zero() {
+            return Ok(found);
+        }
+        std::thread::sleep(left.min(LOOK));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Keep, SaveOptions, Saver};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use stillframe::{Observer, Region};
+
+    #[test]
+    fn a_version_is_safe_at_every_instant_although_one_takes_the_place_of_another() {
+        let dir = tempfile::Builder::new().prefix("status-").tempdir_in("/dev/shm").unwrap();
+        let mut region = Region::options().dir(dir.path().join("regions")).create("r").unwrap();
+        region.array::<f64>("u", &[4]).unwrap();
+        let observer = Observer::options();
+        let store = dir.path().join("store");
+        let saver = Saver::open(&store, SaveOptions::new().keep(Keep { newest: 1, every: None })).unwrap();
+        let mut save = |version| {
+            region.publish(version).commit().unwrap();
+            let snapshot = observer.clone().dir(dir.path().join("regions")).open("r").unwrap().newest().unwrap();
+            saver.save(&snapshot, &|_| {}).unwrap();
+        };
+        save(0);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let looks = scope.spawn(|| {
+                let mut looks = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    assert!(newest_safe(&store).unwrap().is_some(), "look {looks}");
+                    let entries: Vec<_> = Store::open(&store).unwrap().entries().unwrap().collect();
+                    assert!(!entries.is_empty() && entries.iter().all(|entry| entry.checkpoint.is_ok()), "{entries:?}");
+                    looks += 1;
+                }
+                looks
+            });
+            (1..300).for_each(&mut save);
+            is_over.store(true, Ordering::Relaxed);
+            assert!(looks.join().unwrap() > 0);
+        });
+    }
+}
