@@ -70,10 +70,11 @@ impl Earlier {
         self.versions.first() == Some(&self.contradicted_by)
     }
 
-    /// Says in the store that what is found goes away, before there is what it is contradicted by. Nothing has changed after an
-    /// error.
-    pub fn announce(&self) -> Result<()> {
-        self.make().map(drop).inspect_err(|_| self.leave())
+    /// Says in the store that what was found goes away, before there is what contradicts it.
+    pub fn announce(&self) {
+        if self.make().is_err() {
+            self.leave();
+        }
     }
 
     /// Takes that back, as far as nothing was moved.

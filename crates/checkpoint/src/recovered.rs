@@ -242,11 +242,13 @@ impl Recovered {
         Ok(())
     }
 
-    /// Gives a managed variable its content: its box of the global array if it is a part of one. What it has by itself,
-    /// because the run has as many ranks and the same parts, is left as it is; when the run begins with nothing, all is.
+    /// Gives a managed variable its content: its box of the global array if it is a part of one, else all of it. What it has
+    /// by itself, because the run has as many ranks and the same parts, is left as it is; when the run begins with nothing, all
+    /// is.
     ///
     /// # Errors
-    /// As [`read`](Recovered::read), and misuse if the variable is not managed.
+    /// As [`read`](Recovered::read), and misuse if the variable is not managed, or the global array has another shape than the
+    /// recovered version's: which element goes where only the program knows, and says by [`read`](Recovered::read).
     pub fn fill(&self, region: &mut Region, id: VariableId) -> Result<()> {
         let declared = region.declared(id)?;
         let Kind::Managed { shape } = &declared.kind else {
@@ -273,8 +275,19 @@ impl Recovered {
                 return Ok(());
             }
         }
-        let offset = part.map_or(vec![0; shape.len()], |part| part.offset);
-        drop(reader);
+        let stored = reader.stored(name)?;
+        let part = part.unwrap_or(Part { offset: vec![0; shape.len()], global_shape: shape.clone() });
+        if let Some(found) = stored.iter().find(|stored| stored.is_part).or(stored.first())
+            && found.piece.part.global_shape != part.global_shape
+        {
+            let (declared, found) = (&part.global_shape, &found.piece.part.global_shape);
+            return Err(wrong(format!(
+                "the whole array has shape {declared:?}, and had {found:?} in the version that was recovered: read the box that \
+                 the program wants, or declare the array as it was"
+            )));
+        }
+        let offset = part.offset;
+        drop((stored, reader));
         self.read_bytes(name, &declared.dtype, declared.order, &offset, shape, region.bytes_mut(id)?)
     }
 }

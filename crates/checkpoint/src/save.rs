@@ -412,9 +412,8 @@ impl Saver {
                     return Err(Error::Contradicts { path: path.into(), version });
                 }
             }
-            if let Some(earlier) = &earlier {
-                earlier.announce()?;
-            }
+            // Where that cannot be, it cannot be moved either, which is told when this one is safe.
+            earlier.as_ref().inspect(|earlier| earlier.announce());
             points::hit("save.announced");
             let renamed = self.rename(partial.name(), &layout::checkpoint_dir(version));
             renamed.map_err(|error| {

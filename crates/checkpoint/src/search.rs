@@ -32,6 +32,8 @@ pub(crate) struct Search<'a> {
     pub(crate) skipped: Vec<String>,
     /// Why memory is of no use.
     damage: Option<stillframe::Error>,
+    /// Why the group that was set aside is of no use.
+    former_damage: Option<stillframe::Error>,
     /// Checkpoints that are of no use.
     left: Vec<PathBuf>,
 }
@@ -43,7 +45,7 @@ fn in_memory(error: &stillframe::Error) -> String {
 
 impl<'a> Search<'a> {
     pub(crate) fn new(options: &'a RecoveryOptions, name: &'a str) -> Search<'a> {
-        Search { options, name, skipped: Vec::new(), damage: None, left: Vec::new() }
+        Search { options, name, skipped: Vec::new(), damage: None, former_damage: None, left: Vec::new() }
     }
 
     pub(crate) fn leave_memory(&mut self, error: stillframe::Error) {
@@ -61,16 +63,7 @@ impl<'a> Search<'a> {
         if self.options.region.is_fresh() {
             return Ok(Found::Nothing);
         }
-        let memory = match self.damage {
-            Some(_) => None,
-            None => match self.memory() {
-                Err(error) if error.family() == Family::Corrupt => {
-                    self.leave_memory(error);
-                    None
-                }
-                other => other?,
-            },
-        };
+        let memory = self.memory()?;
         if let Some(checkpoint) = self.checkpoint(memory.as_ref().map(|memory| memory.published_ns))? {
             return Ok(Found::Checkpoint(checkpoint.into()));
         }
@@ -78,7 +71,7 @@ impl<'a> Search<'a> {
             return Ok(Found::Memory(memory));
         }
         // Rather no beginning than one that takes the last hope of recovering away.
-        if let Some(damage) = self.damage.take() {
+        if let Some(damage) = self.damage.take().or(self.former_damage.take()) {
             return Err(damage.into());
         }
         match (&self.options.checkpoints, self.options.version) {
@@ -128,19 +121,52 @@ impl<'a> Search<'a> {
         Ok(None)
     }
 
+    /// What is in memory and was published last, as far as it is not damaged.
     fn memory(&mut self) -> stillframe::Result<Option<InMemory>> {
-        let (dir, name, wanted) = (self.options.region.directory(), self.name, self.options.version);
-        if self.options.region.rank_and_ranks().is_some() {
-            let region = &self.options.region;
-            let (found, former) = (Group::options().dir(dir).open(name), decision::open_former(region, name));
-            let (found, former) = (self.group_in(found, false)?, self.group_in(former, true)?);
-            return Ok([found, former].into_iter().flatten().max_by_key(|memory| memory.published_ns));
+        let (region, name) = (&self.options.region, self.name);
+        if region.rank_and_ranks().is_none() {
+            return self.present(Search::region);
         }
-        let observer = match self.options.region.observing().open(name) {
+        let dir = region.directory();
+        let present = self.present(|search| search.group_in(Group::options().dir(dir).open(name), false))?;
+        let former = match self.former_damage {
+            Some(_) => None,
+            // One that is good is not given up for another that is damaged.
+            None => match self.group_in(decision::open_former(region, name), true) {
+                Err(error) if error.family() == Family::Corrupt => {
+                    self.skipped.push(in_memory(&error));
+                    self.former_damage = Some(error);
+                    None
+                }
+                other => other?,
+            },
+        };
+        Ok([present, former].into_iter().flatten().max_by_key(|memory| memory.published_ns))
+    }
+
+    /// What has the name, if it was not found to be damaged.
+    fn present(
+        &mut self,
+        look: impl FnOnce(&mut Self) -> stillframe::Result<Option<InMemory>>,
+    ) -> stillframe::Result<Option<InMemory>> {
+        if self.damage.is_some() {
+            return Ok(None);
+        }
+        match look(self) {
+            Err(error) if error.family() == Family::Corrupt => {
+                self.leave_memory(error);
+                Ok(None)
+            }
+            other => other,
+        }
+    }
+
+    fn region(&mut self) -> stillframe::Result<Option<InMemory>> {
+        let observer = match self.options.region.observing().open(self.name) {
             Err(stillframe::Error::NoRegion { .. }) => return Ok(None),
             other => other?,
         };
-        let snapshot = match wanted {
+        let snapshot = match self.options.version {
             None => observer.newest(),
             Some(version) => observer.version(version),
         };

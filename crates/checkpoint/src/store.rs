@@ -119,7 +119,7 @@ impl Store {
         versions.reverse();
         let Some(highest) = versions.first().copied() else { return Ok(versions) };
         // Whether it was to go away, because a later run gave numbers below it.
-        let lacks = |name: &str| folder.folder(name).is_ok_and(|to| !to.has(layout::checkpoint_dir(highest)));
+        let lacks = |name: &str| !folder.folder(name).is_ok_and(|to| to.has(layout::checkpoint_dir(highest)));
         let is_to_go = |name: &str| layout::earlier_version(name) == Some(highest) && lacks(name);
         if names.iter().filter_map(|name| name.to_str()).any(is_to_go) {
             // What cannot be read is told first.

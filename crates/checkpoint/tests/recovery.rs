@@ -544,6 +544,88 @@ fn a_run_with_another_number_of_ranks_that_died_early_loses_nothing() {
     assert_eq!(held.rank(2).slice::<f64>("u").unwrap(), [3.2; 4]);
 }
 
+fn cut_head(place: &Place, rank: u32) {
+    let head = place.shm().join(format!("g/{rank}/head"));
+    std::fs::File::options().write(true).open(head).unwrap().set_len(100).unwrap();
+}
+
+#[test]
+fn a_group_of_which_no_rank_can_be_read_is_not_begun_anew_in_silence() {
+    // It is about the files of a region's directory.
+    if reading::is_in_arena() {
+        return;
+    }
+    let _watchdog = watchdog(60);
+    let place = Place::new("unreadable");
+    drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=3)).collect::<Vec<_>>());
+    let snapshot = Group::options().dir(place.shm()).open("g").unwrap().newest().unwrap();
+    (0..2).for_each(|rank| cut_head(&place, rank));
+    let group = Group::options().dir(place.shm()).open("g").map(drop);
+    assert!(matches!(group, Err(Engine::Corrupt { .. })), "{group:?}");
+    let refused = rank_options(&place, 0, 2).open("g").map(drop);
+    assert!(matches!(refused, Err(Error::Engine(Engine::Corrupt { .. }))), "{refused:?}");
+    let path = save_group(&place, &snapshot, Codec::Plain);
+    let region = rank_options(&place, 0, 2).open("g").unwrap();
+    assert_eq!(region.origin(), &Origin::Checkpoint { version: 3, path });
+}
+
+#[test]
+fn a_group_that_was_set_aside_is_not_lost_when_the_one_after_it_is_damaged() {
+    // It is about the files of a region's directory.
+    if reading::is_in_arena() {
+        return;
+    }
+    let _watchdog = watchdog(60);
+    let place = Place::new("former");
+    drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=3)).collect::<Vec<_>>());
+    save_group(&place, &Group::options().dir(place.shm()).open("g").unwrap().newest().unwrap(), Codec::Plain);
+    drop((0..2).map(|rank| publish_rank(&place, rank, 2, 4..=5)).collect::<Vec<_>>());
+    // Of three ranks two begin and die, and what one leaves cannot be read.
+    for rank in 0..2 {
+        rank_options(&place, rank, 3).open("g").unwrap().publish(6).commit().unwrap();
+    }
+    assert_eq!(hidden(&place), [".g.former"]);
+    cut_head(&place, 1);
+    let mut run = Vec::new();
+    for rank in 0..2 {
+        let mut region = rank_options(&place, rank, 2).open("g").unwrap();
+        assert_eq!(region.origin(), &Origin::Memory { version: 5 }, "and not the checkpoint of version 3");
+        assert!(region.skipped().iter().any(|text| text.starts_with("in memory: ")), "{:?}", region.skipped());
+        let own = region.array::<u64>("own", &[1]).unwrap();
+        assert_eq!(region.slice(&own), [u64::from(rank)]);
+        run.push(region);
+    }
+}
+
+#[test]
+fn what_has_another_shape_now_is_not_filled_from_the_wrong_place() {
+    let _watchdog = watchdog(60);
+    let place = Place::new("reshaped");
+    drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=1)).collect::<Vec<_>>());
+    let mut region = rank_options(&place, 0, 1).open("g").unwrap();
+    // The box fits into the old array of 8 in each case.
+    let declare = |global: Option<usize>, shape: usize| {
+        let declaration = Declaration::new("u", f64::dtype(), Kind::Managed { shape: vec![shape] });
+        match global {
+            Some(global) => declaration.part(Part { offset: vec![2], global_shape: vec![global] }),
+            None => declaration,
+        }
+    };
+    for (global, shape) in [(Some(6), 4), (Some(16), 4), (None, 4)] {
+        let u = region.declare(declare(global, shape)).unwrap();
+        let refused = region.fill(u).unwrap_err().to_string();
+        let now = format!("has shape [{}]", global.unwrap_or(shape));
+        assert!(refused.contains(&now) && refused.contains("had [8]"), "{refused}");
+        assert_eq!(region.bytes_mut(u).unwrap(), [0; 32], "nothing was put there");
+        region.remove("u").unwrap();
+    }
+    // All of it, by whoever has all of it, is what it was.
+    let u = region.declare(declare(None, 8)).unwrap();
+    region.fill(u).unwrap();
+    let filled: &[f64] = bytemuck::cast_slice(region.bytes_mut(u).unwrap());
+    assert_eq!(filled, [1.0, 1.0, 1.0, 1.0, 1.1, 1.1, 1.1, 1.1]);
+}
+
 #[test]
 fn a_group_uses_the_checkpoint_before_a_damaged_one_with_any_number_of_ranks() {
     let _watchdog = watchdog(60);

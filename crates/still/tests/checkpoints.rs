@@ -163,7 +163,8 @@ fn a_store_may_have_more_checkpoints_than_a_process_may_have_files() {
     assert_eq!(limited(&["ls", "--store", "ckpt"]).lines().count(), 301);
     assert_eq!(limited(&["verify", "./ckpt"]).lines().count(), 300);
     assert!(limited(&["safe", "ckpt"]).contains("299"));
-    let step = ["step", "--state", "heat", "--to", "ckpt", "--until", "299", "--", "false"];
+    let step = ["step", "--state", "heat", "--to", "ckpt", "--until", "299", "--json", "--", "false"];
     let told = limited(&step);
-    assert!(told.contains("begins with version 299, restored from"), "{told}");
+    let begun: serde_json::Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
+    assert_eq!((&begun["origin"], &begun["version"]), (&"checkpoint".into(), &299.into()), "{told}");
 }

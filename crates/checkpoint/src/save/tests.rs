@@ -378,6 +378,8 @@ fn nothing_is_deleted_if_an_earlier_runs_checkpoints_cannot_be_moved() {
     let saved = save(&saver, &publish(&mut run, 5));
     assert!(saved.trouble.is_some() && saved.set_aside.is_none() && saved.removed.is_empty());
     assert_eq!(Store::open(bench.store()).unwrap().versions().unwrap(), [5, 10]);
+    // Whoever restarts goes on from the later run all the same.
+    assert_eq!(Store::open(bench.store()).unwrap().newest().unwrap().version(), 5);
     saver.save(publish(&mut run, 10), &quiet).unwrap_err();
     check(&bench.store().join(layout::checkpoint_dir(10)), &[&bench.newest()]);
     assert!(!names(&bench.store()).iter().any(|name| layout::is_left_over(name)));

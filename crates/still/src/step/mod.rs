@@ -48,8 +48,8 @@ published later, or else with nothing, and says which. A version with the attrib
 or a number other than 0) says that the step after it is risky: a checkpoint is saved before it.
 
 The driver stops between steps, after saving a checkpoint if --to is given, when the file
---stop-file is there, at SIGTERM, SIGUSR1, SIGHUP or SIGINT, and when the time left would not do for another
-step and a checkpoint, --margin included. The time is that of --time-limit or of
+--stop-file is there, at SIGTERM, SIGUSR1, SIGHUP or SIGINT, and when the time left would not do
+for another step and a checkpoint, --margin included. The time is that of --time-limit or of
 SLURM_JOB_END_TIME, whichever ends first.
 
 With --json: one object per line, {\"event\", \"time_ns\", \"version\", ...}: `begun` {\"origin\"}, which is

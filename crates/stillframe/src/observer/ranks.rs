@@ -47,7 +47,8 @@ pub(crate) fn survey(
         }
     }
     let Some(size) = found.iter().max_by_key(|(_, _, order, _)| *order).map(|(_, ranks, _, _)| *ranks) else {
-        return Ok(None);
+        // A group of which no rank can be read is no group that is not there.
+        return failures.into_iter().next().map_or(Ok(None), |(_, error)| Err(error));
     };
     if let Some((_, error)) = failures.into_iter().find(|(rank, _)| *rank < size) {
         return Err(error);
