@@ -2,7 +2,7 @@
 
 use crate::damage::{Damage, Fault};
 use crate::digest::{self, Digester, Digests};
-use crate::layout::{self, Grid};
+use crate::layout::{self, CHUNK_BYTES_LIMIT, Grid};
 use crate::manifest::{CodecName, Manifest, Variable};
 use crate::tree::Tree;
 use crate::{Digest, Error, Result, codec};
@@ -117,6 +117,13 @@ impl Checkpoint {
             let is_longer = |(chunk, extent): (&usize, &usize)| chunk > &(*extent).max(1);
             match grid.chunk_shape().iter().zip(grid.shape()).any(is_longer) {
                 true => Err(damaged(format!("the chunks of variable '{}' are larger than it is", variable.name))),
+                // A file of a few bytes may unpack to any number of them, which somebody would have memory for.
+                false if grid.chunk_bytes() > CHUNK_BYTES_LIMIT.max(variable.dtype.bytes()) => {
+                    let (bytes, name) = (grid.chunk_bytes(), &variable.name);
+                    Err(damaged(format!(
+                        "the chunks of variable '{name}' have {bytes} bytes, and may have {CHUNK_BYTES_LIMIT}"
+                    )))
+                }
                 false => Ok(grid),
             }
         };

@@ -85,6 +85,8 @@ pub fn escape(name: &str) -> String {
 
 /// Chunks that a checkpoint is cut into, at least, if they are of neither the smallest nor the largest size.
 const CHUNKS: u64 = 2048;
+/// Most bytes of a chunk that may be asked for, unless it is one element.
+pub(crate) const CHUNK_BYTES_LIMIT: usize = 1 << 30;
 const CHUNK_BYTES_MIN: usize = 1 << 19;
 const CHUNK_BYTES_MAX: usize = 1 << 25;
 

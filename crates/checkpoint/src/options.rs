@@ -1,5 +1,6 @@
 //! How versions are saved.
 
+use crate::layout::CHUNK_BYTES_LIMIT;
 use crate::manifest::CodecName;
 use crate::{Error, Keep, Result};
 use stillframe::{Region, Trust};
@@ -100,8 +101,8 @@ impl SaveOptions {
 
     pub(crate) fn check(&self) -> Result<()> {
         let refuse = |option, why: String| Err(Error::BadOption { option, why });
-        if let Some(bytes) = self.chunk_bytes.filter(|bytes| !(4096..=1 << 30).contains(bytes)) {
-            return refuse("chunk_bytes", format!("{bytes} is not between 4096 and {}", 1 << 30));
+        if let Some(bytes) = self.chunk_bytes.filter(|bytes| !(4096..=CHUNK_BYTES_LIMIT).contains(bytes)) {
+            return refuse("chunk_bytes", format!("{bytes} is not between 4096 and {CHUNK_BYTES_LIMIT}"));
         }
         if self.threads == 0 || self.threads > 1024 {
             return refuse("threads", format!("{} is not between 1 and 1024", self.threads));

@@ -186,9 +186,16 @@ fn files_that_are_not_the_checkpoints_are_named_and_do_no_harm() {
 }
 
 fn edited(image: &Image, from: &str, to: &str) -> Vec<Damage> {
+    edited_all(image, &[(from, to)])
+}
+
+fn edited_all(image: &Image, edits: &[(&str, &str)]) -> Vec<Damage> {
     let text = String::from_utf8(image.files[layout::MANIFEST].clone()).unwrap();
-    assert!(text.contains(from), "{text}");
-    let bytes = text.replacen(from, to, 1).into_bytes();
+    let edit = |text: String, (from, to): &(&str, &str)| {
+        assert!(text.contains(from), "{text}");
+        text.replacen(from, to, 1)
+    };
+    let bytes = edits.iter().fold(text, edit).into_bytes();
     vec![Damage::Content { file: layout::MANIFEST.into(), bytes }, Damage::Mend]
 }
 
@@ -245,6 +252,19 @@ fn manifests_made_to_do_harm_do_none() {
         let (version, skipped) = image.restore().unwrap();
         assert_eq!((version, skipped.len()), (10, 1), "{to}");
     }
+}
+
+#[test]
+fn chunks_as_large_as_memory_are_refused_before_there_is_memory_for_them() {
+    let image = Image::of("large", Codec::Zstd { level: 1 });
+    // One chunk of 19 GB, in as many files as there were.
+    image.apply(&edited_all(&image, &[("        70,", "        70000000,"), ("        12,", "        70000000,")]));
+    let refused = Checkpoint::open(image.path()).unwrap_err().to_string();
+    assert!(
+        refused.contains("the chunks of variable 'u' have ") && refused.contains("may have 1073741824"),
+        "{refused}"
+    );
+    assert_eq!(image.restore().unwrap().0, 10);
 }
 
 #[test]

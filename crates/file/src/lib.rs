@@ -10,10 +10,10 @@ mod signals;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
-use std::fs::{File, TryLockError};
+use std::fs::{File, Permissions, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Why a file could not be written. What was there before is there still.
@@ -112,6 +112,12 @@ impl WholeFile {
     }
 
     fn place(&mut self) -> io::Result<()> {
+        // Who may read and write what is replaced, and nobody else, may do so with what takes its place.
+        if let Ok(replaced) = std::fs::symlink_metadata(&self.path)
+            && replaced.is_file()
+        {
+            self.file.set_permissions(Permissions::from_mode(replaced.mode() & 0o777))?;
+        }
         self.file.sync_all()?;
         if self.is_named {
             let mut names = signals::hold();

@@ -35,6 +35,22 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
+fn what_takes_the_place_of_a_file_has_its_access_mode() {
+    for way in WAYS {
+        let folder = folder();
+        let path = folder.path().join("u.h5");
+        for mode in [0o600, 0o640, 0o664, 0o755] {
+            std::fs::write(&path, "old").unwrap();
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let whole = begin(way, &path).unwrap();
+            whole.file().write_all(b"new").unwrap();
+            whole.commit().unwrap();
+            assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, mode, "{way:?}");
+        }
+    }
+}
+
+#[test]
 fn until_it_is_committed_the_old_file_stays_and_nothing_is_left_over() {
     for way in WAYS {
         let folder = folder();

@@ -5,6 +5,11 @@
 //! hostile until they have passed through here, because any process of the same user may have written them.
 #![forbid(unsafe_code)]
 
+#[cfg(target_endian = "big")]
+compile_error!(
+    "segments, checkpoints and what is exported have numbers of little-endian machines, as they lie in memory"
+);
+
 pub mod arena;
 pub mod description;
 pub mod dtype;

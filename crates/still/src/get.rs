@@ -9,6 +9,7 @@ use crate::picture::{self, Caption};
 use crate::selection::Selection;
 use crate::slice::format_shape;
 use crate::table::sanitize;
+use crate::target;
 use crate::text;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
@@ -138,21 +139,21 @@ fn write_file(
         }
         return write_format(context.out, format, source, selection, caption);
     }
-    // A picture is refused before the file is touched.
-    let mut drawn = Vec::new();
-    if format == Format::Png {
-        picture::write(source, selection, caption, &mut drawn)?;
-    }
-    let file = File::create(path).map_err(|error| Failure::file(path, error))?;
-    let mut file = BufWriter::with_capacity(1 << 16, file);
-    let written = match format {
-        Format::Png => file.write_all(&drawn).map_err(Failure::from),
-        _ => write_format(&mut file, format, source, selection, caption),
+    let failed = |error| Failure::file(path, error);
+    let write = |file: &File| {
+        let mut file = BufWriter::with_capacity(1 << 16, file);
+        match write_format(&mut file, format, source, selection, caption).and_then(|()| Ok(file.flush()?)) {
+            Err(Failure::Output(error)) => Err(failed(error)),
+            other => other,
+        }
     };
-    match written.and_then(|()| Ok(file.flush()?)) {
-        Err(Failure::Output(error)) => Err(Failure::file(path, error)),
-        other => other,
+    // A pipe or a device is written to as it is.
+    if target::is_special(path) {
+        return write(&File::options().write(true).open(path).map_err(failed)?);
     }
+    let whole = target::begin(path)?;
+    write(whole.file())?;
+    target::commit(path, whole)
 }
 
 fn write_format(

@@ -35,6 +35,7 @@ mod stats;
 mod step;
 mod store;
 mod table;
+mod target;
 mod text;
 mod trial;
 mod units;

@@ -708,3 +708,22 @@ fn what_was_set_aside_is_seen_saved_and_collected() {
     scene.ok(&["restore", store]);
     assert_eq!(scene.ok(&["get", "heat", "u[0]"]).trim(), "7.0");
 }
+
+#[test]
+fn a_file_that_was_there_stays_until_the_new_one_is_whole() {
+    let scene = Scene::new();
+    let (mut region, _) = scene.region("heat", &[100_000]);
+    region.publish(1).commit().unwrap();
+    std::fs::write(scene.file("u.npy"), "the old one").unwrap();
+    std::os::unix::fs::symlink("u.npy", scene.file("link.npy")).unwrap();
+    let still = env!("CARGO_BIN_EXE_still");
+    let mut command = std::process::Command::new("sh");
+    // Files may be shorter than the array: the command ends in the middle of it.
+    command.args(["-c", "ulimit -f 100; exec \"$0\" get heat u -o link.npy", still]);
+    let status = command.env("STILLFRAME_DIR", scene.dir()).current_dir(scene.file("")).status().unwrap();
+    assert!(!status.success());
+    assert_eq!(std::fs::read_to_string(scene.file("u.npy")).unwrap(), "the old one");
+    scene.ok(&["get", "heat", "u", "-o", "link.npy"]);
+    assert_eq!(std::fs::metadata(scene.file("u.npy")).unwrap().len(), 128 + 800_000);
+    assert!(std::fs::symlink_metadata(scene.file("link.npy")).unwrap().is_symlink());
+}

@@ -172,9 +172,16 @@ fn a_file_of_stats_is_not_mistaken_for_another() {
     let complaint = scene.complaint(1, &["stats", "heat", "u", "--csv", path, "--once", "--histogram", "3"]);
     assert!(complaint.contains("other columns"), "{complaint}");
     scene.complaint(1, &["stats", "heat", "u", "--csv", path, "--version", "2"]);
-    std::fs::write(&file, "a,b\n1,2\n").unwrap();
-    assert!(scene.complaint(1, &["stats", "heat", "u", "--csv", path, "--once"]).contains("no file of `still stats`"));
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), "a,b\n1,2\n", "what is no file of ours stays as it is");
+    for others in ["a,b\n1,2\n", "a letter, without an end", "v\u{e4}rsion,time"] {
+        std::fs::write(&file, others).unwrap();
+        let complaint = scene.complaint(1, &["stats", "heat", "u", "--csv", path, "--once"]);
+        assert!(complaint.contains("no file of `still stats`"), "{complaint}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), others, "what is no file of ours stays as it is");
+    }
+    // Part of the heading is what a process leaves that is killed.
+    std::fs::write(&file, "version,ti").unwrap();
+    scene.ok(&["stats", "heat", "u", "--csv", path, "--once"]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 2);
     drop(region);
     std::fs::remove_file(&file).unwrap();
     scene.ok(&["stats", "heat", "u", "--csv", path, "--once"]);

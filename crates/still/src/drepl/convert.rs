@@ -7,6 +7,7 @@ use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
 use crate::progress::Progress;
 use crate::table::sanitize;
+use crate::target;
 use crate::units::{count, format_bytes, format_ms, format_rate_bytes};
 use ::drepl::Plan;
 use ::drepl::executor::{Destination, Executor, FileRange, Source};
@@ -16,7 +17,6 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use stillframe_file::WholeFile;
 
 /// Convert raw files from views into others
 ///
@@ -96,7 +96,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         }
     }
     let mut paths = HashSet::new();
-    if let Some(twice) = tasks.iter().find(|task| !paths.insert(place(&task.path))) {
+    if let Some(twice) = tasks.iter().find(|task| !paths.insert(target::place(&task.path))) {
         let path = twice.path.display();
         return Err(Failure::Misuse(format!("{path} is to be two files: give each its own")));
     }
@@ -175,28 +175,18 @@ fn open(sources: &[Selected], tasks: &[Task], args: &Args) -> Result<Vec<Option<
     Ok(files)
 }
 
-/// One name for one file, however it is written.
-fn place(path: &Path) -> PathBuf {
-    path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_path_buf())
-}
-
 /// Writes a file, or what is none.
 fn write(context: &mut Context, task: &Task, files: &[Option<Stored>], executor: &Executor) -> Result<(), Failure> {
     if task.path == Path::new("-") {
         return Ok(context.out.write_all(&collect(task, files, executor)?)?);
     }
-    if std::fs::metadata(&task.path).is_ok_and(|about| !about.is_file()) {
+    if target::is_special(&task.path) {
         let mut file =
             File::options().write(true).open(&task.path).map_err(|error| Failure::file(&task.path, error))?;
         let bytes = collect(task, files, executor)?;
         return file.write_all(&bytes).map_err(|error| Failure::file(&task.path, error));
     }
-    let unwritable = |error| match error {
-        stillframe_file::Error::System { error, .. } => Failure::file(&task.path, error),
-        busy => Failure::Problem(busy.to_string()),
-    };
-    // A link stays one: the file that it leads to is written anew.
-    let whole = WholeFile::begin(&place(&task.path)).map_err(unwritable)?;
+    let whole = target::begin(&task.path)?;
     let bytes = task.to.fragment.size_bytes();
     whole.file().set_len(bytes).map_err(|error| Failure::file(&task.path, error))?;
     let range = FileRange { file: whole.file(), path: &task.path, offset: 0, bytes };
@@ -207,7 +197,7 @@ fn write(context: &mut Context, task: &Task, files: &[Option<Stored>], executor:
             progress.show(&which, done, bytes);
         })
         .map_err(|error| Failure::Problem(error.to_string()))?;
-    whole.commit().map_err(unwritable)
+    target::commit(&task.path, whole)
 }
 
 /// The bytes of a layout that is no regular file.

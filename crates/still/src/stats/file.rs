@@ -31,17 +31,18 @@ impl Table {
         let mut file = options.read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(failed)?;
+        let columns = COLUMNS.join(",");
+        // Of the heading, too, there may be a part only.
+        let mut is_own = text.starts_with(&columns) || columns.starts_with(&text);
         text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
         let mut lines = text.lines();
         let heading = lines.next().map(str::to_string);
-        let mut last = None;
-        if let Some(heading) = &heading {
-            let line = lines.next_back();
-            last = line.and_then(|line| line.split(',').next()?.parse().ok());
-            if !heading.starts_with(&COLUMNS.join(",")) || line.is_some() && last.is_none() {
-                let text = "is no file of `still stats`: give another one";
-                return Err(Failure::Problem(format!("{} {text}", path.display())));
-            }
+        let line = lines.next_back();
+        let last = line.and_then(|line| line.split(',').next()?.parse().ok());
+        is_own &= line.is_none() || last.is_some();
+        if !is_own {
+            let text = "is no file of `still stats`: give another one";
+            return Err(Failure::Problem(format!("{} {text}", path.display())));
         }
         cut(&mut file, text.len() as u64).map_err(failed)?;
         Ok(Table { path: path.into(), out: Box::new(file), last, heading })
