@@ -80,7 +80,15 @@ impl Checkpoint {
     /// # Errors
     /// As [`open_in`](Checkpoint::open_in); [`Error::Damaged`] if it is another version's.
     pub(crate) fn open_version(store: &Folder, dir: &Path, version: u64) -> Result<Checkpoint> {
-        let checkpoint = Checkpoint::open_in(store, dir, &layout::checkpoint_dir(version))?;
+        Checkpoint::open_named(store, dir, version, &layout::checkpoint_dir(version))
+    }
+
+    /// As [`open_version`](Checkpoint::open_version), under another name.
+    ///
+    /// # Errors
+    /// As [`open_version`](Checkpoint::open_version).
+    pub(crate) fn open_named(store: &Folder, dir: &Path, version: u64, name: &str) -> Result<Checkpoint> {
+        let checkpoint = Checkpoint::open_in(store, dir, name)?;
         match checkpoint.version() {
             found if found == version => Ok(checkpoint),
             found => {

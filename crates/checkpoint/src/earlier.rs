@@ -9,12 +9,12 @@
 //! the directory does not have that one, whoever looks for the newest goes by time (see `store`).
 
 use crate::directory::{Directory, FOLDER_MODE};
-use crate::store::{checkpoint_of, named};
+use crate::store::{checkpoint_of, interrupted, named};
 use crate::{Checkpoint, Error, Result, layout};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use stillframe_kernel::folder::Folder;
-use stillframe_kernel::points;
+use stillframe_kernel::{disk, points};
 
 /// Checkpoints of an earlier run that were moved out of the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -213,6 +213,28 @@ pub(crate) fn recover(store: &Directory, left_over: &str) -> Result<bool> {
     let renamed = store.folder().rename(left_over, &to, layout::checkpoint_dir(version));
     renamed.map_err(|error| Error::io("rename", &store.path().join(left_over), error))?;
     earlier.sync()?;
+    sync(store)?;
+    Ok(true)
+}
+
+/// Gives a checkpoint its name whose writer was killed when it had set aside what had it, where names cannot be exchanged. Says
+/// whether it was that.
+pub(crate) fn finish(store: &Directory, left_over: &str) -> Result<bool> {
+    let fail = |call, error| Error::io(call, &store.path().join(left_over), error);
+    let names = store.folder().names().map_err(|error| fail("readdir", error))?;
+    let Some(version) = layout::partial_version(left_over) else { return Ok(false) };
+    let is_whole = || {
+        let opened = Checkpoint::open_named(store.folder(), store.path(), version, left_over);
+        opened.is_ok_and(|found| found.check().is_ok())
+    };
+    if !interrupted(store.folder(), &names).contains(&version) || !is_whole() {
+        return Ok(false);
+    }
+    // It was on disk before anything was set aside for it; but nobody knows any more which writer did that.
+    let dir = store.folder().reopen().map_err(|error| fail("open", error))?;
+    disk::sync_file_system(&dir).map_err(|failure| Error::system(&store.path().join(left_over), failure))?;
+    let renamed = store.folder().rename(left_over, store.folder(), layout::checkpoint_dir(version));
+    renamed.map_err(|error| fail("rename", error))?;
     sync(store)?;
     Ok(true)
 }

@@ -59,6 +59,11 @@ pub fn checkpoint_version(name: &str) -> Option<u64> {
     number(name.strip_prefix('v')?.strip_suffix(SUFFIX)?)
 }
 
+/// The version of the checkpoint that is written in a directory of this name.
+pub fn partial_version(name: &str) -> Option<u64> {
+    number(name.strip_prefix(".v")?.strip_suffix(PARTIAL)?)
+}
+
 /// Whether a directory of this name is what a writer leaves that is killed.
 pub fn is_left_over(name: &str) -> bool {
     let version = name.strip_prefix(".v").and_then(|rest| rest.strip_suffix(PARTIAL).or(rest.strip_suffix(REMOVING)));

@@ -17,8 +17,8 @@ pub(crate) fn clean(store: &Directory, _lock: &Lock) -> Result<Vec<String>> {
             store.remove_all(&name)?;
         } else if layout::is_left_over(&name) {
             points::hit("open.clean");
-            // No left-over, but an earlier run's checkpoint that made room for another of its number.
-            if earlier::recover(store, &name)? {
+            // No left-over, but an earlier run's checkpoint that made room for another of its number, or that other.
+            if earlier::recover(store, &name)? || earlier::finish(store, &name)? {
                 continue;
             }
             store.remove_all(&name)?;

@@ -3,8 +3,8 @@
 //! It is asked of the directory: a checkpoint that is there under its name, with a good manifest, was synced before it got that
 //! name.
 
-use crate::store::{Store, checkpoint_of};
-use crate::{Error, Result};
+use crate::store::{Entry, Store, checkpoint_of};
+use crate::{Error, Result, layout};
 use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -53,7 +53,9 @@ fn safe_from(dir: &Path, version: u64) -> Result<Option<u64>> {
         Err(Error::NoStore { .. }) => return Ok(None),
         other => other?,
     };
-    let mut entries = store.newest_first()?.filter(|entry| entry.version >= version);
+    // What has not its name yet is not safe.
+    let is_named = |entry: &Entry| entry.path.ends_with(layout::checkpoint_dir(entry.version));
+    let mut entries = store.newest_first()?.filter(|entry| entry.version >= version && is_named(entry));
     let found = entries.find(|entry| entry.checkpoint.is_ok()).map(|entry| entry.version);
     if found.is_some() {
         sync_names(dir)?;

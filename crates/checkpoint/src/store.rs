@@ -80,13 +80,14 @@ impl Store {
     /// # Errors
     /// [`Error::Unreadable`] if the directory cannot be listed.
     pub fn entries(&self) -> Result<Entries> {
-        Ok(self.go_through(self.versions()?, Order::Ascending))
+        Ok(self.go_through(places(self.versions()?), Order::Ascending))
     }
 
     /// As [`entries`](Store::entries), the one first that was published last: what to go on from.
     ///
     /// That is the one with the highest number. What an earlier run left under higher numbers was set aside, unless whoever did
-    /// so died over it, or could not: then the times decide, which takes a look at all.
+    /// so died over it, or could not: then the times decide, which takes a look at all. Where there is none at all it may be
+    /// one whose writer died before it had given it its name.
     ///
     /// # Errors
     /// As [`entries`](Store::entries).
@@ -98,26 +99,25 @@ impl Store {
     pub(crate) fn only(&self, version: u64) -> Result<Entries> {
         let mut versions = self.versions()?;
         versions.retain(|found| *found == version);
-        Ok(self.go_through(versions, Order::Ascending))
+        Ok(self.go_through(places(versions), Order::Ascending))
     }
 
-    fn go_through(&self, versions: Vec<u64>, order: Order) -> Entries {
-        Entries {
-            store: self.clone(),
-            versions: versions.into_iter(),
-            order,
-            is_any: false,
-            is_any_gone: false,
-            left: ATTEMPTS,
-        }
+    fn go_through(&self, places: Vec<Place>, order: Order) -> Entries {
+        let places = places.into_iter();
+        Entries { store: self.clone(), places, order, is_any: false, is_any_gone: false, left: ATTEMPTS }
     }
 
-    /// The versions, the one first that was published last.
-    fn by_time(&self) -> Result<Vec<u64>> {
+    /// The versions with the names of their directories, the one first that was published last.
+    fn by_time(&self) -> Result<Vec<Place>> {
         let (folder, names) = self.names()?;
         let mut versions = versions(&names);
         versions.reverse();
-        let Some(highest) = versions.first().copied() else { return Ok(versions) };
+        let Some(highest) = versions.first().copied() else {
+            return Ok(interrupted(&folder, &names)
+                .into_iter()
+                .map(|version| (version, layout::partial_dir(version)))
+                .collect());
+        };
         // Whether it was to go away, because a later run gave numbers below it.
         let lacks = |name: &str| !folder.folder(name).is_ok_and(|to| to.has(layout::checkpoint_dir(highest)));
         let is_to_go = |name: &str| layout::earlier_version(name) == Some(highest) && lacks(name);
@@ -128,7 +128,7 @@ impl Store {
                 Reverse(checkpoint.map_or(u64::MAX, |checkpoint| checkpoint.manifest().published_ns))
             });
         }
-        Ok(versions)
+        Ok(places(versions))
     }
 
     fn names(&self) -> Result<(Folder, Vec<OsString>)> {
@@ -138,8 +138,12 @@ impl Store {
     }
 
     fn entry(&self, version: u64) -> Entry {
-        let path = self.path.join(layout::checkpoint_dir(version));
-        let opened = open(&self.path).and_then(|folder| Checkpoint::open_version(&folder, &self.path, version));
+        self.entry_named(version, &layout::checkpoint_dir(version))
+    }
+
+    fn entry_named(&self, version: u64, name: &str) -> Entry {
+        let path = self.path.join(name);
+        let opened = open(&self.path).and_then(|folder| Checkpoint::open_named(&folder, &self.path, version, name));
         let checkpoint = opened.map_err(|error| match error {
             Error::NoStore { path, why } => Error::Damaged { path, why: format!("it {why}") },
             other => other,
@@ -240,7 +244,7 @@ enum Order {
 #[derive(Debug)]
 pub struct Entries {
     store: Store,
-    versions: std::vec::IntoIter<u64>,
+    places: std::vec::IntoIter<Place>,
     order: Order,
     is_any: bool,
     is_any_gone: bool,
@@ -253,8 +257,8 @@ impl Iterator for Entries {
 
     fn next(&mut self) -> Option<Entry> {
         loop {
-            for version in self.versions.by_ref() {
-                let entry = self.store.entry(version);
+            for (version, name) in self.places.by_ref() {
+                let entry = self.store.entry_named(version, &name);
                 // What is deleted meanwhile, because newer ones are there, is not damaged.
                 if entry.checkpoint.is_err() && is_gone(&entry.path) {
                     self.is_any_gone = true;
@@ -269,13 +273,32 @@ impl Iterator for Entries {
             // All that were listed may have been deleted since.
             self.left -= 1;
             self.is_any_gone = false;
-            let versions = match self.order {
-                Order::Ascending => self.store.versions(),
+            let places = match self.order {
+                Order::Ascending => self.store.versions().map(places),
                 Order::NewestFirst => self.store.by_time(),
             };
-            self.versions = versions.ok()?.into_iter();
+            self.places = places.ok()?.into_iter();
         }
     }
+}
+
+/// A version, and the name of its directory.
+type Place = (u64, String);
+
+fn places(versions: Vec<u64>) -> Vec<Place> {
+    versions.into_iter().map(|version| (version, layout::checkpoint_dir(version))).collect()
+}
+
+/// Versions without a checkpoint of their name although one was set aside for a new one: its writer died before it had given it
+/// the name, where names cannot be exchanged. What it had written is whole.
+pub(crate) fn interrupted(folder: &Folder, names: &[OsString]) -> Vec<u64> {
+    let names = || names.iter().filter_map(|name| name.to_str());
+    let is_set_aside = |version: &u64| {
+        let dir = layout::checkpoint_dir(*version);
+        let has = |name: &str| folder.folder(name).is_ok_and(|to| to.has(&dir));
+        !folder.has(&dir) && names().any(|name| layout::earlier_version(name).is_some() && has(name))
+    };
+    names().filter_map(layout::partial_version).filter(is_set_aside).collect()
 }
 
 /// The versions of checkpoints that have these names, ascending.

@@ -388,6 +388,34 @@ fn nothing_is_deleted_if_an_earlier_runs_checkpoints_cannot_be_moved() {
     assert_eq!((saved.set_aside.unwrap().versions, saved.removed), (vec![10], vec![5]));
 }
 
+#[test]
+fn a_checkpoint_whose_writer_died_between_two_names_is_found_and_gets_its_own() {
+    let mut bench = Bench::new();
+    bench.declare("u", DType::Float(8), Order::C, &[100]);
+    let saver = Saver::open(bench.store(), SaveOptions::new()).unwrap();
+    save(&saver, &bench.publish());
+    let mut run = next_run(&bench, "second");
+    save(&saver, &publish(&mut run, 10));
+    drop(saver);
+    // What a writer leaves that dies where names cannot be exchanged: the old one is aside, the new one has no name yet.
+    let (place, partial) =
+        (bench.store().join(layout::checkpoint_dir(10)), bench.store().join(layout::partial_dir(10)));
+    fs::rename(&place, &partial).unwrap();
+    let attributes = |checkpoint: &Checkpoint| checkpoint.manifest().published_ns;
+    let new = run_newest(&run).published_ns();
+    let store = Store::open(bench.store()).unwrap();
+    assert_eq!(attributes(&store.newest().unwrap()), new, "whoever restarts finds it");
+    assert_eq!(crate::newest_safe(bench.store()).unwrap(), None, "and nobody says that it is safe");
+    drop(Saver::open(bench.store(), SaveOptions::new()).unwrap());
+    assert_eq!((place.exists(), partial.exists()), (true, false));
+    assert_eq!((attributes(&store.newest().unwrap()), crate::newest_safe(bench.store()).unwrap()), (new, Some(10)));
+    // One that is not whole is what any writer leaves that dies.
+    fs::rename(&place, &partial).unwrap();
+    fs::remove_file(partial.join(layout::CHECKSUMS)).unwrap();
+    drop(Saver::open(bench.store(), SaveOptions::new()).unwrap());
+    assert!(!place.exists() && !partial.exists());
+}
+
 fn run_newest(run: &(Region, PathBuf)) -> Snapshot {
     Observer::options().dir(&run.1).open("r").unwrap().newest().unwrap()
 }
