@@ -12,8 +12,8 @@ pub use event::Event;
 pub use options::CheckpointerOptions;
 
 use crate::status::Status;
-use crate::{Error, Result};
-use shared::{Order, Record, Shared, Store};
+use crate::{Error, Result, Saver};
+use shared::{Order, Record, Shared};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -39,12 +39,12 @@ impl CheckpointerOptions {
             return Err(stillframe::Error::NoRegion { region: name.into(), dir: self.regions }.into());
         }
         let threads = if self.all { self.held.min(SAVERS_MAX) } else { 1 };
-        let store = Store::open(to.as_ref(), &self.save)?;
+        let saver = Saver::open(to.as_ref(), self.save.clone())?;
         let shared = Arc::new(Shared {
             name: name.into(),
             dir: to.as_ref().into(),
             options: self,
-            store: Mutex::new(store),
+            saver: Mutex::new(Arc::new(saver)),
             record: Mutex::new(Record::new(name)),
             changed: Condvar::new(),
         });
@@ -231,12 +231,12 @@ mod tests {
         let mut region = Region::options().dir(&regions).keep(3).create("r").unwrap();
         region.array::<f64>("u", &[4]).unwrap();
         let options = Checkpointer::options().dir(&regions).all(all);
-        let store = Store::open(&to, &options.save).unwrap();
+        let saver = Saver::open(&to, options.save.clone()).unwrap();
         let shared = Shared {
             name: "r".into(),
             dir: to.clone(),
             options,
-            store: Mutex::new(store),
+            saver: Mutex::new(Arc::new(saver)),
             record: Mutex::new(Record::new("r")),
             changed: Condvar::new(),
         };

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use stillframe::{AnySnapshot, Snapshot, inspect};
+use stillframe_kernel::folder::About;
 use stillframe_kernel::{Failure, points};
 
 /// How far the saving of a version is.
@@ -137,10 +138,32 @@ impl Saver {
         self.store.path()
     }
 
-    /// What tells the directory from another one of its name.
-    pub(crate) fn identity(&self) -> Result<(u64, u64)> {
-        let about = self.store.folder().about().map_err(|error| Error::io("fstat", self.dir(), error))?;
-        Ok(about.identity)
+    /// The saver of the directory that has the name now, which is made again if it was removed; `None` if it is the one that
+    /// this saver was opened with.
+    ///
+    /// # Errors
+    /// [`Error::Removed`] if it would not be made on the file system that it was on, such as below the place of one that was
+    /// unmounted; as [`open`](Saver::open).
+    pub fn renew(&self) -> Result<Option<Saver>> {
+        let own = self.store.folder().about().map_err(|error| Error::io("fstat", self.dir(), error))?.identity;
+        let found = match About::at(self.dir(), false) {
+            Ok(about) => Some(about.identity),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(Error::io("stat", self.dir(), error)),
+        };
+        if found == Some(own) {
+            return Ok(None);
+        }
+        let parent = match self.dir().parent() {
+            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+            Some(parent) => parent,
+            None => self.dir(),
+        };
+        let device = || About::at(parent, false).map(|about| about.identity.0).ok();
+        if found.map(|found| found.0).or_else(device) != Some(own.0) {
+            return Err(Error::Removed { dir: self.dir().to_path_buf() });
+        }
+        Saver::open(self.dir(), self.options.clone()).map(Some)
     }
 
     /// The options it was opened with.

@@ -603,6 +603,31 @@ fn checkpoints_are_saved_before_risky_steps_when_asked_for_and_at_every_end() {
     assert_eq!(saves(&told).len(), 3);
 }
 
+/// Takes the store away, with a file in its place, so that nothing can be saved any more.
+fn take_away(scene: &Scene) {
+    std::fs::rename(scene.file("store"), scene.file("moved/store")).unwrap();
+    std::fs::write(scene.file("store"), "").unwrap();
+}
+
+#[test]
+fn a_store_that_was_removed_and_made_again_is_taken_up() {
+    for is_made in [true, false] {
+        let scene = Scene::new();
+        assert_eq!(step(&scene, "well", &["--until", "1", "--to", "store"]).code, 0);
+        std::fs::create_dir(scene.file("moved")).unwrap();
+        let mut command = driver(&scene, "pause", &["--until", "20", "--to", "store", "--every", "1", "--json"]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        until("a checkpoint of version 3", || saved(&scene).contains(&3));
+        std::fs::rename(scene.file("store"), scene.file("moved/store")).unwrap();
+        if is_made {
+            let _ = std::fs::create_dir(scene.file("store"));
+        }
+        let output = wait(child);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
+        assert_eq!(saved(&scene), [18, 19, 20]);
+    }
+}
+
 #[test]
 fn a_checkpoint_that_cannot_be_saved_stops_no_run_but_is_told() {
     let scene = Scene::new();
@@ -611,7 +636,7 @@ fn a_checkpoint_that_cannot_be_saved_stops_no_run_but_is_told() {
     let mut command = driver(&scene, "pause", &["--until", "20", "--to", "store", "--every", "1", "--json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     until("a checkpoint of version 3", || saved(&scene).contains(&3));
-    std::fs::rename(scene.file("store"), scene.file("moved/store")).unwrap();
+    take_away(&scene);
     let output = wait(child);
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!((output.status.code(), newest(&scene)), (Some(1), Some(20)), "{text}");
@@ -626,7 +651,7 @@ fn a_run_that_is_stopped_and_cannot_save_its_last_version_asks_for_no_requeue() 
     let args = ["--until", "1000000", "--to", "store", "--stop-file", "stop", "--json"];
     let child = driver(&scene, "pause", &args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     until("version 3", || newest(&scene) >= Some(3));
-    std::fs::rename(scene.file("store"), scene.file("moved/store")).unwrap();
+    take_away(&scene);
     std::fs::write(scene.file("stop"), "").unwrap();
     let output = wait(child);
     let text = String::from_utf8_lossy(&output.stdout);
@@ -654,7 +679,7 @@ fn run_job(scene: &Scene, job: &str) -> Told {
     let script = script.split("```").next().unwrap();
     let [own, rest @ ..] = program();
     let nbody = format!(
-        "#!/bin/sh\nset -e\n\"{own}\" {}\nif [ $STILLFRAME_WRITE = 3 ]; then mv \"$SCRATCH/cluster\" gone; touch stop; fi\n",
+        "#!/bin/sh\nset -e\n\"{own}\" {}\nif [ $STILLFRAME_WRITE = 3 ]; then mv \"$SCRATCH/cluster\" gone; touch \"$SCRATCH/cluster\" stop; fi\n",
         rest.join(" ")
     );
     let bin = scene.file("bin");

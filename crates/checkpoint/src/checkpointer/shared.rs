@@ -6,10 +6,9 @@ use super::unsaved::Unsaved;
 use crate::directory::Directory;
 use crate::status::{self, Saving, State, Status};
 use crate::store::{checkpoint_of, named};
-use crate::{Error, Progress, Result, SaveOptions, Saved, Saver, SetAside};
+use crate::{Error, Progress, Result, Saved, Saver, SetAside};
 use std::collections::{BTreeSet, VecDeque};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use stillframe::{AnySnapshot, PAGE_BYTES, Snapshot};
@@ -32,27 +31,13 @@ pub(super) enum Order {
     Cancel,
 }
 
-/// The store, and what tells it from another directory of the same name.
-pub(super) struct Store {
-    saver: Arc<Saver>,
-    identity: (u64, u64),
-}
-
-impl Store {
-    pub(super) fn open(dir: &Path, options: &SaveOptions) -> Result<Store> {
-        let saver = Saver::open(dir, options.clone())?;
-        let identity = saver.identity()?;
-        Ok(Store { saver: Arc::new(saver), identity })
-    }
-}
-
 /// What the threads have in common: what stays, and the record of what changes.
 pub(super) struct Shared {
     pub(super) name: String,
     pub(super) dir: PathBuf,
     pub(super) options: CheckpointerOptions,
     /// Locked only by those who may wait for the file system.
-    pub(super) store: Mutex<Store>,
+    pub(super) saver: Mutex<Arc<Saver>>,
     pub(super) record: Mutex<Record>,
     pub(super) changed: Condvar,
 }
@@ -138,10 +123,6 @@ impl Record {
 impl Shared {
     pub(super) fn record(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap_or_else(|poison| poison.into_inner())
-    }
-
-    pub(super) fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 
     pub(super) fn tell(&self, event: Event) {
@@ -295,33 +276,16 @@ impl Shared {
     }
 
     /// The saver of the directory, which is made again if it was removed: a simulation that goes on needs its checkpoints
-    /// more than an empty place. It is not made on another file system than it was on, such as below the place of one that
-    /// was unmounted.
+    /// more than an empty place.
     pub(super) fn saver(&self) -> Result<Arc<Saver>> {
-        let mut store = self.store();
-        let found = match std::fs::metadata(&self.dir) {
-            Ok(meta) => Some((meta.dev(), meta.ino())),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => return Err(Error::io("stat", &self.dir, error)),
-        };
-        if found == Some(store.identity) {
-            return Ok(store.saver.clone());
-        }
-        let parent = match self.dir.parent() {
-            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-            Some(parent) => parent,
-            None => &self.dir,
-        };
-        let device = std::fs::metadata(parent).map(|meta| meta.dev()).ok();
-        if found.map(|found| found.0).or(device) != Some(store.identity.0) {
-            return Err(Error::Removed { dir: self.dir.clone() });
-        }
-        *store = Store::open(&self.dir, &self.options.save)?;
-        let saver = store.saver.clone();
-        drop(store);
+        let mut saver = self.saver.lock().unwrap_or_else(|poison| poison.into_inner());
+        let Some(renewed) = saver.renew()? else { return Ok(saver.clone()) };
+        *saver = Arc::new(renewed);
+        let renewed = saver.clone();
+        drop(saver);
         self.look_at_store();
         self.tell(Event::Remade);
-        Ok(saver)
+        Ok(renewed)
     }
 
     /// Writes a status, and says whether that went well. The directory may be another one of the same name by now.

@@ -126,7 +126,7 @@ impl Store {
             }
         };
         let begin = Instant::now();
-        let saved = match self.saver.save(&held, &|_| {}) {
+        let saved = match self.renew().and_then(|()| self.saver.save(&held, &|_| {})) {
             Ok(saved) => saved,
             Err(error) => {
                 self.failed = Some(error.to_string());
@@ -150,6 +150,14 @@ impl Store {
             events.push(Event::note(Some(version), trouble));
         }
         Ok(events)
+    }
+
+    /// Takes the directory that has the name now: a run that goes on needs its checkpoints more than an empty place.
+    fn renew(&mut self) -> stillframe_checkpoint::Result<()> {
+        if let Some(saver) = self.saver.renew()? {
+            self.saver = saver;
+        }
+        Ok(())
     }
 
     /// Why the last attempt to save failed, if it did.
