@@ -21,6 +21,8 @@ pub(crate) struct Stored {
     pub content: Option<Digest>,
     /// Bytes of the file.
     pub bytes: u64,
+    /// The round in which it was last written or read back; 0 if that is not known.
+    pub round: u64,
 }
 
 /// A checkpoint that unchanged chunks can be shared with.
@@ -43,7 +45,7 @@ impl Base {
                 let file = variable.chunk_path(grid, index);
                 let digest = digests.get(&file).copied()?;
                 let bytes = if plain { grid.chunk_bytes() as u64 } else { tree.file(&file).ok()?.1.len() };
-                Some(Stored { digest, content: plain.then_some(digest), bytes })
+                Some(Stored { digest, content: plain.then_some(digest), bytes, round: 0 })
             };
             if let Some(chunks) = (0..grid.chunks()).map(chunk).collect() {
                 variables.insert(variable.path.clone(), (variable.clone(), chunks));

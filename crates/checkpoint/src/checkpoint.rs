@@ -1,7 +1,7 @@
 //! One checkpoint, opened.
 
 use crate::damage::{Damage, Fault};
-use crate::digest::{self, Digester, Digests};
+use crate::digest::{self, BLOCK_BYTES, Digester, Digests};
 use crate::layout::{self, CHUNK_BYTES_LIMIT, Grid};
 use crate::manifest::{CodecName, Manifest, Variable};
 use crate::tree::Tree;
@@ -19,8 +19,6 @@ use stillframe_kernel::folder::Folder;
 const MANIFEST_MAX: u64 = 1 << 29;
 /// Longest list of checksums that is read: some 80 bytes for each chunk.
 const CHECKSUMS_MAX: u64 = 1 << 32;
-/// Bytes that are read and then summed while they are in the processor's cache.
-const BLOCK_BYTES: usize = 1 << 18;
 
 /// A checkpoint: a version of a region or group, in files. It can be read from several threads.
 ///

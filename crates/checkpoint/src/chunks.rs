@@ -7,12 +7,14 @@ use crate::layout::Grid;
 use crate::manifest::Variable;
 use crate::pages::{PageWriter, ZEROS, aligned};
 use crate::partial::Partial;
+use crate::read_back::ReadBack;
 use crate::{Codec, Error, Result};
 use std::io::Write;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use stillframe::{Chunk, Snapshot};
+use stillframe_kernel::folder::Access;
 use stillframe_kernel::{points, thread};
 
 /// A variable that is saved: where its bytes are, and how they are cut.
@@ -27,11 +29,12 @@ pub(crate) struct ChunkWriter<'a> {
     partial: &'a Partial<'a>,
     codec: Codec,
     pages: PageWriter,
+    read_back: &'a ReadBack,
 }
 
 impl<'a> ChunkWriter<'a> {
-    pub fn new(partial: &'a Partial<'a>, codec: Codec) -> ChunkWriter<'a> {
-        ChunkWriter { partial, codec, pages: PageWriter::new(partial.takes_direct()) }
+    pub fn new(partial: &'a Partial<'a>, codec: Codec, read_back: &'a ReadBack) -> ChunkWriter<'a> {
+        ChunkWriter { partial, codec, pages: PageWriter::new(partial.takes_direct()), read_back }
     }
 
     /// Writes or links all chunks, and returns what they are, each subject's in order. `go_on` is asked before each and
@@ -105,21 +108,27 @@ impl<'a> ChunkWriter<'a> {
         let content = digest(&pieces, bytes);
         let file = variable.chunk_path(grid, index);
         let path = self.partial.path().join(&file);
-        let link = |stored: &Stored| {
-            let place = self.partial.place(&file);
-            let guard = self.partial.sharing();
-            let linked =
-                base.is_some_and(|(base, _)| place.is_ok_and(|place| base.link(&file, stored.bytes, place, guard)));
-            if linked {
-                self.partial.add_linked(stored.bytes);
-                points::hit("save.linked");
+        let mut has_changed = false;
+        let mut link = |stored: Stored| {
+            let (base, _) = base.filter(|_| !has_changed)?;
+            let (folder, name) = self.partial.place(&file).ok()?;
+            if !base.link(&file, stored.bytes, (folder.clone(), name), self.partial.sharing()) {
+                return None;
             }
-            linked
+            let Some(stored) = self.read_back.look(&file, stored, || folder.file(name, Access::Read)) else {
+                let _ = folder.remove_file(name);
+                has_changed = true;
+                return None;
+            };
+            self.partial.add_linked(stored.bytes);
+            points::hit("save.linked");
+            Some(stored)
         };
         let before = base.and_then(|(_, chunks)| chunks.get(index)).copied();
-        if let Some(stored) = before.filter(|stored| stored.content == Some(content) && link(stored)) {
+        if let Some(stored) = before.filter(|stored| stored.content == Some(content)).and_then(&mut link) {
             return Ok(stored);
         }
+        let round = self.read_back.round();
         if self.codec == Codec::Plain {
             let mut opened = self.partial.create(&file)?;
             let written = self.pages.write(&mut opened, &pieces, range.start, bytes, &mut scratch.chunk);
@@ -127,15 +136,16 @@ impl<'a> ChunkWriter<'a> {
             self.partial.finish(&path, &opened)?;
             self.partial.add_written(written);
             points::hit("save.chunk");
-            return Ok(Stored { digest: content, content: Some(content), bytes: bytes as u64 });
+            return Ok(Stored { digest: content, content: Some(content), bytes: bytes as u64, round });
         }
         let whole = whole(&mut scratch.chunk, &pieces, range.start, bytes);
         let encoded = codec::encode(self.codec, variable.dtype.bytes(), whole, &mut scratch.encoded);
         encoded.map_err(|why| self.partial.fail("compress", &path, std::io::Error::other(why)))?;
         let encoded = &scratch.encoded;
-        let stored = Stored { digest: Digest::of(encoded), content: Some(content), bytes: encoded.len() as u64 };
-        if before.is_some_and(|before| before.digest == stored.digest) && link(&stored) {
-            return Ok(stored);
+        let stored = Stored { digest: Digest::of(encoded), content: Some(content), bytes: encoded.len() as u64, round };
+        let same = before.filter(|before| before.digest == stored.digest);
+        if let Some(linked) = same.and_then(|before| link(Stored { round: before.round, ..stored })) {
+            return Ok(linked);
         }
         let mut opened = self.partial.create(&file)?;
         opened.write_all(encoded).map_err(|error| self.partial.fail("write", &path, error))?;

@@ -2,10 +2,16 @@
 
 use crate::{Error, Result};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use stillframe::PAGE_BYTES;
 use stillframe_kernel::copy::prefetch;
 use twox_hash::XxHash3_128;
+
+/// Bytes that are read and summed at a time: few enough to stay in the processor's cache.
+pub(crate) const BLOCK_BYTES: usize = 1 << 18;
 
 /// The checksum of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,6 +23,23 @@ impl Digest {
         let mut digester = Digester::new();
         digester.update(bytes);
         digester.finish()
+    }
+
+    /// The checksum of a file of this length.
+    ///
+    /// # Errors
+    /// As pread(2), and if it is shorter.
+    pub(crate) fn of_file(file: &File, bytes: u64) -> io::Result<Digest> {
+        let mut digester = Digester::new();
+        let mut block = vec![0; BLOCK_BYTES.min(bytes as usize)];
+        let mut at = 0;
+        while at < bytes {
+            let count = block.len().min((bytes - at) as usize);
+            file.read_exact_at(&mut block[..count], at)?;
+            digester.update(&block[..count]);
+            at += count as u64;
+        }
+        Ok(digester.finish())
     }
 
     /// Reads 32 hexadecimal digits.

@@ -28,6 +28,7 @@ mod origin;
 mod pages;
 mod partial;
 mod position;
+mod read_back;
 mod recovered;
 mod recovery;
 pub mod removal;

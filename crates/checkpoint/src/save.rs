@@ -8,6 +8,7 @@ use crate::earlier::{self, Earlier, SetAside};
 use crate::layout::{self, CHECKSUMS, Grid, MANIFEST, MANIFEST_CHECKSUM};
 use crate::manifest::{self, Checksums, FORMAT, FORMAT_VERSION, Manifest, Variable};
 use crate::partial::Partial;
+use crate::read_back::{ReadBack, Rounds};
 use crate::{Checkpoint, Error, Result, SaveOptions, Store, left_over, zarr};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -58,6 +59,8 @@ pub struct Saved {
     pub written_bytes: u64,
     /// Bytes of the files that are hard links to those of the checkpoint before.
     pub linked_bytes: u64,
+    /// Bytes of these that were read back from disk and compared with their checksums.
+    pub read_back_bytes: u64,
     /// Files of the checkpoint.
     pub files: u64,
     /// Versions whose checkpoints were deleted, as the keep rule says.
@@ -97,12 +100,13 @@ pub struct Saver {
     cancels: AtomicU64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     /// Whose checkpoints they are.
     region: Option<String>,
     /// The checkpoint that was committed last, and when its version was published.
     base: Option<(Arc<Base>, u64)>,
+    rounds: Rounds,
     /// Versions that are being saved.
     saving: BTreeSet<u64>,
 }
@@ -122,13 +126,16 @@ impl Saver {
         let cleaned = left_over::clean(&store, &lock)?;
         // A writer that was killed may have given a name that is not on disk yet.
         store.sync().map_err(|error| Error::io("fsync", &dir, error))?;
-        let mut state = State::default();
         // Those that are damaged are no reason not to write good ones.
-        if let Ok(newest) = Store::open(&dir)?.newest() {
-            let Manifest { region, published_ns, .. } = newest.manifest();
-            state.region = Some(region.clone());
-            state.base = Base::of(&newest).ok().map(|base| (base.into(), *published_ns));
-        }
+        let newest = Store::open(&dir)?.newest().ok();
+        let base =
+            newest.as_ref().and_then(|newest| Some((Base::of(newest).ok()?.into(), newest.manifest().published_ns)));
+        let state = State {
+            region: newest.as_ref().map(|newest| newest.manifest().region.clone()),
+            base,
+            rounds: Rounds::new(newest.as_ref().map(Checkpoint::version)),
+            saving: BTreeSet::new(),
+        };
         let state = Mutex::new(state);
         Ok(Saver { store, options, lock, cleaned, state, naming: Mutex::default(), cancels: AtomicU64::new(0) })
     }
@@ -204,10 +211,11 @@ impl Saver {
             return Ok(Saved { duration: begin.elapsed(), ..saved });
         }
         let subjects = self.subjects(source);
-        let bytes: u64 = subjects.iter().map(|subject| subject.grid.bytes() as u64).sum();
+        let bytes = bytes_of(&subjects);
         let partial = Partial::begin(&self.store, version, bytes)?;
         let aside = layout::partial_dir(version);
-        let written = self.write(source, &partial, &subjects, bytes, progress);
+        let read_back = ReadBack::new(self.state().rounds, self.options.threads);
+        let written = self.write(source, &partial, &subjects, &read_back, progress);
         let (files, stored) = written.inspect_err(|_| {
             // Nothing more can be done about what cannot be removed; the next one to open the directory tries again.
             let _ = self.store.remove_all(&aside);
@@ -221,9 +229,12 @@ impl Saver {
         })?;
         points::hit("save.committed");
         let sums = partial.sums();
-        let chunks = subjects.into_iter().map(|subject| subject.variable).zip(stored);
-        let newest = self.remember(Base::new(version, partial.tree(&path), chunks), source.published_ns());
+        let newest = self.is_newest(source.published_ns());
+        self.state().rounds.record(&read_back, newest.then_some((version, &stored)));
         if newest {
+            let chunks = subjects.into_iter().map(|subject| subject.variable).zip(stored);
+            let base = Base::new(version, partial.tree(&path), chunks);
+            self.state().base = Some((base.into(), source.published_ns()));
             directory::point_latest(&self.store, version);
         }
         let (set_aside, failed) = earlier.map_or((None, None), Earlier::set_aside);
@@ -234,6 +245,8 @@ impl Saver {
             // Nor is anything deleted then: an earlier run's checkpoints are none that the keep rule is about.
             Some(error) => (Vec::new(), Some(not_moved(&error))),
         };
+        let trouble =
+            [changed_on_disk(&read_back.changed()), trouble].into_iter().flatten().reduce(|a, b| format!("{a}; {b}"));
         points::hit("save.end");
         Ok(Saved {
             version,
@@ -242,6 +255,7 @@ impl Saver {
             bytes,
             written_bytes: sums.written_bytes,
             linked_bytes: sums.linked_bytes,
+            read_back_bytes: read_back.bytes(),
             files,
             removed,
             set_aside,
@@ -292,6 +306,7 @@ impl Saver {
             bytes: good.manifest().bytes,
             written_bytes: 0,
             linked_bytes: good.manifest().linked_bytes,
+            read_back_bytes: 0,
             files: good.manifest().files + OWN_FILES,
             removed: Vec::new(),
             set_aside,
@@ -350,10 +365,11 @@ impl Saver {
         source: &AnySnapshot,
         partial: &Partial,
         subjects: &[Subject],
-        bytes: u64,
+        read_back: &ReadBack,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<(u64, Vec<Vec<Stored>>)> {
         let version = source.version();
+        let bytes = bytes_of(subjects);
         let base = self.state().base.as_ref().map(|(base, _)| base.clone());
         let cancels = self.cancels.load(Ordering::Relaxed);
         let go_on = || match self.cancels.load(Ordering::Relaxed) == cancels {
@@ -364,7 +380,7 @@ impl Saver {
         let ranks = source.ranks();
         let count = source.is_group().then_some(ranks.len() as u32);
         partial.make_dirs(count, subjects.iter().map(|subject| subject.variable.path.as_str()))?;
-        let writer = ChunkWriter::new(partial, self.options.codec);
+        let writer = ChunkWriter::new(partial, self.options.codec, read_back);
         let stored = writer.store(subjects, base.as_deref(), self.options.threads, &|bytes_done| {
             say(Phase::Writing, bytes_done);
             go_on()
@@ -464,14 +480,9 @@ impl Saver {
         self.store.folder().rename(name, self.store.folder(), new)
     }
 
-    /// Remembers what the next checkpoint can share chunks with; says whether it is the newest.
-    fn remember(&self, base: Base, published_ns: u64) -> bool {
-        let mut state = self.state();
-        let newest = state.base.as_ref().is_none_or(|(_, newest)| *newest <= published_ns);
-        if newest {
-            state.base = Some((base.into(), published_ns));
-        }
-        newest
+    /// Whether a version was published after those that were saved.
+    fn is_newest(&self, published_ns: u64) -> bool {
+        self.state().base.as_ref().is_none_or(|(_, newest)| *newest <= published_ns)
     }
 
     /// Deletes what the keep rule does not want, if what was saved is good. Returns what was deleted, and what could not be
@@ -490,7 +501,10 @@ impl Saver {
         };
         // Looked at anew each time, because what was good once may be damaged by now.
         let is_good = |version| good(&self.store, version).is_ok();
-        let removable = self.options.keep.removable(&versions, saved, is_good);
+        let mut removable = self.options.keep.removable(&versions, saved, is_good);
+        // What is newer may share files that have changed on disk, and nobody knows it yet.
+        let verified = self.state().rounds.verified;
+        removable.retain(|version| Some(*version) != verified);
         let mut removed = Vec::new();
         for version in removable {
             // What this program does not understand is not its to delete.
@@ -548,6 +562,20 @@ fn former(source: &AnySnapshot, store: &Directory) -> Result<Former> {
         Err(Error::ForeignFormat { .. }) => Err(Error::Contradicts { path: path(), version }),
         Err(error) => Err(error),
     }
+}
+
+fn bytes_of(subjects: &[Subject]) -> u64 {
+    subjects.iter().map(|subject| subject.grid.bytes() as u64).sum()
+}
+
+/// What is said of files that an earlier checkpoint has, too, and that were not what had been written.
+fn changed_on_disk(files: &[String]) -> Option<String> {
+    let first = files.first()?;
+    Some(format!(
+        "{} of the files that it would share with the checkpoint before had changed on disk, and were written anew ({first}): \
+         `still verify` says which older checkpoints are damaged",
+        files.len()
+    ))
 }
 
 fn not_moved(error: &Error) -> String {

@@ -1,4 +1,4 @@
-//! Bringing files to disk (syncfs(2), sync_file_range(2), statfs(2)).
+//! Bringing files to disk (syncfs(2), sync_file_range(2), posix_fadvise(2), statfs(2)).
 
 use crate::Failure;
 use std::fs::File;
@@ -18,6 +18,13 @@ pub fn sync_file_system(file: &File) -> Result<(), Failure> {
 pub fn begin_writeback(file: &File) {
     // SAFETY: the call takes numbers and a descriptor, which is open, and touches no memory.
     unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
+}
+
+/// Lets go of what the kernel has cached of `file` and was written, so that the next read is from the disk. It is a hint, and may
+/// do nothing.
+pub fn drop_cached(file: &File) {
+    // SAFETY: the call takes numbers and a descriptor, which is open, and touches no memory.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
 }
 
 /// Makes writes to `file` go past the kernel's cache, or through it again. Past it, offsets, lengths and addresses have to
@@ -93,5 +100,6 @@ mod tests {
         assert_eq!(file_system(&memory).unwrap(), FileSystem::Tmpfs);
         sync_file_system(&memory).unwrap();
         begin_writeback(&memory);
+        drop_cached(&memory);
     }
 }

@@ -53,7 +53,7 @@ says how things are.
 
 With --json: one object per line, {\"event\", \"time_ns\", ...}: `attached` {\"region\", \"to\", \"ranks\",
 \"newest\"}, `begun` {\"version\", \"bytes\"}, `saved` {\"version\", \"path\", \"already\", \"bytes\",
-\"written_bytes\", \"linked_bytes\", \"files\", \"removed\", \"trouble\", \"seconds\"}, `missed`
+\"written_bytes\", \"linked_bytes\", \"read_back_bytes\", \"files\", \"removed\", \"trouble\", \"seconds\"}, `missed`
 {\"count\", \"after\", \"before\"}, `failed` {\"version\", \"error\", \"code\", \"retry_seconds\"},
 `undecided` and `rank-gone` {\"error\"}, `gone` {\"follow_seconds\"}, `new-run` {\"newest\"},
 `set-aside` {\"versions\", \"to\"}, `remade`, and at last `ended` {\"status\"}, which is what
@@ -391,7 +391,8 @@ impl<'a> Teller<'a> {
             Event::Saved(saved) => {
                 let value = json!({
                     "version": saved.version, "path": saved.path, "already": saved.already, "bytes": saved.bytes,
-                    "written_bytes": saved.written_bytes, "linked_bytes": saved.linked_bytes, "files": saved.files,
+                    "written_bytes": saved.written_bytes, "linked_bytes": saved.linked_bytes,
+                    "read_back_bytes": saved.read_back_bytes, "files": saved.files,
                     "removed": saved.removed, "trouble": saved.trouble, "seconds": saved.duration.as_secs_f64(),
                 });
                 ("saved", value)

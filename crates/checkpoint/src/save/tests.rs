@@ -7,7 +7,7 @@ use super::*;
 use crate::{Codec, Keep};
 use proptest::prelude::*;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use stillframe::{
     Attributes, DType, Declaration, Group, Kind, Observer, Order, Part, Region, RegionOptions, Scalar, VariableId,
 };
@@ -386,6 +386,62 @@ fn nothing_is_deleted_if_an_earlier_runs_checkpoints_cannot_be_moved() {
     fs::remove_file(bench.store().join("earlier-10")).unwrap();
     let saved = save(&saver, &run_newest(&run));
     assert_eq!((saved.set_aside.unwrap().versions, saved.removed), (vec![10], vec![5]));
+}
+
+/// Changes a byte in a file, as disks let happen: its length, its inode and its times stay.
+fn rot(file: &Path) {
+    let opened = fs::File::options().read(true).write(true).open(file);
+    let file = opened.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, 7).unwrap();
+    file.write_all_at(&[byte[0] ^ 4], 7).unwrap();
+}
+
+#[test]
+fn a_chunk_that_changed_on_disk_is_not_shared_but_written_anew() {
+    for codec in [Codec::Plain, Codec::Zstd { level: 1 }, Codec::Lz4] {
+        let mut bench = Bench::new();
+        let u = bench.declare("u", DType::Int(1), Order::C, &[1 << 20]);
+        bench.fill(u, 3);
+        let options = SaveOptions::new().chunk_bytes(1 << 16).codec(codec);
+        let saver = Saver::open(bench.store(), options.clone()).unwrap();
+        assert_eq!(save(&saver, &bench.publish()).trouble, None);
+        rot(&bench.store().join(layout::checkpoint_dir(10)).join("u/c.4"));
+        let second = bench.publish();
+        let saved = save(&saver, &second);
+        check(&saved.path, &[&second]);
+        assert!(saved.linked_bytes > 0 && saved.written_bytes > 0 && saved.read_back_bytes > 0, "{codec:?}: {saved:?}");
+        assert!(saved.trouble.as_ref().is_some_and(|text| text.contains("(u/c.4)")), "{codec:?}: {saved:?}");
+        // Nor by the next writer, which knows only what the files say.
+        drop(saver);
+        rot(&saved.path.join("u/c.9"));
+        let third = bench.publish();
+        let saved = save(&Saver::open(bench.store(), options).unwrap(), &third);
+        check(&saved.path, &[&third]);
+        assert!(saved.trouble.is_some_and(|text| text.contains("(u/c.9)")), "{codec:?}");
+    }
+}
+
+#[test]
+fn the_last_checkpoint_that_was_read_back_whole_is_not_deleted() {
+    let mut bench = Bench::new();
+    let u = bench.declare("u", DType::Int(1), Order::C, &[1 << 20]);
+    bench.fill(u, 3);
+    let keep = Keep { newest: 1, every: None };
+    let saver = Saver::open(bench.store(), SaveOptions::new().chunk_bytes(1 << 16).keep(keep)).unwrap();
+    let versions = || Store::open(bench.dir.path().join("store")).unwrap().versions().unwrap();
+    let mut next = |region: &mut Region| {
+        bench.version += 10;
+        region.publish(bench.version).commit().unwrap();
+        save(&saver, &Observer::options().dir(bench.dir.path().join("regions")).open("r").unwrap().newest().unwrap())
+    };
+    // All of the first was just written, and all of the second is read back.
+    assert_eq!((next(&mut bench.region).removed, next(&mut bench.region).removed), (vec![], vec![10]));
+    saver.state().rounds.stop();
+    assert_eq!((next(&mut bench.region).removed, versions()), (vec![], vec![20, 30]));
+    assert_eq!((next(&mut bench.region).removed, versions()), (vec![30], vec![20, 40]));
+    saver.state().rounds.start();
+    assert_eq!((next(&mut bench.region).removed, versions()), (vec![20, 40], vec![50]));
 }
 
 #[test]
