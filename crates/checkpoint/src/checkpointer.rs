@@ -250,8 +250,7 @@ mod tests {
         let saved: Saved = shared.save(&before).unwrap();
         shared.record_outcome(before, Ok(saved));
         shared.end_watch(Ok(()));
-        let status = shared.record().status();
-        status
+        shared.record().status()
     }
 
     #[test]
