@@ -53,8 +53,9 @@ says how things are.
 
 With --json: one object per line, {\"event\", \"time_ns\", ...}: `attached` {\"region\", \"to\", \"ranks\",
 \"newest\"}, `begun` {\"version\", \"bytes\"}, `saved` {\"version\", \"path\", \"already\", \"bytes\",
-\"written_bytes\", \"linked_bytes\", \"read_back_bytes\", \"files\", \"removed\", \"trouble\", \"seconds\"}, `missed`
-{\"count\", \"after\", \"before\"}, `failed` {\"version\", \"error\", \"code\", \"retry_seconds\"},
+\"written_bytes\", \"linked_bytes\", \"read_back_bytes\", \"files\", \"removed\", \"trouble\",
+\"seconds\"}, `missed` {\"count\", \"after\", \"before\"}, `failed` {\"version\", \"error\", \"code\",
+\"retry_seconds\"},
 `undecided` and `rank-gone` {\"error\"}, `gone` {\"follow_seconds\"}, `new-run` {\"newest\"},
 `set-aside` {\"versions\", \"to\"}, `remade`, and at last `ended` {\"status\"}, which is what
 status.json says.
