@@ -19,6 +19,10 @@ impl Keep {
     /// Which of `versions`, ascending, may go once `saved` is safe. The newest are counted by those that are good, so that
     /// damaged ones take nobody's place; `saved` itself always stays.
     pub(crate) fn removable(self, versions: &[u64], saved: u64, is_good: impl FnMut(u64) -> bool) -> Vec<u64> {
+        // Nor is any looked at where all may stay.
+        if versions.len() <= self.newest.max(1) {
+            return Vec::new();
+        }
         let mut is_good = is_good;
         let mut good = 0;
         let mut removable = Vec::new();
