@@ -17,7 +17,7 @@ use stillframe_kernel::disk;
 /// Reading back takes one part in so many of the time of all saves, over many of them.
 const SHARE: i64 = 20;
 /// What each save reads back in any case, so that small stores are read back whole.
-const LEAST_BYTES: u64 = 4 << 20;
+const LEAST_BYTES: u64 = 1 << 20;
 
 /// What is known from save to save.
 #[derive(Debug, Clone, Copy)]
