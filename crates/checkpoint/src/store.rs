@@ -80,7 +80,7 @@ impl Store {
     /// # Errors
     /// [`Error::Unreadable`] if the directory cannot be listed.
     pub fn entries(&self) -> Result<Entries> {
-        Ok(self.go_through(places(self.versions()?), Order::Ascending))
+        self.go_through(Which::All)
     }
 
     /// As [`entries`](Store::entries), the one first that was published last: what to go on from.
@@ -92,19 +92,30 @@ impl Store {
     /// # Errors
     /// As [`entries`](Store::entries).
     pub fn newest_first(&self) -> Result<Entries> {
-        Ok(self.go_through(self.by_time()?, Order::NewestFirst))
+        self.go_through(Which::NewestFirst)
     }
 
     /// What there is of one version.
     pub(crate) fn only(&self, version: u64) -> Result<Entries> {
-        let mut versions = self.versions()?;
-        versions.retain(|found| *found == version);
-        Ok(self.go_through(places(versions), Order::Ascending))
+        self.go_through(Which::Only(version))
     }
 
-    fn go_through(&self, places: Vec<Place>, order: Order) -> Entries {
-        let places = places.into_iter();
-        Entries { store: self.clone(), places, order, is_any: false, is_any_gone: false, left: ATTEMPTS }
+    fn go_through(&self, which: Which) -> Result<Entries> {
+        let places = self.list(which)?.into_iter();
+        Ok(Entries { store: self.clone(), places, which, is_any: false, is_any_gone: false, left: ATTEMPTS })
+    }
+
+    /// Versions with the names of their directories.
+    fn list(&self, which: Which) -> Result<Vec<Place>> {
+        match which {
+            Which::All => self.versions().map(places),
+            Which::NewestFirst => self.by_time(),
+            Which::Only(version) => {
+                let mut versions = self.versions()?;
+                versions.retain(|found| *found == version);
+                Ok(places(versions))
+            }
+        }
     }
 
     /// The versions with the names of their directories, the one first that was published last.
@@ -233,11 +244,13 @@ impl Store {
     }
 }
 
-/// Which checkpoint comes first.
+/// Which checkpoints are gone through, and in which order.
 #[derive(Debug, Clone, Copy)]
-enum Order {
-    Ascending,
+enum Which {
+    /// All, ascending.
+    All,
     NewestFirst,
+    Only(u64),
 }
 
 /// The checkpoints of a directory, one after the other.
@@ -245,7 +258,7 @@ enum Order {
 pub struct Entries {
     store: Store,
     places: std::vec::IntoIter<Place>,
-    order: Order,
+    which: Which,
     is_any: bool,
     is_any_gone: bool,
     /// How often the directory is listed anew.
@@ -273,11 +286,7 @@ impl Iterator for Entries {
             // All that were listed may have been deleted since.
             self.left -= 1;
             self.is_any_gone = false;
-            let places = match self.order {
-                Order::Ascending => self.store.versions().map(places),
-                Order::NewestFirst => self.store.by_time(),
-            };
-            self.places = places.ok()?.into_iter();
+            self.places = self.store.list(self.which).ok()?.into_iter();
         }
     }
 }

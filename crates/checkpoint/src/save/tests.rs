@@ -472,6 +472,18 @@ fn a_checkpoint_whose_writer_died_between_two_names_is_found_and_gets_its_own() 
     assert!(!place.exists() && !partial.exists());
 }
 
+#[test]
+fn who_asks_for_a_version_that_is_just_deleted_gets_no_other() {
+    let mut bench = Bench::new();
+    bench.declare("u", DType::Float(8), Order::C, &[100]);
+    let saver = Saver::open(bench.store(), SaveOptions::new()).unwrap();
+    save(&saver, &bench.publish());
+    save(&saver, &bench.publish());
+    let mut entries = Store::open(bench.store()).unwrap().only(10).unwrap();
+    fs::remove_dir_all(bench.store().join(layout::checkpoint_dir(10))).unwrap();
+    assert!(entries.next().is_none());
+}
+
 fn run_newest(run: &(Region, PathBuf)) -> Snapshot {
     Observer::options().dir(&run.1).open("r").unwrap().newest().unwrap()
 }
