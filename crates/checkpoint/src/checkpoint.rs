@@ -1,7 +1,7 @@
 //! One checkpoint, opened.
 
 use crate::damage::{Damage, Fault};
-use crate::digest::{self, BLOCK_BYTES, Digester, Digests};
+use crate::digest::{self, Digests, read_plain};
 use crate::layout::{self, CHUNK_BYTES_LIMIT, Grid};
 use crate::manifest::{CodecName, Manifest, Variable};
 use crate::tree::Tree;
@@ -9,7 +9,6 @@ use crate::{Digest, Error, Result, codec};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 use stillframe::Attributes;
@@ -432,25 +431,4 @@ fn read_all(file: &File, length: usize, bytes: &mut Vec<u8>) -> io::Result<Diges
     bytes.try_reserve_exact(length).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
     bytes.resize(length, 0);
     read_plain(file, length, bytes)
-}
-
-/// Reads the begin of a file of this length to `out`, sums all of it, and returns the checksum.
-fn read_plain(file: &File, length: usize, out: &mut [u8]) -> io::Result<Digest> {
-    let mut digester = Digester::new();
-    let mut at = 0;
-    for block in out.chunks_mut(BLOCK_BYTES) {
-        file.read_exact_at(block, at as u64)?;
-        digester.update(block);
-        at += block.len();
-    }
-    if at < length {
-        let mut block = vec![0; BLOCK_BYTES.min(length - at)];
-        while at < length {
-            let count = block.len().min(length - at);
-            file.read_exact_at(&mut block[..count], at as u64)?;
-            digester.update(&block[..count]);
-            at += count;
-        }
-    }
-    Ok(digester.finish())
 }

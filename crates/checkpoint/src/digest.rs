@@ -11,7 +11,7 @@ use stillframe_kernel::copy::prefetch;
 use twox_hash::XxHash3_128;
 
 /// Bytes that are read and summed at a time: few enough to stay in the processor's cache.
-pub(crate) const BLOCK_BYTES: usize = 1 << 18;
+const BLOCK_BYTES: usize = 1 << 18;
 
 /// The checksum of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,23 +23,6 @@ impl Digest {
         let mut digester = Digester::new();
         digester.update(bytes);
         digester.finish()
-    }
-
-    /// The checksum of a file of this length.
-    ///
-    /// # Errors
-    /// As pread(2), and if it is shorter.
-    pub(crate) fn of_file(file: &File, bytes: u64) -> io::Result<Digest> {
-        let mut digester = Digester::new();
-        let mut block = vec![0; BLOCK_BYTES.min(bytes as usize)];
-        let mut at = 0;
-        while at < bytes {
-            let count = block.len().min((bytes - at) as usize);
-            file.read_exact_at(&mut block[..count], at)?;
-            digester.update(&block[..count]);
-            at += count as u64;
-        }
-        Ok(digester.finish())
     }
 
     /// Reads 32 hexadecimal digits.
@@ -80,6 +63,27 @@ impl Digester {
     pub fn finish(&self) -> Digest {
         Digest(self.0.finish_128())
     }
+}
+
+/// Reads the begin of a file of this length to `out`, sums all of it, and returns the checksum.
+pub(crate) fn read_plain(file: &File, length: usize, out: &mut [u8]) -> io::Result<Digest> {
+    let mut digester = Digester::new();
+    let mut at = 0;
+    for block in out.chunks_mut(BLOCK_BYTES) {
+        file.read_exact_at(block, at as u64)?;
+        digester.update(block);
+        at += block.len();
+    }
+    if at < length {
+        let mut block = vec![0; BLOCK_BYTES.min(length - at)];
+        while at < length {
+            let count = block.len().min(length - at);
+            file.read_exact_at(&mut block[..count], at as u64)?;
+            digester.update(&block[..count]);
+            at += count;
+        }
+    }
+    Ok(digester.finish())
 }
 
 /// The checksums of a checkpoint's files, by their paths in it.

@@ -6,7 +6,7 @@
 //! What has changed is written anew from memory.
 
 use crate::base::Stored;
-use crate::digest::Digest;
+use crate::digest::read_plain;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -120,7 +120,7 @@ impl ReadBack {
         let begin = Instant::now();
         let read = open().and_then(|file| {
             disk::drop_cached(&file);
-            Digest::of_file(&file, stored.bytes)
+            read_plain(&file, stored.bytes as usize, &mut [])
         });
         self.bytes.fetch_add(stored.bytes, Ordering::Relaxed);
         self.spent_ns.fetch_add(nanoseconds(begin.elapsed()), Ordering::Relaxed);
