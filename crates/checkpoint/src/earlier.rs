@@ -77,11 +77,6 @@ impl Earlier {
         }
     }
 
-    /// Takes that back, as far as nothing was moved.
-    pub fn withdraw(&self) {
-        self.leave();
-    }
-
     /// Puts a checkpoint that is on disk in the place of the one whose number is given again, and that one aside. Nothing has
     /// changed after an error.
     pub fn give_way(&self, partial: &str) -> Result<()> {
@@ -183,7 +178,7 @@ impl Earlier {
     }
 
     /// Removes the directory they go into, if there is nothing in it.
-    fn leave(&self) {
+    pub fn leave(&self) {
         let _ = self.store.folder().remove_folder(&self.to);
     }
 

@@ -456,7 +456,7 @@ impl Saver {
             points::hit("save.announced");
             let renamed = self.rename(partial.name(), &layout::checkpoint_dir(version));
             renamed.map_err(|error| {
-                earlier.as_ref().inspect(|earlier| earlier.withdraw());
+                earlier.as_ref().inspect(|earlier| earlier.leave());
                 partial.fail("rename", path, error)
             })?;
         }
@@ -467,7 +467,7 @@ impl Saver {
                 Some(earlier) => earlier.return_back(partial.name()),
                 None => {
                     drop(self.rename(&layout::checkpoint_dir(version), partial.name()));
-                    earlier.as_ref().inspect(|earlier| earlier.withdraw());
+                    earlier.as_ref().inspect(|earlier| earlier.leave());
                 }
             }
             let failure = Failure { call: "fsync", detail: self.dir().display().to_string(), source };

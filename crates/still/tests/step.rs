@@ -603,6 +603,16 @@ fn checkpoints_are_saved_before_risky_steps_when_asked_for_and_at_every_end() {
     assert_eq!(saves(&told).len(), 3);
 }
 
+/// A run that saves each version, and has saved the third.
+fn saving_each(scene: &Scene) -> std::process::Child {
+    assert_eq!(step(scene, "well", &["--until", "1", "--to", "store"]).code, 0);
+    std::fs::create_dir(scene.file("moved")).unwrap();
+    let mut command = driver(scene, "pause", &["--until", "20", "--to", "store", "--every", "1", "--json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    until("a checkpoint of version 3", || saved(scene).contains(&3));
+    child
+}
+
 /// Takes the store away, with a file in its place, so that nothing can be saved any more.
 fn take_away(scene: &Scene) {
     std::fs::rename(scene.file("store"), scene.file("moved/store")).unwrap();
@@ -613,11 +623,7 @@ fn take_away(scene: &Scene) {
 fn a_store_that_was_removed_and_made_again_is_taken_up() {
     for is_made in [true, false] {
         let scene = Scene::new();
-        assert_eq!(step(&scene, "well", &["--until", "1", "--to", "store"]).code, 0);
-        std::fs::create_dir(scene.file("moved")).unwrap();
-        let mut command = driver(&scene, "pause", &["--until", "20", "--to", "store", "--every", "1", "--json"]);
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        until("a checkpoint of version 3", || saved(&scene).contains(&3));
+        let child = saving_each(&scene);
         std::fs::rename(scene.file("store"), scene.file("moved/store")).unwrap();
         if is_made {
             let _ = std::fs::create_dir(scene.file("store"));
@@ -631,11 +637,7 @@ fn a_store_that_was_removed_and_made_again_is_taken_up() {
 #[test]
 fn a_checkpoint_that_cannot_be_saved_stops_no_run_but_is_told() {
     let scene = Scene::new();
-    assert_eq!(step(&scene, "well", &["--until", "1", "--to", "store"]).code, 0);
-    std::fs::create_dir(scene.file("moved")).unwrap();
-    let mut command = driver(&scene, "pause", &["--until", "20", "--to", "store", "--every", "1", "--json"]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    until("a checkpoint of version 3", || saved(&scene).contains(&3));
+    let child = saving_each(&scene);
     take_away(&scene);
     let output = wait(child);
     let text = String::from_utf8_lossy(&output.stdout);
