@@ -46,7 +46,8 @@ module stillframe
     stillframe_no_mappings = 110, stillframe_no_files = 111, stillframe_foreign_pages = 112, &
     stillframe_no_tracker = 113, stillframe_system = 114, stillframe_rank_missing = 115, stillframe_rank_gone = 116, &
     stillframe_no_common_version = 117, stillframe_survives = 118, stillframe_staged = 119, &
-    stillframe_untrusted = 120, stillframe_arena_full = 121, stillframe_no_arena = 122, stillframe_arena_busy = 123
+    stillframe_untrusted = 120, stillframe_arena_full = 121, stillframe_no_arena = 122, stillframe_arena_busy = 123, &
+    stillframe_mixed_runs = 124
   integer, parameter, public :: stillframe_corrupt = 200, stillframe_internal = 300
   ! The same of checkpoints, from 1000 on.
   integer, parameter, public :: stillframe_other_region = 1010, stillframe_saving = 1011, stillframe_expression = 1012, &

@@ -161,6 +161,8 @@ typedef enum {
     STILLFRAME_NO_ARENA = 122,
     // Another process is changing the regions of an arena, for much longer than that takes.
     STILLFRAME_ARENA_BUSY = 123,
+    // Ranks of a group have a version of the same number, but of different runs.
+    STILLFRAME_MIXED_RUNS = 124,
     // A shared file is damaged.
     STILLFRAME_CORRUPT = 200,
     // A defect of Stillframe, caught before it could do more harm. Please report its text.

@@ -107,6 +107,8 @@ pub enum stillframe_status_code {
     STILLFRAME_NO_ARENA = 122,
     /// Another process is changing the regions of an arena, for much longer than that takes.
     STILLFRAME_ARENA_BUSY = 123,
+    /// Ranks of a group have a version of the same number, but of different runs.
+    STILLFRAME_MIXED_RUNS = 124,
     /// A shared file is damaged.
     STILLFRAME_CORRUPT = 200,
     /// A defect of Stillframe, caught before it could do more harm. Please report its text.
@@ -222,6 +224,7 @@ names! {
     c"ARENA_FULL" => STILLFRAME_ARENA_FULL,
     c"NO_ARENA" => STILLFRAME_NO_ARENA,
     c"ARENA_BUSY" => STILLFRAME_ARENA_BUSY,
+    c"MIXED_RUNS" => STILLFRAME_MIXED_RUNS,
     c"CORRUPT" => STILLFRAME_CORRUPT,
     c"INTERNAL" => STILLFRAME_INTERNAL,
     c"OTHER_REGION" => STILLFRAME_OTHER_REGION,

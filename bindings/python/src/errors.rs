@@ -56,7 +56,7 @@ pub fn raise(py: Python<'_>, error: Error) -> PyErr {
         Error::NoRegion { .. } => "NoRegion",
         Error::NoArena { .. } => "NoArena",
         Error::InUse { .. } => "InUse",
-        Error::NoVersion { .. } | Error::NoCommonVersion { .. } => "NoVersion",
+        Error::NoVersion { .. } | Error::NoCommonVersion { .. } | Error::MixedRuns { .. } => "NoVersion",
         Error::RankMissing { .. } => "RankMissing",
         Error::RankGone { .. } => "RankGone",
         Error::VersionGone { .. } => "VersionGone",

@@ -12,6 +12,7 @@ use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::ErrorKind;
+use std::num::NonZeroU64;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,6 +38,9 @@ pub(crate) struct Decision {
     pub(crate) skipped: Vec<String>,
     /// Ranks that go on from it.
     pub(crate) joined: Vec<u32>,
+    /// The run that they are, once one of them has begun.
+    #[serde(default)]
+    pub(crate) run: Option<NonZeroU64>,
 }
 
 impl Decision {
@@ -45,7 +49,16 @@ impl Decision {
             Origin::Checkpoint { path, .. } => Some(path.clone()),
             _ => None,
         };
-        Decision { ranks, version: origin.version(), checkpoint, stored_ranks, former, skipped, joined: Vec::new() }
+        Decision {
+            ranks,
+            version: origin.version(),
+            checkpoint,
+            stored_ranks,
+            former,
+            skipped,
+            joined: Vec::new(),
+            run: None,
+        }
     }
 
     pub(crate) fn origin(&self) -> Origin {

@@ -3,6 +3,7 @@
 use crate::layout::Grid;
 use crate::{Error, Result, layout};
 use serde::{Deserialize, Serialize};
+use std::num::NonZeroU64;
 use std::path::Path;
 use stillframe::{Attributes, DType, Order, Part};
 
@@ -24,6 +25,9 @@ pub struct Manifest {
     pub ranks: Option<u32>,
     /// The version.
     pub version: u64,
+    /// The run that published it, which no other has the number of; `None` if that is not known.
+    #[serde(default)]
+    pub run: Option<NonZeroU64>,
     /// When it was published, in nanoseconds since 1970; of a group, when the last rank did.
     pub published_ns: u64,
     /// When it was saved, in nanoseconds since 1970.

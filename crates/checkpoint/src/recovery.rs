@@ -238,10 +238,15 @@ impl RecoveryOptions {
                 decision
             }
         };
-        let region = match decision.as_they_were(ranks) {
-            Some(version) => self.region.clone().rollback(version).create(name)?,
-            None => self.region.clone().fresh(true).create(name)?,
+        let options = match decision.as_they_were(ranks) {
+            Some(version) => self.region.clone().rollback(version),
+            None => self.region.clone().fresh(true),
         };
+        let region = match decision.run {
+            Some(run) => options.run(run).create(name)?,
+            None => options.create(name)?,
+        };
+        decision.run = Some(region.run());
         points::hit("recovery.created");
         let source = match (&decision.origin(), decision.former) {
             (Origin::Fresh, _) => Source::Nothing,

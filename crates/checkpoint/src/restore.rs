@@ -192,7 +192,11 @@ impl Task<'_> {
         let manifest = self.checkpoint.manifest();
         let own = rank.map(|(rank, _)| rank);
         // Nobody else is there to wait for.
-        let mut region = staging.options(rank).rule(Rule::Fail).create(staging.name())?;
+        let mut options = staging.options(rank).rule(Rule::Fail);
+        if let Some(run) = manifest.run {
+            options = options.run(run);
+        }
+        let mut region = options.create(staging.name())?;
         let mut loans: Vec<(usize, LoanBytes)> = Vec::new();
         for (index, variable) in manifest.variables.iter().enumerate().filter(|(_, variable)| variable.rank == own) {
             let id = region.declare(Declaration {

@@ -393,6 +393,7 @@ impl Saver {
             region: name_of(source),
             ranks: count,
             version,
+            run: source.run(),
             published_ns: source.published_ns(),
             saved_ns: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
             attributes: source.attributes().clone(),

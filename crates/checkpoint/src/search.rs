@@ -192,7 +192,11 @@ impl<'a> Search<'a> {
             Some(version) => group.version(version),
         };
         match snapshot {
-            Err(error @ (stillframe::Error::NoCommonVersion { .. } | stillframe::Error::RankMissing { .. })) => {
+            Err(
+                error @ (stillframe::Error::NoCommonVersion { .. }
+                | stillframe::Error::MixedRuns { .. }
+                | stillframe::Error::RankMissing { .. }),
+            ) => {
                 let (has_any, words) = (group.ranks()?.iter().any(|rank| rank.newest.is_some()), in_memory(&error));
                 // Memory is looked at again after each checkpoint that is damaged.
                 if has_any && !self.skipped.contains(&words) {

@@ -464,6 +464,38 @@ fn ranks_that_died_at_different_versions_go_on_from_the_newest_that_all_have() {
     assert_eq!(rank_options(&place, 2, 3).open("g").unwrap().version(), Some(5));
 }
 
+fn observe_group(place: &Place) -> Group {
+    Group::options().dir(place.shm()).open("g").unwrap()
+}
+
+#[test]
+fn versions_of_two_runs_are_never_gone_on_from_together() {
+    let _watchdog = watchdog(60);
+    let place = Place::new("mixed");
+    let old: Vec<Region> = (0..2).map(|rank| publish_rank(&place, rank, 2, 1..=9)).collect();
+    let saved = observe_group(&place).version(9).unwrap();
+    save_group(&place, &saved, Codec::Plain);
+    let run = saved.run().unwrap();
+    assert!(old.iter().all(|region| region.run() == run));
+    drop((old, saved));
+    // Twice a run of which only one rank began.
+    (0..2).for_each(|rank| drop(publish_rank(&place, rank, 2, 10..=10)));
+    let error = observe_group(&place).version(10).unwrap_err();
+    assert!(matches!(error, Engine::MixedRuns { version: 10, .. }), "{error}");
+    let regions: Vec<Recovery> = (0..2).map(|rank| rank_options(&place, rank, 2).open("g").unwrap()).collect();
+    for region in &regions {
+        assert_eq!(region.origin(), &Origin::Memory { version: 9 });
+        assert_eq!(region.run(), regions[0].run());
+    }
+    assert_ne!(regions[0].run(), run);
+    drop(regions);
+    (0..2).for_each(|rank| drop(inspect::remove(&place.shm(), &format!("g/{rank}"), false).unwrap()));
+    // What is restored is of the run that had published it.
+    let region = rank_options(&place, 0, 2).open("g").unwrap();
+    assert!(matches!(region.origin(), Origin::Checkpoint { version: 9, .. }), "{}", region.origin());
+    assert_eq!(observe_group(&place).version(9).unwrap().run(), Some(run));
+}
+
 #[test]
 fn variables_that_are_no_parts_are_read_by_other_ranks_if_all_ranks_had_the_same() {
     let _watchdog = watchdog(60);

@@ -67,6 +67,9 @@ pub const WAITING_NS_AT: usize = 320;
 pub const SKIPPING_NS_AT: usize = 328;
 /// Offset of the number of publishes left out since the newest version, 8 bytes, *changing*.
 pub const SKIPPING_AT: usize = 336;
+/// Offset of the run of the group that the last producer belongs to, 8 bytes, *changing*; 0 while it has yet to find out which
+/// that is. All ranks of a run have the same, and no other run has.
+pub const RUN_AT: usize = 344;
 /// Offset of the first descriptor.
 pub const RING: usize = 4096;
 /// Distance from one descriptor to the next.
@@ -146,6 +149,8 @@ pub mod descriptor {
     pub const TOTAL_PAGES_AT: usize = 56;
     /// Number of the schema, 4 bytes.
     pub const SCHEMA_AT: usize = 64;
+    /// The run that published the version, 8 bytes; 0 if that is not known.
+    pub const RUN_AT: usize = 72;
 }
 
 /// The part of a descriptor that says where a version's content is.
@@ -173,10 +178,12 @@ pub struct Descriptor {
     pub total_pages: u64,
     /// Number of the schema.
     pub schema: u32,
+    /// The run that published the version.
+    pub run: u64,
 }
 
 /// Words of a descriptor behind its state.
-pub const DESCRIPTOR_WORDS: usize = 8;
+pub const DESCRIPTOR_WORDS: usize = 9;
 
 impl Descriptor {
     /// The descriptor as the words that follow its state.
@@ -191,6 +198,7 @@ impl Descriptor {
             self.dirty_pages,
             self.total_pages,
             u64::from(self.schema),
+            self.run,
         ]
     }
 
@@ -210,6 +218,7 @@ impl Descriptor {
             dirty_pages: words[5],
             total_pages: words[6],
             schema: low(words[7]),
+            run: words[8],
         }
     }
 
@@ -301,10 +310,11 @@ mod tests {
             dirty_pages: 8,
             total_pages: 9,
             schema: 10,
+            run: u64::MAX - 11,
         };
         assert_eq!(Descriptor::decode(descriptor.encode()), descriptor);
-        const { assert!(descriptor::SCHEMA_AT + 8 <= DESCRIPTOR_BYTES) };
-        assert_eq!(descriptor::SCHEMA_AT / 8, DESCRIPTOR_WORDS);
+        const { assert!(descriptor::RUN_AT + 8 <= DESCRIPTOR_BYTES) };
+        assert_eq!(descriptor::RUN_AT / 8, DESCRIPTOR_WORDS);
         assert_eq!(descriptor.check(0), Ok(()));
         let large = Descriptor { windows: u32::MAX, ..descriptor };
         assert_eq!(large.check(2).unwrap_err().offset as usize, descriptor_at(2) + descriptor::WINDOWS_AT);

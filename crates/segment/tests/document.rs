@@ -86,7 +86,7 @@ fn numbers() -> BTreeMap<String, u64> {
             ABI, SLOTS, DESCRIPTOR_BYTES, DESCRIPTOR_WORDS, HEAD_BYTES, SEQUENCE_END, WINDOWS_MAX, MAGIC_AT, ABI_AT,
             PAGE_BYTES_AT, WINDOW_PAGES_AT, SLOTS_AT, BLOCK_BYTES_AT, KEEP_AT, CREATED_NS_AT, BOUND_BYTES_AT,
             PRODUCER_PID_AT, TRACKER_AT, RANK_AT, RANKS_AT, NEWEST_AT, TENTATIVE_AT, NOTIFICATIONS_AT, COUNTERS_AT, BEGUN_NS_AT,
-            ENDED_NS_AT, SCHEMAS_AT, IDS_AT, WAITING_NS_AT, SKIPPING_NS_AT, SKIPPING_AT, RING, RANKS_MAX,
+            ENDED_NS_AT, SCHEMAS_AT, IDS_AT, WAITING_NS_AT, SKIPPING_NS_AT, SKIPPING_AT, RUN_AT, RING, RANKS_MAX,
         }
         schema::{ BYTES_MAX, ID_END, NESTING_MAX }
         manifest::{
@@ -111,7 +111,7 @@ fn numbers() -> BTreeMap<String, u64> {
     let nested = constants! {
         descriptor::{
             STATE_AT, VERSION_AT, MANIFEST_BLOCK_AT, MANIFEST_BYTES_AT, TABLE_BLOCK_AT, WINDOWS_AT, MANIFEST_CRC_AT,
-            TABLE_CRC_AT, PUBLISHED_NS_AT, DIRTY_PAGES_AT, TOTAL_PAGES_AT, SCHEMA_AT,
+            TABLE_CRC_AT, PUBLISHED_NS_AT, DIRTY_PAGES_AT, TOTAL_PAGES_AT, SCHEMA_AT, RUN_AT,
         }
     };
     let nested = nested.map(|(name, value)| (format!("head::{name}"), value));
@@ -278,6 +278,7 @@ fn a_head_is_written_as_the_document_says() {
         dirty_pages: 1 << 33 | 9,
         total_pages: 1 << 34 | 10,
         schema: 11,
+        run: 1 << 60 | 12,
     };
     let bytes: Vec<u8> = std::iter::once(0).chain(described.encode()).flat_map(u64::to_le_bytes).collect();
     let values = [
@@ -292,6 +293,7 @@ fn a_head_is_written_as_the_document_says() {
         ("DIRTY_PAGES_AT", long(described.dirty_pages)),
         ("TOTAL_PAGES_AT", long(described.total_pages)),
         ("SCHEMA_AT", word(11)),
+        ("RUN_AT", long(described.run)),
     ];
     check_fields("head::descriptor", &bytes, values.into());
 }

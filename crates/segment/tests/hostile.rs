@@ -101,6 +101,7 @@ fn lay(
         dirty_pages: 2,
         total_pages: 3,
         schema: 1,
+        run: 4,
     };
     let mut tables = vec![0; (4 + manifest.len().div_ceil(BLOCK_BYTES) + 2) * BLOCK_BYTES];
     for (block, part) in [(0, subtable), (1, &words), (3, subtable), (4, &manifest)] {

@@ -305,6 +305,22 @@ pub enum Error {
         /// Its newest version.
         furthest_newest: Option<u64>,
     },
+    /// All ranks of a group have a version of the same number, but of different runs: some returned to an earlier version, and
+    /// others did not.
+    #[error(
+        "version {version} of rank {rank} and of rank {other} of group '{group}' were published by different runs, and do not \
+         belong together: let all ranks return to the same version, with 'rollback' or by recovering, or begin anew with 'fresh'"
+    )]
+    MixedRuns {
+        /// The group.
+        group: String,
+        /// The number.
+        version: u64,
+        /// A rank.
+        rank: u32,
+        /// A rank whose version another run published.
+        other: u32,
+    },
     /// All ranks of a group have versions, but none in common.
     #[error(
         "the {ranks} ranks of group '{group}' have no version in common: rank {slowest} is slowest, at {}, and rank \
@@ -571,6 +587,7 @@ impl Error {
             Error::ArenaFull { .. } => 121,
             Error::NoArena { .. } => 122,
             Error::ArenaBusy { .. } => 123,
+            Error::MixedRuns { .. } => 124,
             Error::Corrupt { .. } => 200,
         }
     }

@@ -457,6 +457,108 @@ fn what_a_run_with_more_ranks_left_is_no_part_of_the_group() {
     assert_eq!(group(dir.path()).size(), 4, "the run that began last says how many");
 }
 
+/// What three ranks left of a run that came to version 9, and of which all have version 5.
+fn left_at_nine(dir: &Dir) {
+    let mut ranks: Vec<Rank> = (0..3).map(|rank| Rank::open(dir.options().keep(8), rank, 3)).collect();
+    (1..=9).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
+}
+
+#[test]
+fn versions_of_a_rank_that_returned_alone_are_none_of_the_group() {
+    let _watchdog = watchdog(300);
+    let dir = Dir::new("alone");
+    left_at_nine(&dir);
+    // The others of its run never began.
+    let mut alone = Rank::open(dir.options().keep(8).rollback(5), 0, 3);
+    (6..=8).for_each(|version| alone.publish(version));
+    drop(alone);
+    let watching = group(dir.path());
+    check(&watching.newest().unwrap());
+    assert_eq!(watching.newest().unwrap().version(), 5);
+    assert_eq!(watching.versions().unwrap().last(), Some(&5));
+    let error = watching.version(7).unwrap_err();
+    assert!(matches!(error, Error::MixedRuns { version: 7, rank: 0, other: 1, .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("version 7 of rank 0 and of rank 1") && text.contains("'rollback'"), "{text}");
+
+    // The next run of all has what it publishes, whoever was how far.
+    let mut ranks: Vec<Rank> = (0..3).map(|rank| Rank::open(dir.options().keep(8), rank, 3)).collect();
+    assert_eq!(ranks.iter().map(|rank| rank.region.newest()).collect::<Vec<_>>(), [Some(8), Some(9), Some(9)]);
+    ranks[0].publish(9);
+    assert_eq!(watching.newest().unwrap().version(), 5);
+    ranks.iter_mut().for_each(|rank| rank.publish(10));
+    assert_eq!(watching.newest().unwrap().version(), 10);
+}
+
+#[test]
+fn ranks_that_begin_while_one_lives_are_of_its_run() {
+    let _watchdog = watchdog(300);
+    let dir = Dir::new("joined");
+    left_at_nine(&dir);
+    let mut ranks: Vec<Rank> = (0..3).map(|rank| Rank::open(dir.options().keep(8).rollback(5), rank, 3)).collect();
+    (6..=7).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
+    // One dies, and begins again with what it had.
+    drop(ranks.remove(1));
+    ranks.insert(1, Rank::open(dir.options().keep(8), 1, 3));
+    (8..=9).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
+    assert_eq!(group(dir.path()).versions().unwrap(), [2, 3, 4, 5, 6, 7, 8, 9]);
+    check(&group(dir.path()).newest().unwrap());
+}
+
+#[test]
+fn ranks_that_begin_at_the_same_time_are_of_one_run() {
+    let _watchdog = watchdog(300);
+    let dir = Dir::new("together");
+    let mut known = Vec::new();
+    for round in 1..=30 {
+        let began = std::sync::Barrier::new(6);
+        let run = |rank| {
+            began.wait();
+            let mut rank = Rank::open(dir.options(), rank, 6);
+            rank.publish(round);
+            let run = rank.region.run();
+            began.wait();
+            run
+        };
+        let runs: Vec<_> = std::thread::scope(|scope| {
+            let ranks: Vec<_> = (0..6)
+                .map(|rank| {
+                    let run = &run;
+                    scope.spawn(move || run(rank))
+                })
+                .collect();
+            ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+        });
+        assert!(runs.iter().all(|run| *run == runs[0]) && !known.contains(&runs[0]), "round {round}: {runs:?}");
+        check(&group(dir.path()).version(round).unwrap());
+        known.push(runs[0]);
+    }
+}
+
+#[test]
+fn a_version_that_all_have_stays_while_others_are_of_several_runs() {
+    let _watchdog = watchdog(300);
+    let dir = Dir::new("retained");
+    let mut ranks = open_all(&dir, 3);
+    (1..=5).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
+    (6..=8).for_each(|version| ranks[0].publish(version));
+    (6..=7).for_each(|version| ranks[1].publish(version));
+    drop(ranks);
+    // Each goes on from its own newest one, as a program does that does not ask for one of all.
+    let mut ranks = open_all(&dir, 3);
+    let watching = group(dir.path());
+    for version in 6..=8 {
+        (0..3)
+            .filter(|rank| ranks[*rank].region.newest() < Some(version))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|rank| ranks[rank].publish(version));
+        assert_eq!(watching.newest().unwrap().version(), 5, "at {version}");
+    }
+    ranks.iter_mut().for_each(|rank| rank.publish(9));
+    assert_eq!(watching.newest().unwrap().version(), 9);
+}
+
 #[test]
 fn versions_of_the_last_run_are_not_taken_for_those_of_a_fresh_one() {
     let _watchdog = watchdog(300);

@@ -63,6 +63,7 @@ enum class status : std::int32_t {
     arena_full = STILLFRAME_ARENA_FULL,
     no_arena = STILLFRAME_NO_ARENA,
     arena_busy = STILLFRAME_ARENA_BUSY,
+    mixed_runs = STILLFRAME_MIXED_RUNS,
     corrupt = STILLFRAME_CORRUPT,
     internal = STILLFRAME_INTERNAL,
     other_region = STILLFRAME_OTHER_REGION,

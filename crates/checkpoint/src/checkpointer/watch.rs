@@ -107,7 +107,12 @@ impl Watch {
             Error::Engine(Engine::Timeout { .. } | Engine::SlowRank { .. } | Engine::VersionGone { .. }) => {
                 Ok(Look::On)
             }
-            Error::Engine(Engine::NoVersion { .. } | Engine::RankMissing { .. } | Engine::NoCommonVersion { .. }) => {
+            Error::Engine(
+                Engine::NoVersion { .. }
+                | Engine::RankMissing { .. }
+                | Engine::NoCommonVersion { .. }
+                | Engine::MixedRuns { .. },
+            ) => {
                 self.nap(TICK);
                 let is_alive = self.target.as_ref().is_some_and(AnyObserver::is_alive);
                 Ok(if is_alive { Look::On } else { Look::Gone })

@@ -6,6 +6,7 @@ use crate::observer::Observer;
 use crate::observer::options::ObserverOptions;
 use crate::observer::snapshot::Snapshot;
 use crate::variable::Attributes;
+use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 /// A look at a region or at a group, whichever has the name; see [`ObserverOptions::open_any`].
@@ -192,6 +193,11 @@ impl AnySnapshot {
             AnySnapshot::Region(snapshot) => snapshot.version(),
             AnySnapshot::Group(group) => group.version(),
         }
+    }
+
+    /// The run that published the version, as [`Snapshot::run`].
+    pub fn run(&self) -> Option<NonZeroU64> {
+        self.ranks().first().and_then(Snapshot::run)
     }
 
     /// Time of publishing in nanoseconds since 1970; of a group, when the last rank did.

@@ -7,12 +7,13 @@ pub(crate) mod any;
 pub(crate) mod peers;
 mod rank;
 pub(crate) mod retention;
+pub(crate) mod run;
 mod snapshot;
 pub(crate) mod standing;
 
 use crate::clock;
 use crate::error::{Error, Result};
-use crate::group::standing::{List, Members, Pick, common, find, hold, list, stopped};
+use crate::group::standing::{List, Members, Pick, common, hold, list, mixed, numbers, stopped};
 use crate::observer::options::ObserverOptions;
 use crate::observer::ranks::survey;
 use crate::observer::{Observer, WAIT_SLICE};
@@ -207,10 +208,10 @@ impl Group {
     pub fn ranks(&self) -> Result<Vec<RankInfo>> {
         let members = self.members()?;
         let lists: Vec<List> = members.iter().map(|member| member.as_ref().map_or(Vec::new(), list)).collect();
-        let newest = |list: &List| list.last().map(|(_, number)| *number);
+        let newest = |list: &List| list.last().map(|listed| listed.number);
         let furthest = lists.iter().max_by_key(|list| newest(list));
         let behind = |list: &List| {
-            furthest.map_or(0, |far| far.iter().filter(|(_, number)| Some(*number) > newest(list)).count() as u64)
+            furthest.map_or(0, |far| far.iter().filter(|listed| Some(listed.number) > newest(list)).count() as u64)
         };
         let info = |(rank, (member, list)): (usize, (&Option<Observer>, &List))| RankInfo {
             rank: rank as u32,
@@ -229,7 +230,8 @@ impl Group {
     /// Holds the newest version that all ranks have.
     ///
     /// # Errors
-    /// [`Error::RankMissing`] if a rank has not begun or has no version yet; [`Error::NoCommonVersion`].
+    /// [`Error::RankMissing`] if a rank has not begun or has no version yet; [`Error::NoCommonVersion`];
+    /// [`Error::MixedRuns`].
     pub fn newest(&self) -> Result<GroupSnapshot> {
         let members = self.members()?;
         match self.take(&members, Pick::Newest, None)? {
@@ -241,7 +243,8 @@ impl Group {
     /// Holds a given version of all ranks.
     ///
     /// # Errors
-    /// [`Error::VersionGone`] with the region of a rank that does not, or no longer, have it; [`Error::RankMissing`].
+    /// [`Error::VersionGone`] with the region of a rank that does not, or no longer, have it; [`Error::RankMissing`];
+    /// [`Error::MixedRuns`].
     pub fn version(&self, version: u64) -> Result<GroupSnapshot> {
         let members = self.members()?;
         if let Some(snapshot) = self.take(&members, Pick::Exactly(version), None)? {
@@ -250,12 +253,15 @@ impl Group {
         for (rank, member) in members.iter().enumerate() {
             let Some(observer) = member else { return Err(self.missing(rank, &members)) };
             let list = list(observer);
-            if list.iter().all(|(_, number)| *number != version) {
-                let (oldest, newest) = (list.first().map(|first| first.1), list.last().map(|last| last.1));
+            if list.iter().all(|listed| listed.number != version) {
+                let (oldest, newest) = (list.first().map(|first| first.number), list.last().map(|last| last.number));
                 return Err(Error::VersionGone { region: observer.name().into(), version, oldest, newest });
             }
         }
-        Err(Error::VersionGone { region: self.name().into(), version, oldest: None, newest: None })
+        Err(self.mixed(&members, Some(version)).unwrap_or_else(|| {
+            let (oldest, newest) = (None, None);
+            Error::VersionGone { region: self.name().into(), version, oldest, newest }
+        }))
     }
 
     /// Holds the smallest version above `version` (any, for `None`) that all ranks have, waiting for it at most `timeout`
@@ -294,10 +300,7 @@ impl Group {
     /// As [`ranks`](Group::ranks).
     pub fn versions(&self) -> Result<Vec<u64>> {
         let members = self.members()?;
-        let lists: Option<Vec<List>> = members.iter().map(|member| member.as_ref().map(list)).collect();
-        let Some((first, others)) = lists.as_ref().and_then(|lists| lists.split_first()) else { return Ok(Vec::new()) };
-        let numbers = first.iter().map(|(_, number)| *number);
-        Ok(numbers.filter(|number| others.iter().all(|list| find(list, *number).is_some())).collect())
+        Ok(numbers(&members))
     }
 
     /// Goes through versions that all ranks have as they come. With `every` each that still exists comes in turn, else
@@ -364,6 +367,9 @@ impl Group {
         if newest[slowest].is_none() {
             return self.missing(slowest, members);
         }
+        if let Some(error) = self.mixed(members, None) {
+            return error;
+        }
         Error::NoCommonVersion {
             group: self.name().into(),
             ranks: members.len() as u32,
@@ -372,6 +378,12 @@ impl Group {
             furthest: furthest as u32,
             furthest_newest: newest[furthest],
         }
+    }
+
+    /// The error of a version that all ranks have by its number alone.
+    fn mixed(&self, members: &Members, version: Option<u64>) -> Option<Error> {
+        let (version, rank, other) = mixed(members, version)?;
+        Some(Error::MixedRuns { group: self.name().into(), version, rank: rank as u32, other: other as u32 })
     }
 
     fn wait_for<T>(

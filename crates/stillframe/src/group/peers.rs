@@ -5,7 +5,10 @@ use crate::error::{Error, Result};
 use crate::place::names;
 use crate::store::head::Head;
 use crate::store::regions::{Regions, Site};
+use crate::store::version::Version;
 use std::cell::Cell;
+use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use stillframe_protocol::retention::{self, Peer, Retention};
@@ -34,6 +37,22 @@ pub(crate) struct RankPeer {
     /// When this producer began: a rank that is gone since before that has yet to begin.
     begun_ns: u64,
     rank: Option<Rank>,
+    own: OwnRuns,
+}
+
+/// Which run published each of this rank's versions.
+#[derive(Debug, Clone, Default)]
+struct OwnRuns {
+    /// Versions that were taken over.
+    former: Arc<[(u64, u64)]>,
+    /// The run that published all others.
+    present: u64,
+}
+
+impl OwnRuns {
+    fn of(&self, version: u64) -> u64 {
+        self.former.iter().find(|(number, _)| *number == version).map_or(self.present, |(_, run)| *run)
+    }
 }
 
 #[derive(Debug)]
@@ -58,12 +77,24 @@ impl Peers {
         let mut others = Vec::new();
         for other in (0..ranks).filter(|other| *other != rank) {
             let name = names::rank_name(group, other);
-            others.push(RankPeer { name, begun_ns, rank: None });
+            others.push(RankPeer { name, begun_ns, rank: None, own: OwnRuns::default() });
         }
         let (regions, round, retention) = (regions.clone(), Instant::now(), Retention::default());
         let mut peers = Peers { regions, ranks, others, round, retention };
         peers.go_round();
         Ok(peers)
+    }
+
+    /// Takes note of the versions that were taken over and can be leased.
+    pub(crate) fn take_over(&mut self, versions: &[Version]) {
+        let live = versions.iter().filter(|version| version.state == State::Live);
+        let former: Arc<[_]> = live.map(|version| (version.number, version.run)).collect();
+        self.others.iter_mut().for_each(|peer| peer.own.former = former.clone());
+    }
+
+    /// Takes note of the run that publishes from now on.
+    pub(crate) fn set_run(&mut self, run: NonZeroU64) {
+        self.others.iter_mut().for_each(|peer| peer.own.present = run.get());
     }
 
     /// Opens the ranks that began, and lets go of those whose files are gone.
@@ -181,13 +212,16 @@ impl Rank {
         }
     }
 
-    /// The sequence number of a live version.
-    fn find(&self, version: u64) -> Option<u64> {
+    /// The sequence number of a live version that this run published.
+    fn find(&self, version: u64, run: u64) -> Option<u64> {
         let (seen, number) = self.newest.get();
         let near = if number == version { seen.slot() } else { 0 };
         (near..head::SLOTS).chain(0..near).find_map(|slot| {
             let stamp = self.head.stamp(slot);
-            if stamp.state() != Some(State::Live) || self.head.number_at(slot) != version {
+            if stamp.state() != Some(State::Live)
+                || self.head.number_at(slot) != version
+                || self.head.run_at(slot) != run
+            {
                 return None;
             }
             std::sync::atomic::fence(Ordering::Acquire);
@@ -199,20 +233,26 @@ impl Rank {
     }
 }
 
+impl RankPeer {
+    /// The sequence number of its version that is the same as this rank's.
+    fn find(&self, version: u64) -> Option<u64> {
+        self.rank.as_ref()?.find(version, self.own.of(version))
+    }
+}
+
 impl Peer for RankPeer {
     fn newest(&self) -> Option<u64> {
         self.rank.as_ref()?.newest()
     }
 
     fn has(&self, version: u64) -> bool {
-        self.rank.as_ref().is_some_and(|rank| rank.find(version).is_some())
+        self.find(version).is_some()
     }
 
     fn is_firm(&self, version: u64) -> bool {
-        self.rank.as_ref().is_some_and(|rank| {
-            let tentative = rank.head.tentative();
-            rank.find(version).is_some_and(|sequence| sequence != tentative)
-        })
+        let Some(rank) = &self.rank else { return false };
+        let tentative = rank.head.tentative();
+        self.find(version).is_some_and(|sequence| sequence != tentative)
     }
 
     fn may_publish(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Versions of a group, held on all ranks.
 
 use crate::observer::snapshot::Snapshot;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 /// The same version of all ranks of a group, held on all of them. Cloning shares the holds.
@@ -14,6 +15,11 @@ impl GroupSnapshot {
     /// The producers' number of the version.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// The run that published the version on all ranks; `None` if a producer did that knew of no runs.
+    pub fn run(&self) -> Option<NonZeroU64> {
+        self.ranks.first().and_then(Snapshot::run)
     }
 
     /// The name of the group.

@@ -1,9 +1,9 @@
 //! How far the ranks of a group are, and which versions all of them have.
 
 use crate::error::Result;
-use crate::observer::Observer;
 use crate::observer::attachment::Hold;
 use crate::observer::snapshot::Snapshot;
+use crate::observer::{Listed, Observer};
 use ::stillframe_protocol as protocol;
 use std::sync::Arc;
 use stillframe_protocol::Leased;
@@ -19,32 +19,59 @@ pub(crate) enum Pick {
 }
 
 /// Versions that can be leased, ascending.
-pub(crate) type List = Vec<(Leased, u64)>;
+pub(crate) type List = Vec<Listed>;
 
 pub(crate) fn list(observer: &Observer) -> List {
     let mut list = observer.listed();
-    list.sort_by_key(|(_, number)| *number);
+    list.sort_by_key(|listed| listed.number);
     list
 }
 
-pub(crate) fn find(list: &List, version: u64) -> Option<Leased> {
-    list.binary_search_by_key(&version, |(_, number)| *number).ok().map(|index| list[index].0)
+/// The version of a rank that is the same as another rank's. One of the same number that another run published is not.
+fn find_same(list: &List, version: &Listed) -> Option<Leased> {
+    let index = list.binary_search_by_key(&version.number, |listed| listed.number).ok()?;
+    Some(list[index]).filter(|found| found.run == version.run).map(|found| found.leased)
+}
+
+/// The versions that all ranks have, ascending, and the lease on each; none if a rank has not begun.
+fn in_common(lists: &[List]) -> impl DoubleEndedIterator<Item = (u64, Vec<Leased>)> {
+    let shortest = lists.iter().min_by_key(|list| list.len());
+    shortest.into_iter().flatten().filter_map(|version| {
+        let leases: Option<Vec<Leased>> = lists.iter().map(|list| find_same(list, version)).collect();
+        leases.map(|leases| (version.number, leases))
+    })
+}
+
+/// The numbers of the versions that all ranks have, ascending.
+pub(crate) fn numbers(members: &Members) -> Vec<u64> {
+    lists(members).map_or(Vec::new(), |lists| in_common(&lists).map(|(number, _)| number).collect())
+}
+
+/// A version, or else the newest, of a number that all ranks have although it is not one of the group: the number, a rank, and
+/// another whose version a different run published.
+pub(crate) fn mixed(members: &Members, version: Option<u64>) -> Option<(u64, usize, usize)> {
+    let lists = lists(members)?;
+    let mut candidates =
+        lists.first()?.iter().rev().filter(|listed| version.is_none_or(|version| listed.number == version));
+    candidates.find_map(|first| {
+        let has_number = |list: &List| list.iter().any(|listed| listed.number == first.number);
+        let other = lists.iter().position(|list| find_same(list, first).is_none())?;
+        lists.iter().all(has_number).then_some((first.number, 0, other))
+    })
+}
+
+fn lists(members: &Members) -> Option<Vec<List>> {
+    members.iter().map(|member| member.as_ref().map(list)).collect()
 }
 
 /// A version that all ranks have, and its lease on each.
 pub(crate) fn common(members: &Members, pick: Pick, after: Option<u64>) -> Option<(u64, Vec<Leased>)> {
-    let lists: Option<Vec<List>> = members.iter().map(|member| member.as_ref().map(list)).collect();
-    let lists = lists?;
-    let shortest = lists.iter().min_by_key(|list| list.len())?;
-    let everywhere = |version: u64| -> Option<(u64, Vec<Leased>)> {
-        let leases: Option<Vec<Leased>> = lists.iter().map(|list| find(list, version)).collect();
-        leases.map(|leases| (version, leases))
-    };
-    let mut numbers = shortest.iter().map(|(_, number)| *number).filter(|number| Some(*number) > after);
+    let lists = lists(members)?;
+    let mut found = in_common(&lists).filter(|(number, _)| Some(*number) > after);
     match pick {
-        Pick::Oldest => numbers.find_map(everywhere),
-        Pick::Newest => numbers.rev().find_map(everywhere),
-        Pick::Exactly(version) => everywhere(version),
+        Pick::Oldest => found.next(),
+        Pick::Newest => found.next_back(),
+        Pick::Exactly(version) => found.find(|(number, _)| *number == version),
     }
 }
 
@@ -74,13 +101,14 @@ pub(crate) fn stopped(members: &Members, after: Option<u64>) -> Option<usize> {
         return None;
     }
     let lists: Vec<List> = members.iter().map(|member| member.as_ref().map_or(Vec::new(), list)).collect();
-    let newest = |rank: usize| lists[rank].last().map(|(_, number)| *number);
-    let may_come = |version: u64| {
-        (0..members.len())
-            .all(|rank| find(&lists[rank], version).is_some() || lives[rank] && newest(rank) < Some(version))
+    let newest = |rank: usize| lists[rank].last().map(|listed| listed.number);
+    let may_come = |version: &Listed| {
+        (0..members.len()).all(|rank| {
+            find_same(&lists[rank], version).is_some() || lives[rank] && newest(rank) < Some(version.number)
+        })
     };
     let is_stopped = |rank: &usize| {
-        !lives[*rank] && !lists[*rank].iter().any(|(_, number)| Some(*number) > after && may_come(*number))
+        !lives[*rank] && !lists[*rank].iter().any(|version| Some(version.number) > after && may_come(version))
     };
     let has_ended = |rank: usize| members[rank].as_ref().is_some_and(|observer| observer.shared.head.ended_ns() != 0);
     (0..members.len()).filter(is_stopped).min_by_key(|rank| (newest(*rank), has_ended(*rank)))

@@ -26,6 +26,15 @@ use stillframe_segment::head;
 /// Longest sleep before a waiting observer looks whether the producer still lives.
 pub(crate) const WAIT_SLICE: Duration = Duration::from_millis(50);
 
+/// A version that can be leased.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Listed {
+    pub(crate) leased: Leased,
+    pub(crate) number: u64,
+    /// The run that published it.
+    pub(crate) run: u64,
+}
+
 /// A look at a region. Many may exist, in any process, and come and go as they like.
 ///
 /// It holds nothing writable, and nothing at all but its snapshots. It can be used from several threads.
@@ -112,13 +121,12 @@ impl Observer {
     pub fn version(&self, version: u64) -> Result<Snapshot> {
         self.shared.leases.file()?;
         let listed = self.listed();
-        let found = listed.iter().find(|(_, number)| *number == version);
-        if let Some((leased, _)) = found
-            && let Some(snapshot) = self.hold(*leased, version)?
+        if let Some(found) = listed.iter().find(|listed| listed.number == version)
+            && let Some(snapshot) = self.hold(found.leased, version)?
         {
             return Ok(snapshot);
         }
-        let (oldest, newest) = (listed.first().map(|first| first.1), listed.last().map(|last| last.1));
+        let (oldest, newest) = (listed.first().map(|first| first.number), listed.last().map(|last| last.number));
         Err(Error::VersionGone { region: self.shared.name.clone(), version, oldest, newest })
     }
 
@@ -129,7 +137,7 @@ impl Observer {
     /// [`Error::Timeout`]; [`Error::ProducerGone`] if nobody will publish it.
     pub fn next_after(&self, version: Option<u64>, timeout: Option<Duration>) -> Result<Snapshot> {
         self.wait_for("the next version", timeout, |observer| {
-            for (leased, number) in observer.listed() {
+            for Listed { leased, number, .. } in observer.listed() {
                 if version.is_none_or(|version| number > version)
                     && let Some(snapshot) = observer.hold(leased, number)?
                 {
@@ -225,10 +233,11 @@ impl Observer {
     }
 
     /// The versions that can be leased, with the numbers they had when looked at.
-    pub(crate) fn listed(&self) -> Vec<(Leased, u64)> {
-        let list = protocol::list(&self.shared.head);
+    pub(crate) fn listed(&self) -> Vec<Listed> {
+        let head = &self.shared.head;
         let listed =
-            list.into_iter().map(|leased| (leased, self.shared.head.descriptor(leased.slot).version)).collect();
+            |leased: Leased| Listed { leased, number: head.number_at(leased.slot), run: head.run_at(leased.slot) };
+        let listed = protocol::list(head).into_iter().map(listed).collect();
         match self.shared.check_there() {
             Ok(()) => listed,
             Err(_) => Vec::new(),

@@ -16,6 +16,7 @@ use crate::observer::variable::VariableView;
 use crate::observer::view::View;
 use crate::variable::Attributes;
 use std::fs::File;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 use stillframe_kernel::map::Mapping;
@@ -93,6 +94,12 @@ impl Snapshot {
     /// Time of publishing in nanoseconds since 1970.
     pub fn published_ns(&self) -> u64 {
         self.inner.descriptor.published_ns
+    }
+
+    /// The run that published the version; `None` if a producer did that knew of no runs. What the ranks of a group publish under
+    /// one number belongs together if they are of one run.
+    pub fn run(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(self.inner.descriptor.run)
     }
 
     /// Pages that were dirty when the version was published, and pages of all its variables.

@@ -11,7 +11,6 @@
 use crate::error::{Error, Result};
 use crate::group::peers::ranks_left;
 use crate::inspect::removal::{ranks, remove_from};
-use crate::place::arena::hidden::HiddenRegions;
 use crate::place::arena::{Arena, Claimed};
 use crate::place::directory::Directory;
 use crate::place::hidden::Hidden;
@@ -20,6 +19,7 @@ use crate::producer::options::RegionOptions;
 use crate::store::head::Head;
 use crate::store::ownership::{self, Obstacle, REMOVAL};
 use crate::store::regions::{Ending, Locked, Regions};
+use crate::store::turn::Turn;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -51,12 +51,6 @@ struct Ranks {
     name: String,
     rank: u32,
     ranks: u32,
-}
-
-/// What others must not do at the same time, and what goes when it is done.
-enum Work {
-    Directory(Hidden),
-    Arena { _hidden: HiddenRegions },
 }
 
 /// What was set aside and is on its way out: gone when this is.
@@ -219,15 +213,6 @@ fn is_there(regions: &Regions, name: &str) -> bool {
     }
 }
 
-impl Work {
-    fn begin(regions: &Regions, aside: &str) -> Result<Work> {
-        Ok(match regions {
-            Regions::Directory(root) => Work::Directory(Hidden::claim(root, aside, REMOVAL)?),
-            Regions::Arena { arena, .. } => Work::Arena { _hidden: HiddenRegions::claim(arena, aside, REMOVAL)? },
-        })
-    }
-}
-
 /// Takes what an earlier run left under a name out of the way, if nobody produces any of it.
 fn clear(regions: &Regions, name: &str, find: &dyn Fn(&Regions) -> Result<Vec<String>>) -> Result<()> {
     // What is taken out of the way is not written to, whatever mode it has.
@@ -237,7 +222,7 @@ fn clear(regions: &Regions, name: &str, find: &dyn Fn(&Regions) -> Result<Vec<St
     }
     let aside = aside(name);
     // One process at a time, so that ranks which begin together find all of an earlier run or nothing.
-    let mut work = Work::begin(regions, &aside)?;
+    let mut turn = Turn::take(regions, &aside)?;
     let mut left = Vec::new();
     for region in find(&looked)? {
         match looked.try_lock(&region)? {
@@ -271,8 +256,8 @@ fn clear(regions: &Regions, name: &str, find: &dyn Fn(&Regions) -> Result<Vec<St
         }
         return Ok(());
     }
-    match (&mut work, &looked) {
-        (Work::Directory(hidden), Regions::Directory(looked)) => {
+    match (&mut turn, &looked) {
+        (Turn::Directory(hidden), Regions::Directory(looked)) => {
             let is_replaced = hide_in(hidden, looked, &aside)?;
             points::hit("aside.hidden");
             put(looked, name, &aside, &left)?;

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::group::peers::{Peers, check_living};
+use crate::group::run;
 use crate::place::Place;
 use crate::place::arena::region::ArenaRegion;
 use crate::place::check_pages;
@@ -50,13 +51,22 @@ impl Producer {
         }
         let group = &options.inner(given);
         let mut peers = options.rank.map(|(rank, ranks)| Peers::open(&regions, group, rank, ranks)).transpose()?;
+        // Ranks of one run have to find out which that is.
+        let take_turn = || match options.rank.is_some() && options.run.is_none() {
+            true => run::turn(&regions, group).map(Some),
+            false => Ok(None),
+        };
+        let turn = take_turn()?;
         let (place, leases) = lock(&regions, &options.inner(name), options.mode)?;
         points::hit("create.locked");
         let (mut store, is_whole) = Store::open(place, leases, name, options.bound_bytes)?;
+        // Nobody takes what the head said of the last producer's run for this one's.
+        drop(turn);
         let mut recovered = None;
         if is_whole {
             points::hit("recover.begin");
             store.recover(options.rollback)?;
+            peers.iter_mut().for_each(|peers| peers.take_over(store.versions()));
             // Versions that were being retired may be free by now, and older ones than are kept may go.
             retention::retire_unwanted(&mut store, peers.as_mut(), &options)?;
             recovered = store.take_up_newest()?;
@@ -64,7 +74,15 @@ impl Producer {
         }
         let end = Arc::new(End::new(run, store.head.clone()));
         let rank = options.rank.unwrap_or((0, 0));
-        store.begin(&Beginning { keep: options.keep as u32, tracker: tracker.kind().code(), rank }, is_whole);
+        let turn = take_turn()?;
+        let run = match (options.run, options.rank) {
+            (Some(run), _) => run,
+            (None, Some(rank)) => run::find(&regions, group, rank, recovered.is_some())?,
+            (None, None) => run::new(),
+        };
+        peers.iter_mut().for_each(|peers| peers.set_run(run));
+        store.begin(&Beginning { keep: options.keep as u32, tracker: tracker.kind().code(), rank, run }, is_whole);
+        drop(turn);
         if let Some((rank, ranks)) = options.rank {
             // One that began at the same time has seen this one, or is seen by it.
             check_living(&regions, group, rank, ranks)?;
@@ -96,6 +114,7 @@ impl Producer {
             end,
             peers,
             recovered: number,
+            run,
             statistics: Statistics::default(),
             patience: Patience::default(),
         })

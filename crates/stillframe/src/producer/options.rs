@@ -8,6 +8,7 @@ use crate::place::directory::Directory;
 use crate::place::names::{self, hidden_name};
 use crate::store::regions::Regions;
 use crate::working::tracker::kind::TrackerKind;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use stillframe_kernel::trust::{Guard, Purpose, Trust};
@@ -59,6 +60,7 @@ pub struct RegionOptions {
     pub(crate) drift: usize,
     pub(crate) rollback: Option<u64>,
     pub(crate) fresh: bool,
+    pub(crate) run: Option<NonZeroU64>,
     trust: Option<Trust>,
     pub(crate) arena: Option<Arena>,
     /// What leads to the arena, in the names by which observers that look in `dir` find its regions; `None` if it was not a
@@ -93,6 +95,7 @@ impl Default for RegionOptions {
             drift: DRIFT_DEFAULT,
             rollback: None,
             fresh: false,
+            run: None,
             trust: None,
             arena: None,
             prefix: None,
@@ -290,6 +293,14 @@ impl RegionOptions {
             return Ok((RegionOptions { dir, prefix: Some(prefix), ..self.clone().arena(&arena) }, region));
         }
         Ok((self.clone(), name.into()))
+    }
+
+    /// The run of the group that the rank belongs to, as [`GroupSnapshot::run`](crate::GroupSnapshot::run) tells it: for ranks
+    /// that are made one after the other, and are of one run all the same. Without it a rank is of the run of those that live,
+    /// or begins a new one.
+    pub fn run(mut self, run: NonZeroU64) -> Self {
+        self.run = Some(run);
+        self
     }
 
     /// Rank and number of ranks, as [`rank`](RegionOptions::rank) said.

@@ -25,6 +25,7 @@ use crate::working::loan::{Loan, LoanBytes};
 use crate::working::pages::Pages;
 use crate::working::tracker::kind::TrackerKind;
 use std::marker::PhantomData;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,6 +113,11 @@ impl Region {
     /// The newest version.
     pub fn newest(&self) -> Option<u64> {
         self.producer.store.newest_number()
+    }
+
+    /// The run that publishes the versions to come; all ranks of a group that live at a time have the same.
+    pub fn run(&self) -> NonZeroU64 {
+        self.producer.run
     }
 
     /// Number of threads that copy.

@@ -7,6 +7,7 @@
 //! What is to be removed goes by the same way (`aside`): out of sight first, by one rename, and then away.
 
 use crate::error::{Error, Result};
+use crate::group::run;
 use crate::inspect::region::{RegionInfo, State, region};
 use crate::place::arena::Arena;
 use crate::place::arena::hidden::HiddenRegions;
@@ -17,6 +18,7 @@ use crate::producer::options::RegionOptions;
 use crate::store::ownership::check_entries;
 use crate::store::regions::{Ending, Locked, Regions};
 use std::io::ErrorKind;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use stillframe_kernel::points;
@@ -50,6 +52,8 @@ pub struct Staging {
     /// Where the region's directory will be.
     dir: PathBuf,
     room: Room,
+    /// All ranks are of one run, although they are made one after the other.
+    run: NonZeroU64,
 }
 
 /// Where nobody sees them.
@@ -83,7 +87,7 @@ impl Staging {
             }
         };
         points::hit("staging.begun");
-        Ok(Staging { options: options.clone(), name: name.clone(), dir, room })
+        Ok(Staging { options: options.clone(), name: name.clone(), dir, room, run: run::new() })
     }
 
     /// The name by which the region or group is made with [`options`](Staging::options): of one that lies in an arena, that
@@ -99,7 +103,7 @@ impl Staging {
             Room::Directory(hidden) => options.dir = hidden.place.path().into(),
             Room::Arena(_) => options.hidden = true,
         }
-        (options.rank, options.rollback) = (rank, None);
+        (options.rank, options.rollback, options.run) = (rank, None, Some(self.run));
         options
     }
 

@@ -13,6 +13,7 @@ use crate::working::Working;
 use crate::working::source::Source;
 use crate::working::tracker::Tracker;
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use stillframe_kernel::copy::{Copier, PageCopy};
 use stillframe_kernel::exit::ShutdownHook;
@@ -117,6 +118,7 @@ pub(crate) struct Producer {
     /// The other ranks, if the region is of a group.
     pub(crate) peers: Option<Peers>,
     pub(crate) recovered: Option<u64>,
+    pub(crate) run: NonZeroU64,
     pub(crate) statistics: Statistics,
     pub(crate) patience: Patience,
 }

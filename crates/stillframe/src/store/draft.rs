@@ -221,6 +221,7 @@ impl Draft<'_> {
             manifest: (descriptor.manifest_block, descriptor.manifest_bytes as usize),
             table_block: descriptor.table_block,
             schema: descriptor.schema,
+            run: descriptor.run,
         });
         Ok(())
     }
@@ -254,6 +255,7 @@ impl Draft<'_> {
             dirty_pages: description.dirty_pages,
             total_pages: description.total_pages,
             schema: self.store.schema,
+            run: self.store.run,
         })
     }
 

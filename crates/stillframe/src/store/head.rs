@@ -125,6 +125,11 @@ impl Head {
         Descriptor::decode(std::array::from_fn(|word| self.map.word64(at + 8 * word).load(Ordering::Relaxed)))
     }
 
+    /// The run that published the version in a slot.
+    pub(crate) fn run_at(&self, slot: usize) -> u64 {
+        self.map.word64(head::descriptor_at(slot) + head::descriptor::RUN_AT).load(Ordering::Relaxed)
+    }
+
     /// The number of the version in a slot.
     pub(crate) fn number_at(&self, slot: usize) -> u64 {
         self.map.word64(head::descriptor_at(slot) + head::descriptor::VERSION_AT).load(Ordering::Relaxed)

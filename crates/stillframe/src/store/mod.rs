@@ -18,6 +18,7 @@ pub(crate) mod retirement;
 pub(crate) mod schemas;
 pub(crate) mod space;
 pub(crate) mod tables;
+pub(crate) mod turn;
 pub(crate) mod version;
 
 use crate::clock;
@@ -32,6 +33,7 @@ use crate::store::schemas::read_entry;
 use crate::store::space::{Allocation, Space};
 use crate::store::tables::{BLOCKS_MAX, Tables};
 use crate::store::version::{Subtable, Version, expand_window};
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 use stillframe_kernel::points;
@@ -62,6 +64,8 @@ pub(crate) struct Store {
     sequence: u64,
     /// Number of the schema of the versions to come.
     schema: u32,
+    /// The run that publishes the versions to come; 0 until that is found out.
+    run: u64,
     /// Highest number that a schema of the region ever had. It stands in the head, too.
     schemas: u32,
     /// Above the ids of all variables that the region ever had. It stands in the head, too.
@@ -77,6 +81,7 @@ pub(crate) struct Beginning {
     pub(crate) tracker: u32,
     /// Rank and number of ranks; zeros if the region is of no group.
     pub(crate) rank: (u32, u32),
+    pub(crate) run: NonZeroU64,
 }
 
 /// What to do when numbers are used up.
@@ -109,6 +114,7 @@ impl Store {
         // Of a producer that was killed.
         head.set_waiting(false);
         head.set_skipping(0);
+        head.set_number64(segment::head::RUN_AT, 0);
         let store = Store {
             name: name.into(),
             planes: Planes::new(place.clone()),
@@ -123,6 +129,7 @@ impl Store {
             leaving: Vec::new(),
             sequence: 0,
             schema: 0,
+            run: 0,
             schemas: 0,
             next_id: 0,
             next_serial: 1,
@@ -132,8 +139,10 @@ impl Store {
     }
 
     /// Says in the head who produces. With it a region that was not whole is.
-    pub(crate) fn begin(&self, beginning: &Beginning, is_whole: bool) {
+    pub(crate) fn begin(&mut self, beginning: &Beginning, is_whole: bool) {
+        self.run = beginning.run.get();
         let head = &self.head;
+        head.set_number64(segment::head::RUN_AT, self.run);
         head.set_number32(segment::head::KEEP_AT, beginning.keep);
         head.set_number64(segment::head::BOUND_BYTES_AT, self.bound_bytes.unwrap_or(0));
         head.set_number32(segment::head::PRODUCER_PID_AT, std::process::id());

@@ -201,6 +201,7 @@ impl Store {
             manifest: (descriptor.manifest_block, descriptor.manifest_bytes as usize),
             table_block: descriptor.table_block,
             schema: descriptor.schema,
+            run: descriptor.run,
         })
     }
 

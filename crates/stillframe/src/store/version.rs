@@ -16,6 +16,8 @@ pub(crate) struct Version {
     pub(crate) manifest: (u32, usize),
     pub(crate) table_block: u32,
     pub(crate) schema: u32,
+    /// The run that published it.
+    pub(crate) run: u64,
 }
 
 /// The plane of each page of a window in a version with this table, which may end before the window.
