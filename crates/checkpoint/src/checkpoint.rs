@@ -282,6 +282,19 @@ impl Checkpoint {
         }
     }
 
+    /// Brings it to disk if it is a copy: whoever made that need not have done so. What was saved here was synced before it got
+    /// its name.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`].
+    pub(crate) fn sync_copy(&self) -> Result<()> {
+        let own = self.tree.identity().map_err(|error| Error::reading("fstat", self.path(), error))?;
+        match self.manifest.directory == Some(own) {
+            true => Ok(()),
+            false => self.tree.sync(),
+        }
+    }
+
     pub(crate) fn tree(&self) -> &Tree {
         &self.tree
     }

@@ -14,7 +14,7 @@ use crate::{Checkpoint, Error, Result, layout};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use stillframe_kernel::folder::Folder;
-use stillframe_kernel::{disk, points};
+use stillframe_kernel::points;
 
 /// Checkpoints of an earlier run that were moved out of the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,16 +218,13 @@ pub(crate) fn finish(store: &Directory, left_over: &str) -> Result<bool> {
     let fail = |call, error| Error::io(call, &store.path().join(left_over), error);
     let names = store.folder().names().map_err(|error| fail("readdir", error))?;
     let Some(version) = layout::partial_version(left_over) else { return Ok(false) };
-    let is_whole = || {
-        let opened = Checkpoint::open_named(store.folder(), store.path(), version, left_over);
-        opened.is_ok_and(|found| found.check().is_ok())
-    };
-    if !interrupted(store.folder(), &names).contains(&version) || !is_whole() {
+    if !interrupted(store.folder(), &names).contains(&version) {
         return Ok(false);
     }
+    let opened = Checkpoint::open_named(store.folder(), store.path(), version, left_over);
+    let Ok(whole) = opened.and_then(|found| found.check().map(|()| found)) else { return Ok(false) };
     // It was on disk before anything was set aside for it; but nobody knows any more which writer did that.
-    let dir = store.folder().reopen().map_err(|error| fail("open", error))?;
-    disk::sync_file_system(&dir).map_err(|failure| Error::system(&store.path().join(left_over), failure))?;
+    whole.tree().sync()?;
     let renamed = store.folder().rename(left_over, store.folder(), layout::checkpoint_dir(version));
     renamed.map_err(|error| fail("rename", error))?;
     sync(store)?;

@@ -78,6 +78,11 @@ impl<'a> Partial<'a> {
         &self.path
     }
 
+    /// Device and inode of its directory.
+    pub(crate) fn identity(&self) -> Option<(u64, u64)> {
+        self.folder.about().ok().map(|about| about.identity)
+    }
+
     /// Its name in the store.
     pub(crate) fn name(&self) -> &str {
         &self.name

@@ -1,10 +1,10 @@
 //! What is safe, as anybody can see.
 //!
 //! It is asked of the directory: a checkpoint that is there under its name, with a good manifest, was synced before it got that
-//! name.
+//! name. A copy was not, and is synced when it is asked for.
 
 use crate::store::{Entry, Store, checkpoint_of};
-use crate::{Error, Result, layout};
+use crate::{Error, Result, layout, tree};
 use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,12 +14,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Brings the names in a directory to disk: whoever gave one of them may not have come to that yet.
 fn sync_names(dir: &Path) -> Result<()> {
-    let synced = File::open(dir).and_then(|file| file.sync_all());
-    match synced {
-        // Some file systems do not know this for directories, or keep names safe by themselves.
-        Err(error) if [Some(libc::EINVAL), Some(libc::EROFS)].contains(&error.raw_os_error()) => Ok(()),
-        other => other.map_err(|error| Error::reading("fsync", dir, error)),
-    }
+    File::open(dir).and_then(|file| tree::sync(&file)).map_err(|error| Error::reading("fsync", dir, error))
 }
 
 /// Whether a version is safe: a checkpoint of it is on disk in this directory, whole, and can be restored.
@@ -31,11 +26,10 @@ fn sync_names(dir: &Path) -> Result<()> {
 /// [`Error::Unreadable`] if the directory cannot be read. One that is not there has nothing that is safe.
 pub fn is_safe(dir: impl AsRef<Path>, version: u64) -> Result<bool> {
     let dir = dir.as_ref();
-    let is_good = checkpoint_of(dir, version).is_some();
-    if is_good {
-        sync_names(dir)?;
-    }
-    Ok(is_good)
+    let Some(checkpoint) = checkpoint_of(dir, version) else { return Ok(false) };
+    checkpoint.sync_copy()?;
+    sync_names(dir)?;
+    Ok(true)
 }
 
 /// The newest version that is safe; `None` if none is.
@@ -56,11 +50,10 @@ fn safe_from(dir: &Path, version: u64) -> Result<Option<u64>> {
     // What has not its name yet is not safe.
     let is_named = |entry: &Entry| entry.path.ends_with(layout::checkpoint_dir(entry.version));
     let mut entries = store.newest_first()?.filter(|entry| entry.version >= version && is_named(entry));
-    let found = entries.find(|entry| entry.checkpoint.is_ok()).map(|entry| entry.version);
-    if found.is_some() {
-        sync_names(dir)?;
-    }
-    Ok(found)
+    let Some(checkpoint) = entries.find_map(|entry| entry.checkpoint.ok()) else { return Ok(None) };
+    checkpoint.sync_copy()?;
+    sync_names(dir)?;
+    Ok(Some(checkpoint.version()))
 }
 
 /// Waits until a version is safe, at most `timeout`, and says whether it is. A version that the checkpointer leaves out

@@ -128,6 +128,8 @@ impl Saver {
         store.sync().map_err(|error| Error::io("fsync", &dir, error))?;
         // Those that are damaged are no reason not to write good ones.
         let newest = Store::open(&dir)?.newest().ok();
+        // What checkpoints share with it is not written again, and may not be synced again either.
+        newest.as_ref().map_or(Ok(()), Checkpoint::sync_copy)?;
         let base =
             newest.as_ref().and_then(|newest| Some((Base::of(newest).ok()?.into(), newest.manifest().published_ns)));
         let state = State {
@@ -290,6 +292,7 @@ impl Saver {
     /// What is said of a version that is safe already.
     fn look_at_former(&self, source: &AnySnapshot, path: &Path) -> Result<Option<Saved>> {
         let Former::Same(good) = former(source, &self.store)? else { return Ok(None) };
+        good.sync_copy()?;
         // Whoever wrote it may have been killed before its name was on disk.
         self.store.sync().map_err(|error| Error::io("fsync", self.dir(), error))?;
         // Nor may that have come to the move of what it takes the place of.
@@ -399,6 +402,7 @@ impl Saver {
             attributes: source.attributes().clone(),
             rank_attributes: Vec::new(),
             rank_published_ns: Vec::new(),
+            directory: partial.identity(),
             previous: base.as_ref().map(|base| base.version),
             bytes,
             linked_bytes: partial.sums().linked_bytes,

@@ -1,6 +1,7 @@
 //! The files of a checkpoint, opened so that no path in it and no link leads out of it.
 
 use crate::{Error, Result};
+use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -34,6 +35,11 @@ impl Tree {
         &self.path
     }
 
+    /// Device and inode of the directory.
+    pub(crate) fn identity(&self) -> io::Result<(u64, u64)> {
+        self.folder.about().map(|about| about.identity)
+    }
+
     /// The directory of a file below this one, and its name there.
     pub(crate) fn place<'a>(&self, path: &'a str) -> io::Result<(Folder, &'a str)> {
         let (above, name) = path.rsplit_once('/').map_or((None, path), |(above, name)| (Some(above), name));
@@ -57,23 +63,65 @@ impl Tree {
         Ok((file, metadata))
     }
 
+    /// Brings all that lies in the directory to disk, each file by itself and its name.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.go_through(&mut |folder, path| {
+            let path = self.path.join(path);
+            let failed = |call, error| Error::reading(call, &path, error);
+            let mut below = Vec::new();
+            for name in folder.names().map_err(|error| failed("readdir", error))? {
+                match folder.about_name(&name).map_err(|error| failed("stat", error))?.form {
+                    Form::Folder => below.push(name),
+                    Form::File => {
+                        let synced = folder.file(&name, Access::Read).and_then(|file| sync(&file));
+                        synced.map_err(|error| Error::reading("fsync", &path.join(&name), error))?;
+                    }
+                    Form::Link | Form::Pipe | Form::Other => {}
+                }
+            }
+            folder.reopen().and_then(|dir| sync(&dir)).map_err(|error| failed("fsync", error))?;
+            Ok(below)
+        })
+    }
+
     /// All that lies below: the paths of what is no directory. Directories that `enter` refuses are named themselves.
     pub(crate) fn walk(&self, enter: &dyn Fn(&str) -> bool) -> Result<Vec<String>> {
         let mut found = Vec::new();
-        let mut open = vec![(self.folder.clone(), String::new(), 0)];
-        while let Some((folder, prefix, depth)) = open.pop() {
-            let failed = |error| Error::reading("readdir", &self.path.join(&prefix), error);
+        self.go_through(&mut |folder, path| {
+            let failed = |error| Error::reading("readdir", &self.path.join(path), error);
+            let mut below = Vec::new();
             for name in folder.names().map_err(failed)? {
-                let path = format!("{prefix}{}", name.to_string_lossy());
+                let named = path.join(&name).to_string_lossy().into_owned();
                 // What is a link is not followed: its form is that of a link.
-                let is_folder = folder.about_name(&name).map_err(failed)?.form == Form::Folder;
-                match is_folder && depth < DEPTH_MAX && enter(&path) {
-                    true => open.push((folder.folder(&name).map_err(failed)?, format!("{path}/"), depth + 1)),
-                    false => found.push(path),
+                match folder.about_name(&name).map_err(failed)?.form {
+                    Form::Folder if path.components().count() < DEPTH_MAX && enter(&named) => below.push(name),
+                    _ => found.push(named),
                 }
             }
-        }
+            Ok(below)
+        })?;
         found.sort();
         Ok(found)
+    }
+
+    /// Looks at each directory, with its path, and then at those in it that `look` names. One is open at a time, because there
+    /// may be more than a process may have open.
+    fn go_through(&self, look: &mut dyn FnMut(&Folder, &Path) -> Result<Vec<OsString>>) -> Result<()> {
+        let mut left = vec![PathBuf::new()];
+        while let Some(path) = left.pop() {
+            let folder = path.iter().try_fold(self.folder.clone(), |folder, part| folder.folder(part));
+            let folder = folder.map_err(|error| Error::reading("open", &self.path.join(&path), error))?;
+            left.extend(look(&folder, &path)?.into_iter().map(|name| path.join(name)));
+        }
+        Ok(())
+    }
+}
+
+/// Brings a file, or the names in a directory, to disk, where they are not safe already.
+pub(crate) fn sync(file: &File) -> io::Result<()> {
+    match file.sync_all() {
+        // Some file systems do not know this for directories, or can be read only.
+        Err(error) if [Some(libc::EINVAL), Some(libc::EROFS)].contains(&error.raw_os_error()) => Ok(()),
+        other => other,
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use stillframe::{Array, DType, Declaration, Family, Kind, Observer, Order, Region, Snapshot};
-use stillframe_checkpoint::{Checkpoint, Error, Keep, SaveOptions, Saver, Store};
+use stillframe_checkpoint::{Checkpoint, Error, Keep, SaveOptions, Saver, Store, is_safe, newest_safe};
 
 const BYTES: usize = 1 << 20;
 
@@ -54,7 +54,7 @@ fn check_whole(path: &Path) {
 /// A small file system, unmounted when dropped.
 struct Mount {
     dir: PathBuf,
-    _files: tempfile::TempDir,
+    files: tempfile::TempDir,
 }
 
 impl Mount {
@@ -63,21 +63,37 @@ impl Mount {
         let files = tempfile::tempdir().unwrap();
         let dir = files.path().join("mount");
         std::fs::create_dir(&dir).unwrap();
-        let image = files.path().join("image");
+        let image = files.path().join(IMAGE);
         let target = dir.to_str().unwrap();
         let mounted = match kind {
             "tmpfs" => run("mount", &["-t", "tmpfs", "-o", "size=5m", "none", target]),
             _ => {
                 std::fs::File::create(&image).unwrap().set_len(8 << 20).unwrap();
-                let image = image.to_str().unwrap();
-                run("mkfs.ext4", &["-q", "-F", image]) && run("mount", &["-o", "loop", image, target])
+                run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]) && mount_image(&image, &dir)
             }
         };
         if !mounted {
             eprintln!("skipped: this user cannot mount a small {kind} here");
         }
-        mounted.then_some(Mount { dir, _files: files })
+        mounted.then_some(Mount { dir, files })
     }
+
+    /// What would be there if the machine had stopped just now: all that the disk was given, and nothing else.
+    fn after_power_cut(&self) -> Mount {
+        let files = tempfile::tempdir().unwrap();
+        let (dir, image) = (files.path().join("mount"), files.path().join(IMAGE));
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::copy(self.files.path().join(IMAGE), &image).unwrap();
+        assert!(mount_image(&image, &dir));
+        Mount { dir, files }
+    }
+}
+
+/// The file that a small disk lies in.
+const IMAGE: &str = "image";
+
+fn mount_image(image: &Path, dir: &Path) -> bool {
+    run("mount", &["-o", "loop", image.to_str().unwrap(), dir.to_str().unwrap()])
 }
 
 impl Drop for Mount {
@@ -146,6 +162,45 @@ fn a_full_memory_file_system_is_an_error_that_leaves_what_was_there() {
 #[test]
 fn a_full_disk_is_an_error_that_leaves_what_was_there() {
     fill_up("ext4");
+}
+
+/// A copy of a checkpoint in a store on a small disk, as `cp -r` makes one: nobody has brought it to disk.
+fn copied(mount: &Mount, producer: &mut Producer) -> PathBuf {
+    let original = tempfile::tempdir().unwrap();
+    save(&Saver::open(original.path(), all()).unwrap(), &producer.publish()).unwrap();
+    let copy = mount.dir.join("copy");
+    assert!(run("cp", &["-r", original.path().to_str().unwrap(), copy.to_str().unwrap()]));
+    copy
+}
+
+#[test]
+fn what_is_called_safe_of_a_copied_store_is_on_disk() {
+    type Ask = fn(&Path, &mut Producer);
+    let ask_is_safe: Ask = |store, _| assert!(is_safe(store, 1).unwrap());
+    let ask_newest: Ask = |store, _| assert_eq!(newest_safe(store).unwrap(), Some(1));
+    let save_again: Ask = |store, producer| {
+        let held = Observer::options().dir(producer.dir.path()).open("r").unwrap().version(1).unwrap();
+        assert!(save(&Saver::open(store, all()).unwrap(), &held).unwrap().already);
+    };
+    for ask in [ask_is_safe, ask_newest, save_again] {
+        let Some(mount) = Mount::new("ext4") else { return };
+        let mut producer = Producer::new();
+        let store = copied(&mount, &mut producer);
+        ask(&store, &mut producer);
+        check_whole(Store::open(mount.after_power_cut().dir.join("copy")).unwrap().version(1).unwrap().path());
+    }
+}
+
+#[test]
+fn what_is_saved_beside_a_copy_is_on_disk_with_what_they_share() {
+    let Some(mount) = Mount::new("ext4") else { return };
+    let mut producer = Producer::new();
+    let store = copied(&mount, &mut producer);
+    let saver = Saver::open(&store, all()).unwrap();
+    producer.region.publish(2).commit().unwrap();
+    let held = Observer::options().dir(producer.dir.path()).open("r").unwrap().newest().unwrap();
+    assert!(save(&saver, &held).unwrap().linked_bytes > 0);
+    check_whole(Store::open(mount.after_power_cut().dir.join("copy")).unwrap().version(2).unwrap().path());
 }
 
 #[test]
