@@ -147,6 +147,12 @@ impl<'a> Partial<'a> {
                 let failure = Failure { call, detail: path.display().to_string(), source };
                 Error::NotSynced { dir, version, failure }
             }
+            // All files of a checkpoint have different names; but U and u are the same one where the file system says so.
+            libc::EEXIST => {
+                let detail = "the file system does not tell this name from another variable's, perhaps because they differ in case \
+                              only: rename one of them, or save on another file system";
+                Error::system(path, Failure { call, detail: detail.into(), source })
+            }
             _ => Error::io(call, path, source),
         }
     }
@@ -226,5 +232,28 @@ impl<'a> Partial<'a> {
             }
         }
         folder.reopen().and_then(|dir| dir.sync_all()).map_err(|error| self.fail("fsync", path, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SaveOptions;
+
+    #[test]
+    fn names_that_the_file_system_does_not_tell_apart_are_an_error_that_says_so() {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let store = Directory::open(dir.path(), SaveOptions::new().guard().unwrap()).unwrap();
+        let partial = Partial::begin(&store, 1, 0).unwrap();
+        // As a file system without case does it, which has `u` as soon as there is `U`.
+        let second = partial.make_dirs(
+            None,
+            ["U", "u"].into_iter().inspect(|name| {
+                let folded = partial.folder.make_folder("u", FOLDER_MODE);
+                assert_eq!(folded.is_ok(), *name == "U");
+            }),
+        );
+        let words = second.unwrap_err().to_string();
+        assert!(words.contains("/u: mkdir(") && words.contains("differ in case only"), "{words}");
     }
 }
