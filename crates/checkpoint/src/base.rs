@@ -14,7 +14,7 @@ use stillframe_kernel::trust::Guard;
 
 /// A chunk in its file.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stored {
+pub(crate) struct StoredChunk {
     /// The checksum of the file.
     pub digest: Digest,
     /// The checksum of what it unpacks to, if that is known.
@@ -31,7 +31,7 @@ pub(crate) struct Base {
     pub version: u64,
     /// The directory itself, whatever its name becomes meanwhile.
     tree: Tree,
-    variables: HashMap<String, (Variable, Vec<Stored>)>,
+    variables: HashMap<String, (Variable, Vec<StoredChunk>)>,
 }
 
 impl Base {
@@ -45,7 +45,7 @@ impl Base {
                 let file = variable.chunk_path(grid, index);
                 let digest = digests.get(&file).copied()?;
                 let bytes = if plain { grid.chunk_bytes() as u64 } else { tree.file(&file).ok()?.1.len() };
-                Some(Stored { digest, content: plain.then_some(digest), bytes, round: 0 })
+                Some(StoredChunk { digest, content: plain.then_some(digest), bytes, round: 0 })
             };
             if let Some(chunks) = (0..grid.chunks()).map(chunk).collect() {
                 variables.insert(variable.path.clone(), (variable.clone(), chunks));
@@ -55,7 +55,7 @@ impl Base {
     }
 
     /// The checkpoint in `tree` that was just written, with the chunks of each variable.
-    pub fn new(version: u64, tree: Tree, chunks: impl Iterator<Item = (Variable, Vec<Stored>)>) -> Base {
+    pub fn new(version: u64, tree: Tree, chunks: impl Iterator<Item = (Variable, Vec<StoredChunk>)>) -> Base {
         let variables = chunks.map(|(variable, chunks)| (variable.path.clone(), (variable, chunks))).collect();
         Base { version, tree, variables }
     }
@@ -66,7 +66,7 @@ impl Base {
     }
 
     /// The chunks of a variable, if it was cut and stored alike.
-    pub fn chunks(&self, like: &Variable) -> Option<&[Stored]> {
+    pub fn chunks(&self, like: &Variable) -> Option<&[StoredChunk]> {
         let (variable, chunks) = self.variables.get(&like.path)?;
         let alike = variable.shape == like.shape
             && variable.chunk_shape == like.chunk_shape

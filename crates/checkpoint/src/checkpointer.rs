@@ -13,7 +13,7 @@ pub use options::CheckpointerOptions;
 
 use crate::status::Status;
 use crate::{Error, Result, Saver};
-use shared::{Order, Record, Shared};
+use shared::{Command, Record, Shared};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl Drop for Alarm {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let mut record = self.0.record();
-            record.order = Order::Cancel;
+            record.command = Command::Cancel;
             record.watching = false;
             record.saving.clear();
             record.failed = true;
@@ -167,12 +167,12 @@ impl Checkpointer {
 
     /// Asks it to take no more versions, and to end when those that it holds are safe. Returns at once.
     pub fn finish(&self) {
-        self.shared.order(Order::Finish);
+        self.shared.command(Command::Finish);
     }
 
     /// Asks it to end now: what is being saved is not saved, and leaves nothing behind. Returns at once.
     pub fn cancel(&self) {
-        self.shared.order(Order::Cancel);
+        self.shared.command(Command::Cancel);
     }
 
     /// Waits until it has ended by itself, or by [`finish`](Self::finish) or [`cancel`](Self::cancel), and returns its last
@@ -190,7 +190,7 @@ impl Checkpointer {
     /// # Errors
     /// As [`join`](Self::join).
     pub fn stop(mut self) -> Result<Status> {
-        self.shared.order(Order::Stop);
+        self.shared.command(Command::Stop);
         self.end()
     }
 
@@ -213,7 +213,7 @@ impl Drop for Checkpointer {
             // A forked child has no threads that could be joined, and those of its parent are none of its business.
             return std::mem::forget(std::mem::take(&mut self.joins));
         }
-        self.shared.order(Order::Cancel);
+        self.shared.command(Command::Cancel);
         let _ = self.end();
     }
 }

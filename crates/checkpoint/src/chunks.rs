@@ -1,6 +1,6 @@
 //! The chunks of a checkpoint: written by several threads at once, or linked to those of the checkpoint before.
 
-use crate::base::{Base, Stored};
+use crate::base::{Base, StoredChunk};
 use crate::codec;
 use crate::digest::{Digest, Digester, Digests};
 use crate::layout::Grid;
@@ -45,7 +45,7 @@ impl<'a> ChunkWriter<'a> {
         base: Option<&Base>,
         threads: usize,
         go_on: &(dyn Fn(u64) -> Result<()> + Sync),
-    ) -> Result<Vec<Vec<Stored>>> {
+    ) -> Result<Vec<Vec<StoredChunk>>> {
         let tasks: usize = subjects.iter().map(|subject| subject.grid.chunks()).sum();
         // The first task of each subject.
         let mut firsts = Vec::with_capacity(subjects.len());
@@ -57,7 +57,7 @@ impl<'a> ChunkWriter<'a> {
         let bases: Vec<_> = subjects.iter().map(|subject| Some((base?, base?.chunks(&subject.variable)?))).collect();
         let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
         let failure: Mutex<Option<Error>> = Mutex::new(None);
-        let stored: Mutex<Vec<(usize, Stored)>> = Mutex::new(Vec::with_capacity(tasks));
+        let stored: Mutex<Vec<(usize, StoredChunk)>> = Mutex::new(Vec::with_capacity(tasks));
         let work = || {
             let mut scratch = Scratch::default();
             let mut own = Vec::new();
@@ -98,9 +98,9 @@ impl<'a> ChunkWriter<'a> {
         &self,
         subject: &Subject,
         index: usize,
-        base: Option<(&Base, &[Stored])>,
+        base: Option<(&Base, &[StoredChunk])>,
         scratch: &mut Scratch,
-    ) -> Result<Stored> {
+    ) -> Result<StoredChunk> {
         let Subject { snapshot, variable, grid } = subject;
         let range = grid.range(index);
         let bytes = grid.chunk_bytes();
@@ -109,7 +109,7 @@ impl<'a> ChunkWriter<'a> {
         let file = variable.chunk_path(grid, index);
         let path = self.partial.path().join(&file);
         let mut has_changed = false;
-        let mut link = |stored: Stored| {
+        let mut link = |stored: StoredChunk| {
             let (base, _) = base.filter(|_| !has_changed)?;
             let (folder, name) = self.partial.place(&file).ok()?;
             if !base.link(&file, stored.bytes, (folder.clone(), name), self.partial.sharing()) {
@@ -136,15 +136,16 @@ impl<'a> ChunkWriter<'a> {
             self.partial.finish(&path, &opened)?;
             self.partial.add_written(written);
             points::hit("save.chunk");
-            return Ok(Stored { digest: content, content: Some(content), bytes: bytes as u64, round });
+            return Ok(StoredChunk { digest: content, content: Some(content), bytes: bytes as u64, round });
         }
         let whole = whole(&mut scratch.chunk, &pieces, range.start, bytes);
         let encoded = codec::encode(self.codec, variable.dtype.bytes(), whole, &mut scratch.encoded);
         encoded.map_err(|why| self.partial.fail("compress", &path, std::io::Error::other(why)))?;
         let encoded = &scratch.encoded;
-        let stored = Stored { digest: Digest::of(encoded), content: Some(content), bytes: encoded.len() as u64, round };
+        let stored =
+            StoredChunk { digest: Digest::of(encoded), content: Some(content), bytes: encoded.len() as u64, round };
         let same = before.filter(|before| before.digest == stored.digest);
-        if let Some(linked) = same.and_then(|before| link(Stored { round: before.round, ..stored })) {
+        if let Some(linked) = same.and_then(|before| link(StoredChunk { round: before.round, ..stored })) {
             return Ok(linked);
         }
         let mut opened = self.partial.create(&file)?;
@@ -157,7 +158,7 @@ impl<'a> ChunkWriter<'a> {
 }
 
 /// The checksums of all chunks, by their files.
-pub(crate) fn digests(subjects: &[Subject], stored: &[Vec<Stored>]) -> Digests {
+pub(crate) fn digests(subjects: &[Subject], stored: &[Vec<StoredChunk>]) -> Digests {
     let mut digests = Digests::new();
     for (subject, chunks) in subjects.iter().zip(stored) {
         for (index, chunk) in chunks.iter().enumerate() {

@@ -10,7 +10,7 @@ use stillframe_kernel::folder::{About, Access, Folder};
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::trust::{Guard, Refused};
-use stillframe_kernel::{Failure, points};
+use stillframe_kernel::{Failure, host_name, points};
 
 /// Access modes of what is made, less the process's umask. Everybody's to write to is nothing that is believed afterwards.
 pub(crate) const FOLDER_MODE: u32 = 0o775;
@@ -108,12 +108,12 @@ impl Lock {
     }
 
     fn say(&self) -> std::io::Result<()> {
-        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let host = host_name();
         let command = fs::read("/proc/self/cmdline").unwrap_or_default();
         let words: Vec<_> = command.split(|byte| *byte == 0).filter(|word| !word.is_empty()).collect();
         let command: Vec<_> =
             words.iter().map(|word| String::from_utf8_lossy(word).replace(char::is_control, " ")).collect();
-        let text = format!("{}\n{}\n{}\n", std::process::id(), host.trim(), command.join(" "));
+        let text = format!("{}\n{}\n{}\n", std::process::id(), host, command.join(" "));
         let Some(mut file) = self.file.get() else { return Ok(()) };
         file.set_len(0)?;
         file.write_all(text.as_bytes())

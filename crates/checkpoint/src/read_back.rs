@@ -5,7 +5,7 @@
 //! the kernel's cache, and compared with their checksums: in rounds, each file once, for a share of the time that saving takes.
 //! What has changed is written anew from memory.
 
-use crate::base::Stored;
+use crate::base::StoredChunk;
 use crate::digest::read_plain;
 use std::fs::File;
 use std::io;
@@ -51,7 +51,7 @@ impl Rounds {
     }
 
     /// Takes note of the time that was spent on reading back, and of a checkpoint that was saved, if it is the newest.
-    pub(crate) fn record(&mut self, done: &ReadBack, newest: Option<(u64, &[Vec<Stored>])>) {
+    pub(crate) fn record(&mut self, done: &ReadBack, newest: Option<(u64, &[Vec<StoredChunk>])>) {
         self.left_ns = self.left_ns.saturating_add(done.earned_ns() - done.spent_ns.load(Ordering::Relaxed)).min(0);
         if let Some((version, stored)) = newest
             && stored.iter().flatten().all(|chunk| chunk.round >= self.round)
@@ -113,7 +113,12 @@ impl ReadBack {
     }
 
     /// What is known of a file that was linked, after it was read back if it is due; `None` if it has changed.
-    pub(crate) fn look(&self, path: &str, stored: Stored, open: impl FnOnce() -> io::Result<File>) -> Option<Stored> {
+    pub(crate) fn look(
+        &self,
+        path: &str,
+        stored: StoredChunk,
+        open: impl FnOnce() -> io::Result<File>,
+    ) -> Option<StoredChunk> {
         if stored.round >= self.rounds.round || !self.is_due() {
             return Some(stored);
         }
@@ -126,7 +131,7 @@ impl ReadBack {
         self.spent_ns.fetch_add(nanoseconds(begin.elapsed()), Ordering::Relaxed);
         // What cannot be read is as good as changed: memory has it.
         if read.is_ok_and(|found| found == stored.digest) {
-            return Some(Stored { round: self.rounds.round, ..stored });
+            return Some(StoredChunk { round: self.rounds.round, ..stored });
         }
         self.changed.lock().unwrap_or_else(PoisonError::into_inner).push(path.into());
         None

@@ -42,7 +42,7 @@ pub(crate) enum Source {
 }
 
 /// A variable as one of the ranks stored it.
-struct Stored {
+struct StoredVariable {
     rank: usize,
     dtype: DType,
     piece: Piece,
@@ -64,13 +64,18 @@ impl Reader<'_> {
     }
 
     /// The variable of this name, as far as ranks stored it.
-    fn stored(&self, name: &str) -> Result<Vec<Stored>> {
+    fn stored(&self, name: &str) -> Result<Vec<StoredVariable>> {
         let stored = |rank: usize, dtype: &DType, order, shape: &[usize], part: Option<Part>| {
             let is_part = part.is_some();
             let part = part.unwrap_or(Part { offset: vec![0; shape.len()], global_shape: shape.to_vec() });
             // A part that reaches out of its array has no place in it.
             part.check(shape).map_err(|why| stillframe::Error::WrongShape { name: name.into(), why })?;
-            Ok(Stored { rank, dtype: dtype.clone(), piece: Piece { part, shape: shape.to_vec(), order }, is_part })
+            Ok(StoredVariable {
+                rank,
+                dtype: dtype.clone(),
+                piece: Piece { part, shape: shape.to_vec(), order },
+                is_part,
+            })
         };
         match self {
             Reader::Memory(ranks) => ranks
@@ -220,7 +225,7 @@ impl Recovered {
     }
 
     /// Fails if a variable that is no part is not the same on all ranks that stored it.
-    fn check_same(&self, reader: &Reader, name: &str, stored: &[Stored]) -> Result<()> {
+    fn check_same(&self, reader: &Reader, name: &str, stored: &[StoredVariable]) -> Result<()> {
         let ranks = self.rank.map_or(1, |(_, ranks)| ranks);
         let differs = || Error::PerRank { name: name.into(), stored: stored.len() as u32, ranks };
         let Some((first, others)) = stored.split_first() else { return Ok(()) };
@@ -264,7 +269,7 @@ impl Recovered {
         let reader = self.reader(name)?;
         if self.is_as_it_was() {
             let own = self.rank.map_or(0, |(rank, _)| rank as usize);
-            let is_same = |stored: &Stored| {
+            let is_same = |stored: &StoredVariable| {
                 stored.rank == own
                     && stored.dtype == declared.dtype
                     && stored.piece.order == declared.order

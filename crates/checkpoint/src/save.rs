@@ -1,6 +1,6 @@
 //! Saving one version.
 
-use crate::base::{Base, Stored};
+use crate::base::{Base, StoredChunk};
 use crate::chunks::{self, ChunkWriter, Subject};
 use crate::digest;
 use crate::directory::{self, Directory, Lock};
@@ -15,10 +15,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use stillframe::{AnySnapshot, Snapshot, inspect};
 use stillframe_kernel::folder::About;
-use stillframe_kernel::{Failure, points};
+use stillframe_kernel::{Failure, points, unix_ns};
 
 /// How far the saving of a version is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -370,7 +370,7 @@ impl Saver {
         subjects: &[Subject],
         read_back: &ReadBack,
         progress: &(dyn Fn(Progress) + Sync),
-    ) -> Result<(u64, Vec<Vec<Stored>>)> {
+    ) -> Result<(u64, Vec<Vec<StoredChunk>>)> {
         let version = source.version();
         let bytes = bytes_of(subjects);
         let base = self.state().base.as_ref().map(|(base, _)| base.clone());
@@ -398,7 +398,7 @@ impl Saver {
             version,
             run: source.run(),
             published_ns: source.published_ns(),
-            saved_ns: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
+            saved_ns: unix_ns(),
             attributes: source.attributes().clone(),
             rank_attributes: Vec::new(),
             rank_published_ns: Vec::new(),

@@ -5,10 +5,10 @@ use crate::{Error, Result, layout};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read};
 use std::path::Path;
-use std::time::SystemTime;
 use stillframe::Trust;
 use stillframe_kernel::folder::Access;
 use stillframe_kernel::trust::{Guard, Purpose, Refused};
+use stillframe_kernel::{host_name, unix_ns};
 
 /// The format of the status file that this program writes.
 const FORMAT_VERSION: u32 = 1;
@@ -83,7 +83,7 @@ impl Status {
             format_version: FORMAT_VERSION,
             region: region.into(),
             pid: std::process::id(),
-            host: host(),
+            host: host_name(),
             state: State::Running,
             safe: Vec::new(),
             newest_safe: None,
@@ -124,12 +124,4 @@ impl Status {
         text.push(b'\n');
         store.replace(PARTIAL, layout::STATUS, &text)
     }
-}
-
-pub(crate) fn unix_ns() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
-}
-
-fn host() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| String::new(), |name| name.trim().into())
 }

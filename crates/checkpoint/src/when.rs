@@ -3,8 +3,8 @@
 use crate::{Error, Result};
 use rhai::packages::{ArithmeticPackage, BasicStringPackage, LogicPackage, Package};
 use rhai::{AST, Dynamic, Engine, EvalAltResult, FLOAT, INT, ImmutableString, OptimizationLevel, Position, Scope};
-use std::time::SystemTime;
 use stillframe::{Attributes, Scalar};
+use stillframe_kernel::unix_ns;
 
 /// Far more than any condition takes.
 const OPERATIONS_MAX: u64 = 10_000;
@@ -157,7 +157,7 @@ fn scope(version: u64, published_ns: u64, attributes: &Attributes) -> Scope<'sta
     }
     let all: rhai::Map = attributes.iter().map(|(name, scalar)| (name.as_str().into(), value(scalar))).collect();
     scope.push_constant_dynamic(ATTRIBUTES, all.into());
-    let now_ns = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+    let now_ns = unix_ns();
     scope.push_constant_dynamic(AGE, (now_ns.saturating_sub(published_ns) as FLOAT / 1e9).into());
     scope.push_constant_dynamic(PUBLISHED_NS, whole(published_ns));
     scope.push_constant_dynamic(VERSION, whole(version));

@@ -489,7 +489,9 @@ fn versions_of_two_runs_are_never_gone_on_from_together() {
     }
     assert_ne!(regions[0].run(), run);
     drop(regions);
-    (0..2).for_each(|rank| drop(inspect::remove(&place.shm(), &format!("g/{rank}"), false).unwrap()));
+    for rank in ["g/0", "g/1"] {
+        inspect::remove(&place.shm(), rank, false).unwrap();
+    }
     // What is restored is of the run that had published it.
     let region = rank_options(&place, 0, 2).open("g").unwrap();
     assert!(matches!(region.origin(), Origin::Checkpoint { version: 9, .. }), "{}", region.origin());

@@ -81,6 +81,17 @@ pub fn processor_count() -> usize {
     processors::Processors::of_process().count().max(1)
 }
 
+/// Nanoseconds since 1970.
+pub fn unix_ns() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos().min(u64::MAX.into()) as u64)
+}
+
+/// The name of this machine.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// Nanoseconds of the machine's monotonic clock (`CLOCK_MONOTONIC`), the same in all processes.
 pub fn monotonic_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -4,7 +4,7 @@ use super::event::Event;
 use super::options::CheckpointerOptions;
 use super::unsaved::Unsaved;
 use crate::directory::Directory;
-use crate::status::{self, Saving, State, Status};
+use crate::status::{Saving, State, Status};
 use crate::store::{checkpoint_of, named};
 use crate::{Error, Progress, Result, Saved, Saver, SetAside};
 use std::collections::{BTreeSet, VecDeque};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use stillframe::{AnySnapshot, PAGE_BYTES, Snapshot};
-use stillframe_kernel::priority;
+use stillframe_kernel::{priority, unix_ns};
 
 /// How often the status file is written while something is being saved.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
@@ -21,7 +21,7 @@ const STATUS_PAUSE: Duration = Duration::from_millis(20);
 
 /// What the threads are to do, each more urgent than the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Order {
+pub(super) enum Command {
     Run,
     /// End with the newest version, if the end is a rule.
     Stop,
@@ -45,7 +45,7 @@ pub(super) struct Shared {
 /// What the threads tell each other.
 pub(super) struct Record {
     pub(super) status: Status,
-    pub(super) order: Order,
+    pub(super) command: Command,
     /// Whether versions may still come.
     pub(super) watching: bool,
     pub(super) queue: VecDeque<AnySnapshot>,
@@ -72,7 +72,7 @@ impl Record {
     pub(super) fn new(name: &str) -> Record {
         Record {
             status: Status::new(name),
-            order: Order::Run,
+            command: Command::Run,
             watching: true,
             queue: VecDeque::new(),
             saving: Vec::new(),
@@ -110,7 +110,7 @@ impl Record {
         status.unsaved = self.unsaved.versions();
         status.error =
             self.error.clone().filter(|_| self.failed).or_else(|| self.unsaved.error()).or(self.error.clone());
-        status.updated_ns = status::unix_ns();
+        status.updated_ns = unix_ns();
         status.state = match (self.is_over(), self.failed || !self.unsaved.is_empty()) {
             (false, _) => State::Running,
             (true, false) => State::Ended,
@@ -131,9 +131,9 @@ impl Shared {
         }
     }
 
-    pub(super) fn order(&self, order: Order) {
+    pub(super) fn command(&self, command: Command) {
         let mut record = self.record();
-        record.order = record.order.max(order);
+        record.command = record.command.max(command);
         self.changed.notify_all();
     }
 
@@ -193,7 +193,7 @@ impl Shared {
         loop {
             let mut record = self.record();
             let held = loop {
-                if record.order == Order::Cancel {
+                if record.command == Command::Cancel {
                     let dropped = std::mem::take(&mut record.queue);
                     dropped.iter().for_each(|held| record.unsaved.drop_asked(held.version()));
                 }
@@ -249,7 +249,7 @@ impl Shared {
             Err(error) => {
                 let held = held.filter(|_| record.watching);
                 let pause = record.unsaved.fail(version, error.to_string(), held);
-                let retry = (record.order == Order::Run && record.watching && !self.options.once).then_some(pause);
+                let retry = (record.command == Command::Run && record.watching && !self.options.once).then_some(pause);
                 Some(Event::Failed { version, error: error.to_string(), code: error.code(), retry })
             }
         };
@@ -268,7 +268,7 @@ impl Shared {
             if let Some(task) = record.saving.iter_mut().find(|task| task.saving.version == version) {
                 (task.saving.bytes, task.saving.bytes_done) = (progress.bytes, progress.bytes_done);
             }
-            if record.order == Order::Cancel {
+            if record.command == Command::Cancel {
                 saver.cancel();
             }
         };

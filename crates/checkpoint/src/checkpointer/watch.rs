@@ -4,7 +4,7 @@
 
 use super::event::Event;
 use super::options::CheckpointerOptions;
-use super::shared::{Order, Record, Shared};
+use super::shared::{Command, Record, Shared};
 use crate::position::Position;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -84,10 +84,10 @@ impl Watch {
                     }
                 }
             }
-            match self.order() {
-                Order::Run => {}
-                Order::Stop => return self.finish(&target),
-                Order::Finish | Order::Cancel => return Ok(()),
+            match self.command() {
+                Command::Run => {}
+                Command::Stop => return self.finish(&target),
+                Command::Finish | Command::Cancel => return Ok(()),
             }
         }
     }
@@ -96,8 +96,8 @@ impl Watch {
         &self.shared.options
     }
 
-    fn order(&self) -> Order {
-        self.shared.record().order
+    fn command(&self) -> Command {
+        self.shared.record().command
     }
 
     /// What is an end or an accident, rather than an error.
@@ -135,7 +135,7 @@ impl Watch {
     /// Sleeps, but not when it is to end.
     fn nap(&self, time: Duration) {
         let record = self.shared.record();
-        if record.order == Order::Run {
+        if record.command == Command::Run {
             drop(self.shared.sleep(record, time));
         }
     }
@@ -144,7 +144,7 @@ impl Watch {
     fn attach(&mut self) -> Result<Option<AnyObserver>> {
         let begin = Instant::now();
         while self.target.is_none() || self.is_awaited() && begin.elapsed() < self.options().wait {
-            if self.order() != Order::Run {
+            if self.command() != Command::Run {
                 return Ok(None);
             }
             self.target = find(&self.options().regions, &self.shared.name)?;
@@ -186,7 +186,7 @@ impl Watch {
     /// Looks at what there is, waits a little for more, and hands over what is due.
     fn look(&mut self, target: &AnyObserver) -> Result<Look> {
         let record = self.shared.record();
-        if record.order != Order::Run {
+        if record.command != Command::Run {
             return Ok(Look::On);
         }
         if record.unsaved.retry().is_some() {
@@ -368,7 +368,7 @@ impl Watch {
         for is_again in [false, true] {
             let failed = self.drain();
             let is_last_due = self.options().at_end && !is_again;
-            if !(failed || is_last_due) || self.order() >= Order::Finish {
+            if !(failed || is_last_due) || self.command() >= Command::Finish {
                 return Ok(());
             }
             self.pause();
@@ -394,7 +394,7 @@ impl Watch {
     /// Waits until nothing is at hand, and says whether there is what could not be saved.
     fn drain(&self) -> bool {
         let mut record = self.shared.record();
-        while !record.is_idle() && record.order != Order::Cancel {
+        while !record.is_idle() && record.command != Command::Cancel {
             record = self.shared.sleep(record, Duration::MAX / 4);
         }
         !record.unsaved.is_empty()
@@ -405,7 +405,7 @@ impl Watch {
         let end = Instant::now() + LAST_RETRY_MAX;
         let mut record = self.shared.record();
         while let Some(retry) = record.unsaved.retry().map(|retry| retry.min(end))
-            && record.order <= Order::Stop
+            && record.command <= Command::Stop
         {
             let left = retry.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -419,7 +419,7 @@ impl Watch {
     fn wait_next(&mut self) -> Result<bool> {
         self.shared.tell(Event::Gone { follow: self.options().follow });
         let begin = Instant::now();
-        while self.order() == Order::Run && begin.elapsed() < self.options().follow {
+        while self.command() == Command::Run && begin.elapsed() < self.options().follow {
             match &self.target {
                 Some(target) if target.is_current() && target.is_alive() => return Ok(true),
                 Some(target) if !target.is_current() => self.target = None,

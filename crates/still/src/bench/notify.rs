@@ -5,11 +5,12 @@ use super::{CHILD_COMMAND, Setting, measure};
 use crate::trial::child::PATIENCE;
 use crate::trial::host::{Mapping, Pin, futex_wait, futex_wake, monotonic_ns};
 use crate::trial::{Child, Error, Parent, Result};
+use crate::units::now_ns;
 use measure::{Memcpy, PAGE_BYTES, median, spin_until};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Release};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use stillframe::{Observer, Region};
 
 /// What the waiting process needs to know.
@@ -154,20 +155,16 @@ pub fn play(args: Args) -> Result<()> {
             while board.notifications().load(Acquire) == notifications {
                 futex_wait(board.notifications(), notifications, PATIENCE);
             }
-            note(&board, monotonic_ns(), unix_ns());
+            note(&board, monotonic_ns(), now_ns());
         } else {
             observer.wait_newer(Some(last.version()), Some(PATIENCE))?;
-            let (awake_ns, awake_unix_ns) = (monotonic_ns(), unix_ns());
+            let (awake_ns, awake_unix_ns) = (monotonic_ns(), now_ns());
             last = observer.newest()?;
             board.held_ns().store(monotonic_ns(), Release);
             note(&board, awake_ns, awake_unix_ns);
         }
     }
     Ok(())
-}
-
-fn unix_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
 }
 
 fn note(board: &Board, monotonic_ns: u64, unix_ns: u64) {

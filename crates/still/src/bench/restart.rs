@@ -41,7 +41,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
                 copies.push(memcpy.seconds(bytes));
                 run_before(setting, bytes, written)?;
                 // Where pages lie in the planes is no matter to the disk.
-                let store = (written == Written::All).then(|| Store::save(setting)).transpose()?;
+                let store = (written == Written::All).then(|| OnDisk::save(setting)).transpose()?;
                 memory.push(restart(setting, bytes, None)?);
                 if let Some(store) = store {
                     Region::options().dir(setting.root()).create(NAME)?.unlink()?;
@@ -143,12 +143,12 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
 }
 
 /// A directory of checkpoints on a disk.
-struct Store(PathBuf);
+struct OnDisk(PathBuf);
 
-impl Store {
+impl OnDisk {
     /// Saves the newest version.
-    fn save(setting: &Setting) -> Result<Store> {
-        let store = Store(setting.args.disk.join(format!("still-bench-restart-{}", std::process::id())));
+    fn save(setting: &Setting) -> Result<OnDisk> {
+        let store = OnDisk(setting.args.disk.join(format!("still-bench-restart-{}", std::process::id())));
         let snapshot = Observer::options().dir(setting.root()).open(NAME)?.newest()?;
         Saver::open(&store.0, SaveOptions::default())?.save(&snapshot, &|_| {})?;
         Ok(store)
@@ -179,7 +179,7 @@ fn drop_pages(file: &File) {
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
 }
 
-impl Drop for Store {
+impl Drop for OnDisk {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }

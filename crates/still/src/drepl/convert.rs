@@ -65,7 +65,7 @@ pub struct Args {
 const STAGING_BYTES: usize = 128 << 20;
 
 /// A file to read from.
-struct Stored {
+struct SourceFile {
     path: PathBuf,
     file: File,
     bytes: u64,
@@ -128,7 +128,7 @@ fn path(selected: &Selected, args: &Args) -> Result<PathBuf, Failure> {
 }
 
 /// Opens the files that some task reads, and compares their lengths with what they are to hold.
-fn open(sources: &[Selected], tasks: &[Task], args: &Args) -> Result<Vec<Option<Stored>>, Failure> {
+fn open(sources: &[Selected], tasks: &[Task], args: &Args) -> Result<Vec<Option<SourceFile>>, Failure> {
     let used: HashSet<usize> = tasks.iter().flat_map(|task| &task.plan.transfers).map(|transfer| transfer.0).collect();
     let mut files = Vec::new();
     let mut idle = Vec::new();
@@ -165,7 +165,7 @@ fn open(sources: &[Selected], tasks: &[Task], args: &Args) -> Result<Vec<Option<
             let more = about.len() - bytes;
             crate::complain(&format!("note: {} has {more} bytes more than {name} ({bytes})", path.display()));
         }
-        files.push(Some(Stored { path, file, bytes }));
+        files.push(Some(SourceFile { path, file, bytes }));
     }
     if let Some(first) = idle.first() {
         let others =
@@ -176,7 +176,7 @@ fn open(sources: &[Selected], tasks: &[Task], args: &Args) -> Result<Vec<Option<
 }
 
 /// Writes a file, or what is none.
-fn write(context: &mut Context, task: &Task, files: &[Option<Stored>], executor: &Executor) -> Result<(), Failure> {
+fn write(context: &mut Context, task: &Task, files: &[Option<SourceFile>], executor: &Executor) -> Result<(), Failure> {
     if task.path == Path::new("-") {
         return Ok(context.out.write_all(&collect(task, files, executor)?)?);
     }
@@ -201,7 +201,7 @@ fn write(context: &mut Context, task: &Task, files: &[Option<Stored>], executor:
 }
 
 /// The bytes of a layout that is no regular file.
-fn collect(task: &Task, files: &[Option<Stored>], executor: &Executor) -> Result<Vec<u8>, Failure> {
+fn collect(task: &Task, files: &[Option<SourceFile>], executor: &Executor) -> Result<Vec<u8>, Failure> {
     let bytes = task.to.fragment.size_bytes();
     let too_large = || Failure::Problem(format!("{bytes} bytes cannot be had; convert into a regular file"));
     let mut buffer = Vec::new();
@@ -213,7 +213,10 @@ fn collect(task: &Task, files: &[Option<Stored>], executor: &Executor) -> Result
     Ok(buffer)
 }
 
-fn transfers<'a>(task: &'a Task, files: &'a [Option<Stored>]) -> Vec<(&'a ::drepl::transfer::Transfer, Source<'a>)> {
+fn transfers<'a>(
+    task: &'a Task,
+    files: &'a [Option<SourceFile>],
+) -> Vec<(&'a ::drepl::transfer::Transfer, Source<'a>)> {
     let transfers = task.plan.transfers.iter().filter_map(|(position, transfer)| {
         let stored = files[*position].as_ref()?;
         let range = FileRange { file: &stored.file, path: &stored.path, offset: 0, bytes: stored.bytes };

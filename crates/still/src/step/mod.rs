@@ -4,22 +4,22 @@
 //! there afterwards.
 
 mod call;
+mod checkpoints;
 mod journal;
 mod limits;
 mod state;
-mod store;
 
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure, PROBLEM};
 use crate::units::parse_seconds;
 use call::{Call, Ending};
+use checkpoints::{Cause, Checkpoints, Restored};
 use journal::{Event, Journal, untouched};
 use limits::{Limits, Reason};
 use state::State;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use store::{Cause, Restored, Store};
 
 /// What remains is to be done by another job. 85 is what HTCondor takes for this too.
 pub const REQUEUE: u8 = 85;
@@ -132,7 +132,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let limits = Limits::new(args.time_limit, args.margin, args.grace, args.stop_file.clone())?;
     let mut run = Run {
         journal: Journal::new(args.json),
-        store: Store::open(args)?,
+        checkpoints: Checkpoints::open(args)?,
         call: Call::new(args, &state)?,
         args,
         state,
@@ -142,7 +142,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let end = run.go(context)?;
     let version = run.state.newest()?;
     // Whoever reads 0 or 85 may give the memory back.
-    let in_memory = run.store.as_ref().and_then(Store::failed);
+    let in_memory = run.checkpoints.as_ref().and_then(Checkpoints::failed);
     let but = in_memory.map_or(String::new(), |why| format!(", but the last version is in memory only: {why}"));
     let (reason, code) = match (end, in_memory) {
         (End::Failed(why), _) if !args.json => return Err(Failure::Problem(format!("{why}{but}"))),
@@ -161,7 +161,7 @@ struct Run<'a> {
     args: &'a Args,
     state: State,
     limits: Limits,
-    store: Option<Store>,
+    checkpoints: Option<Checkpoints>,
     call: Call<'a>,
     journal: Journal,
     longest_step: Duration,
@@ -175,7 +175,7 @@ impl Run<'_> {
                 self.save(context, version, Cause::End)?;
                 return Ok(End::Done);
             }
-            let checkpoint = self.store.as_ref().map_or(Duration::ZERO, Store::longest);
+            let checkpoint = self.checkpoints.as_ref().map_or(Duration::ZERO, Checkpoints::longest);
             if let Some(reason) = self.limits.reason(self.longest_step + checkpoint) {
                 self.save(context, version, Cause::End)?;
                 return Ok(End::Stopped(reason));
@@ -210,8 +210,8 @@ impl Run<'_> {
         }
         self.state.wait_for_no_producer()?;
         let memory = self.state.newest()?;
-        let restored = match &mut self.store {
-            Some(store) => store.restore_newer(&self.state, memory)?,
+        let restored = match &mut self.checkpoints {
+            Some(checkpoints) => checkpoints.restore_newer(&self.state, memory)?,
             None => Restored::default(),
         };
         for text in restored.skipped {
@@ -223,8 +223,8 @@ impl Run<'_> {
             (None, None) => (None, Event::begin(None, "fresh")),
         };
         self.journal.add(context, &event);
-        if let (Some(store), Some(version)) = (&mut self.store, version) {
-            store.begin(version);
+        if let (Some(checkpoints), Some(version)) = (&mut self.checkpoints, version) {
+            checkpoints.begin(version);
         }
         // A state that was put back has a directory of its own.
         self.state.lock()?;
@@ -287,8 +287,8 @@ impl Run<'_> {
     }
 
     fn save(&mut self, context: &mut Context, version: Option<u64>, cause: Cause) -> Result<(), Failure> {
-        let (Some(store), Some(version)) = (&mut self.store, version) else { return Ok(()) };
-        for event in store.save(&self.state, version, cause)? {
+        let (Some(checkpoints), Some(version)) = (&mut self.checkpoints, version) else { return Ok(()) };
+        for event in checkpoints.save(&self.state, version, cause)? {
             self.journal.add(context, &event);
         }
         Ok(())

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use stillframe::{AnySnapshot, Attributes, Region, Scalar};
-use stillframe_checkpoint::{Keep, RestoreOptions, SaveOptions, Saver, SetAside, Skipped, When};
+use stillframe_checkpoint::{Keep, RestoreOptions, SaveOptions, Saver, SetAside, Skipped, Store, When};
 
 /// The attribute with which a version says that the step after it is risky.
 const RISKY: &str = "risky";
@@ -32,7 +32,7 @@ pub struct Restored {
 }
 
 /// The directory of checkpoints, and the rules.
-pub struct Store {
+pub struct Checkpoints {
     saver: Saver,
     every: Option<u64>,
     every_time: Option<Duration>,
@@ -47,16 +47,16 @@ pub struct Store {
     failed: Option<String>,
 }
 
-impl Store {
+impl Checkpoints {
     /// Takes the directory for this run, if there is to be one.
-    pub fn open(args: &Args) -> Result<Option<Store>, Failure> {
+    pub fn open(args: &Args) -> Result<Option<Checkpoints>, Failure> {
         let Some(dir) = &args.to else { return Ok(None) };
         let when = args.when.as_deref().map(When::parse).transpose()?;
         let keep = Keep { newest: args.keep as usize, every: args.keep_every };
         let saver = Saver::open(dir, SaveOptions::new().keep(keep))?;
         let last = (0, Instant::now());
         let (every, every_time) = (args.every, args.every_seconds);
-        Ok(Some(Store {
+        Ok(Some(Checkpoints {
             saver,
             every,
             every_time,
@@ -84,7 +84,7 @@ impl Store {
     /// # Errors
     /// If there are checkpoints, but neither a good one nor a version in memory: to begin anew is the user's decision.
     pub fn restore_newer(&mut self, state: &State, memory: Option<u64>) -> Result<Restored, Failure> {
-        let store = stillframe_checkpoint::Store::open(self.saver.dir())?;
+        let store = Store::open(self.saver.dir())?;
         let region = Region::options().dir(state.dir());
         let options = RestoreOptions::new().replace(memory.is_some());
         let published_ns = memory.map(|_| state.hold().map(|held| held.published_ns())).transpose()?;
