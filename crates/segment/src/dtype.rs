@@ -1,7 +1,6 @@
 //! Element types of variables.
 
-use crate::RANK_MAX;
-use crate::schema::NESTING_MAX;
+use crate::{NESTING_MAX, RANK_MAX};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 

@@ -37,6 +37,8 @@ pub const WINDOW_BYTES: usize = PAGE_BYTES * WINDOW_PAGES;
 pub const BLOCK_BYTES: usize = 512;
 /// Highest number of dimensions of a variable.
 pub const RANK_MAX: usize = 8;
+/// Most records that an element type may have one inside the other.
+pub const NESTING_MAX: usize = 32;
 /// Number of planes a region can have; higher plane numbers have other meanings.
 pub const PLANES_MAX: usize = 254;
 

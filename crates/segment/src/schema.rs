@@ -13,8 +13,6 @@ pub const FILE_PREFIX: &str = "schema.";
 pub const BYTES_MAX: usize = 64 << 20;
 /// Numbers of schemas and of variables are below this, so that a producer can count on from any it finds.
 pub const ID_END: u32 = 1 << 31;
-/// Most records that an element type may have one inside the other.
-pub const NESTING_MAX: usize = 32;
 
 /// The variables a version was published with.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

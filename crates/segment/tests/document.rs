@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use stillframe_protocol::State;
 use stillframe_segment::arena::record;
 use stillframe_segment::head::{self, Counter, Descriptor, descriptor};
-use stillframe_segment::{BLOCK_BYTES, PAGE_BYTES, PLANES_MAX, RANK_MAX, WINDOW_BYTES, WINDOW_PAGES};
+use stillframe_segment::{BLOCK_BYTES, NESTING_MAX, PAGE_BYTES, PLANES_MAX, RANK_MAX, WINDOW_BYTES, WINDOW_PAGES};
 use stillframe_segment::{Extent, Manifest, Order, arena, index, lease, manifest, schema, table};
 
 const DOCUMENT: &str = include_str!("../../../docs/format.md");
@@ -79,6 +79,7 @@ fn numbers() -> BTreeMap<String, u64> {
         ("crate::WINDOW_BYTES", WINDOW_BYTES as u64),
         ("crate::BLOCK_BYTES", BLOCK_BYTES as u64),
         ("crate::RANK_MAX", RANK_MAX as u64),
+        ("crate::NESTING_MAX", NESTING_MAX as u64),
         ("crate::PLANES_MAX", PLANES_MAX as u64),
     ];
     let modules = constants! {
@@ -88,7 +89,7 @@ fn numbers() -> BTreeMap<String, u64> {
             PRODUCER_PID_AT, TRACKER_AT, RANK_AT, RANKS_AT, NEWEST_AT, TENTATIVE_AT, NOTIFICATIONS_AT, COUNTERS_AT, BEGUN_NS_AT,
             ENDED_NS_AT, SCHEMAS_AT, IDS_AT, WAITING_NS_AT, SKIPPING_NS_AT, SKIPPING_AT, RUN_AT, RING, RANKS_MAX,
         }
-        schema::{ BYTES_MAX, ID_END, NESTING_MAX }
+        schema::{ BYTES_MAX, ID_END }
         manifest::{
             HEADER_BYTES, EXTENT_BYTES, BYTES_MAX, ALLOCATION_END, KIND_BOOL, KIND_INT, KIND_FLOAT, KIND_TEXT, ID_AT,
             ORDER_AT, NDIM_AT, PAGE_OFFSET_AT, WINDOW_AT, ZERO_AT, BYTES_AT, ALLOCATION_AT, SHAPE_AT,
