@@ -2,7 +2,7 @@
 
 use super::event::Event;
 use super::options::CheckpointerOptions;
-use super::unsaved::Unsaved;
+use super::unsaved::{Asked, Unsaved};
 use crate::directory::Directory;
 use crate::status::{Saving, State, Status};
 use crate::store::{checkpoint_of, named};
@@ -195,7 +195,7 @@ impl Shared {
             let held = loop {
                 if record.command == Command::Cancel {
                     let dropped = std::mem::take(&mut record.queue);
-                    dropped.iter().for_each(|held| record.unsaved.drop_asked(held.version()));
+                    dropped.iter().for_each(|held| record.unsaved.drop_asked(Asked::of(held)));
                 }
                 if let Some(held) = record.queue.pop_front() {
                     break held;
@@ -220,7 +220,7 @@ impl Shared {
 
     /// Takes note of what became of a version.
     pub(super) fn record_outcome(&self, held: AnySnapshot, saved: Result<Saved>) {
-        let version = held.version();
+        let (version, asked) = (held.version(), Asked::of(&held));
         // One that was asked for by itself is held until it is safe. Else the hold ends before anybody learns that there is
         // room for another.
         let held = (self.options.all && saved.is_err()).then_some(held);
@@ -238,17 +238,17 @@ impl Shared {
                 record.status.saved += u64::from(!saved.already);
                 record.status.written_bytes += saved.written_bytes;
                 record.status.linked_bytes += saved.linked_bytes;
-                record.status.missed += record.unsaved.save(version, !self.options.all);
+                record.status.missed += record.unsaved.save(asked, !self.options.all);
                 record.error = None;
                 Some(Event::Saved(saved))
             }
             Err(Error::Cancelled { .. }) => {
-                record.unsaved.drop_asked(version);
+                record.unsaved.drop_asked(asked);
                 None
             }
             Err(error) => {
                 let held = held.filter(|_| record.watching);
-                let pause = record.unsaved.fail(version, error.to_string(), held);
+                let pause = record.unsaved.fail(asked, error.to_string(), held);
                 let retry = (record.command == Command::Run && record.watching && !self.options.once).then_some(pause);
                 Some(Event::Failed { version, error: error.to_string(), code: error.code(), retry })
             }

@@ -1,6 +1,6 @@
 //! Versions that were to be saved and are not. Errors belong to versions: that another one is safe mends none of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use stillframe::AnySnapshot;
 
@@ -8,11 +8,24 @@ use stillframe::AnySnapshot;
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
+/// A version that was to be saved. Those of a later run come later, whatever their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Asked {
+    pub(super) published_ns: u64,
+    pub(super) version: u64,
+}
+
+impl Asked {
+    pub(super) fn of(snapshot: &AnySnapshot) -> Asked {
+        Asked { published_ns: snapshot.published_ns(), version: snapshot.version() }
+    }
+}
+
 /// Versions that were to be saved and are not, and when that is tried again.
 #[derive(Default)]
 pub(super) struct Unsaved {
     /// What was in the way of each.
-    errors: BTreeMap<u64, String>,
+    errors: BTreeMap<Asked, String>,
     /// Those that are still held, to be tried again themselves.
     held: Vec<AnySnapshot>,
     /// Saves that failed, one after the other.
@@ -26,7 +39,8 @@ impl Unsaved {
     }
 
     pub(super) fn versions(&self) -> Vec<u64> {
-        self.errors.keys().copied().collect()
+        let numbers: BTreeSet<u64> = self.errors.keys().map(|asked| asked.version).collect();
+        numbers.into_iter().collect()
     }
 
     /// Those that are held.
@@ -40,27 +54,27 @@ impl Unsaved {
     }
 
     /// Takes note of a save that failed, and keeps what is held to be tried again. Returns how long nothing is tried.
-    pub(super) fn fail(&mut self, version: u64, error: String, held: Option<AnySnapshot>) -> Duration {
+    pub(super) fn fail(&mut self, asked: Asked, error: String, held: Option<AnySnapshot>) -> Duration {
         let pause = RETRY.saturating_mul(1 << self.failures.min(10)).min(RETRY_MAX);
         self.failures += 1;
         self.retry = Some(Instant::now() + pause);
-        self.errors.insert(version, error);
+        self.errors.insert(asked, error);
         self.held.extend(held);
         pause
     }
 
     /// Takes note of a version that was dropped because somebody asked for it.
-    pub(super) fn drop_asked(&mut self, version: u64) {
-        self.errors.insert(version, "it was dropped, as was asked".into());
+    pub(super) fn drop_asked(&mut self, asked: Asked) {
+        self.errors.insert(asked, "it was dropped, as was asked".into());
     }
 
     /// Takes note of a version that is safe. `is_newest` says that it stands for all before it, too: then those that are not
     /// saved are missed, and their number is returned.
-    pub(super) fn save(&mut self, version: u64, is_newest: bool) -> u64 {
-        self.errors.remove(&version);
+    pub(super) fn save(&mut self, asked: Asked, is_newest: bool) -> u64 {
+        self.errors.remove(&asked);
         let missed = match is_newest {
             true => {
-                let later = self.errors.split_off(&version);
+                let later = self.errors.split_off(&asked);
                 std::mem::replace(&mut self.errors, later).len() as u64
             }
             false => 0,
@@ -73,11 +87,11 @@ impl Unsaved {
         missed
     }
 
-    /// What is to be tried again, ascending. Its errors stay until it is safe.
+    /// What is to be tried again, in the order of publishing. Its errors stay until it is safe.
     pub(super) fn take_held(&mut self) -> Vec<AnySnapshot> {
         self.retry = None;
         let mut held = std::mem::take(&mut self.held);
-        held.sort_by_key(AnySnapshot::version);
+        held.sort_by_key(Asked::of);
         held
     }
 
@@ -88,7 +102,7 @@ impl Unsaved {
 
     /// What is wrong, for people.
     pub(super) fn error(&self) -> Option<String> {
-        let (last, error) = self.errors.last_key_value()?;
+        let (Asked { version: last, .. }, error) = self.errors.last_key_value()?;
         let rest = self.errors.len() - 1;
         Some(match rest {
             0 => format!("version {last} is not saved: {error}"),
@@ -101,18 +115,22 @@ impl Unsaved {
 mod tests {
     use super::*;
 
+    fn asked(version: u64) -> Asked {
+        Asked { published_ns: 1000 + version, version }
+    }
+
     #[test]
     fn a_version_that_is_safe_mends_no_other() {
         let mut unsaved = Unsaved::default();
-        unsaved.fail(12, "full".into(), None);
-        assert_eq!(unsaved.save(11, false), 0);
+        unsaved.fail(asked(12), "full".into(), None);
+        assert_eq!(unsaved.save(asked(11), false), 0);
         assert_eq!(unsaved.versions(), [12]);
         assert!(unsaved.retry().is_some());
         assert_eq!(unsaved.error().unwrap(), "version 12 is not saved: full");
         // Nor where only the newest counts: 11 is older.
-        assert_eq!(unsaved.save(11, true), 0);
+        assert_eq!(unsaved.save(asked(11), true), 0);
         assert_eq!(unsaved.versions(), [12]);
-        assert_eq!(unsaved.save(12, false), 0);
+        assert_eq!(unsaved.save(asked(12), false), 0);
         assert!(unsaved.is_empty() && unsaved.retry().is_none() && unsaved.error().is_none());
     }
 
@@ -120,22 +138,34 @@ mod tests {
     fn where_only_the_newest_counts_those_before_it_are_missed() {
         let mut unsaved = Unsaved::default();
         for version in [3, 5, 9] {
-            unsaved.fail(version, "full".into(), None);
+            unsaved.fail(asked(version), "full".into(), None);
         }
         assert_eq!(unsaved.error().unwrap(), "version 9, and 2 before it, are not saved: full");
-        assert_eq!(unsaved.save(7, true), 2);
+        assert_eq!(unsaved.save(asked(7), true), 2);
         assert_eq!(unsaved.versions(), [9]);
-        unsaved.drop_asked(10);
-        assert_eq!(unsaved.save(11, true), 2);
+        unsaved.drop_asked(asked(10));
+        assert_eq!(unsaved.save(asked(11), true), 2);
+        assert!(unsaved.is_empty());
+    }
+
+    #[test]
+    fn a_later_run_stands_for_an_earlier_one_and_mends_none_of_its_versions() {
+        let mut unsaved = Unsaved::default();
+        let later = Asked { published_ns: 5000, version: 12 };
+        unsaved.fail(asked(12), "full".into(), None);
+        unsaved.fail(asked(100), "full".into(), None);
+        assert_eq!(unsaved.save(later, false), 0);
+        assert_eq!(unsaved.versions(), [12, 100]);
+        assert_eq!(unsaved.save(later, true), 2);
         assert!(unsaved.is_empty());
     }
 
     #[test]
     fn what_fails_again_and_again_waits_longer() {
         let mut unsaved = Unsaved::default();
-        let pauses: Vec<u64> = (0..9).map(|_| unsaved.fail(1, "full".into(), None).as_secs()).collect();
+        let pauses: Vec<u64> = (0..9).map(|_| unsaved.fail(asked(1), "full".into(), None).as_secs()).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-        unsaved.save(1, false);
-        assert_eq!(unsaved.fail(2, "full".into(), None), RETRY);
+        unsaved.save(asked(1), false);
+        assert_eq!(unsaved.fail(asked(2), "full".into(), None), RETRY);
     }
 }
