@@ -400,7 +400,7 @@ fn any_number_of_ranks_goes_on_from_what_any_other_left() {
             let kind = numbers.below(3);
             kinds[kind] += 1;
             if kind > 0 {
-                let group = Group::options().dir(place.shm()).open("g").unwrap();
+                let group = observe_group(&place);
                 let codec = if kind == 1 { Codec::Plain } else { Codec::Lz4 };
                 save_group(&place, &group.version(version).unwrap(), codec);
             }
@@ -442,7 +442,7 @@ fn ranks_that_died_at_different_versions_go_on_from_the_newest_that_all_have() {
     assert_eq!(first.origin(), &Origin::Memory { version: 5 });
     // Nobody ever sees what the last run called 6 beside what this one does.
     first.publish(6).commit().unwrap();
-    let group = Group::options().dir(place.shm()).open("g").unwrap();
+    let group = observe_group(&place);
     assert_eq!(group.newest().unwrap().version(), 5);
     for rank in [0, 2] {
         let mut region = rank_options(&place, rank, 3).open("g").unwrap();
@@ -513,7 +513,7 @@ fn variables_that_are_no_parts_are_read_by_other_ranks_if_all_ranks_had_the_same
         assert_eq!((all[0], all[7]), (3.0, 3.1));
         // This run ends before the others begin, and leaves what they need.
     }
-    let group = Group::options().dir(place.shm()).open("g").unwrap();
+    let group = observe_group(&place);
     assert!(group.newest().is_err());
 }
 
@@ -553,7 +553,7 @@ fn a_run_with_another_number_of_ranks_that_died_early_loses_nothing() {
     let _watchdog = watchdog(60);
     let place = Place::new("early");
     drop((0..3).map(|rank| publish_rank(&place, rank, 3, 1..=3)).collect::<Vec<_>>());
-    let held = Group::options().dir(place.shm()).open("g").unwrap().newest().unwrap();
+    let held = observe_group(&place).newest().unwrap();
     // One of two ranks begins, publishes even, and dies before the other begins.
     {
         let mut region = rank_options(&place, 1, 2).open("g").unwrap();
@@ -578,6 +578,12 @@ fn a_run_with_another_number_of_ranks_that_died_early_loses_nothing() {
     assert_eq!(held.rank(2).slice::<f64>("u").unwrap(), [3.2; 4]);
 }
 
+/// What two ranks left that came to version 3.
+fn left_at_three(place: &Place) -> GroupSnapshot {
+    drop((0..2).map(|rank| publish_rank(place, rank, 2, 1..=3)).collect::<Vec<_>>());
+    observe_group(place).newest().unwrap()
+}
+
 fn cut_head(place: &Place, rank: u32) {
     let head = place.shm().join(format!("g/{rank}/head"));
     std::fs::File::options().write(true).open(head).unwrap().set_len(100).unwrap();
@@ -591,8 +597,7 @@ fn a_group_of_which_no_rank_can_be_read_is_not_begun_anew_in_silence() {
     }
     let _watchdog = watchdog(60);
     let place = Place::new("unreadable");
-    drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=3)).collect::<Vec<_>>());
-    let snapshot = Group::options().dir(place.shm()).open("g").unwrap().newest().unwrap();
+    let snapshot = left_at_three(&place);
     (0..2).for_each(|rank| cut_head(&place, rank));
     let group = Group::options().dir(place.shm()).open("g").map(drop);
     assert!(matches!(group, Err(Engine::Corrupt { .. })), "{group:?}");
@@ -611,8 +616,7 @@ fn a_group_that_was_set_aside_is_not_lost_when_the_one_after_it_is_damaged() {
     }
     let _watchdog = watchdog(60);
     let place = Place::new("former");
-    drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=3)).collect::<Vec<_>>());
-    save_group(&place, &Group::options().dir(place.shm()).open("g").unwrap().newest().unwrap(), Codec::Plain);
+    save_group(&place, &left_at_three(&place), Codec::Plain);
     drop((0..2).map(|rank| publish_rank(&place, rank, 2, 4..=5)).collect::<Vec<_>>());
     // Of three ranks two begin and die, and what one leaves cannot be read.
     for rank in 0..2 {
@@ -667,7 +671,7 @@ fn a_group_uses_the_checkpoint_before_a_damaged_one_with_any_number_of_ranks() {
         let place = Place::new("group-damaged");
         for version in 1..=2 {
             drop((0..2).map(|rank| publish_rank(&place, rank, 2, version..=version)).collect::<Vec<_>>());
-            let group = Group::options().dir(place.shm()).open("g").unwrap();
+            let group = observe_group(&place);
             save_group(&place, &group.version(version).unwrap(), Codec::Plain);
         }
         std::fs::remove_dir_all(place.shm()).unwrap();
@@ -726,7 +730,7 @@ fn what_a_run_left_beside_a_group_goes_when_the_dead_are_collected_and_not_befor
     let _watchdog = watchdog(60);
     let place = Place::new("collected");
     drop((0..2).map(|rank| publish_rank(&place, rank, 2, 1..=1)).collect::<Vec<_>>());
-    let held = Group::options().dir(place.shm()).open("g").unwrap().newest().unwrap();
+    let held = observe_group(&place).newest().unwrap();
     let rank = rank_options(&place, 0, 3).open("g").unwrap();
     let all = [".g.former", ".g.recovery", "g"];
     let collected = || collect(&place.shm()).unwrap().into_iter().map(|(name, removed)| (name, removed.unwrap().bytes));

@@ -490,17 +490,8 @@ fn the_second_signal_drops_what_is_at_hand_and_leaves_nothing_behind() {
 #[test]
 fn with_all_what_failed_is_held_and_tried_again_itself() {
     let scene = Scene::new();
-    let Some(mount) = Mount::new(&scene, "9m") else {
-        return eprintln!("this user may not mount a file system: left out");
-    };
-    let (store, ballast) = (mount.0.join("ck"), mount.0.join("ballast"));
-    let mut simulation = Simulation::start(&scene, "heat", 128 * 1024);
-    simulation.publish(1, 1);
-    let to = store.to_str().unwrap();
-    let mut command = Checkpoint::command(&scene, &["heat", "--to", to, "--all", "--keep", "9"]);
-    command.stderr(Stdio::null());
-    let mut checkpoint = Checkpoint(Process::start(command));
-    checkpoint.saved(1);
+    let Some(small) = Small::new(&scene, "9m", 128 * 1024, &["--all", "--keep", "9"]) else { return };
+    let Small { mount: _mount, store, ballast, mut simulation, mut checkpoint } = small;
     std::fs::write(&ballast, vec![1; 7_500_000]).unwrap();
     // One after the other: a producer waits for nobody, and goes on from what is not held yet.
     for version in 2..=4 {
@@ -523,18 +514,9 @@ fn with_all_what_failed_is_held_and_tried_again_itself() {
 #[test]
 fn with_all_each_version_that_is_not_safe_is_an_error_in_the_end() {
     let scene = Scene::new();
-    let Some(mount) = Mount::new(&scene, "9m") else {
-        return eprintln!("this user may not mount a file system: left out");
-    };
-    let store = mount.0.join("ck");
-    let mut simulation = Simulation::start(&scene, "heat", 128 * 1024);
-    simulation.publish(1, 1);
-    let to = store.to_str().unwrap();
-    let mut command = Checkpoint::command(&scene, &["heat", "--to", to, "--all", "--keep", "9"]);
-    command.stderr(Stdio::piped());
-    let mut checkpoint = Checkpoint(Process::start(command));
-    checkpoint.saved(1);
-    std::fs::write(mount.0.join("ballast"), vec![1; 7_500_000]).unwrap();
+    let Some(small) = Small::new(&scene, "9m", 128 * 1024, &["--all", "--keep", "9"]) else { return };
+    let Small { mount: _mount, store, ballast, mut simulation, mut checkpoint } = small;
+    std::fs::write(&ballast, vec![1; 7_500_000]).unwrap();
     for version in 2..=3 {
         simulation.publish(version, version);
         checkpoint.failed(version);
@@ -784,21 +766,41 @@ impl Drop for Mount {
     }
 }
 
+/// A simulation whose first version is saved on a small file system, and whose next ones are to be.
+struct Small {
+    mount: Mount,
+    store: PathBuf,
+    /// Where a file takes the room away.
+    ballast: PathBuf,
+    simulation: Simulation,
+    checkpoint: Checkpoint,
+}
+
+impl Small {
+    /// `None`, and a word about it, where the file system cannot be had.
+    fn new(scene: &Scene, size: &str, words: usize, rules: &[&str]) -> Option<Small> {
+        let Some(mount) = Mount::new(scene, size) else {
+            eprintln!("this user may not mount a file system: left out");
+            return None;
+        };
+        let (store, ballast) = (mount.0.join("ck"), mount.0.join("ballast"));
+        let mut simulation = Simulation::start(scene, "heat", words);
+        simulation.publish(1, 1);
+        let to = ["heat", "--to", store.to_str().unwrap()];
+        let mut command = Checkpoint::command(scene, &[&to, rules].concat());
+        command.stderr(Stdio::null());
+        let mut checkpoint = Checkpoint(Process::start(command));
+        checkpoint.saved(1);
+        Some(Small { mount, store, ballast, simulation, checkpoint })
+    }
+}
+
 #[test]
 fn a_full_disk_is_told_and_tried_again_and_what_was_safe_stays() {
     let scene = Scene::new();
-    let Some(mount) = Mount::new(&scene, "3m") else {
-        return eprintln!("this user may not mount a file system: left out");
-    };
-    let store = mount.0.join("ck");
-    let mut simulation = Simulation::start(&scene, "heat", 128 * 1024);
-    simulation.publish(1, 1);
-    let to = store.to_str().unwrap();
-    let mut command = Checkpoint::command(&scene, &["heat", "--to", to, "--keep", "1"]);
-    command.stderr(Stdio::null());
-    let mut checkpoint = Checkpoint(Process::start(command));
-    checkpoint.saved(1);
-    std::fs::write(mount.0.join("ballast"), vec![1; 1_500_000]).unwrap();
+    let Some(small) = Small::new(&scene, "3m", 128 * 1024, &["--keep", "1"]) else { return };
+    let Small { mount: _mount, store, ballast, mut simulation, mut checkpoint } = small;
+    std::fs::write(&ballast, vec![1; 1_500_000]).unwrap();
     simulation.publish(2, 2);
     let failed = checkpoint.event("failed");
     assert!(failed["error"].as_str().unwrap().contains("space"), "{failed}");
@@ -807,11 +809,11 @@ fn a_full_disk_is_told_and_tried_again_and_what_was_safe_stays() {
     until("the status to tell it", || Status::read(&store).is_ok_and(|status| status.unwrap().error.is_some()));
     assert_eq!(junk(&store), [""; 0]);
     // Space comes back, without another version.
-    std::fs::remove_file(mount.0.join("ballast")).unwrap();
+    std::fs::remove_file(&ballast).unwrap();
     checkpoint.saved(2);
     assert_eq!(check_store(&store), [2]);
     // It does not come back, and the program ends.
-    std::fs::write(mount.0.join("ballast"), vec![1; 1_500_000]).unwrap();
+    std::fs::write(&ballast, vec![1; 1_500_000]).unwrap();
     simulation.publish(3, 3);
     checkpoint.event("failed");
     simulation.end();
@@ -824,16 +826,8 @@ fn a_full_disk_is_told_and_tried_again_and_what_was_safe_stays() {
 #[test]
 fn nothing_is_written_into_the_place_of_a_file_system_that_was_unmounted() {
     let scene = Scene::new();
-    let Some(mount) = Mount::new(&scene, "3m") else {
-        return eprintln!("this user may not mount a file system: left out");
-    };
-    let store = mount.0.join("ck");
-    let mut simulation = Simulation::start(&scene, "heat", WORDS);
-    simulation.publish(1, 1);
-    let mut command = Checkpoint::command(&scene, &["heat", "--to", store.to_str().unwrap()]);
-    command.stderr(Stdio::null());
-    let mut checkpoint = Checkpoint(Process::start(command));
-    checkpoint.saved(1);
+    let Some(small) = Small::new(&scene, "3m", WORDS, &[]) else { return };
+    let Small { mount, mut simulation, mut checkpoint, .. } = small;
     let place = mount.0.clone();
     drop(mount);
     simulation.publish(2, 2);
