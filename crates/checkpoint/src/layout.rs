@@ -21,17 +21,19 @@ pub const CHECKSUMS: &str = "checksums.xxh128";
 pub const METADATA: &str = "zarr.json";
 
 const SUFFIX: &str = ".zarr";
+/// Least digits of a version in a name.
+const DIGITS: usize = 12;
 const PARTIAL: &str = ".zarr.partial";
 const REMOVING: &str = ".zarr.removing";
 
 /// The directory of a checkpoint, in its store.
 pub fn checkpoint_dir(version: u64) -> String {
-    format!("v{version:012}{SUFFIX}")
+    format!("v{version:0DIGITS$}{SUFFIX}")
 }
 
 /// The directory of a checkpoint while it is written.
 pub fn partial_dir(version: u64) -> String {
-    format!(".v{version:012}{PARTIAL}")
+    format!(".v{version:0DIGITS$}{PARTIAL}")
 }
 
 /// The directory that an earlier run's checkpoints go into of which this is the highest version, in their store: the first
@@ -51,7 +53,7 @@ pub fn earlier_version(name: &str) -> Option<u64> {
 
 /// The directory of a checkpoint while it is deleted.
 pub fn removing_dir(version: u64) -> String {
-    format!(".v{version:012}{REMOVING}")
+    format!(".v{version:0DIGITS$}{REMOVING}")
 }
 
 /// The version of the checkpoint in a directory of this name.
@@ -71,9 +73,10 @@ pub fn is_left_over(name: &str) -> bool {
 }
 
 fn number(digits: &str) -> Option<u64> {
-    let version = digits.parse().ok()?;
     // The one way to write it, so that no two directories have the same version.
-    (digits == format!("{version:012}")).then_some(version)
+    let is_padded = digits.len() == DIGITS || digits.len() > DIGITS && !digits.starts_with('0');
+    let is_number = digits.bytes().all(|digit| digit.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_padded && is_number)
 }
 
 /// The name of a variable's directory. Names that Zarr or a checkpoint takes for something else get their first character

@@ -71,7 +71,7 @@ impl Store {
     /// # Errors
     /// [`Error::Unreadable`].
     pub fn versions(&self) -> Result<Vec<u64>> {
-        Ok(versions(&self.names()?.1))
+        Ok(self.names()?.versions)
     }
 
     /// The versions that have a directory with what their manifests tell, ascending. Each is opened when it is come to: there
@@ -105,7 +105,7 @@ impl Store {
         Ok(Entries { store: self.clone(), places, which, is_any: false, is_any_gone: false, left: ATTEMPTS })
     }
 
-    /// Versions with the names of their directories.
+    /// Versions with their places.
     fn list(&self, which: Which) -> Result<Vec<Place>> {
         match which {
             Which::All => self.versions().map(places),
@@ -118,21 +118,18 @@ impl Store {
         }
     }
 
-    /// The versions with the names of their directories, the one first that was published last.
+    /// The versions with their places, the one first that was published last.
     fn by_time(&self) -> Result<Vec<Place>> {
-        let (folder, names) = self.names()?;
-        let mut versions = versions(&names);
+        let Names { folder, mut versions, others } = self.names()?;
         versions.reverse();
         let Some(highest) = versions.first().copied() else {
-            return Ok(interrupted(&folder, &names)
-                .into_iter()
-                .map(|version| (version, layout::partial_dir(version)))
-                .collect());
+            let found = interrupted(&folder, &others).into_iter();
+            return Ok(found.map(|version| Place { version, is_partial: true }).collect());
         };
         // Whether it was to go away, because a later run gave numbers below it.
         let lacks = |name: &str| !folder.folder(name).is_ok_and(|to| to.has(layout::checkpoint_dir(highest)));
         let is_to_go = |name: &str| layout::earlier_version(name) == Some(highest) && lacks(name);
-        if names.iter().filter_map(|name| name.to_str()).any(is_to_go) {
+        if others.iter().filter_map(|name| name.to_str()).any(is_to_go) {
             // What cannot be read is told first.
             versions.sort_by_cached_key(|version| {
                 let checkpoint = self.entry(*version).checkpoint;
@@ -142,10 +139,16 @@ impl Store {
         Ok(places(versions))
     }
 
-    fn names(&self) -> Result<(Folder, Vec<OsString>)> {
+    fn names(&self) -> Result<Names> {
         let folder = open(&self.path)?;
-        let names = folder.names().map_err(|error| Error::reading("readdir", &self.path, error))?;
-        Ok((folder, names))
+        let (mut versions, mut others) = (Vec::new(), Vec::new());
+        let listed = folder.list(|name| match name.to_str().and_then(layout::checkpoint_version) {
+            Some(version) => versions.push(version),
+            None => others.push(name.to_os_string()),
+        });
+        listed.map_err(|error| Error::reading("readdir", &self.path, error))?;
+        versions.sort_unstable();
+        Ok(Names { folder, versions, others })
     }
 
     fn entry(&self, version: u64) -> Entry {
@@ -270,8 +273,8 @@ impl Iterator for Entries {
 
     fn next(&mut self) -> Option<Entry> {
         loop {
-            for (version, name) in self.places.by_ref() {
-                let entry = self.store.entry_named(version, &name);
+            for place in self.places.by_ref() {
+                let entry = self.store.entry_named(place.version, &place.name());
                 // What is deleted meanwhile, because newer ones are there, is not damaged.
                 if entry.checkpoint.is_err() && is_gone(&entry.path) {
                     self.is_any_gone = true;
@@ -291,11 +294,34 @@ impl Iterator for Entries {
     }
 }
 
-/// A version, and the name of its directory.
-type Place = (u64, String);
+/// Where a version lies.
+#[derive(Debug)]
+struct Place {
+    version: u64,
+    /// Whether it has not its name yet.
+    is_partial: bool,
+}
+
+impl Place {
+    fn name(&self) -> String {
+        match self.is_partial {
+            true => layout::partial_dir(self.version),
+            false => layout::checkpoint_dir(self.version),
+        }
+    }
+}
 
 fn places(versions: Vec<u64>) -> Vec<Place> {
-    versions.into_iter().map(|version| (version, layout::checkpoint_dir(version))).collect()
+    versions.into_iter().map(|version| Place { version, is_partial: false }).collect()
+}
+
+/// What lies in a store, which is kept small: there may be many checkpoints.
+struct Names {
+    folder: Folder,
+    /// Of the checkpoints, ascending.
+    versions: Vec<u64>,
+    /// All other names.
+    others: Vec<OsString>,
 }
 
 /// Versions without a checkpoint of their name although one was set aside for a new one: its writer died before it had given it
@@ -308,13 +334,6 @@ pub(crate) fn interrupted(folder: &Folder, names: &[OsString]) -> Vec<u64> {
         !folder.has(&dir) && names().any(|name| layout::earlier_version(name).is_some() && has(name))
     };
     names().filter_map(layout::partial_version).filter(is_set_aside).collect()
-}
-
-/// The versions of checkpoints that have these names, ascending.
-fn versions(names: &[OsString]) -> Vec<u64> {
-    let mut versions: Vec<u64> = names.iter().filter_map(|name| layout::checkpoint_version(name.to_str()?)).collect();
-    versions.sort_unstable();
-    versions
 }
 
 fn is_gone(path: &Path) -> bool {

@@ -11,7 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -213,14 +213,23 @@ impl Folder {
     /// As readdir(3).
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
+        self.list(|name| names.push(name.into()))?;
+        Ok(names)
+    }
+
+    /// Shows each name in the directory.
+    ///
+    /// # Errors
+    /// As readdir(3).
+    pub fn list(&self, mut show: impl FnMut(&OsStr)) -> io::Result<()> {
         for entry in fs::Dir::new(self.reopen()?)? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
             if name != b"." && name != b".." {
-                names.push(OsString::from_vec(name.to_vec()));
+                show(OsStr::from_bytes(name));
             }
         }
-        Ok(names)
+        Ok(())
     }
 
     /// Bytes of memory or disk behind all that is in the directory and below it.
