@@ -10,7 +10,7 @@ use stillframe_kernel::folder::{About, Access, Folder};
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::trust::{Guard, Refused};
-use stillframe_kernel::{Failure, points};
+use stillframe_kernel::{Failure, disk, points};
 
 /// Access modes of what is made, less the process's umask. Everybody's to write to is nothing that is believed afterwards.
 pub(crate) const FOLDER_MODE: u32 = 0o775;
@@ -70,7 +70,7 @@ impl Directory {
 
     /// Brings the names in the directory to disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        self.folder.reopen()?.sync_all()
+        self.folder.sync()
     }
 }
 
@@ -145,7 +145,7 @@ fn locked(dir: &Path, mut file: &File) -> Error {
 
 /// Brings names in a directory to disk.
 fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
+    disk::sync(&File::open(dir)?)
 }
 
 /// Deletes a checkpoint. Under its name it is whole until it is not there any more.

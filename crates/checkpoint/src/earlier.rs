@@ -173,8 +173,8 @@ impl Earlier {
 
     /// Brings the names in the directory they go into to disk.
     fn sync(&self) -> Result<()> {
-        let to = self.store.folder().folder(&self.to).and_then(|to| to.reopen());
-        to.and_then(|to| to.sync_all()).map_err(|error| Error::io("fsync", &self.path(), error))
+        let to = self.store.folder().folder(&self.to);
+        to.and_then(|to| to.sync()).map_err(|error| Error::io("fsync", &self.path(), error))
     }
 
     /// Removes the directory they go into, if there is nothing in it.

@@ -2,11 +2,12 @@
 
 use crate::digest::Digest;
 use crate::directory::{Directory, FOLDER_MODE};
+use crate::pages::write_all;
 use crate::tree::Tree;
 use crate::{Error, Result};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use stillframe_kernel::disk::{self, FileSystem};
@@ -176,7 +177,7 @@ impl<'a> Partial<'a> {
     pub(crate) fn put(&self, name: &str, text: &[u8]) -> Result<Digest> {
         let path = self.path.join(name);
         let mut file = self.create(name)?;
-        file.write_all(text).map_err(|error| self.fail("write", &path, error))?;
+        write_all(&mut file, &[text]).map_err(|error| self.fail("write", &path, error))?;
         self.finish(&path, &file)?;
         self.add_written(text.len() as u64);
         Ok(Digest::of(text))
@@ -194,7 +195,7 @@ impl<'a> Partial<'a> {
             disk::begin_writeback(file);
             return Ok(());
         }
-        file.sync_all().map_err(|error| self.fail("fsync", path, error))
+        disk::sync(file).map_err(|error| self.fail("fsync", path, error))
     }
 
     /// Brings all of it to disk.
@@ -216,10 +217,10 @@ impl<'a> Partial<'a> {
                 let opened = folder.folder(&name).map_err(|error| self.fail("open", &below, error))?;
                 self.sync_tree(&opened, &below, files)?;
             } else if files {
-                let synced = folder.file(&name, Access::Read).and_then(|file| file.sync_all());
+                let synced = folder.file(&name, Access::Read).and_then(|file| disk::sync(&file));
                 synced.map_err(|error| self.fail("fsync", &below, error))?;
             }
         }
-        folder.reopen().and_then(|dir| dir.sync_all()).map_err(|error| self.fail("fsync", path, error))
+        folder.sync().map_err(|error| self.fail("fsync", path, error))
     }
 }

@@ -8,13 +8,14 @@ use crate::{Error, Result, layout};
 use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use stillframe_kernel::disk;
 
 /// How often somebody who waits looks at the directory: its file system may be one that tells nobody of changes.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Brings the names in a directory to disk: whoever gave one of them may not have come to that yet.
 fn sync_names(dir: &Path) -> Result<()> {
-    let synced = File::open(dir).and_then(|file| file.sync_all());
+    let synced = File::open(dir).and_then(|file| disk::sync(&file));
     match synced {
         // Some file systems do not know this for directories, or keep names safe by themselves.
         Err(error) if [Some(libc::EINVAL), Some(libc::EROFS)].contains(&error.raw_os_error()) => Ok(()),
