@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use stillframe_kernel::folder::{About, Access, Folder};
+use stillframe_kernel::folder::{About, Access, Folder, Form};
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::trust::{Guard, Refused};
@@ -146,6 +146,24 @@ fn locked(dir: &Path, mut file: &File) -> Error {
 /// Brings names in a directory to disk.
 fn sync_dir(dir: &Path) -> io::Result<()> {
     disk::sync(&File::open(dir)?)
+}
+
+/// Brings a directory to disk with those in it, and with `files` their files, which whoever reads them next reads from there. Of
+/// an error, the call and the path are told.
+pub(crate) fn sync_below(folder: &Folder, path: &Path, files: bool) -> Result<(), (&'static str, PathBuf, io::Error)> {
+    for name in folder.names().map_err(|error| ("readdir", path.into(), error))? {
+        let below = path.join(&name);
+        let about = folder.about_name(&name).map_err(|error| ("stat", below.clone(), error))?;
+        if about.form == Form::Folder {
+            let opened = folder.folder(&name).map_err(|error| ("open", below.clone(), error))?;
+            sync_below(&opened, &below, files)?;
+        } else if files {
+            let file = folder.file(&name, Access::Read).map_err(|error| ("open", below.clone(), error))?;
+            disk::sync(&file).map_err(|error| ("fsync", below, error))?;
+            disk::drop_cached(&file);
+        }
+    }
+    folder.sync().map_err(|error| ("fsync", path.into(), error))
 }
 
 /// Deletes a checkpoint. Under its name it is whole until it is not there any more.

@@ -1,7 +1,7 @@
 //! A checkpoint while it is written, aside from the others.
 
 use crate::digest::Digest;
-use crate::directory::{Directory, FOLDER_MODE};
+use crate::directory::{Directory, FOLDER_MODE, sync_below};
 use crate::pages::write_all;
 use crate::tree::Tree;
 use crate::{Error, Result};
@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use stillframe_kernel::disk::{self, FileSystem};
-use stillframe_kernel::folder::{Access, Folder, Form};
+use stillframe_kernel::folder::{Access, Folder};
 use stillframe_kernel::trust::Guard;
 use stillframe_kernel::{Failure, points, space};
 
@@ -200,27 +200,12 @@ impl<'a> Partial<'a> {
 
     /// Brings all of it to disk.
     pub(crate) fn sync(&self) -> Result<()> {
-        let Some(dir) = &self.whole else { return self.sync_tree(&self.folder, &self.path, false) };
-        match disk::sync_file_system(dir) {
-            Ok(()) => Ok(()),
-            // It may have been anybody's write that was lost; each file knows of its own.
-            Err(_) => self.sync_tree(&self.folder, &self.path, true),
-        }
-    }
-
-    /// Brings a directory to disk with those in it, and their files if they were not when they were written.
-    fn sync_tree(&self, folder: &Folder, path: &Path, files: bool) -> Result<()> {
-        for name in folder.names().map_err(|error| self.fail("readdir", path, error))? {
-            let below = path.join(&name);
-            let about = folder.about_name(&name).map_err(|error| self.fail("stat", &below, error))?;
-            if about.form == Form::Folder {
-                let opened = folder.folder(&name).map_err(|error| self.fail("open", &below, error))?;
-                self.sync_tree(&opened, &below, files)?;
-            } else if files {
-                let synced = folder.file(&name, Access::Read).and_then(|file| disk::sync(&file));
-                synced.map_err(|error| self.fail("fsync", &below, error))?;
-            }
-        }
-        folder.sync().map_err(|error| self.fail("fsync", path, error))
+        let Some(dir) = &self.whole else {
+            let synced = sync_below(&self.folder, &self.path, false);
+            return synced.map_err(|(call, path, error)| self.fail(call, &path, error));
+        };
+        // It may have been anybody's write that was lost. No file could say so any more that was closed: the kernel forgets with
+        // it what went wrong. The next save opens the directory anew, and is told of later errors only.
+        disk::sync_file_system(dir).map_err(|failure| self.fail(failure.call, &self.path, failure.source))
     }
 }
