@@ -68,6 +68,16 @@ impl Directory {
         }
     }
 
+    /// As [`remove_all`](Directory::remove_all), of what may have had another name: on disk it has that until the directory is
+    /// synced, and a machine that stops would leave a checkpoint's name with a part of its files.
+    pub(crate) fn discard(&self, name: &str) -> Result<()> {
+        if !self.folder.has(name) {
+            return Ok(());
+        }
+        self.sync().map_err(|error| Error::io("fsync", &self.path, error))?;
+        self.remove_all(name)
+    }
+
     /// Brings the names in the directory to disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.folder.sync()
@@ -169,7 +179,7 @@ pub(crate) fn sync_below(folder: &Folder, path: &Path, files: bool) -> Result<()
 /// Deletes a checkpoint. Under its name it is whole until it is not there any more.
 pub(crate) fn remove(store: &Directory, version: u64) -> Result<()> {
     let (from, to) = (layout::checkpoint_dir(version), layout::removing_dir(version));
-    store.remove_all(&to)?;
+    store.discard(&to)?;
     points::hit("remove.rename");
     match store.folder.rename(&from, &store.folder, &to) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

@@ -55,7 +55,7 @@ impl<'a> Partial<'a> {
         let kind = disk::file_system(&dir).unwrap_or(FileSystem::Other(0));
         // Elsewhere, over a network say, neither is known to mean what it means on a disk of this machine.
         let local = matches!(kind, FileSystem::Ext | FileSystem::Xfs | FileSystem::Btrfs | FileSystem::Tmpfs);
-        store.remove_all(&name)?;
+        store.discard(&name)?;
         let mut partial = Partial {
             store,
             folder: store.folder().clone(),

@@ -224,7 +224,7 @@ impl Saver {
         let earlier = self.commit(source, &partial, &path).inspect_err(|_| {
             // An earlier run's checkpoint has its name if an exchange could not be undone, and is not to be lost.
             if let Ok(false) = earlier::recover(&self.store, &aside) {
-                let _ = self.store.remove_all(&aside);
+                let _ = self.store.discard(&aside);
             }
         })?;
         points::hit("save.committed");
