@@ -135,7 +135,12 @@ impl Earlier {
     pub fn set_aside(self) -> (Option<SetAside>, Option<Error>) {
         let mut versions = Vec::new();
         let moved = self.make().and_then(|to| {
-            for version in &self.versions {
+            for (index, version) in self.versions.iter().enumerate() {
+                // Not before the others are on disk: what happens to different names may come there in any order.
+                if index > 0 && index + 1 == self.versions.len() {
+                    self.sync()?;
+                    sync(&self.store)?;
+                }
                 let is_there = *version == self.contradicted_by || self.rename(*version, &to)?;
                 versions.extend(is_there.then_some(*version));
                 points::hit("earlier.moved");
