@@ -70,11 +70,16 @@ impl Earlier {
         self.versions.first() == Some(&self.contradicted_by)
     }
 
-    /// Says in the store that what was found goes away, before there is what contradicts it.
-    pub fn announce(&self) {
-        if self.make().is_err() {
+    /// Says in the store that what was found goes away, before there is what contradicts it: by the name of the directory they go
+    /// into. If something else has that name, they cannot be moved, but the name says it all the same.
+    ///
+    /// # Errors
+    /// Nothing has the name. Whoever restarted would go on from the earlier run, whatever is saved.
+    pub fn announce(&self) -> Result<()> {
+        self.make().map(drop).or_else(|error| {
             self.leave();
-        }
+            if self.store.folder().has(&self.to) { Ok(()) } else { Err(error) }
+        })
     }
 
     /// Puts a checkpoint that is on disk in the place of the one whose number is given again, and that one aside. Nothing has

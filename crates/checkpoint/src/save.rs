@@ -451,8 +451,7 @@ impl Saver {
                     return Err(Error::Contradicts { path: path.into(), version });
                 }
             }
-            // Where that cannot be, it cannot be moved either, which is told when this one is safe.
-            earlier.as_ref().inspect(|earlier| earlier.announce());
+            earlier.as_ref().map_or(Ok(()), Earlier::announce)?;
             points::hit("save.announced");
             let renamed = self.rename(partial.name(), &layout::checkpoint_dir(version));
             renamed.map_err(|error| {
