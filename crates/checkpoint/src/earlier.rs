@@ -8,13 +8,13 @@
 //! directory is made before the new checkpoint has its name, and the one that has the highest number is moved last: as long as
 //! the directory does not have that one, whoever looks for the newest goes by time (see `store`).
 
-use crate::directory::{Directory, FOLDER_MODE};
+use crate::directory::{Directory, FOLDER_MODE, sync_below};
 use crate::store::{checkpoint_of, interrupted, named};
 use crate::{Checkpoint, Error, Result, layout};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use stillframe_kernel::folder::Folder;
-use stillframe_kernel::{disk, points};
+use stillframe_kernel::points;
 
 /// Checkpoints of an earlier run that were moved out of the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +103,8 @@ impl Earlier {
             // Some file systems, and those that come over a network, cannot. The instant between the two steps is all that
             // can be done there, and the earlier run's checkpoint is safe in its new place.
             Err(error) if is_unsupported(&error) => {
+                // What is to be found in that instant is found by its name.
+                sync(&self.store)?;
                 store.rename(&name, &to, &name).map_err(|error| fail(&name, error))?;
                 store.rename(partial, store, &name).map_err(|error| {
                     let _ = to.rename(&name, store, &name);
@@ -228,16 +230,18 @@ pub(crate) fn finish(store: &Directory, left_over: &str) -> Result<bool> {
     let fail = |call, error| Error::io(call, &store.path().join(left_over), error);
     let names = store.folder().names().map_err(|error| fail("readdir", error))?;
     let Some(version) = layout::partial_version(left_over) else { return Ok(false) };
-    let is_whole = || {
-        let opened = Checkpoint::open_named(store.folder(), store.path(), version, left_over);
-        opened.is_ok_and(|found| found.check().is_ok())
-    };
-    if !interrupted(store.folder(), &names).contains(&version) || !is_whole() {
+    if !interrupted(store.folder(), store.path(), &names).contains(&version) {
         return Ok(false);
     }
-    // It was on disk before anything was set aside for it; but nobody knows any more which writer did that.
-    let dir = store.folder().reopen().map_err(|error| fail("open", error))?;
-    disk::sync_file_system(&dir).map_err(|failure| Error::system(&store.path().join(left_over), failure))?;
+    let Ok(found) = Checkpoint::open_named(store.folder(), store.path(), version, left_over) else { return Ok(false) };
+    // It was on disk before anything was set aside for it; but that may have been another writer, and this one have died before
+    // it came to that. What is on disk is all that counts then.
+    let folder = store.folder().folder(left_over).map_err(|error| fail("open", error))?;
+    let synced = sync_below(&folder, &store.path().join(left_over), true);
+    synced.map_err(|(call, path, error)| Error::io(call, &path, error))?;
+    if !found.verify(1, &|_| {})?.is_empty() {
+        return Ok(false);
+    }
     let renamed = store.folder().rename(left_over, store.folder(), layout::checkpoint_dir(version));
     renamed.map_err(|error| fail("rename", error))?;
     sync(store)?;

@@ -86,8 +86,8 @@ impl Store {
     /// As [`entries`](Store::entries), the one first that was published last: what to go on from.
     ///
     /// That is the one with the highest number. What an earlier run left under higher numbers was set aside, unless whoever did
-    /// so died over it, or could not: then the times decide, which takes a look at all. Where there is none at all it may be
-    /// one whose writer died before it had given it its name.
+    /// so died over it, or could not: then the times decide, which takes a look at all. One whose writer died between two names,
+    /// where names cannot be exchanged, counts as if it had its own.
     ///
     /// # Errors
     /// As [`entries`](Store::entries).
@@ -121,25 +121,23 @@ impl Store {
     /// The versions with the names of their directories, the one first that was published last.
     fn by_time(&self) -> Result<Vec<Place>> {
         let (folder, names) = self.names()?;
-        let mut versions = versions(&names);
-        versions.reverse();
-        let Some(highest) = versions.first().copied() else {
-            return Ok(interrupted(&folder, &names)
-                .into_iter()
-                .map(|version| (version, layout::partial_dir(version)))
-                .collect());
-        };
+        let mut places = places(versions(&names));
+        let interrupted = interrupted(&folder, &self.path, &names);
+        let interrupted = interrupted.into_iter().map(|version| (version, layout::partial_dir(version)));
+        places.extend(interrupted.filter(|(version, name)| self.entry_named(*version, name).checkpoint.is_ok()));
+        places.sort_unstable_by_key(|(version, _)| Reverse(*version));
+        let Some(highest) = places.first().map(|(version, _)| *version) else { return Ok(places) };
         // Whether it was to go away, because a later run gave numbers below it.
         let lacks = |name: &str| !folder.folder(name).is_ok_and(|to| to.has(layout::checkpoint_dir(highest)));
         let is_to_go = |name: &str| layout::earlier_version(name) == Some(highest) && lacks(name);
         if names.iter().filter_map(|name| name.to_str()).any(is_to_go) {
             // What cannot be read is told first.
-            versions.sort_by_cached_key(|version| {
-                let checkpoint = self.entry(*version).checkpoint;
+            places.sort_by_cached_key(|(version, name)| {
+                let checkpoint = self.entry_named(*version, name).checkpoint;
                 Reverse(checkpoint.map_or(u64::MAX, |checkpoint| checkpoint.manifest().published_ns))
             });
         }
-        Ok(places(versions))
+        Ok(places)
     }
 
     fn names(&self) -> Result<(Folder, Vec<OsString>)> {
@@ -300,14 +298,25 @@ fn places(versions: Vec<u64>) -> Vec<Place> {
 
 /// Versions without a checkpoint of their name although one was set aside for a new one: its writer died before it had given it
 /// the name, where names cannot be exchanged. What it had written is whole.
-pub(crate) fn interrupted(folder: &Folder, names: &[OsString]) -> Vec<u64> {
-    let names = || names.iter().filter_map(|name| name.to_str());
-    let is_set_aside = |version: &u64| {
-        let dir = layout::checkpoint_dir(*version);
-        let has = |name: &str| folder.folder(name).is_ok_and(|to| to.has(&dir));
-        !folder.has(&dir) && names().any(|name| layout::earlier_version(name).is_some() && has(name))
+pub(crate) fn interrupted(folder: &Folder, dir: &Path, names: &[OsString]) -> Vec<u64> {
+    let published_ns = |folder: &Folder, version| {
+        let checkpoint = Checkpoint::open_version(folder, dir, version);
+        checkpoint.ok().map(|checkpoint| checkpoint.manifest().published_ns)
     };
-    names().filter_map(layout::partial_version).filter(is_set_aside).collect()
+    let texts = || names.iter().filter_map(|name| name.to_str());
+    let is_set_aside = |version: &u64| {
+        let own = layout::checkpoint_dir(*version);
+        let aside = |name| {
+            let to = folder.folder(name).ok().filter(|to| to.has(&own))?;
+            Some(published_ns(&to, *version).unwrap_or(u64::MAX))
+        };
+        let earlier = || texts().filter(|name| layout::earlier_version(name).is_some());
+        let Some(aside) = earlier().filter_map(aside).max().filter(|_| !folder.has(&own)) else { return false };
+        // If a lower number is a later run's, that was what it was set aside for, and what is being written comes after it.
+        let mut lower = versions(names).into_iter().rev().filter(|lower| lower < version);
+        lower.find_map(|lower| published_ns(folder, lower)).is_none_or(|lower| lower <= aside)
+    };
+    texts().filter_map(layout::partial_version).filter(is_set_aside).collect()
 }
 
 /// The versions of checkpoints that have these names, ascending.
