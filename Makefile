@@ -121,9 +121,10 @@ arenas: ## the suites of regions and checkpoints once more, with all regions in 
 		--test numbers --test own --test parts --test pinned --test recovery --test resize --test restart --test restore --test rules \
 		--test staging --test stepping --test trackers --test waiting
 
-checkpoint: ## still checkpoint as a whole, killed at every named point, and beside accidents of all kinds
+checkpoint: ## still checkpoint as a whole, killed at every named point, and the store on disks that stop at any instant
 	scripts/setup.sh
 	$(POINTS) --test checkpoint
+	STILLFRAME_TEST_RUNS=100000 $(POINTS) -p stillframe -p stillframe-checkpoint -p still --test simulator whatever_is_lost
 
 model: ## the publish, lease and retire protocol under a model checker
 	scripts/setup.sh
@@ -199,14 +200,16 @@ languages: ## the benchmarks publish and rate through C and Fortran, beside Rust
 	benches/languages/build.sh
 	benches/languages/run.py $(ARGS)
 
-planted: ## bugs planted into copies of the engine, which the simulator has to catch
+planted: ## bugs planted into copies of the engine and of the store, which their simulators have to catch
 	scripts/setup.sh
 	tests/planted/run.py $(ARGS)
 
-soak: ## the simulator for an hour; the crash, checkpoint and tracker tests at length
+soak: ## each simulator for an hour; the crash, checkpoint and tracker tests at length
 	scripts/setup.sh
 	STILLFRAME_TEST_SECONDS=3600 CARGO_TARGET_DIR=target/points cargo test --release -p stillframe --features points --test simulator \
 		-- --nocapture
+	STILLFRAME_TEST_SECONDS=3600 CARGO_TARGET_DIR=target/points cargo test --release -p stillframe-checkpoint --features points \
+		--test simulator -- --nocapture
 	STILLFRAME_TEST_KILLS=1000 CARGO_TARGET_DIR=target/points cargo test --release -p stillframe --features points --test kill
 	STILLFRAME_TEST_KILLS=1000 CARGO_TARGET_DIR=target/points cargo test --release -p still --features points --test checkpoint
 	STILLFRAME_TEST_VERSIONS=3000 cargo test --release -p stillframe --test trackers --test parts

@@ -291,7 +291,7 @@ impl Checkpoint {
         let own = self.tree.identity().map_err(|error| Error::reading("fstat", self.path(), error))?;
         match self.manifest.directory == Some(own) {
             true => Ok(()),
-            false => self.tree.sync(),
+            false => self.tree.sync(true, &Error::reading),
         }
     }
 

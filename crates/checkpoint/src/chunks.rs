@@ -5,11 +5,10 @@ use crate::codec;
 use crate::digest::{Digest, Digester, Digests};
 use crate::layout::Grid;
 use crate::manifest::Variable;
-use crate::pages::{PageWriter, ZEROS, aligned};
+use crate::pages::{PageWriter, ZEROS, aligned, write_all};
 use crate::partial::Partial;
 use crate::read_back::ReadBack;
 use crate::{Codec, Error, Result};
-use std::io::Write;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -149,7 +148,8 @@ impl<'a> ChunkWriter<'a> {
             return Ok(linked);
         }
         let mut opened = self.partial.create(&file)?;
-        opened.write_all(encoded).map_err(|error| self.partial.fail("write", &path, error))?;
+        let written = write_all(&mut opened, &[encoded]);
+        written.map_err(|error| self.partial.fail("write", &path, error))?;
         self.partial.finish(&path, &opened)?;
         self.partial.add_written(stored.bytes);
         points::hit("save.chunk");

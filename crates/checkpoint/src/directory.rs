@@ -10,7 +10,7 @@ use stillframe_kernel::folder::{About, Access, Folder};
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::trust::{Guard, Refused};
-use stillframe_kernel::{Failure, host_name, points};
+use stillframe_kernel::{Failure, disk, host_name, points};
 
 /// Access modes of what is made, less the process's umask. Everybody's to write to is nothing that is believed afterwards.
 pub(crate) const FOLDER_MODE: u32 = 0o775;
@@ -68,9 +68,19 @@ impl Directory {
         }
     }
 
+    /// As [`remove_all`](Directory::remove_all), of what may have had another name: on disk it has that until the directory is
+    /// synced, and a machine that stops would leave a checkpoint's name with a part of its files.
+    pub(crate) fn discard(&self, name: &str) -> Result<()> {
+        if !self.folder.has(name) {
+            return Ok(());
+        }
+        self.sync().map_err(|error| Error::io("fsync", &self.path, error))?;
+        self.remove_all(name)
+    }
+
     /// Brings the names in the directory to disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        self.folder.reopen()?.sync_all()
+        self.folder.sync()
     }
 }
 
@@ -145,13 +155,13 @@ fn locked(dir: &Path, mut file: &File) -> Error {
 
 /// Brings names in a directory to disk.
 fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
+    disk::sync(&File::open(dir)?)
 }
 
 /// Deletes a checkpoint. Under its name it is whole until it is not there any more.
 pub(crate) fn remove(store: &Directory, version: u64) -> Result<()> {
     let (from, to) = (layout::checkpoint_dir(version), layout::removing_dir(version));
-    store.remove_all(&to)?;
+    store.discard(&to)?;
     points::hit("remove.rename");
     match store.folder.rename(&from, &store.folder, &to) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

@@ -9,7 +9,7 @@
 //! the directory does not have that one, whoever looks for the newest goes by time (see `store`).
 
 use crate::directory::{Directory, FOLDER_MODE};
-use crate::store::{checkpoint_of, interrupted, named};
+use crate::store::{Names, checkpoint_of, named};
 use crate::{Checkpoint, Error, Result, layout};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -70,11 +70,16 @@ impl Earlier {
         self.versions.first() == Some(&self.contradicted_by)
     }
 
-    /// Says in the store that what was found goes away, before there is what contradicts it.
-    pub fn announce(&self) {
-        if self.make().is_err() {
+    /// Says in the store that what was found goes away, before there is what contradicts it: by the name of the directory they go
+    /// into. If something else has that name, they cannot be moved, but the name says it all the same.
+    ///
+    /// # Errors
+    /// Nothing has the name. Whoever restarted would go on from the earlier run, whatever is saved.
+    pub fn announce(&self) -> Result<()> {
+        self.make().map(drop).or_else(|error| {
             self.leave();
-        }
+            if self.store.folder().has(&self.to) { Ok(()) } else { Err(error) }
+        })
     }
 
     /// Puts a checkpoint that is on disk in the place of the one whose number is given again, and that one aside. Nothing has
@@ -98,6 +103,8 @@ impl Earlier {
             // Some file systems, and those that come over a network, cannot. The instant between the two steps is all that
             // can be done there, and the earlier run's checkpoint is safe in its new place.
             Err(error) if is_unsupported(&error) => {
+                // What is to be found in that instant is found by its name.
+                sync(&self.store)?;
                 store.rename(&name, &to, &name).map_err(|error| fail(&name, error))?;
                 store.rename(partial, store, &name).map_err(|error| {
                     let _ = to.rename(&name, store, &name);
@@ -135,7 +142,12 @@ impl Earlier {
     pub fn set_aside(self) -> (Option<SetAside>, Option<Error>) {
         let mut versions = Vec::new();
         let moved = self.make().and_then(|to| {
-            for version in &self.versions {
+            for (index, version) in self.versions.iter().enumerate() {
+                // Not before the others are on disk: what happens to different names may come there in any order.
+                if index > 0 && index + 1 == self.versions.len() {
+                    self.sync()?;
+                    sync(&self.store)?;
+                }
                 let is_there = *version == self.contradicted_by || self.rename(*version, &to)?;
                 versions.extend(is_there.then_some(*version));
                 points::hit("earlier.moved");
@@ -173,8 +185,8 @@ impl Earlier {
 
     /// Brings the names in the directory they go into to disk.
     fn sync(&self) -> Result<()> {
-        let to = self.store.folder().folder(&self.to).and_then(|to| to.reopen());
-        to.and_then(|to| to.sync_all()).map_err(|error| Error::io("fsync", &self.path(), error))
+        let to = self.store.folder().folder(&self.to);
+        to.and_then(|to| to.sync()).map_err(|error| Error::io("fsync", &self.path(), error))
     }
 
     /// Removes the directory they go into, if there is nothing in it.
@@ -216,15 +228,18 @@ pub(crate) fn recover(store: &Directory, left_over: &str) -> Result<bool> {
 /// whether it was that.
 pub(crate) fn finish(store: &Directory, left_over: &str) -> Result<bool> {
     let fail = |call, error| Error::io(call, &store.path().join(left_over), error);
-    let names = store.folder().names().map_err(|error| fail("readdir", error))?;
+    let names = Names::read(store.folder(), store.path())?;
     let Some(version) = layout::partial_version(left_over) else { return Ok(false) };
-    if !interrupted(store.folder(), &names).contains(&version) {
+    if !names.interrupted(store.path()).contains(&version) {
         return Ok(false);
     }
-    let opened = Checkpoint::open_named(store.folder(), store.path(), version, left_over);
-    let Ok(whole) = opened.and_then(|found| found.check().map(|()| found)) else { return Ok(false) };
-    // It was on disk before anything was set aside for it; but nobody knows any more which writer did that.
-    whole.tree().sync()?;
+    let Ok(found) = Checkpoint::open_named(store.folder(), store.path(), version, left_over) else { return Ok(false) };
+    // It was on disk before anything was set aside for it; but that may have been another writer, and this one have died before
+    // it came to that. What is on disk is all that counts then.
+    found.tree().sync(true, &|call, path, error| Error::io(call, path, error))?;
+    if !found.verify(1, &|_| {})?.is_empty() {
+        return Ok(false);
+    }
     let renamed = store.folder().rename(left_over, store.folder(), layout::checkpoint_dir(version));
     renamed.map_err(|error| fail("rename", error))?;
     sync(store)?;

@@ -21,7 +21,7 @@ pub(crate) fn clean(store: &Directory, _lock: &Lock) -> Result<Vec<String>> {
             if earlier::recover(store, &name)? || earlier::finish(store, &name)? {
                 continue;
             }
-            store.remove_all(&name)?;
+            store.discard(&name)?;
         } else {
             // A directory for what an earlier run left, of which nothing came. With that in the store it says that this is
             // to go.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stillframe::{Chunk, PAGE_BYTES};
 use stillframe_kernel::disk;
+use stillframe_kernel::witness::{self, Call};
 
 /// Pieces that one system call writes (`IOV_MAX`).
 const SLICES_MAX: usize = 1024;
@@ -156,7 +157,11 @@ fn split<'a>(run: &[&'a [u8]], bytes: usize) -> (Vec<&'a [u8]>, Vec<&'a [u8]>) {
 }
 
 /// Writes all slices where the file is at.
-fn write_all(file: &mut File, slices: &[&[u8]]) -> std::io::Result<()> {
+pub(crate) fn write_all(file: &mut File, slices: &[&[u8]]) -> std::io::Result<()> {
+    witness::call(Call::Write(file), || write_each(file, slices))
+}
+
+fn write_each(mut file: &File, slices: &[&[u8]]) -> std::io::Result<()> {
     for some in slices.chunks(SLICES_MAX) {
         let mut buffers: Vec<IoSlice> = some.iter().map(|slice| IoSlice::new(slice)).collect();
         let mut left = &mut buffers[..];

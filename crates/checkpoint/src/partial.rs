@@ -2,15 +2,16 @@
 
 use crate::digest::Digest;
 use crate::directory::{Directory, FOLDER_MODE};
+use crate::pages::write_all;
 use crate::tree::Tree;
 use crate::{Error, Result};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use stillframe_kernel::disk::{self, FileSystem};
-use stillframe_kernel::folder::{Access, Folder, Form};
+use stillframe_kernel::folder::{Access, Folder};
 use stillframe_kernel::trust::Guard;
 use stillframe_kernel::{Failure, points, space};
 
@@ -54,7 +55,7 @@ impl<'a> Partial<'a> {
         let kind = disk::file_system(&dir).unwrap_or(FileSystem::Other(0));
         // Elsewhere, over a network say, neither is known to mean what it means on a disk of this machine.
         let local = matches!(kind, FileSystem::Ext | FileSystem::Xfs | FileSystem::Btrfs | FileSystem::Tmpfs);
-        store.remove_all(&name)?;
+        store.discard(&name)?;
         let mut partial = Partial {
             store,
             folder: store.folder().clone(),
@@ -187,7 +188,7 @@ impl<'a> Partial<'a> {
     pub(crate) fn put(&self, name: &str, text: &[u8]) -> Result<Digest> {
         let path = self.path.join(name);
         let mut file = self.create(name)?;
-        file.write_all(text).map_err(|error| self.fail("write", &path, error))?;
+        write_all(&mut file, &[text]).map_err(|error| self.fail("write", &path, error))?;
         self.finish(&path, &file)?;
         self.add_written(text.len() as u64);
         Ok(Digest::of(text))
@@ -205,33 +206,18 @@ impl<'a> Partial<'a> {
             disk::begin_writeback(file);
             return Ok(());
         }
-        file.sync_all().map_err(|error| self.fail("fsync", path, error))
+        disk::sync(file).map_err(|error| self.fail("fsync", path, error))
     }
 
     /// Brings all of it to disk.
     pub(crate) fn sync(&self) -> Result<()> {
-        let Some(dir) = &self.whole else { return self.sync_tree(&self.folder, &self.path, false) };
-        match disk::sync_file_system(dir) {
-            Ok(()) => Ok(()),
-            // It may have been anybody's write that was lost; each file knows of its own.
-            Err(_) => self.sync_tree(&self.folder, &self.path, true),
-        }
-    }
-
-    /// Brings a directory to disk with those in it, and their files if they were not when they were written.
-    fn sync_tree(&self, folder: &Folder, path: &Path, files: bool) -> Result<()> {
-        for name in folder.names().map_err(|error| self.fail("readdir", path, error))? {
-            let below = path.join(&name);
-            let about = folder.about_name(&name).map_err(|error| self.fail("stat", &below, error))?;
-            if about.form == Form::Folder {
-                let opened = folder.folder(&name).map_err(|error| self.fail("open", &below, error))?;
-                self.sync_tree(&opened, &below, files)?;
-            } else if files {
-                let synced = folder.file(&name, Access::Read).and_then(|file| file.sync_all());
-                synced.map_err(|error| self.fail("fsync", &below, error))?;
-            }
-        }
-        folder.reopen().and_then(|dir| dir.sync_all()).map_err(|error| self.fail("fsync", path, error))
+        let Some(dir) = &self.whole else {
+            let tree = Tree::of(self.folder.clone(), &self.path);
+            return tree.sync(false, &|call, path, error| self.fail(call, path, error));
+        };
+        // It may have been anybody's write that was lost. No file could say so any more that was closed: the kernel forgets with
+        // it what went wrong. The next save opens the directory anew, and is told of later errors only.
+        disk::sync_file_system(dir).map_err(|failure| self.fail(failure.call, &self.path, failure.source))
     }
 }
 

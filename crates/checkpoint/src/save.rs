@@ -226,7 +226,7 @@ impl Saver {
         let earlier = self.commit(source, &partial, &path).inspect_err(|_| {
             // An earlier run's checkpoint has its name if an exchange could not be undone, and is not to be lost.
             if let Ok(false) = earlier::recover(&self.store, &aside) {
-                let _ = self.store.remove_all(&aside);
+                let _ = self.store.discard(&aside);
             }
         })?;
         points::hit("save.committed");
@@ -456,8 +456,7 @@ impl Saver {
                     return Err(Error::Contradicts { path: path.into(), version });
                 }
             }
-            // Where that cannot be, it cannot be moved either, which is told when this one is safe.
-            earlier.as_ref().inspect(|earlier| earlier.announce());
+            earlier.as_ref().map_or(Ok(()), Earlier::announce)?;
             points::hit("save.announced");
             let renamed = self.rename(partial.name(), &layout::checkpoint_dir(version));
             renamed.map_err(|error| {

@@ -86,8 +86,8 @@ impl Store {
     /// As [`entries`](Store::entries), the one first that was published last: what to go on from.
     ///
     /// That is the one with the highest number. What an earlier run left under higher numbers was set aside, unless whoever did
-    /// so died over it, or could not: then the times decide, which takes a look at all. Where there is none at all it may be
-    /// one whose writer died before it had given it its name.
+    /// so died over it, or could not: then the times decide, which takes a look at all. One whose writer died between two names,
+    /// where names cannot be exchanged, counts as if it had its own.
     ///
     /// # Errors
     /// As [`entries`](Store::entries).
@@ -120,44 +120,38 @@ impl Store {
 
     /// The versions with their places, the one first that was published last.
     fn by_time(&self) -> Result<Vec<Place>> {
-        let Names { folder, mut versions, others } = self.names()?;
-        versions.reverse();
-        let Some(highest) = versions.first().copied() else {
-            let found = interrupted(&folder, &others).into_iter();
-            return Ok(found.map(|version| Place { version, is_partial: true }).collect());
-        };
+        let names = self.names()?;
+        let mut places = places(names.versions.clone());
+        let interrupted = names.interrupted(&self.path).into_iter();
+        let interrupted = interrupted.map(|version| Place { version, is_partial: true });
+        places.extend(interrupted.filter(|place| self.entry_at(place).checkpoint.is_ok()));
+        places.sort_unstable_by_key(|place| Reverse(place.version));
+        let Some(highest) = places.first().map(|place| place.version) else { return Ok(places) };
         // Whether it was to go away, because a later run gave numbers below it.
-        let lacks = |name: &str| !folder.folder(name).is_ok_and(|to| to.has(layout::checkpoint_dir(highest)));
+        let lacks = |name: &str| !names.folder.folder(name).is_ok_and(|to| to.has(layout::checkpoint_dir(highest)));
         let is_to_go = |name: &str| layout::earlier_version(name) == Some(highest) && lacks(name);
-        if others.iter().filter_map(|name| name.to_str()).any(is_to_go) {
+        if names.others.iter().filter_map(|name| name.to_str()).any(is_to_go) {
             // What cannot be read is told first.
-            versions.sort_by_cached_key(|version| {
-                let checkpoint = self.entry(*version).checkpoint;
+            places.sort_by_cached_key(|place| {
+                let checkpoint = self.entry_at(place).checkpoint;
                 Reverse(checkpoint.map_or(u64::MAX, |checkpoint| checkpoint.manifest().published_ns))
             });
         }
-        Ok(places(versions))
+        Ok(places)
     }
 
     fn names(&self) -> Result<Names> {
-        let folder = open(&self.path)?;
-        let (mut versions, mut others) = (Vec::new(), Vec::new());
-        let listed = folder.list(|name| match name.to_str().and_then(layout::checkpoint_version) {
-            Some(version) => versions.push(version),
-            None => others.push(name.to_os_string()),
-        });
-        listed.map_err(|error| Error::reading("readdir", &self.path, error))?;
-        versions.sort_unstable();
-        Ok(Names { folder, versions, others })
+        Names::read(&open(&self.path)?, &self.path)
     }
 
     fn entry(&self, version: u64) -> Entry {
-        self.entry_named(version, &layout::checkpoint_dir(version))
+        self.entry_at(&Place { version, is_partial: false })
     }
 
-    fn entry_named(&self, version: u64, name: &str) -> Entry {
-        let path = self.path.join(name);
-        let opened = open(&self.path).and_then(|folder| Checkpoint::open_named(&folder, &self.path, version, name));
+    fn entry_at(&self, place: &Place) -> Entry {
+        let (version, name) = (place.version, place.name());
+        let path = self.path.join(&name);
+        let opened = open(&self.path).and_then(|folder| Checkpoint::open_named(&folder, &self.path, version, &name));
         let checkpoint = opened.map_err(|error| match error {
             Error::NoStore { path, why } => Error::Damaged { path, why: format!("it {why}") },
             other => other,
@@ -274,7 +268,7 @@ impl Iterator for Entries {
     fn next(&mut self) -> Option<Entry> {
         loop {
             for place in self.places.by_ref() {
-                let entry = self.store.entry_named(place.version, &place.name());
+                let entry = self.store.entry_at(&place);
                 // What is deleted meanwhile, because newer ones are there, is not damaged.
                 if entry.checkpoint.is_err() && is_gone(&entry.path) {
                     self.is_any_gone = true;
@@ -316,7 +310,7 @@ fn places(versions: Vec<u64>) -> Vec<Place> {
 }
 
 /// What lies in a store, which is kept small: there may be many checkpoints.
-struct Names {
+pub(crate) struct Names {
     folder: Folder,
     /// Of the checkpoints, ascending.
     versions: Vec<u64>,
@@ -324,16 +318,43 @@ struct Names {
     others: Vec<OsString>,
 }
 
-/// Versions without a checkpoint of their name although one was set aside for a new one: its writer died before it had given it
-/// the name, where names cannot be exchanged. What it had written is whole.
-pub(crate) fn interrupted(folder: &Folder, names: &[OsString]) -> Vec<u64> {
-    let names = || names.iter().filter_map(|name| name.to_str());
-    let is_set_aside = |version: &u64| {
-        let dir = layout::checkpoint_dir(*version);
-        let has = |name: &str| folder.folder(name).is_ok_and(|to| to.has(&dir));
-        !folder.has(&dir) && names().any(|name| layout::earlier_version(name).is_some() && has(name))
-    };
-    names().filter_map(layout::partial_version).filter(is_set_aside).collect()
+impl Names {
+    /// Lists the directory at `dir`, which is open.
+    pub(crate) fn read(folder: &Folder, dir: &Path) -> Result<Names> {
+        let (mut versions, mut others) = (Vec::new(), Vec::new());
+        let listed = folder.list(|name| match name.to_str().and_then(layout::checkpoint_version) {
+            Some(version) => versions.push(version),
+            None => others.push(name.to_os_string()),
+        });
+        listed.map_err(|error| Error::reading("readdir", dir, error))?;
+        versions.sort_unstable();
+        Ok(Names { folder: folder.clone(), versions, others })
+    }
+
+    /// Versions without a checkpoint of their name although one was set aside for a new one: its writer died before it had given
+    /// it the name, where names cannot be exchanged. What it had written is whole.
+    pub(crate) fn interrupted(&self, dir: &Path) -> Vec<u64> {
+        let published_ns = |folder: &Folder, version| {
+            let checkpoint = Checkpoint::open_version(folder, dir, version);
+            checkpoint.ok().map(|checkpoint| checkpoint.manifest().published_ns)
+        };
+        let texts = || self.others.iter().filter_map(|name| name.to_str());
+        let is_set_aside = |version: &u64| {
+            let own = layout::checkpoint_dir(*version);
+            let aside = |name| {
+                let to = self.folder.folder(name).ok().filter(|to| to.has(&own))?;
+                Some(published_ns(&to, *version).unwrap_or(u64::MAX))
+            };
+            let earlier = || texts().filter(|name| layout::earlier_version(name).is_some());
+            let Some(aside) = earlier().filter_map(aside).max().filter(|_| !self.folder.has(&own)) else {
+                return false;
+            };
+            // If a lower number is a later run's, that was what it was set aside for, and what is being written comes after it.
+            let mut lower = self.versions.iter().rev().filter(|lower| *lower < version);
+            lower.find_map(|lower| published_ns(&self.folder, *lower)).is_none_or(|lower| lower <= aside)
+        };
+        texts().filter_map(layout::partial_version).filter(is_set_aside).collect()
+    }
 }
 
 fn is_gone(path: &Path) -> bool {

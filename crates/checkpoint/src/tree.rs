@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use stillframe_kernel::disk;
 use stillframe_kernel::folder::{Access, Folder, Form};
 
 /// A directory and what lies below it. It is the directory itself, whatever has its name by now.
@@ -63,23 +64,26 @@ impl Tree {
         Ok((file, metadata))
     }
 
-    /// Brings all that lies in the directory to disk, each file by itself and its name.
-    pub(crate) fn sync(&self) -> Result<()> {
-        self.go_through(&mut |folder, path| {
+    /// Brings the directory to disk with those in it, and with `files` their files, which whoever reads them next reads from
+    /// there. `fail` makes the error of a call.
+    pub(crate) fn sync(&self, files: bool, fail: &dyn Fn(&'static str, &Path, io::Error) -> Error) -> Result<()> {
+        self.go_through(fail, &mut |folder, path| {
             let path = self.path.join(path);
-            let failed = |call, error| Error::reading(call, &path, error);
             let mut below = Vec::new();
-            for name in folder.names().map_err(|error| failed("readdir", error))? {
-                match folder.about_name(&name).map_err(|error| failed("stat", error))?.form {
+            for name in folder.names().map_err(|error| fail("readdir", &path, error))? {
+                match folder.about_name(&name).map_err(|error| fail("stat", &path.join(&name), error))?.form {
                     Form::Folder => below.push(name),
-                    Form::File => {
-                        let synced = folder.file(&name, Access::Read).and_then(|file| sync(&file));
-                        synced.map_err(|error| Error::reading("fsync", &path.join(&name), error))?;
+                    Form::File if files => {
+                        let opened = folder.file(&name, Access::Read);
+                        let file = opened.map_err(|error| fail("open", &path.join(&name), error))?;
+                        sync(&file).map_err(|error| fail("fsync", &path.join(&name), error))?;
+                        disk::drop_cached(&file);
                     }
-                    Form::Link | Form::Pipe | Form::Other => {}
+                    Form::File | Form::Link | Form::Pipe | Form::Other => {}
                 }
             }
-            folder.reopen().and_then(|dir| sync(&dir)).map_err(|error| failed("fsync", error))?;
+            let synced = folder.reopen().and_then(|dir| sync(&dir));
+            synced.map_err(|error| fail("fsync", &path, error))?;
             Ok(below)
         })
     }
@@ -87,7 +91,7 @@ impl Tree {
     /// All that lies below: the paths of what is no directory. Directories that `enter` refuses are named themselves.
     pub(crate) fn walk(&self, enter: &dyn Fn(&str) -> bool) -> Result<Vec<String>> {
         let mut found = Vec::new();
-        self.go_through(&mut |folder, path| {
+        self.go_through(&Error::reading, &mut |folder, path| {
             let failed = |error| Error::reading("readdir", &self.path.join(path), error);
             let mut below = Vec::new();
             for name in folder.names().map_err(failed)? {
@@ -106,11 +110,15 @@ impl Tree {
 
     /// Looks at each directory, with its path, and then at those in it that `look` names. One is open at a time, because there
     /// may be more than a process may have open.
-    fn go_through(&self, look: &mut dyn FnMut(&Folder, &Path) -> Result<Vec<OsString>>) -> Result<()> {
+    fn go_through(
+        &self,
+        fail: &dyn Fn(&'static str, &Path, io::Error) -> Error,
+        look: &mut dyn FnMut(&Folder, &Path) -> Result<Vec<OsString>>,
+    ) -> Result<()> {
         let mut left = vec![PathBuf::new()];
         while let Some(path) = left.pop() {
             let folder = path.iter().try_fold(self.folder.clone(), |folder, part| folder.folder(part));
-            let folder = folder.map_err(|error| Error::reading("open", &self.path.join(&path), error))?;
+            let folder = folder.map_err(|error| fail("open", &self.path.join(&path), error))?;
             left.extend(look(&folder, &path)?.into_iter().map(|name| path.join(name)));
         }
         Ok(())
@@ -119,9 +127,9 @@ impl Tree {
 
 /// Brings a file, or the names in a directory, to disk, where they are not safe already.
 pub(crate) fn sync(file: &File) -> io::Result<()> {
-    match file.sync_all() {
-        // Some file systems do not know this for directories, or can be read only.
-        Err(error) if [Some(libc::EINVAL), Some(libc::EROFS)].contains(&error.raw_os_error()) => Ok(()),
+    match disk::sync(file) {
+        // Where it is not known there is nothing to be written, as in a file system that is an image, or no disk below.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
         other => other,
     }
 }

@@ -1,17 +1,28 @@
-//! Bringing files to disk (syncfs(2), sync_file_range(2), posix_fadvise(2), statfs(2)).
+//! Bringing files to disk (fsync(2), syncfs(2), sync_file_range(2), posix_fadvise(2), statfs(2)).
 
 use crate::Failure;
+use crate::witness::{self, Call};
 use std::fs::File;
+use std::io;
 use std::os::fd::AsRawFd;
+
+/// Brings a file to disk, or the names in a directory.
+///
+/// # Errors
+/// As fsync(2).
+pub fn sync(file: &File) -> io::Result<()> {
+    witness::call(Call::Sync(file), || file.sync_all())
+}
 
 /// Brings all that was written to the file system of `file` to disk, names included. From Linux 5.8 on it also reports
 /// what could not be written since `file` was opened, whoever wrote it.
 pub fn sync_file_system(file: &File) -> Result<(), Failure> {
     // SAFETY: the call takes a descriptor, which is open, and touches no memory.
-    match unsafe { libc::syncfs(file.as_raw_fd()) } {
+    let synced = witness::call(Call::SyncFileSystem(file), || match unsafe { libc::syncfs(file.as_raw_fd()) } {
         0 => Ok(()),
-        _ => Err(Failure::last("syncfs", "")),
-    }
+        _ => Err(io::Error::last_os_error()),
+    });
+    synced.map_err(|source| Failure { call: "syncfs", detail: String::new(), source })
 }
 
 /// Asks the kernel to begin writing what was written to `file`, and does not wait. It is a hint, and may do nothing.
@@ -23,8 +34,11 @@ pub fn begin_writeback(file: &File) {
 /// Lets go of what the kernel has cached of `file` and was written, so that the next read is from the disk. It is a hint, and may
 /// do nothing.
 pub fn drop_cached(file: &File) {
-    // SAFETY: the call takes numbers and a descriptor, which is open, and touches no memory.
-    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    let _ = witness::call(Call::DropCached(file), || {
+        // SAFETY: the call takes numbers and a descriptor, which is open, and touches no memory.
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+        Ok(())
+    });
 }
 
 /// Makes writes to `file` go past the kernel's cache, or through it again. Past it, offsets, lengths and addresses have to
@@ -60,6 +74,9 @@ pub enum FileSystem {
 
 /// The file system of `file`.
 pub fn file_system(file: &File) -> Result<FileSystem, Failure> {
+    if let Some(kind) = witness::file_system() {
+        return Ok(kind);
+    }
     // SAFETY: `statfs` is plain data, valid when zeroed.
     let mut status: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and the pointer refers to a live `statfs`.

@@ -5,6 +5,8 @@
 //! directory that is open: no link is followed, no pipe is waited for, and a directory stays the one it is, whatever has its
 //! name by now.
 
+use crate::disk;
+use crate::witness::{self, Call};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -142,6 +144,14 @@ impl Folder {
         Ok(fs::openat(&*self.handle, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?.into())
     }
 
+    /// Brings the names in the directory to disk.
+    ///
+    /// # Errors
+    /// As openat(2) and fsync(2).
+    pub fn sync(&self) -> io::Result<()> {
+        disk::sync(&self.reopen()?)
+    }
+
     /// What is known of the directory.
     ///
     /// # Errors
@@ -185,8 +195,12 @@ impl Folder {
             Access::New(mode) => (OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode),
         };
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let opened = fs::openat(&*self.handle, step(name.as_ref())?, flags, Mode::from_raw_mode(mode as _))?;
-        Ok(opened.into())
+        let name = step(name.as_ref())?;
+        let open = || Ok(fs::openat(&*self.handle, name, flags, Mode::from_raw_mode(mode as _))?.into());
+        match access {
+            Access::Read | Access::Write => open(),
+            Access::Create(_) | Access::New(_) => witness::call(Call::Create(self, name), open),
+        }
     }
 
     /// Makes a directory in this one, with this mode less the process's umask.
@@ -194,7 +208,9 @@ impl Folder {
     /// # Errors
     /// As mkdirat(2).
     pub fn make_folder(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<()> {
-        Ok(fs::mkdirat(&*self.handle, step(name.as_ref())?, Mode::from_raw_mode(mode as _))?)
+        let name = step(name.as_ref())?;
+        let make = || Ok(fs::mkdirat(&*self.handle, name, Mode::from_raw_mode(mode as _))?);
+        witness::call(Call::MakeFolder(self, name), make)
     }
 
     /// Gives the directory all bits of a mode: the process's umask takes bits away that were asked for when it was made. A
@@ -250,7 +266,8 @@ impl Folder {
     /// # Errors
     /// As symlinkat(2).
     pub fn link_to(&self, target: &Path, name: impl AsRef<OsStr>) -> io::Result<()> {
-        Ok(fs::symlinkat(target, &*self.handle, step(name.as_ref())?)?)
+        let name = step(name.as_ref())?;
+        witness::call(Call::LinkTo(self, name), || Ok(fs::symlinkat(target, &*self.handle, name)?))
     }
 
     /// Takes a name away that is no directory's: of a link the link.
@@ -258,7 +275,8 @@ impl Folder {
     /// # Errors
     /// As unlinkat(2).
     pub fn remove_file(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
-        Ok(fs::unlinkat(&*self.handle, step(name.as_ref())?, AtFlags::empty())?)
+        let name = step(name.as_ref())?;
+        witness::call(Call::RemoveFile(self, name), || Ok(fs::unlinkat(&*self.handle, name, AtFlags::empty())?))
     }
 
     /// Removes an empty directory.
@@ -266,7 +284,8 @@ impl Folder {
     /// # Errors
     /// As unlinkat(2).
     pub fn remove_folder(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
-        Ok(fs::unlinkat(&*self.handle, step(name.as_ref())?, AtFlags::REMOVEDIR)?)
+        let name = step(name.as_ref())?;
+        witness::call(Call::RemoveFolder(self, name), || Ok(fs::unlinkat(&*self.handle, name, AtFlags::REMOVEDIR)?))
     }
 
     /// Removes what has a name, with all that is in it if it is a directory, and follows no link. What goes away meanwhile
@@ -302,7 +321,9 @@ impl Folder {
     /// # Errors
     /// As renameat(2).
     pub fn rename(&self, name: impl AsRef<OsStr>, to: &Folder, new: impl AsRef<OsStr>) -> io::Result<()> {
-        Ok(fs::renameat(&*self.handle, step(name.as_ref())?, &*to.handle, step(new.as_ref())?)?)
+        let (name, new) = (step(name.as_ref())?, step(new.as_ref())?);
+        let rename = || Ok(fs::renameat(&*self.handle, name, &*to.handle, new)?);
+        witness::call(Call::Rename((self, name), (to, new)), rename)
     }
 
     /// Renames, or fails with `EEXIST` if the new name is taken.
@@ -310,7 +331,9 @@ impl Folder {
     /// # Errors
     /// As renameat2(2).
     pub fn rename_new(&self, name: impl AsRef<OsStr>, to: &Folder, new: impl AsRef<OsStr>) -> io::Result<()> {
-        self.rename_with(name.as_ref(), to, new.as_ref(), RenameFlags::NOREPLACE)
+        let (name, new) = (step(name.as_ref())?, step(new.as_ref())?);
+        let rename = || Ok(fs::renameat_with(&*self.handle, name, &*to.handle, new, RenameFlags::NOREPLACE)?);
+        witness::call(Call::Rename((self, name), (to, new)), rename)
     }
 
     /// Gives each of two files or directories the other's name, in one step.
@@ -318,11 +341,9 @@ impl Folder {
     /// # Errors
     /// As renameat2(2).
     pub fn exchange(&self, name: impl AsRef<OsStr>, other: &Folder, others: impl AsRef<OsStr>) -> io::Result<()> {
-        self.rename_with(name.as_ref(), other, others.as_ref(), RenameFlags::EXCHANGE)
-    }
-
-    fn rename_with(&self, name: &OsStr, to: &Folder, new: &OsStr, flags: RenameFlags) -> io::Result<()> {
-        Ok(fs::renameat_with(&*self.handle, step(name)?, &*to.handle, step(new)?, flags)?)
+        let (name, others) = (step(name.as_ref())?, step(others.as_ref())?);
+        let exchange = || Ok(fs::renameat_with(&*self.handle, name, &*other.handle, others, RenameFlags::EXCHANGE)?);
+        witness::call(Call::Exchange((self, name), (other, others)), exchange)
     }
 
     /// Gives a file of this directory one more name.
@@ -330,7 +351,9 @@ impl Folder {
     /// # Errors
     /// As linkat(2).
     pub fn hard_link(&self, name: impl AsRef<OsStr>, to: &Folder, new: impl AsRef<OsStr>) -> io::Result<()> {
-        Ok(fs::linkat(&*self.handle, step(name.as_ref())?, &*to.handle, step(new.as_ref())?, AtFlags::empty())?)
+        let (name, new) = (step(name.as_ref())?, step(new.as_ref())?);
+        let link = || Ok(fs::linkat(&*self.handle, name, &*to.handle, new, AtFlags::empty())?);
+        witness::call(Call::HardLink((self, name), (to, new)), link)
     }
 }
 

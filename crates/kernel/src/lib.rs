@@ -32,6 +32,7 @@ pub mod space;
 pub mod thread;
 pub mod trust;
 pub mod uffd;
+pub mod witness;
 pub mod workers;
 
 use once_cell::race::OnceNonZeroUsize;

@@ -13,8 +13,8 @@ use crate::processors::Processors;
 use std::ffi::{CString, c_void};
 use std::io;
 use std::mem::{ManuallyDrop, MaybeUninit};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Mutex, PoisonError};
 
 /// As much as the standard library's threads have.
 const STACK_BYTES: usize = 2 << 20;
@@ -106,10 +106,14 @@ impl Thread {
 /// # Panics
 /// As `work`, when all are done.
 pub fn together(name: &str, threads: usize, work: &(dyn Fn() + Sync)) {
-    let panicked = AtomicBool::new(false);
+    let panicked = Mutex::new(None);
     let each = || {
-        if catch_unwind(AssertUnwindSafe(work)).is_err() {
-            panicked.store(true, Ordering::Relaxed);
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
+            match &mut *panicked.lock().unwrap_or_else(PoisonError::into_inner) {
+                // Dropped, it might panic, too.
+                Some(_) => std::mem::forget(payload),
+                first => *first = Some(payload),
+            }
         }
     };
     let each: &(dyn Fn() + Sync) = &each;
@@ -118,13 +122,15 @@ pub fn together(name: &str, threads: usize, work: &(dyn Fn() + Sync)) {
     let others: Vec<Thread> = (1..threads).map_while(|_| Thread::start(name, shared).ok()).collect();
     each();
     others.into_iter().for_each(Thread::join);
-    assert!(!panicked.load(Ordering::Relaxed), "a thread panicked: see what it said");
+    if let Some(payload) = panicked.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        resume_unwind(payload);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn signals_are_the_programs_own_but_for_those_of_what_the_thread_does_wrong() {
@@ -156,7 +162,8 @@ mod tests {
                 panic!("on purpose");
             }
         };
-        assert!(catch_unwind(AssertUnwindSafe(|| together("panics", 4, &panics))).is_err());
+        let payload = catch_unwind(AssertUnwindSafe(|| together("panics", 4, &panics))).unwrap_err();
+        assert_eq!(payload.downcast_ref(), Some(&"on purpose"));
         assert_eq!(count.load(Ordering::Relaxed), 8);
     }
 }
