@@ -260,7 +260,8 @@ fn pages_said_to_be_zeros_are_published_and_never_touched() {
         let mut publish = |version: u64, range: std::ops::Range<usize>, holes: &[_], holes_before: &[_]| {
             let part = std::ptr::slice_from_raw_parts(memory, bytes);
             // SAFETY: both mappings stay, and nobody writes them.
-            let publication = unsafe { region.publish(version).tracked_part(id, part, &[bytes], Order::C, range, Some(before)) };
+            let publication =
+                unsafe { region.publish(version).tracked_part(id, part, &[bytes], Order::C, range, Some(before)) };
             publication.zeros(id, &in_bytes(holes), &in_bytes(holes_before)).commit().unwrap()
         };
         let check = |expected: &dyn Fn(usize) -> u8| {

@@ -44,10 +44,14 @@ impl Producer {
     pub(crate) fn check_mapped(&mut self, input: &Input) -> Result<()> {
         let bytes = input.bytes;
         let before = input.subrange.as_ref().and_then(|subrange| subrange.before);
-        let before = before.map(|address| (address, &input.zeros.before));
-        for (address, zeros) in std::iter::once((input.address, &input.zeros.memory)).chain(before) {
+        let known = input.zeros.as_ref().unwrap_or(Zeros::NONE);
+        let before = before.map(|address| (address, &known.before));
+        for (address, zeros) in std::iter::once((input.address, &known.memory)).chain(before) {
             let maps = &self.workspace.maps;
-            let is_readable = |part: Range<usize>| maps.is_readable(address.wrapping_add(part.start), part.len());
+            let is_readable = |part: Range<usize>| match input.zeros {
+                Some(_) => maps.is_readable_untouched(address.wrapping_add(part.start), part.len()),
+                None => maps.is_readable(address.wrapping_add(part.start), part.len()),
+            };
             if !Zeros::others(zeros, input.address % PAGE_BYTES, bytes).all(is_readable) {
                 let name = self.state(input.id)?.meta.name.clone();
                 return Err(Error::NotMapped { name, address, bytes });
@@ -121,7 +125,7 @@ impl Workspace {
             let Dirty { pages, unshown } = match &mut state.working {
                 Working::Managed(managed) => managed.collect(store, state.shown.as_ref())?,
                 Working::Tracked(tracked) => {
-                    let zeros = input.map_or(Zeros::NONE, |input| &input.zeros);
+                    let zeros = input.and_then(|input| input.zeros.as_ref()).unwrap_or(Zeros::NONE);
                     tracked.collect(store, &Known { subrange, zeros, shown: state.shown.as_ref() })?
                 }
                 Working::Loaned(_) => continue,

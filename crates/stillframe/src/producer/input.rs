@@ -22,5 +22,6 @@ pub(crate) struct Input {
     pub(crate) shape: Vec<usize>,
     pub(crate) order: Order,
     pub(crate) subrange: Option<Subrange>,
-    pub(crate) zeros: Zeros,
+    /// What is known to be zeros, if the caller knows.
+    pub(crate) zeros: Option<Zeros>,
 }

@@ -120,8 +120,8 @@ impl<'a> Publication<'a> {
         });
         match check {
             Ok(()) => {
-                let (shape, zeros) = (shape.to_vec(), Zeros::default());
-                self.inputs.push(Input { id, address, bytes, shape, order, subrange, zeros });
+                let shape = shape.to_vec();
+                self.inputs.push(Input { id, address, bytes, shape, order, subrange, zeros: None });
             }
             Err(error) => self.error = self.error.take().or(Some(error)),
         }
@@ -130,14 +130,15 @@ impl<'a> Publication<'a> {
     /// Says which bytes of a tracked variable that was given for this version are zeros: in its memory, and in the one
     /// `before` of [`tracked_part`](Publication::tracked_part); each ascending and apart. Whole pages of them are published
     /// without being looked at, and take no room. For private mappings of sparse files, of which looking at a hole takes
-    /// room of the file's own, and ends the process by `SIGBUS` where there is none.
+    /// room of the file's own, and ends the process by `SIGBUS` where there is none. Nothing is touched to find out whether the
+    /// memory is there; the caller knows that the files are long enough.
     pub fn zeros(mut self, id: VariableId, memory: &[Range<usize>], before: &[Range<usize>]) -> Self {
         match self.inputs.iter_mut().find(|input| input.id == id.0) {
             Some(input) => {
                 let pages = |ranges: &[Range<usize>]| {
                     ranges.iter().map(|range| whole_pages(range, input.address % PAGE_BYTES, input.bytes)).collect()
                 };
-                input.zeros = Zeros { memory: pages(memory), before: pages(before) };
+                input.zeros = Some(Zeros { memory: pages(memory), before: pages(before) });
             }
             // What was given wrongly is the error to be told.
             None if self.error.is_some() => {}
