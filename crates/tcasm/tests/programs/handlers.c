@@ -14,16 +14,20 @@
 #define PUBLISH (MS_SYNC | 8)
 #define PAGE 4096u
 
+static char elsewhere[] = "/tmp/tcasm-handler-XXXXXX", below[512], of_name[512];
+
+/* Whether an allocation would wait for ever for one that was interrupted. */
+static volatile sig_atomic_t is_allocating;
+
 #define CHECK(what)                                                                                                    \
     do {                                                                                                               \
         if (!(what)) {                                                                                                 \
+            is_allocating = 0;                                                                                         \
+            unlink(elsewhere);                                                                                         \
             dprintf(1, "line %d: %s is not so (errno %d)\n", __LINE__, #what, errno);                                  \
             _exit(1);                                                                                                  \
         }                                                                                                              \
     } while (0)
-
-/* Whether an allocation would wait for ever for one that was interrupted. */
-static volatile sig_atomic_t is_allocating;
 
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
@@ -67,8 +71,6 @@ char *getenv(const char *name) {
             return *at + length + 1;
     return NULL;
 }
-
-static char elsewhere[] = "/tmp/tcasm-handler-XXXXXX", below[512], of_name[512];
 
 static void remove_files(int signal) {
     (void)signal;
