@@ -112,6 +112,9 @@ pub struct Shown {
 #[derive(Debug, Clone)]
 pub struct Carried {
     pub view: stillframe::View,
+    /// Bytes of the view that are zeros and take no memory, ascending and apart.
+    pub zeros: Arc<[Range<usize>]>,
+    /// What of the view is carried.
     pub range: Range<usize>,
 }
 

@@ -34,7 +34,8 @@ impl<const N: usize> Write for Text<N> {
     }
 }
 
-const PATH_BYTES: usize = libc::PATH_MAX as usize;
+/// Longest path that is looked at. A handler may have a stack of few pages.
+const PATH_BYTES: usize = 1024;
 
 /// A file below `/dev/shm` that has a region and is about to lose its last name.
 pub struct Doomed {
@@ -59,8 +60,12 @@ impl Drop for Open {
     }
 }
 
-/// Whether what has a name is on the device of `/dev/shm`, and a file with no other name.
-fn may_be_doomed(directory: c_int, name: *const c_char) -> bool {
+/// Whether unlinkat(2) with these arguments may remove a file that has a region: one on the device of `/dev/shm`, with no other
+/// name. Costs one system call.
+pub fn may_be_doomed(directory: c_int, name: *const c_char) -> bool {
+    if name.is_null() || !names::is_known() {
+        return false;
+    }
     // SAFETY: `stat` is plain data, valid when zeroed.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: the arguments are the caller's of unlinkat, which takes the same; the call writes at most a `stat`.
@@ -70,11 +75,9 @@ fn may_be_doomed(directory: c_int, name: *const c_char) -> bool {
     found && names == 1 && names::may_be_shared(&Stat { key, bytes, names, is_regular })
 }
 
-/// The file that unlinkat(2) with these arguments is about to remove, if it has a region.
+/// The file that unlinkat(2) with these arguments is about to remove, if it has a region; of those that
+/// [may be](may_be_doomed) so.
 pub fn doomed(directory: c_int, name: *const c_char) -> Option<Doomed> {
-    if name.is_null() || !names::is_known() || !may_be_doomed(directory, name) {
-        return None;
-    }
     let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: as for fstatat above.
     let open = Open(unsafe { libc::openat(directory, name, flags) });

@@ -51,6 +51,13 @@ pub fn of_mapping(working: &Working, bytes: usize, holes: &[Range<usize>]) -> Re
     Ok(found)
 }
 
+/// The parts of ranges that lie in `bounds`, counted from its begin.
+pub fn within(ranges: &[Range<usize>], bounds: &Range<usize>) -> Vec<Range<usize>> {
+    let part = |range: &Range<usize>| range.start.max(bounds.start)..range.end.min(bounds.end);
+    let parts = ranges.iter().map(part).filter(|part| part.start < part.end);
+    parts.map(|part| part.start - bounds.start..part.end - bounds.start).collect()
+}
+
 /// The parts of ranges that lie in none of `others`; both ascending and apart.
 pub fn without(ranges: impl IntoIterator<Item = Range<usize>>, others: Vec<Range<usize>>) -> Vec<Range<usize>> {
     let mut left = Vec::new();

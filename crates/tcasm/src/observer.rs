@@ -5,6 +5,7 @@
 //! with the last of them.
 
 use crate::file::{Attached, SharedFile, View};
+use crate::holes;
 use crate::kernel::{self, PAGE_BYTES, whole_pages};
 use crate::lock::lock;
 use crate::names::root;
@@ -97,6 +98,8 @@ pub struct Laid {
     pub view: View,
     /// The bytes of the mapping that are the version's and not the file's, ascending and apart.
     pub covered: Vec<Range<usize>>,
+    /// Those of them that are zeros and take no memory, in the same way.
+    pub zeros: Vec<Range<usize>>,
 }
 
 /// Shows the newest version in a mapping. `None`: there is none, and the mapping is of the file itself.
@@ -108,9 +111,12 @@ pub fn show(file: &SharedFile, fresh: &Fresh) -> Result<Option<Laid>, Problem> {
         None => None,
     };
     drop(place);
-    let mut covered = Vec::new();
+    let (mut covered, mut zeros) = (Vec::new(), Vec::new());
     for (name, at, start, end) in overlap(&snapshot, fresh.offset, fresh.bytes) {
-        covered.push((start - fresh.offset) as usize..(end - fresh.offset) as usize);
+        let first = (start - fresh.offset) as usize;
+        covered.push(first..(end - fresh.offset) as usize);
+        let bare = holes::within(&snapshot.zeros(&name)?, &((start - at) as usize..(end - at) as usize));
+        zeros.extend(bare.into_iter().map(|range| first + range.start..first + range.end));
         let address = fresh.address + (start - fresh.offset) as usize;
         let pages = (start - at) as usize / PAGE_BYTES..(end - at) as usize / PAGE_BYTES;
         let laid = hold.is_some() && {
@@ -131,7 +137,8 @@ pub fn show(file: &SharedFile, fresh: &Fresh) -> Result<Option<Laid>, Problem> {
         }
     }
     covered.sort_by_key(|range| range.start);
-    Ok(Some(Laid { view: View { _hold: hold }, covered }))
+    zeros.sort_by_key(|range| range.start);
+    Ok(Some(Laid { view: View { _hold: hold }, covered, zeros }))
 }
 
 /// What keeps a version while a mapping shows it; `None` if it is better copied.

@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 
 pub struct Pristine {
     pub own: Own,
-    /// The bytes of it that are holes of the file, and not covered by a version.
+    /// The bytes of it that are zeros: of holes of the file, or of a version over it.
     pub holes: Vec<Range<usize>>,
     _view: Option<View>,
 }
@@ -28,11 +28,14 @@ impl Pristine {
         }
         let own = Own { address, bytes };
         let laid = observer::show(file, &Fresh { address, bytes, offset, protection: libc::PROT_READ })?;
-        let (view, covered) = laid.map_or((None, Vec::new()), |laid| (Some(laid.view), laid.covered));
-        let holes = match holes::may_be_sparse(&open.metadata().map_err(fail)?) {
-            true => holes::without(holes::of_file(&open, offset, bytes)?, covered),
-            false => Vec::new(),
+        let (view, covered, mut holes) = match laid {
+            Some(laid) => (Some(laid.view), laid.covered, laid.zeros),
+            None => (None, Vec::new(), Vec::new()),
         };
+        if holes::may_be_sparse(&open.metadata().map_err(fail)?) {
+            holes.extend(holes::without(holes::of_file(&open, offset, bytes)?, covered));
+            holes.sort_by_key(|hole| hole.start);
+        }
         Ok(Pristine { own, holes, _view: view })
     }
 }

@@ -20,30 +20,26 @@ const COMPARED_BYTES: usize = 64 * PAGE_BYTES;
 pub enum Unrestored {
     /// It has the file's.
     Not(Problem),
-    /// It has a part of it.
+    /// There is no room for it, or it has a part of it.
     Partly(Problem),
-}
-
-impl From<Problem> for Unrestored {
-    fn from(problem: Problem) -> Unrestored {
-        Unrestored::Not(problem)
-    }
-}
-
-impl From<stillframe::Error> for Unrestored {
-    fn from(error: stillframe::Error) -> Unrestored {
-        Unrestored::Not(error.into())
-    }
 }
 
 /// Gives a new writable mapping of an open file the content that was published last, which on TCASM's kernel would be the
 /// file's.
 pub fn restore(working: &Working, descriptor: i32, file_bytes: u64) -> Result<(), Unrestored> {
-    let file = working.file;
-    if !observer::has_region(file) {
+    if !observer::has_region(working.file) {
         return Ok(());
     }
-    let Some(snapshot) = observer::newest(file, &mut lock(&file.observer))? else { return Ok(()) };
+    let mut is_written = false;
+    restore_newest(working, descriptor, file_bytes, &mut is_written).map_err(|problem| match is_written {
+        true => Unrestored::Partly(problem),
+        false => Unrestored::Not(problem),
+    })
+}
+
+fn restore_newest(working: &Working, descriptor: i32, file_bytes: u64, is_written: &mut bool) -> Result<(), Problem> {
+    let newest = observer::newest(working.file, &mut lock(&working.file.observer))?;
+    let Some(snapshot) = newest else { return Ok(()) };
     let mut compared = vec![0; COMPARED_BYTES];
     for (name, at, start, end) in observer::overlap(&snapshot, working.offset, working.bytes) {
         // Behind the end of the file there is nothing that could be touched.
@@ -54,14 +50,12 @@ pub fn restore(working: &Working, descriptor: i32, file_bytes: u64) -> Result<()
             continue;
         }
         for chunk in snapshot.chunks_in(&name, (start - at) as usize..(end - at) as usize)? {
-            let begin = at + chunk.offset as u64;
             for (index, published) in chunk.bytes.chunks(COMPARED_BYTES).enumerate() {
-                let offset = begin + (index * COMPARED_BYTES) as u64;
-                let present = &mut compared[..published.len()];
-                let differing = differing_pages(descriptor, offset, published, present)?;
-                for pages in differing {
-                    let address = working.address + (offset - working.offset) as usize + pages.start;
-                    write(address, &published[pages]).map_err(Unrestored::Partly)?;
+                let offset = at + (chunk.offset + index * COMPARED_BYTES) as u64;
+                let address = working.address + (offset - working.offset) as usize;
+                for pages in differing_pages(descriptor, offset, published, &mut compared[..published.len()])? {
+                    *is_written = true;
+                    write(address + pages.start, &published[pages])?;
                 }
             }
         }

@@ -3,6 +3,7 @@
 
 use crate::file::{Carried, Publishing, Shown, Variable, Working};
 use crate::fork::state;
+use crate::holes;
 use crate::kernel::whole_pages;
 use crate::lock::lock;
 use crate::names::root;
@@ -69,7 +70,7 @@ impl Publishing {
                 let Some(offset) = offset_of(&variable.attributes) else { continue };
                 let (bytes, version) = (variable.bytes, last.version());
                 shown.variables.insert(offset, Variable { bytes, version, working: Weak::new() });
-                shown.carried.insert(offset, Carried { view: last.view(&variable.name)?, range: 0..bytes });
+                shown.carried.insert(offset, Carried::all(last, &variable.name)?);
             }
         }
         remark(|| format!("{} is published as region {}", file.path.display(), file.name));
@@ -101,10 +102,12 @@ impl Publishing {
 
         let mut publication = self.region.publish(number);
         publication = publication.attr("device", file.key.0 as i64).attr("inode", file.key.1 as i64);
-        for (id, Carried { view, range }) in carried {
+        for (id, Carried { view, zeros, range }) in carried {
             let bytes = &view[range.clone()];
+            let shape = [bytes.len()];
             // SAFETY: a version's pages, which the view holds.
-            publication = unsafe { publication.tracked_raw(id, bytes.as_ptr(), bytes.len(), &[bytes.len()], Order::C) };
+            publication = unsafe { publication.tracked_raw(id, bytes.as_ptr(), bytes.len(), &shape, Order::C) };
+            publication = publication.zeros(id, &holes::within(zeros, range), &[]);
         }
         for id in gone {
             // SAFETY: no bytes are read.
@@ -194,25 +197,34 @@ impl Publishing {
             if at >= offset && other_end <= end {
                 continue;
             }
-            let (view, from) = match carried {
-                Some(Carried { view, range }) => (view, range.start),
+            let whole = match carried {
+                Some(carried) => carried,
                 None => {
                     let snapshot = observer::newest(working.file, &mut lock(&working.file.observer))?;
                     let Some(snapshot) = snapshot else { continue };
-                    (snapshot.view(&name_of(at))?, 0)
+                    Carried::all(&snapshot, &name_of(at))?
                 }
             };
             let before = (at < offset).then(|| (at, (offset - at) as usize));
             let behind = (other_end > end).then(|| (end, old.bytes - (end - at) as usize));
             for (start, bytes) in before.into_iter().chain(behind) {
-                let first = from + (start - at) as usize;
-                next.shown.carried.insert(start, Carried { view: view.clone(), range: first..first + bytes });
+                let first = whole.range.start + (start - at) as usize;
+                next.shown.carried.insert(start, Carried { range: first..first + bytes, ..whole.clone() });
                 let variable = Variable { bytes, version: old.version, working: Weak::new() };
                 next.shown.variables.insert(start, variable);
             }
         }
         next.shown.variables.insert(offset, Variable { bytes, version, working: Arc::downgrade(working) });
         Ok(next)
+    }
+}
+
+impl Carried {
+    /// All of a version's variable.
+    fn all(snapshot: &Snapshot, name: &str) -> Result<Carried, Error> {
+        let view = snapshot.view(name)?;
+        let range = 0..view.len();
+        Ok(Carried { view, zeros: snapshot.zeros(name)?.into(), range })
     }
 }
 

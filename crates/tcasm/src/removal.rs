@@ -73,6 +73,15 @@ unsafe fn bytes_of<'a>(text: *const c_char) -> Option<&'a [u8]> {
 
 /// Removes a name by `real` where a signal handler may do so.
 fn unlinking(directory: c_int, path: *const c_char, real: impl FnOnce() -> c_int) -> c_int {
+    match quietly(|| handler::may_be_doomed(directory, path)) {
+        true => unlinking_shared(directory, path, real),
+        false => real(),
+    }
+}
+
+/// Apart, so that others need no room on their stack for it.
+#[inline(never)]
+fn unlinking_shared(directory: c_int, path: *const c_char, real: impl FnOnce() -> c_int) -> c_int {
     let doomed = quietly(|| handler::doomed(directory, path));
     let result = real();
     if let (0, Some(doomed)) = (result, doomed) {

@@ -1,6 +1,7 @@
 //! Programs written for TCASM's interface, in C and Fortran, run as they are.
 
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
@@ -427,6 +428,11 @@ fn holes_of_a_file_are_never_read() {
             command.env("STILLFRAME_TRACKER", tracker);
         }
         succeed(command);
+        // Of 2001 pages that it maps, it wrote 203, some of them twice.
+        let files = std::fs::read_dir(place.dir.join(place.region())).unwrap().flatten();
+        let planes = files.filter(|entry| entry.file_name().to_string_lossy().starts_with("plane."));
+        let pages: u64 = planes.map(|entry| entry.metadata().unwrap().blocks() / 8).sum();
+        assert!((200..1000).contains(&pages), "{tracker}: the region has {pages} pages");
     }
 }
 
@@ -447,9 +453,11 @@ fn libraries_that_follow_a_process_s_memory_see_every_call() {
 #[test]
 fn a_signal_handler_may_remove_files_and_no_publish_looks_at_the_environment() {
     let handlers = program("handlers", &C, &["handlers.c"]);
-    let place = Place::new("handlers");
-    assert_eq!(succeed(place.run(&handlers, &[&place.name])), "done\n");
-    assert!(!place.dir.join(place.region()).exists(), "the region of a file that was removed");
+    for way in ["defer", "nodefer"] {
+        let place = Place::new(&format!("handlers-{way}"));
+        assert_eq!(succeed(place.run(&handlers, &[&place.name, way])), "done\n");
+        assert!(!place.dir.join(place.region()).exists(), "the region of a file that was removed");
+    }
 }
 
 #[test]
