@@ -12,9 +12,10 @@ use crate::kind::Kind;
 use crate::status::stillframe_status;
 use crate::variable::stillframe_order;
 use engine::{Part, Snapshot, VariableView};
+use once_cell::race::OnceBox;
 use std::ffi::{CString, c_char, c_void};
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Most dimensions of a variable.
 pub const STILLFRAME_RANK_MAX: usize = 8;
@@ -82,7 +83,7 @@ pub type stillframe_range_visitor = Option<extern "C" fn(context: *mut c_void, o
 /// What a handle of a snapshot stands for.
 struct Held {
     snapshot: Snapshot,
-    texts: OnceLock<Texts>,
+    texts: OnceBox<Texts>,
 }
 
 /// What C sees of a version, made when it is first asked for.
@@ -102,11 +103,12 @@ struct VariableTexts {
 
 impl Held {
     fn texts(&self) -> &Texts {
-        self.texts.get_or_init(|| Texts {
+        let texts = || Texts {
             region: c_text(self.snapshot.region()),
             attributes: Kept::new(self.snapshot.attributes()),
             variables: self.snapshot.variables().iter().map(VariableTexts::new).collect(),
-        })
+        };
+        self.texts.get_or_init(|| Box::new(texts()))
     }
 
     /// The attributes of the version, or of a variable.
@@ -169,12 +171,20 @@ impl Handled for Arc<Held> {
 }
 
 pub fn insert(snapshot: Snapshot) -> *mut stillframe_snapshot {
-    handle::insert(Arc::new(Held { snapshot, texts: OnceLock::new() }))
+    handle::insert(Arc::new(Held { snapshot, texts: OnceBox::new() }))
 }
 
 /// The snapshot itself: a thread that reads keeps no other from it, and its hold lasts at least as long as the call.
 fn get(snapshot: *mut stillframe_snapshot) -> Result<Arc<Held>, Failure> {
     handle::with(snapshot, |held: &mut Arc<Held>| Ok(held.clone()))
+}
+
+/// The snapshot, with its texts made: under the handle's lock, so that a signal handler that interrupts it is told so.
+fn get_with_texts(snapshot: *mut stillframe_snapshot) -> Result<Arc<Held>, Failure> {
+    handle::with(snapshot, |held: &mut Arc<Held>| {
+        held.texts();
+        Ok(held.clone())
+    })
 }
 
 /// Ends a hold. All pointers that came from the snapshot dangle. NULL is nothing to do.
@@ -195,7 +205,7 @@ pub extern "C" fn stillframe_describe(
 ) -> stillframe_status {
     run("stillframe_describe", |call| {
         let out = call.out("info", info)?;
-        let held = get(snapshot)?;
+        let held = get_with_texts(snapshot)?;
         let (dirty_pages, total_pages) = held.snapshot.dirty_and_total_pages();
         out.put(stillframe_snapshot_info {
             region: held.texts().region.as_ptr(),
@@ -222,7 +232,7 @@ pub extern "C" fn stillframe_variable_at(
 ) -> stillframe_status {
     run("stillframe_variable_at", |call| {
         let out = call.out("variable", variable)?;
-        let held = get(snapshot)?;
+        let held = get_with_texts(snapshot)?;
         let count = held.snapshot.variables().len();
         if index >= count {
             return Err(Failure::argument("index", format!("there are {count} variables, so no number {index}")));
@@ -243,7 +253,7 @@ pub extern "C" fn stillframe_variable_named(
 ) -> stillframe_status {
     run("stillframe_variable_named", |call| {
         let out = call.out("variable", variable)?;
-        let held = get(snapshot)?;
+        let held = get_with_texts(snapshot)?;
         out.put(held.variable(held.index(call.text("name", name)?)?));
         Ok(())
     })
@@ -262,7 +272,7 @@ pub extern "C" fn stillframe_attribute_at(
 ) -> stillframe_status {
     run("stillframe_attribute_at", |call| {
         let out = call.out("attribute", attribute)?;
-        let held = get(snapshot)?;
+        let held = get_with_texts(snapshot)?;
         out.put(held.attributes(call.text_or_null("variable", variable)?)?.at(index)?);
         Ok(())
     })
@@ -280,7 +290,7 @@ pub extern "C" fn stillframe_attribute_named(
 ) -> stillframe_status {
     run("stillframe_attribute_named", |call| {
         let out = call.out("attribute", attribute)?;
-        let held = get(snapshot)?;
+        let held = get_with_texts(snapshot)?;
         let name = call.text("name", name)?;
         out.put(held.attributes(call.text_or_null("variable", variable)?)?.named(name)?);
         Ok(())

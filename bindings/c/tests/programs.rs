@@ -85,6 +85,13 @@ fn c_programs_see_the_same_with_other_trackers() {
     }
 }
 
+/// Not beside the others: it has allocations of its own, which valgrind and the sanitizers have too.
+#[test]
+fn a_signal_handler_does_not_wait_for_the_texts_that_it_interrupted() {
+    let into = tempfile::tempdir().unwrap();
+    check(&compile("texts", into.path(), &[], SONAME), &[], None);
+}
+
 #[test]
 fn a_program_may_unload_the_library_in_the_middle() {
     let (into, regions) = (tempfile::tempdir().unwrap(), regions());

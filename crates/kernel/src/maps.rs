@@ -43,11 +43,20 @@ impl Maps {
     /// fraction of a microsecond for each, whatever its size. Before Linux 6.11 memory that is there and may not be read
     /// passes, and so does that of a file that was cut shorter.
     pub fn is_readable(&self, address: usize, bytes: usize) -> bool {
+        self.look(address, bytes, true)
+    }
+
+    /// As [`is_readable`](Maps::is_readable), but touches nothing: memory of a file that was cut shorter passes.
+    pub fn is_readable_untouched(&self, address: usize, bytes: usize) -> bool {
+        self.look(address, bytes, false)
+    }
+
+    fn look(&self, address: usize, bytes: usize, touches: bool) -> bool {
         let Some(end) = address.checked_add(bytes) else { return false };
         let file = self.file.get_or_init(|| File::open("/proc/self/maps").ok()).as_ref();
         let mut at = address;
         while at < end {
-            match file.map(|file| readable_end(file, at, end)) {
+            match file.map(|file| readable_end(file, at, end, touches)) {
                 Some(Ok(Some(next))) => at = next,
                 Some(Ok(None)) => return false,
                 Some(Err(_)) | None => return is_mapped(at, end),
@@ -57,14 +66,15 @@ impl Maps {
     }
 }
 
-/// The end of the readable mapping at an address, if there is one; and, if it is of a file, has it there up to `end`.
-fn readable_end(file: &File, address: usize, end: usize) -> Result<Option<usize>, Failure> {
+/// The end of the readable mapping at an address, if there is one; and, if it is of a file and may be touched, has it there up
+/// to `end`.
+fn readable_end(file: &File, address: usize, end: usize, touches: bool) -> Result<Option<usize>, Failure> {
     let size = std::mem::size_of::<Query>() as u64;
     let mut query = Query { size, flags: VMA_READABLE, address: address as u64, ..Query::default() };
     // SAFETY: the structure is the one the call takes, and asks for no text to be written elsewhere.
     if unsafe { libc::ioctl(file.as_raw_fd(), PROCMAP_QUERY, &raw mut query) } == 0 {
         let next = query.end as usize;
-        let is_there = query.inode == 0 || is_in_file(next.min(end) - 1);
+        let is_there = !touches || query.inode == 0 || is_in_file(next.min(end) - 1);
         // What ends at or before its beginning would be asked for again and again.
         return Ok(Some(next).filter(|next| *next > address && is_there));
     }
@@ -105,7 +115,7 @@ mod tests {
             assert!(maps.is_readable(start + 100, 1));
             assert!(maps.is_readable(start + bytes - 1, 1));
             assert!(maps.is_readable(0, 0));
-            assert!(!maps.is_readable(0, 1));
+            assert!(!maps.is_readable(0, 1) && !maps.is_readable_untouched(0, 1));
             assert!(!maps.is_readable(usize::MAX - 5, 4));
             assert!(!maps.is_readable(usize::MAX - 5, 100));
         }
@@ -128,10 +138,11 @@ mod tests {
             let (at, maps) = (at as usize, Maps::default());
             assert!(maps.is_readable(at, bytes));
             file.set_len(bytes as u64 / 2 - 100).unwrap();
-            let asked = File::open("/proc/self/maps").map(|file| readable_end(&file, at, at + bytes));
+            let asked = File::open("/proc/self/maps").map(|file| readable_end(&file, at, at + bytes, true));
             assert!(matches!(asked, Ok(Ok(None)) | Ok(Err(_)) | Err(_)));
             assert!(!maps.is_readable(at, bytes) || !matches!(asked, Ok(Ok(_))));
             assert!(maps.is_readable(at, bytes / 2));
+            assert!(maps.is_readable_untouched(at, bytes));
             // SAFETY: the mapping from above, which nobody uses any more.
             unsafe { libc::munmap(at as *mut libc::c_void, bytes) };
         }
@@ -142,7 +153,7 @@ mod tests {
         let memory = Mapping::reserve(PAGE_BYTES).unwrap();
         let maps = Maps::default();
         let asked =
-            File::open("/proc/self/maps").map(|file| readable_end(&file, memory.address(), memory.address() + 1));
+            File::open("/proc/self/maps").map(|file| readable_end(&file, memory.address(), memory.address() + 1, true));
         match asked {
             Ok(Ok(found)) => assert!(found.is_none() && !maps.is_readable(memory.address(), 1)),
             _ => assert!(maps.is_readable(memory.address(), 1)),

@@ -223,3 +223,90 @@ fn pages_laid_elsewhere_stay_as_long_as_a_kept_file_is_open() {
     }
     region.unlink().unwrap();
 }
+
+/// Memory of which some pages can be touched by nobody: those that are said to be zeros.
+#[test]
+fn pages_said_to_be_zeros_are_published_and_never_touched() {
+    let _watchdog = watchdog(600);
+    const PAGES: usize = 1100;
+    let bytes = PAGES * PAGE_BYTES;
+    let close = |address: *const u8, pages: std::ops::Range<usize>, protection: i32| {
+        // SAFETY: the pages are of a mapping of this test's own, and nobody reads them while they cannot be read.
+        unsafe { libc::mprotect(address.add(pages.start * PAGE_BYTES) as _, pages.len() * PAGE_BYTES, protection) }
+    };
+    let map = || {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) }.cast::<u8>();
+        assert_ne!(memory.cast(), libc::MAP_FAILED);
+        memory
+    };
+    let in_bytes = |pages: &[std::ops::Range<usize>]| -> Vec<std::ops::Range<usize>> {
+        pages.iter().map(|pages| pages.start * PAGE_BYTES..pages.end * PAGE_BYTES).collect()
+    };
+    for tracker in trackers() {
+        let dir = Dir::new("zeros");
+        let mut region = dir.options().tracker(tracker).create("r").unwrap();
+        let observer = dir.observe("r");
+        let id = track(&mut region, "data");
+        let (memory, before) = (map(), map());
+        // SAFETY: both mappings were just made.
+        unsafe {
+            std::ptr::write_bytes(memory, 1, bytes);
+            std::ptr::write_bytes(before, 2, bytes);
+        }
+        let holes = [3..5, 400..600, 1024..1100];
+        let holes_before = [0..1, 450..900];
+        let mut publish = |version: u64, range: std::ops::Range<usize>, holes: &[_], holes_before: &[_]| {
+            let part = std::ptr::slice_from_raw_parts(memory, bytes);
+            // SAFETY: both mappings stay, and nobody writes them.
+            let publication =
+                unsafe { region.publish(version).tracked_part(id, part, &[bytes], Order::C, range, Some(before)) };
+            publication.zeros(id, &in_bytes(holes), &in_bytes(holes_before)).commit().unwrap()
+        };
+        let check = |expected: &dyn Fn(usize) -> u8| {
+            let newest = observer.newest().unwrap();
+            for (page, content) in newest.slice::<u8>("data").unwrap().chunks(PAGE_BYTES).enumerate() {
+                assert!(content.iter().all(|byte| *byte == expected(page)), "{tracker}: page {page} is {}", content[0]);
+            }
+        };
+        let is_in = |holes: &[std::ops::Range<usize>], page: usize| holes.iter().any(|run| run.contains(&page));
+        holes.iter().for_each(|pages| assert_eq!(close(memory, pages.clone(), libc::PROT_NONE), 0));
+        holes_before.iter().for_each(|pages| assert_eq!(close(before, pages.clone(), libc::PROT_NONE), 0));
+        let range = 100 * PAGE_BYTES..500 * PAGE_BYTES;
+        let copied = publish(1, range, &holes, &holes_before).copied_pages;
+        let first = |page: usize| match page {
+            100..500 => u8::from(!is_in(&holes, page)),
+            _ if is_in(&holes_before, page) => 0,
+            _ => 2,
+        };
+        check(&first);
+        assert_eq!(copied, (0..PAGES).filter(|page| first(*page) != 0).count() as u64);
+        publish(2, 0..bytes, &holes, &holes_before);
+        let all = |page: usize| u8::from(!is_in(&holes, page));
+        check(&all);
+        publish(3, 0..bytes, &holes, &holes_before);
+        check(&all);
+        // Written, and no hole any more.
+        assert_eq!(close(memory, 400..600, libc::PROT_READ | libc::PROT_WRITE), 0);
+        // SAFETY: the pages are this test's, and can be written by now.
+        unsafe { std::ptr::write_bytes(memory.add(400 * PAGE_BYTES), 7, 200 * PAGE_BYTES) };
+        publish(4, 0..bytes, &[3..5, 1024..1100], &holes_before);
+        check(&|page| if (400..600).contains(&page) { 7 } else { all(page) });
+        region.unlink().unwrap();
+        for memory in [memory, before] {
+            // SAFETY: nobody uses the mapping any more.
+            assert_eq!(unsafe { libc::munmap(memory.cast(), bytes) }, 0);
+        }
+    }
+}
+
+#[test]
+fn zeros_of_what_was_not_given_are_refused() {
+    let dir = Dir::new("zeros-refused");
+    let mut region = dir.options().create("r").unwrap();
+    let id = track(&mut region, "data");
+    let error = region.publish(1).zeros(id, &[], &[]).commit().unwrap_err();
+    assert!(matches!(&error, Error::WrongShape { why, .. } if why.contains("not given")), "{error}");
+    region.unlink().unwrap();
+}

@@ -3,16 +3,18 @@
 //! Each decides first, by what costs next to nothing, whether the call is of any concern, and otherwise does what the C
 //! library's does.
 
+use crate::change;
 use crate::file::{SharedFile, Working};
 use crate::fork::state;
 use crate::inside::{inside, quietly};
-use crate::kernel::{self, PAGE_BYTES, Stat, errno, fstat, is_address, set_errno, whole_pages};
-use crate::lock::lock;
+use crate::kernel::{PAGE_BYTES, Stat, errno, fstat, is_address, set_errno, whole_pages};
 use crate::names;
+use crate::next;
 use crate::observer::{self, Fresh};
-use crate::producer;
-use crate::report::complain;
-use crate::state::{State, Use, may_concern};
+use crate::producer::{self, Unrestored};
+use crate::removal::settle;
+use crate::report::{Problem, complain};
+use crate::state::{Use, may_concern};
 use libc::{c_int, c_void, off_t, size_t};
 use std::sync::Arc;
 
@@ -29,7 +31,7 @@ pub unsafe extern "C" fn mmap(
     descriptor: c_int,
     offset: off_t,
 ) -> *mut c_void {
-    map(address as usize, bytes, protection, flags, descriptor, offset) as *mut c_void
+    map(next::mmap, address as usize, bytes, protection, flags, descriptor, offset) as *mut c_void
 }
 
 /// See mmap(2); the same as [`mmap`].
@@ -45,7 +47,7 @@ pub unsafe extern "C" fn mmap64(
     descriptor: c_int,
     offset: off_t,
 ) -> *mut c_void {
-    map(address as usize, bytes, protection, flags, descriptor, offset) as *mut c_void
+    map(next::mmap64, address as usize, bytes, protection, flags, descriptor, offset) as *mut c_void
 }
 
 /// What a mapping is for.
@@ -66,40 +68,43 @@ fn purpose(protection: c_int, flags: c_int) -> Option<Purpose> {
     }
 }
 
-fn map(address: usize, bytes: usize, protection: c_int, flags: c_int, descriptor: c_int, offset: off_t) -> usize {
-    let real = || kernel::mmap(address, bytes, protection, flags, descriptor, offset);
+fn map(
+    next: fn(usize, size_t, c_int, c_int, c_int, off_t) -> usize,
+    address: usize,
+    bytes: usize,
+    protection: c_int,
+    flags: c_int,
+    descriptor: c_int,
+    offset: off_t,
+) -> usize {
+    let with_flags = |flags| next(address, bytes, protection, flags, descriptor, offset);
+    let real = || with_flags(flags);
     let replaces = flags & libc::MAP_FIXED != 0 && may_concern(address, bytes);
     let purpose = purpose(protection, flags).filter(|_| descriptor >= 0 && flags & libc::MAP_ANONYMOUS == 0);
     if purpose.is_none() && !replaces {
         return real();
     }
+    let mapped = |real: &dyn Fn() -> usize| match replaces {
+        true => change::taking(&[(address, bytes)], real, |at| is_address(*at)),
+        false => real(),
+    };
     inside(
         || {
+            settle();
             let file = quietly(|| purpose.and_then(|purpose| Some((purpose, file_of(descriptor)?))));
             Some(match file {
                 Some((Purpose::Observe, (file, _))) => {
                     // Pages of the file that the version's are laid over need not be read first.
                     let is_shown = quietly(|| observer::has_region(file));
                     let dropped = if is_shown { libc::MAP_POPULATE } else { 0 };
-                    let real = || kernel::mmap(address, bytes, protection, flags & !dropped, descriptor, offset);
-                    let at = mapped(address, bytes, replaces, real);
+                    let at = mapped(&|| with_flags(flags & !dropped));
                     if is_address(at) && is_shown { observe(file, at, bytes, protection, flags, offset) } else { at }
                 }
                 Some((Purpose::Produce, (file, stat))) => {
-                    let at = mapped(address, bytes, replaces, real);
-                    if is_address(at) {
-                        quietly(|| {
-                            let working = Working::new(file, at, bytes, offset as u64);
-                            let readable = protection & libc::PROT_READ != 0;
-                            if let Err(problem) = producer::restore(&working, stat.bytes, readable) {
-                                complain(&file.path.to_string_lossy(), &problem);
-                            }
-                            state().insert(at, at + whole_pages(bytes), Use::Working(working));
-                        });
-                    }
-                    at
+                    let at = mapped(&real);
+                    if is_address(at) { produce(file, at, bytes, descriptor, offset, stat.bytes) } else { at }
                 }
-                None => mapped(address, bytes, replaces, real),
+                None => mapped(&real),
             })
         },
         real,
@@ -112,49 +117,25 @@ fn file_of(descriptor: c_int) -> Option<(&'static SharedFile, Stat)> {
     Some((state().file_of(descriptor, &stat)?, stat))
 }
 
-/// Maps by `real`, and forgets what was at the address if that was of concern.
-fn mapped(address: usize, bytes: usize, replaces: bool, real: impl FnOnce() -> usize) -> usize {
-    if !replaces {
-        return real();
+/// Makes a fresh mapping a producer's, or takes it back.
+fn produce(
+    file: &'static SharedFile,
+    at: usize,
+    bytes: usize,
+    descriptor: c_int,
+    offset: off_t,
+    file_bytes: u64,
+) -> usize {
+    let before = errno();
+    let working = Working::new(file, at, bytes, offset as u64);
+    match producer::restore(&working, descriptor, file_bytes) {
+        Ok(()) => {}
+        Err(Unrestored::Not(problem)) => complain(&file.path.to_string_lossy(), &problem),
+        Err(Unrestored::Partly(problem)) => return refuse(file, at, bytes, &problem),
     }
-    quiesced(&[(address, bytes)], real, |at| is_address(*at), |_, _| ())
-}
-
-/// Runs a call that takes these ranges of addresses, of so many bytes each, away from those that had them, unless it fails;
-/// and then `after` it. Whoever publishes from them ends first.
-fn quiesced<T>(
-    ranges: &[(usize, usize)],
-    real: impl FnOnce() -> T,
-    is_done: impl FnOnce(&T) -> bool,
-    after: impl FnOnce(&mut State, &T),
-) -> T {
-    let ends = |(start, bytes): &(usize, usize)| (*start, start.saturating_add(whole_pages(*bytes)));
-    let mut state = state();
-    let concerned = ranges.iter().map(ends).flat_map(|(start, end)| state.ranges.overlapping(start, end));
-    let workings: Vec<Arc<Working>> = concerned
-        .filter_map(|(_, _, value)| match value {
-            Use::Working(working) => Some(working),
-            Use::View(_) => None,
-        })
-        .collect();
-    let mut files: Vec<&'static SharedFile> = workings.iter().map(|working| working.file).collect();
-    files.sort_by_key(|file| std::ptr::from_ref(*file));
-    files.dedup_by_key(|file| std::ptr::from_ref(*file));
-    let guards: Vec<_> = files.iter().map(|file| lock(&file.producer)).collect();
-    let result = real();
-    let done = is_done(&result);
-    // Whoever waits to publish finds out before it reads what is not there any more.
-    workings.iter().filter(|_| done).for_each(|working| working.tear());
-    drop((guards, workings));
-    quietly(|| {
-        if done {
-            for (start, end) in ranges.iter().map(ends) {
-                drop(state.remove(start, end));
-            }
-            after(&mut state, &result);
-        }
-    });
-    result
+    state().insert(at, at + whole_pages(bytes), Use::Working(working, true));
+    set_errno(before);
+    at
 }
 
 fn observe(
@@ -168,24 +149,27 @@ fn observe(
     let before = errno();
     let fresh = Fresh { address: at, bytes, offset: offset as u64, protection };
     match observer::show(file, &fresh) {
-        Ok(view) => {
+        Ok(laid) => {
             if flags & libc::MAP_POPULATE != 0 {
                 // SAFETY: the range was just mapped; the advice reads it in, and is as welcome to fail as the flag is.
                 unsafe { libc::madvise(at as *mut c_void, bytes, libc::MADV_POPULATE_READ) };
             }
-            if let Some(view) = view {
-                state().insert(at, at + whole_pages(bytes), Use::View(Arc::new(view)));
+            if let Some(laid) = laid {
+                state().insert(at, at + whole_pages(bytes), Use::View(Arc::new(laid.view)));
             }
             set_errno(before);
             at
         }
-        Err(problem) => {
-            kernel::munmap(at, bytes);
-            complain(&file.path.to_string_lossy(), &problem);
-            set_errno(problem.errno);
-            libc::MAP_FAILED as usize
-        }
+        Err(problem) => refuse(file, at, bytes, &problem),
     }
+}
+
+/// Takes a fresh mapping back: it is not what it was to be.
+fn refuse(file: &SharedFile, at: usize, bytes: usize, problem: &Problem) -> usize {
+    next::munmap(at, bytes);
+    complain(&file.path.to_string_lossy(), problem);
+    set_errno(problem.errno);
+    libc::MAP_FAILED as usize
 }
 
 /// See munmap(2).
@@ -194,11 +178,14 @@ fn observe(
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(address: *mut c_void, bytes: size_t) -> c_int {
-    let real = || kernel::munmap(address as usize, bytes);
+    let real = || next::munmap(address as usize, bytes);
     if !may_concern(address as usize, bytes) {
         return real();
     }
-    let unmapped = || quiesced(&[(address as usize, bytes)], real, |result| *result == 0, |_, _| ());
+    let unmapped = || {
+        settle();
+        change::taking(&[(address as usize, bytes)], real, |result| *result == 0)
+    };
     inside(|| Some(unmapped()), real)
 }
 
@@ -214,13 +201,13 @@ pub unsafe extern "C" fn mremap(
     flags: c_int,
     new_address: *mut c_void,
 ) -> *mut c_void {
-    let (address, new_address) = (address as usize, new_address as usize);
-    let real = || kernel::mremap(address, bytes, new_bytes, flags, new_address);
-    let replaces = flags & libc::MREMAP_FIXED != 0 && may_concern(new_address, new_bytes);
+    let (address, to) = (address as usize, new_address as usize);
+    let real = || next::mremap(address, bytes, new_bytes, flags, new_address);
+    let replaces = flags & libc::MREMAP_FIXED != 0 && may_concern(to, new_bytes);
     if !may_concern(address, bytes.max(1)) && !replaces {
         return real() as *mut c_void;
     }
-    inside(|| Some(remap(address, bytes, new_bytes, replaces.then_some(new_address), real)), real) as *mut c_void
+    inside(|| Some(remap(address, bytes, new_bytes, replaces.then_some(to), real)), real) as *mut c_void
 }
 
 fn remap(
@@ -230,35 +217,28 @@ fn remap(
     replaced: Option<usize>,
     real: impl FnOnce() -> usize,
 ) -> usize {
-    let moved = state().ranges.overlapping(address, address.saturating_add(1)).pop().map(|(_, _, value)| value);
-    match &moved {
-        Some(Use::View(_)) if whole_pages(new_bytes) > whole_pages(bytes) => {
-            // What lies behind a version's pages in their planes is not the file's.
-            set_errno(libc::ENOMEM);
-            return libc::MAP_FAILED as usize;
-        }
-        // What the region watches is not one piece to the kernel, and only one piece can be moved.
-        Some(Use::Working(working)) => quietly(|| drop(lock(&working.file.producer).take())),
-        _ => {}
+    let moved = state().at(address);
+    if let Some(Use::View(_)) = &moved
+        && whole_pages(new_bytes) > whole_pages(bytes)
+    {
+        // What lies behind a version's pages in their planes is not the file's.
+        set_errno(libc::ENOMEM);
+        return libc::MAP_FAILED as usize;
     }
+    let mapping = match &moved {
+        Some(Use::Working(working, _)) => Some(working.clone()),
+        _ => None,
+    };
     let ranges = [(address, bytes), (replaced.unwrap_or(0), if replaced.is_some() { new_bytes } else { 0 })];
-    quiesced(
-        &ranges,
-        real,
-        |at| is_address(*at),
-        |state, at| {
-            let value = match moved {
-                Some(Use::Working(old)) => {
-                    let offset = old.offset + (address - old.address) as u64;
-                    Some(Use::Working(old.moved(*at, new_bytes, offset)))
-                }
-                other => other,
-            };
-            if let Some(value) = value {
-                state.insert(*at, *at + whole_pages(new_bytes), value);
-            }
-        },
-    )
+    let insert = |at: usize| {
+        let value = match moved {
+            Some(Use::Working(old, readable)) => Use::Working(old.piece(address, at, new_bytes), readable),
+            Some(view) => view,
+            None => return,
+        };
+        state().insert(at, at + whole_pages(new_bytes), value);
+    };
+    change::moving(mapping.as_ref(), &ranges, real, |at| is_address(*at), insert)
 }
 
 /// See mprotect(2).
@@ -267,35 +247,12 @@ fn remap(
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mprotect(address: *mut c_void, bytes: size_t, protection: c_int) -> c_int {
-    let real = || kernel::mprotect(address as usize, bytes, protection);
+    let real = || next::mprotect(address as usize, bytes, protection);
     if !may_concern(address as usize, bytes) {
         return real();
     }
-    inside(|| Some(protect(address as usize, bytes, protection, real)), real)
-}
-
-fn protect(address: usize, bytes: usize, protection: c_int, real: impl FnOnce() -> c_int) -> c_int {
     let readable = protection & (libc::PROT_READ | libc::PROT_WRITE) != 0;
-    let concerned = state().ranges.overlapping(address, address.saturating_add(whole_pages(bytes)));
-    let workings: Vec<Arc<Working>> = concerned
-        .into_iter()
-        .filter_map(|(_, _, value)| match value {
-            Use::Working(working) => Some(working),
-            Use::View(_) => None,
-        })
-        .collect();
-    if !readable {
-        // Whoever publishes ends first, and nobody begins.
-        for working in &workings {
-            working.set_readable(false);
-            drop(lock(&working.file.producer));
-        }
-    }
-    let result = real();
-    if readable == (result == 0) {
-        workings.iter().for_each(|working| working.set_readable(true));
-    }
-    result
+    inside(|| Some(change::protecting(address as usize, bytes, readable, real)), real)
 }
 
 /// See msync(2). With `MS_UPDATE` (8) in the flags, the pages of a writable private mapping of a file below `/dev/shm` that
@@ -305,11 +262,15 @@ fn protect(address: usize, bytes: usize, protection: c_int, real: impl FnOnce() 
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn msync(address: *mut c_void, bytes: size_t, flags: c_int) -> c_int {
-    let real = || kernel::msync(address as usize, bytes, flags);
+    let real = || next::msync(address as usize, bytes, flags);
     if !producer::is_publish(flags) || !may_concern(address as usize, bytes.max(1)) {
         return real();
     }
-    inside(|| publish(address as usize, bytes, flags), real)
+    let published = || {
+        settle();
+        publish(address as usize, bytes, flags)
+    };
+    inside(published, real)
 }
 
 /// Publishes what the range touches. `None`: nothing of it is a producer's, and the kernel has the word.
@@ -327,20 +288,16 @@ fn publish(address: usize, bytes: usize, flags: c_int) -> Option<c_int> {
         return fail(libc::ENOMEM);
     };
     let before = errno();
-    let found = state().ranges.overlapping(start, end.max(start + 1));
-    let workings = found.into_iter().filter_map(|(from, to, value)| match value {
-        Use::Working(working) => Some((from, to, working)),
-        Use::View(_) => None,
-    });
-    let (mut at, mut is_any) = (start, false);
-    for (from, to, working) in workings {
-        is_any = true;
-        let range = from.max(start)..to.min(end);
+    let (mut at, mut known, mut is_any) = (start, start, false);
+    let next = |at| state().first_working(at, end.max(start + 1));
+    while let Some((from, to, working)) = next(at) {
+        (at, is_any) = (to, true);
+        let range = from..to.min(end);
         if range.is_empty() {
-            continue;
+            break;
         }
-        if range.start == at {
-            at = range.end;
+        if range.start == known {
+            known = range.end;
         }
         if let Err(problem) = producer::publish(&working, range) {
             complain(&working.file.path.to_string_lossy(), &problem);
@@ -350,7 +307,7 @@ fn publish(address: usize, bytes: usize, flags: c_int) -> Option<c_int> {
     set_errno(before);
     match is_any {
         false => None,
-        true if at < end => fail(libc::ENOMEM),
+        true if known < end => fail(libc::ENOMEM),
         true => Some(0),
     }
 }

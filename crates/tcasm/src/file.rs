@@ -1,12 +1,11 @@
 //! A file that this process maps, and what it is mapped for: what producers and observers know of it.
 
-use crate::lock::lock;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, Metadata};
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use stillframe::{Observer, Region, VariableId};
 
@@ -19,19 +18,26 @@ pub struct SharedFile {
     pub name: String,
     pub producer: Mutex<Option<Publishing>>,
     pub observer: Mutex<Option<Attached>>,
-    /// Mappings that may be published.
-    pub workings: AtomicUsize,
 }
 
 impl SharedFile {
     pub fn new(key: (u64, u64), path: PathBuf, name: String) -> SharedFile {
-        let (producer, observer, workings) = (Mutex::new(None), Mutex::new(None), AtomicUsize::new(0));
-        SharedFile { key, path, name, producer, observer, workings }
+        SharedFile { key, path, name, producer: Mutex::new(None), observer: Mutex::new(None) }
     }
 
     /// The file's metadata, if its path still leads to it.
     pub fn metadata(&self) -> Option<Metadata> {
         std::fs::metadata(&self.path).ok().filter(|meta| (meta.dev(), meta.ino()) == self.key)
+    }
+
+    /// Opens the file for reading; not what has its path by now, nor does it wait for that.
+    pub fn open(&self) -> std::io::Result<File> {
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(&self.path)?;
+        let meta = file.metadata()?;
+        match (meta.dev(), meta.ino()) == self.key {
+            true => Ok(file),
+            false => Err(std::io::Error::from_raw_os_error(libc::ENOENT)),
+        }
     }
 
     /// Lets go of the region if the file was removed: its observer would keep memory that nobody can ask for.
@@ -60,50 +66,27 @@ pub struct Attached {
     pub held: HashMap<u64, Weak<File>>,
 }
 
-/// A writable private mapping of a file.
+/// A writable private mapping of a file. What of it is there, and may be read, the [state](crate::state) knows.
 #[derive(Debug)]
 pub struct Working {
     pub file: &'static SharedFile,
     pub address: usize,
     pub bytes: usize,
     pub offset: u64,
-    /// Whether a part of it was unmapped, or something else was mapped over it.
-    pub torn: AtomicBool,
-    /// Whether the program took its own right to read from some of it.
-    pub unreadable: AtomicBool,
     /// The newest version whose content it has, where it was not written since.
     pub base: AtomicU64,
 }
 
 impl Working {
     pub fn new(file: &'static SharedFile, address: usize, bytes: usize, offset: u64) -> Arc<Working> {
-        file.workings.fetch_add(1, Ordering::AcqRel);
-        let (torn, unreadable) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Working { file, address, bytes, offset, torn, unreadable, base: AtomicU64::new(0) })
+        Arc::new(Working { file, address, bytes, offset, base: AtomicU64::new(0) })
     }
 
-    /// The same memory at another address.
-    pub fn moved(&self, address: usize, bytes: usize, offset: u64) -> Arc<Working> {
-        let moved = Working::new(self.file, address, bytes, offset);
-        moved.base.store(self.base.load(Ordering::Acquire), Ordering::Release);
-        moved
-    }
-
-    pub fn tear(&self) {
-        self.torn.store(true, Ordering::Release);
-    }
-
-    pub fn set_readable(&self, readable: bool) {
-        self.unreadable.store(!readable, Ordering::Release);
-    }
-}
-
-impl Drop for Working {
-    fn drop(&mut self) {
-        if self.file.workings.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // Another process may go on with the file from here.
-            drop(lock(&self.file.producer).take());
-        }
+    /// The memory from an address of it on, as a mapping of its own.
+    pub fn piece(&self, from: usize, to: usize, bytes: usize) -> Arc<Working> {
+        let piece = Working::new(self.file, to, bytes, self.offset + (from - self.address) as u64);
+        piece.base.store(self.base.load(Ordering::Acquire), Ordering::Release);
+        piece
     }
 }
 
@@ -111,28 +94,35 @@ impl Drop for Working {
 #[derive(Debug)]
 pub struct Publishing {
     pub region: Region,
-    /// By offset in the file.
-    pub variables: BTreeMap<u64, Variable>,
-    /// What was published of other parts of the file and has to be said anew with the next version.
-    pub carried: Vec<Carried>,
+    /// The variables that the region has, by the offset of their bytes in the file, also those that no version shows.
+    pub declared: BTreeMap<u64, VariableId>,
+    pub shown: Shown,
 }
 
-/// Bytes of a version that the next version has under another variable.
-#[derive(Debug)]
+/// What the newest version shows, and what of it the next one has to be given anew.
+#[derive(Debug, Default, Clone)]
+pub struct Shown {
+    /// By offset in the file.
+    pub variables: BTreeMap<u64, Variable>,
+    /// By offset in the file: what the next version does not take from the one before by itself.
+    pub carried: BTreeMap<u64, Carried>,
+}
+
+/// Bytes of a version that the next version has under another variable, or in another region.
+#[derive(Debug, Clone)]
 pub struct Carried {
-    pub id: VariableId,
     pub view: stillframe::View,
+    /// Bytes of the view that are zeros and take no memory, ascending and apart.
+    pub zeros: Arc<[Range<usize>]>,
+    /// What of the view is carried.
     pub range: Range<usize>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Variable {
-    pub id: VariableId,
     pub bytes: usize,
     /// The version it was last published with.
     pub version: u64,
-    /// The mapping it is published from.
+    /// The mapping whose content it shows, as long as there is one.
     pub working: Weak<Working>,
-    /// Whether the newest version shows this mapping's content.
-    pub is_shown: bool,
 }

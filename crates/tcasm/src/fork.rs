@@ -3,8 +3,9 @@
 //! The locks are held across `fork`, so that the child finds everything whole. Handles of regions are the parent's; the
 //! child lets go of them without touching what they stand for, and opens its own when it needs one.
 
-use crate::file::{Attached, Publishing};
+use crate::file::{Attached, Publishing, SharedFile};
 use crate::kernel::Inside;
+use crate::later;
 use crate::lock::lock;
 use crate::report::{self, Told};
 use crate::state::{self, State};
@@ -46,11 +47,18 @@ fn prepare_for_forks() {
 extern "C" fn before() {
     // A fork from inside, as by a signal handler, finds the locks as they are.
     let Some(inside) = Inside::enter() else { return };
-    let state = state::state();
-    let producers = state.files().map(|file| lock(&file.producer)).collect();
-    let observers = state.files().map(|file| lock(&file.observer)).collect();
-    let held = Held { producers, observers, _state: state, _told: report::told(), _inside: inside };
-    let _ = HELD.try_with(|place| place.replace(Some(held)));
+    loop {
+        let files: Vec<&'static SharedFile> = state::state().files();
+        let producers = files.iter().map(|file| lock(&file.producer)).collect();
+        let observers = files.iter().map(|file| lock(&file.observer)).collect();
+        let state = state::state();
+        // Another thread may have mapped one more meanwhile; none is ever forgotten.
+        if state.files().len() == files.len() {
+            let held = Held { producers, observers, _state: state, _told: report::told(), _inside: inside };
+            let _ = HELD.try_with(|place| place.replace(Some(held)));
+            return;
+        }
+    }
 }
 
 extern "C" fn in_parent() {
@@ -58,6 +66,7 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
+    later::forget();
     let Ok(Some(mut held)) = HELD.try_with(RefCell::take) else { return };
     for producer in &mut held.producers {
         std::mem::forget(producer.take());

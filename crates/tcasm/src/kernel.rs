@@ -1,36 +1,12 @@
-//! The calls themselves, past the C library's functions that this library stands in for.
+//! What is asked of the C library and the kernel about this thread, its memory and its files.
 
-use libc::{c_int, off_t};
+use crate::next;
+use libc::c_int;
 use std::cell::Cell;
 
 /// Publish what the process wrote into a private mapping: TCASM's flag for msync(2).
 pub const MS_UPDATE: c_int = 8;
 pub const PAGE_BYTES: usize = stillframe::PAGE_BYTES;
-
-pub fn mmap(address: usize, bytes: usize, protection: c_int, flags: c_int, descriptor: c_int, offset: off_t) -> usize {
-    // SAFETY: the caller's arguments go to the kernel as they are; those of this library name ranges it was lent.
-    unsafe { libc::syscall(libc::SYS_mmap, address, bytes, protection, flags, descriptor, offset) as usize }
-}
-
-pub fn munmap(address: usize, bytes: usize) -> c_int {
-    // SAFETY: as for `mmap`.
-    unsafe { libc::syscall(libc::SYS_munmap, address, bytes) as c_int }
-}
-
-pub fn msync(address: usize, bytes: usize, flags: c_int) -> c_int {
-    // SAFETY: as for `mmap`.
-    unsafe { libc::syscall(libc::SYS_msync, address, bytes, flags) as c_int }
-}
-
-pub fn mremap(address: usize, bytes: usize, new_bytes: usize, flags: c_int, new_address: usize) -> usize {
-    // SAFETY: as for `mmap`.
-    unsafe { libc::syscall(libc::SYS_mremap, address, bytes, new_bytes, flags, new_address) as usize }
-}
-
-pub fn mprotect(address: usize, bytes: usize, protection: c_int) -> c_int {
-    // SAFETY: as for `mmap`.
-    unsafe { libc::syscall(libc::SYS_mprotect, address, bytes, protection) as c_int }
-}
 
 /// The result of a call that maps, where it is an address.
 pub fn is_address(result: usize) -> bool {
@@ -53,11 +29,12 @@ pub fn write(descriptor: c_int, bytes: &[u8]) {
     unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
 }
 
-/// Device and inode of a file, and its length.
+/// Device and inode of a file, its length, and its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     pub key: (u64, u64),
     pub bytes: u64,
+    pub names: u64,
     pub is_regular: bool,
 }
 
@@ -69,14 +46,28 @@ pub fn fstat(descriptor: c_int) -> Option<Stat> {
         (libc::fstat(descriptor, &mut stat) == 0).then_some(stat)
     }?;
     let is_regular = stat.st_mode & libc::S_IFMT == libc::S_IFREG;
-    Some(Stat { key: (stat.st_dev, stat.st_ino), bytes: stat.st_size.max(0) as u64, is_regular })
+    let names = u64::from(stat.st_nlink as u32);
+    Some(Stat { key: (stat.st_dev, stat.st_ino), bytes: stat.st_size.max(0) as u64, names, is_regular })
+}
+
+/// Reads from an open file, whose offset stays; the bytes that there were.
+pub fn read_at(descriptor: c_int, out: &mut [u8], offset: u64) -> Result<usize, c_int> {
+    loop {
+        // SAFETY: the call writes at most as many bytes as there are.
+        let count = unsafe { libc::pread(descriptor, out.as_mut_ptr().cast(), out.len(), offset as libc::off_t) };
+        match usize::try_from(count) {
+            Ok(count) => return Ok(count),
+            Err(_) if errno() == libc::EINTR => {}
+            Err(_) => return Err(errno()),
+        }
+    }
 }
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// While it lives, this thread's calls go to the kernel as they are: they are this library's own.
+/// While it lives, this thread's calls go on as they are: they are this library's own.
 pub struct Inside(());
 
 impl Inside {
@@ -100,7 +91,7 @@ pub struct Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        munmap(self.address, self.bytes);
+        next::munmap(self.address, self.bytes);
     }
 }
 

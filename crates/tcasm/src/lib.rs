@@ -5,8 +5,9 @@
 //! reach it: what is published becomes a version of a Stillframe region named after the file, and a read-only mapping of
 //! the file gets the pages of the newest one. `docs/tcasm.md` says what is equal and what is not.
 //!
-//! `entry` and `removal` have the functions that stand in for the C library's, `producer` and `observer` what the two kinds of
-//! mappings need, `file` and `state` what is known of them, `ranges` which addresses are whose.
+//! `entry` and `removal` have the functions that stand in for the C library's, and `next` those. `producer` and `observer` have
+//! what the two kinds of mappings need, `publishing` what a version shows, `file` what is known of files, and `state` and
+//! `ranges` which addresses are whose.
 //!
 //! # Safety
 //!
@@ -15,15 +16,23 @@
 //! the kernel, which checks it. No function called from outside lets a panic through, and none waits for another process.
 #![allow(unsafe_code)]
 
+mod begin;
+mod change;
 mod entry;
 mod file;
 mod fork;
+mod handler;
+mod holes;
 mod inside;
 mod kernel;
+mod later;
 mod lock;
 mod names;
+mod next;
 mod observer;
+mod pristine;
 mod producer;
+mod publishing;
 mod ranges;
 mod removal;
 mod report;

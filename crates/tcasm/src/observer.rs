@@ -5,14 +5,16 @@
 //! with the last of them.
 
 use crate::file::{Attached, SharedFile, View};
+use crate::holes;
 use crate::kernel::{self, PAGE_BYTES, whole_pages};
 use crate::lock::lock;
+use crate::names::root;
+use crate::next;
 use crate::report::Problem;
-use once_cell::race::OnceBox;
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use stillframe::{Attributes, Error, Observer, Scalar, Snapshot};
 
@@ -21,12 +23,6 @@ use stillframe::{Attributes, Error, Observer, Scalar, Snapshot};
 const HELD_MAX: usize = 8;
 /// Versions of a region, those of all observers together, above which a process copies rather than holds one more.
 const VERSIONS_MAX: usize = 32;
-
-/// The directory of regions: the same for as long as the process lives.
-pub fn root() -> &'static PathBuf {
-    static ROOT: OnceBox<PathBuf> = OnceBox::new();
-    ROOT.get_or_init(|| Box::new(stillframe::inspect::root()))
-}
 
 fn head_of(file: &SharedFile) -> Option<(u64, u64)> {
     let meta = std::fs::metadata(root().join(&file.name).join("head")).ok()?;
@@ -97,8 +93,17 @@ pub struct Fresh {
     pub protection: i32,
 }
 
+/// A version laid over a mapping of its file.
+pub struct Laid {
+    pub view: View,
+    /// The bytes of the mapping that are the version's and not the file's, ascending and apart.
+    pub covered: Vec<Range<usize>>,
+    /// Those of them that are zeros and take no memory, in the same way.
+    pub zeros: Vec<Range<usize>>,
+}
+
 /// Shows the newest version in a mapping. `None`: there is none, and the mapping is of the file itself.
-pub fn show(file: &SharedFile, fresh: &Fresh) -> Result<Option<View>, Problem> {
+pub fn show(file: &SharedFile, fresh: &Fresh) -> Result<Option<Laid>, Problem> {
     let mut place = lock(&file.observer);
     let Some(snapshot) = newest(file, &mut place)? else { return Ok(None) };
     let hold = match place.as_mut() {
@@ -106,7 +111,12 @@ pub fn show(file: &SharedFile, fresh: &Fresh) -> Result<Option<View>, Problem> {
         None => None,
     };
     drop(place);
+    let (mut covered, mut zeros) = (Vec::new(), Vec::new());
     for (name, at, start, end) in overlap(&snapshot, fresh.offset, fresh.bytes) {
+        let first = (start - fresh.offset) as usize;
+        covered.push(first..(end - fresh.offset) as usize);
+        let bare = holes::within(&snapshot.zeros(&name)?, &((start - at) as usize..(end - at) as usize));
+        zeros.extend(bare.into_iter().map(|range| first + range.start..first + range.end));
         let address = fresh.address + (start - fresh.offset) as usize;
         let pages = (start - at) as usize / PAGE_BYTES..(end - at) as usize / PAGE_BYTES;
         let laid = hold.is_some() && {
@@ -123,10 +133,12 @@ pub fn show(file: &SharedFile, fresh: &Fresh) -> Result<Option<View>, Problem> {
             copy(&snapshot, &name, (start - at) as usize, address, (end - start) as usize)?;
         }
         if fresh.protection != libc::PROT_READ || !laid {
-            kernel::mprotect(address, (end - start) as usize, fresh.protection);
+            next::mprotect(address, (end - start) as usize, fresh.protection);
         }
     }
-    Ok(Some(View { _hold: hold }))
+    covered.sort_by_key(|range| range.start);
+    zeros.sort_by_key(|range| range.start);
+    Ok(Some(Laid { view: View { _hold: hold }, covered, zeros }))
 }
 
 /// What keeps a version while a mapping shows it; `None` if it is better copied.
@@ -150,7 +162,7 @@ fn hold(attached: &mut Attached, snapshot: &Snapshot) -> Result<Option<Arc<File>
 /// Replaces part of a fresh mapping by memory with a copy of a variable's bytes from `from` on.
 fn copy(snapshot: &Snapshot, name: &str, from: usize, address: usize, bytes: usize) -> Result<(), Problem> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-    let at = kernel::mmap(address, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+    let at = next::mmap(address, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
     if !kernel::is_address(at) {
         return Err(Problem::new(libc::ENOMEM, format!("no memory for a copy of {bytes} bytes")));
     }

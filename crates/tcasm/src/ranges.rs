@@ -50,6 +50,11 @@ impl<T: Clone> Ranges<T> {
         found.into_iter().map(|(_, _, value)| value).collect()
     }
 
+    /// Whether the value of any range is one of these.
+    pub fn any(&self, is_one: impl Fn(&T) -> bool) -> bool {
+        self.by_start.values().any(|(_, value)| is_one(value))
+    }
+
     /// First and last address behind of all ranges.
     pub fn bounds(&self) -> Option<(usize, usize)> {
         let first = self.by_start.first_key_value()?;

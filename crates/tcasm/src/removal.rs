@@ -1,39 +1,24 @@
 //! The functions that stand in for those of the C library that remove names: the region of a file that had its last one goes
 //! with it.
+//!
+//! Signal handlers may call `unlink` and `unlinkat` (signal-safety(7)). Where one may be running the region is only noted, and
+//! goes with the next call that this library has a part in, or at the end of the process.
 
 use crate::file::SharedFile;
 use crate::fork::state;
+use crate::handler;
 use crate::inside::{inside, quietly};
-use crate::kernel::set_errno;
+use crate::later;
 use crate::lock::lock;
-use crate::names;
-use crate::observer::{self, root};
+use crate::names::{self, root};
+use crate::next;
+use crate::observer;
 use crate::report::{Problem, complain};
 use libc::{c_char, c_int};
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// The C library's function behind one of these, looked up once.
-macro_rules! next {
-    ($name:literal, fn($($argument:ty),*) -> $result:ty) => {{
-        static FOUND: AtomicUsize = AtomicUsize::new(0);
-        let mut found = FOUND.load(Ordering::Relaxed);
-        if found == 0 {
-            // SAFETY: the name is a string that ends.
-            found = unsafe { libc::dlsym(libc::RTLD_NEXT, $name.as_ptr()) } as usize;
-            FOUND.store(found, Ordering::Relaxed);
-        }
-        if found == 0 {
-            set_errno(libc::ENOSYS);
-            return -1;
-        }
-        // SAFETY: the C library's function of that name has these arguments.
-        unsafe { std::mem::transmute::<usize, unsafe extern "C" fn($($argument),*) -> $result>(found) }
-    }};
-}
 
 /// See shm_unlink(3).
 ///
@@ -41,28 +26,13 @@ macro_rules! next {
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shm_unlink(name: *const c_char) -> c_int {
-    let real = next!(c"shm_unlink", fn(*const c_char) -> c_int);
     let path = || {
         // SAFETY: the name is a string by the caller's word.
         let name = unsafe { bytes_of(name) }?;
         let name = &name[name.iter().take_while(|byte| **byte == b'/').count()..];
         Some(Path::new("/dev/shm").join(OsStr::from_bytes(name)))
     };
-    // SAFETY: the caller's argument.
-    removing(path, || unsafe { real(name) })
-}
-
-/// See unlink(2).
-///
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
-    let real = next!(c"unlink", fn(*const c_char) -> c_int);
-    // SAFETY: the path is a string by the caller's word.
-    let path_of = || unsafe { bytes_of(path) }.map(|path| PathBuf::from(OsStr::from_bytes(path)));
-    // SAFETY: the caller's argument.
-    removing(path_of, || unsafe { real(path) })
+    removing(path, || next::shm_unlink(name))
 }
 
 /// See remove(3).
@@ -71,11 +41,18 @@ pub unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn remove(path: *const c_char) -> c_int {
-    let real = next!(c"remove", fn(*const c_char) -> c_int);
     // SAFETY: the path is a string by the caller's word.
     let path_of = || unsafe { bytes_of(path) }.map(|path| PathBuf::from(OsStr::from_bytes(path)));
-    // SAFETY: the caller's argument.
-    removing(path_of, || unsafe { real(path) })
+    removing(path_of, || next::remove(path))
+}
+
+/// See unlink(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
+    unlinking(libc::AT_FDCWD, path, || next::unlink(path))
 }
 
 /// See unlinkat(2).
@@ -84,17 +61,7 @@ pub unsafe extern "C" fn remove(path: *const c_char) -> c_int {
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
-    let real = next!(c"unlinkat", fn(c_int, *const c_char, c_int) -> c_int);
-    let path_of = || {
-        // SAFETY: the path is a string by the caller's word.
-        let path = Path::new(OsStr::from_bytes(unsafe { bytes_of(path) }?));
-        match path.is_absolute() || directory == libc::AT_FDCWD {
-            true => Some(path.to_path_buf()),
-            false => Some(std::fs::read_link(format!("/proc/self/fd/{directory}")).ok()?.join(path)),
-        }
-    };
-    // SAFETY: the caller's arguments.
-    removing(path_of, || unsafe { real(directory, path, flags) })
+    unlinking(directory, path, || next::unlinkat(directory, path, flags))
 }
 
 /// # Safety
@@ -104,11 +71,52 @@ unsafe fn bytes_of<'a>(text: *const c_char) -> Option<&'a [u8]> {
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 
+/// Removes a name by `real` where a signal handler may do so.
+fn unlinking(directory: c_int, path: *const c_char, real: impl FnOnce() -> c_int) -> c_int {
+    match quietly(|| handler::may_be_doomed(directory, path)) {
+        true => unlinking_shared(directory, path, real),
+        false => real(),
+    }
+}
+
+/// Apart, so that others need no room on their stack for it.
+#[inline(never)]
+fn unlinking_shared(directory: c_int, path: *const c_char, real: impl FnOnce() -> c_int) -> c_int {
+    let doomed = quietly(|| handler::doomed(directory, path));
+    let result = real();
+    if let (0, Some(doomed)) = (result, doomed) {
+        quietly(|| {
+            later::note(doomed.path(), doomed.key);
+            if !handler::may_be_handling() {
+                enter_and_settle();
+            }
+        });
+    }
+    result
+}
+
+/// Removes the regions of files that were removed where that could not be done.
+pub fn settle() {
+    for later::Removed { path, key } in later::take() {
+        quietly(|| forget(&path, key));
+    }
+}
+
+/// As [`settle`], of a thread that is not inside yet.
+pub fn enter_and_settle() {
+    let settled = || {
+        settle();
+        Some(())
+    };
+    inside(settled, || ());
+}
+
 /// Removes a name by `real`, and the region of the file that had it.
 fn removing(path: impl FnOnce() -> Option<PathBuf>, real: impl Fn() -> c_int) -> c_int {
     let mut called = None;
     let result = inside(
         || {
+            settle();
             let file = quietly(|| {
                 let path = path()?;
                 let meta = std::fs::symlink_metadata(&path).ok().filter(|meta| meta.is_file())?;

@@ -2,6 +2,7 @@
 
 use crate::kernel;
 use crate::lock::lock;
+use once_cell::race::OnceBool;
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
 use stillframe::Error;
@@ -39,9 +40,11 @@ impl From<Error> for Problem {
     }
 }
 
-/// Whether `STILLFRAME_VERBOSE` asks for everything to be said.
-fn is_verbose() -> bool {
-    std::env::var_os("STILLFRAME_VERBOSE").is_some_and(|value| !value.is_empty() && value != "0")
+/// Whether `STILLFRAME_VERBOSE` asks for everything to be said: read once, because another thread may change the environment.
+pub fn is_verbose() -> bool {
+    static IS_VERBOSE: OnceBool = OnceBool::new();
+    let read = || std::env::var_os("STILLFRAME_VERBOSE").is_some_and(|value| !value.is_empty() && value != "0");
+    IS_VERBOSE.get_or_init(read)
 }
 
 pub type Told = Option<HashSet<(String, i32)>>;

@@ -1,9 +1,10 @@
 //! What the library knows of the process it lives in.
 //!
-//! Locks are taken in this order: the state, a file's producer, a file's observer.
+//! Locks are taken in this order: the producers of files, in the order of their addresses; their observers; the state. Nobody
+//! has the state while he waits for something else.
 
 use crate::file::{SharedFile, View, Working};
-use crate::kernel::Stat;
+use crate::kernel::{Stat, whole_pages};
 use crate::lock::lock;
 use crate::names;
 use crate::ranges::Ranges;
@@ -17,13 +18,34 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub enum Use {
     /// An observer's view of a version.
     View(#[expect(dead_code, reason = "it holds the version")] Arc<View>),
-    /// A producer's working memory.
-    Working(Arc<Working>),
+    /// A producer's working memory, and whether the program may read these pages of it.
+    Working(Arc<Working>, bool),
 }
+
+impl Use {
+    fn is_of(&self, mapping: &Arc<Working>) -> bool {
+        matches!(self, Use::Working(working, _) if Arc::ptr_eq(working, mapping))
+    }
+}
+
+/// What of a mapping is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// All of it, and some of it may not be read.
+    Unreadable,
+    /// Not all of it: a part was unmapped, or something else was mapped over it.
+    Torn,
+}
+
+/// Ranges that were taken away, as they were before.
+#[derive(Debug)]
+pub struct Taken(Vec<(usize, usize, Use)>);
 
 #[derive(Debug)]
 pub struct State {
-    pub ranges: Ranges<Use>,
+    ranges: Ranges<Use>,
     /// By device and inode, one for each path that the file was mapped by, that of the last mapping last; none for those
     /// that are none of this library's concern.
     files: Option<HashMap<(u64, u64), Vec<&'static SharedFile>>>,
@@ -46,25 +68,122 @@ pub fn state() -> MutexGuard<'static, State> {
 }
 
 impl State {
+    /// Gives a range to a mapping or a view.
     pub fn insert(&mut self, start: usize, end: usize, value: Use) {
         self.ranges.insert(start, end, value);
         self.note_bounds();
     }
 
-    pub fn remove(&mut self, start: usize, end: usize) -> Vec<Use> {
-        let removed = self.ranges.remove(start, end);
-        for value in &removed {
-            let Use::Working(old) = value else { continue };
-            // Each piece that is left is a mapping of its own.
-            for (from, to, piece) in self.ranges.overlapping(old.address, old.address.saturating_add(old.bytes)) {
-                if matches!(&piece, Use::Working(working) if Arc::ptr_eq(working, old)) {
-                    let offset = old.offset + (from - old.address) as u64;
-                    self.ranges.insert(from, to, Use::Working(old.moved(from, to - from, offset)));
+    /// What an address is used for.
+    pub fn at(&self, address: usize) -> Option<Use> {
+        self.ranges.overlapping(address, address.saturating_add(1)).pop().map(|(_, _, value)| value)
+    }
+
+    /// The first mapping of a producer that has addresses in `start..end`, and which of them.
+    pub fn first_working(&self, start: usize, end: usize) -> Option<(usize, usize, Arc<Working>)> {
+        let mut found: Option<(usize, usize, Arc<Working>)> = None;
+        for (from, to, value) in self.ranges.overlapping(start, end) {
+            match (&mut found, value) {
+                (None, Use::Working(working, _)) => found = Some((from.max(start), to.min(end), working)),
+                // Pages side by side that may be read and that may not are of one mapping.
+                (Some((_, last, known)), value) if *last == from && value.is_of(known) => *last = to.min(end),
+                (None, Use::View(_)) => {}
+                (Some(_), _) => break,
+            }
+        }
+        found
+    }
+
+    /// The files whose mappings of producers have addresses in these ranges, in the order of their locks.
+    pub fn published_in(&self, ranges: &[(usize, usize)]) -> Vec<&'static SharedFile> {
+        let found = ranges.iter().flat_map(|(start, end)| self.ranges.overlapping(*start, *end));
+        let files = found.filter_map(|(_, _, value)| match value {
+            Use::Working(working, _) => Some(working.file),
+            Use::View(_) => None,
+        });
+        in_order(files.collect())
+    }
+
+    /// What of a mapping is there.
+    pub fn extent(&self, mapping: &Arc<Working>) -> Extent {
+        let (mut at, mut is_readable) = (mapping.address, true);
+        for (from, to, value) in self.ranges.overlapping(at, at.saturating_add(whole_pages(mapping.bytes))) {
+            match value {
+                Use::Working(working, readable) if from == at && Arc::ptr_eq(&working, mapping) => {
+                    (at, is_readable) = (to, is_readable && readable);
                 }
+                _ => return Extent::Torn,
+            }
+        }
+        match at == mapping.address.saturating_add(whole_pages(mapping.bytes)) {
+            true if is_readable => Extent::Whole,
+            true => Extent::Unreadable,
+            false => Extent::Torn,
+        }
+    }
+
+    /// Whether any mapping of a file is a producer's.
+    pub fn is_published(&self, file: &'static SharedFile) -> bool {
+        self.ranges.any(|value| matches!(value, Use::Working(working, _) if std::ptr::eq(working.file, file)))
+    }
+
+    /// Notes of the pages of producers in a range whether the program may read them.
+    pub fn set_readable(&mut self, start: usize, end: usize, readable: bool) {
+        for (from, to, value) in self.ranges.overlapping(start, end) {
+            if let Use::Working(working, _) = value {
+                self.ranges.insert(from.max(start), to.min(end), Use::Working(working, readable));
+            }
+        }
+    }
+
+    /// Takes ranges away from what has them. What is left of a producer's mapping is a mapping of its own, piece by piece.
+    pub fn take(&mut self, ranges: &[(usize, usize)]) -> Taken {
+        let mut taken = Vec::new();
+        for (start, end) in ranges {
+            for (from, to, value) in self.ranges.overlapping(*start, *end) {
+                let Use::Working(old, _) = &value else {
+                    taken.push((from, to, value));
+                    continue;
+                };
+                let parts = self.ranges.overlapping(old.address, old.address.saturating_add(whole_pages(old.bytes)));
+                taken.extend(parts.into_iter().filter(|(_, _, part)| part.is_of(old)));
+            }
+            self.ranges.remove(*start, *end);
+        }
+        for (_, _, value) in &taken {
+            if let Use::Working(old, _) = value {
+                self.part(old);
             }
         }
         self.note_bounds();
-        removed
+        Taken(taken)
+    }
+
+    /// Makes mappings of their own of the pieces that are left of one.
+    fn part(&mut self, old: &Arc<Working>) {
+        let end = old.address.saturating_add(whole_pages(old.bytes));
+        let mut piece: Option<(usize, Arc<Working>)> = None;
+        let parts = self.ranges.overlapping(old.address, end);
+        let parts: Vec<_> = parts.into_iter().filter(|(_, _, value)| value.is_of(old)).collect();
+        for (index, (from, to, value)) in parts.iter().enumerate() {
+            let Use::Working(_, readable) = value else { continue };
+            let known = piece.take().filter(|(last, _)| last == from).map(|(_, known)| known);
+            let working = known.unwrap_or_else(|| {
+                let next = parts[index..].windows(2).find(|pair| pair[0].1 != pair[1].0);
+                let last = next.map_or(parts[parts.len() - 1].1, |pair| pair[0].1);
+                old.piece(*from, *from, last - from)
+            });
+            self.ranges.insert(*from, *to, Use::Working(working.clone(), *readable));
+            piece = Some((*to, working));
+        }
+    }
+
+    /// Puts back what was taken, because it is there still.
+    pub fn put_back(&mut self, taken: Taken) {
+        for (start, end, value) in taken.0 {
+            self.ranges.insert(start, end, value);
+        }
+        self.note_bounds();
     }
 
     fn note_bounds(&self) {
@@ -73,9 +192,9 @@ impl State {
         HIGH.store(high, Ordering::Release);
     }
 
-    pub fn files(&self) -> impl Iterator<Item = &'static SharedFile> + use<> {
-        let files: Vec<_> = self.files.iter().flat_map(HashMap::values).flatten().copied().collect();
-        files.into_iter()
+    /// All files, in the order of their locks.
+    pub fn files(&self) -> Vec<&'static SharedFile> {
+        in_order(self.files.iter().flat_map(HashMap::values).flatten().copied().collect())
     }
 
     pub fn known(&self, key: (u64, u64)) -> Option<&'static SharedFile> {
@@ -107,4 +226,10 @@ impl State {
         }
         known.last().copied()
     }
+}
+
+fn in_order(mut files: Vec<&'static SharedFile>) -> Vec<&'static SharedFile> {
+    files.sort_by_key(|file| std::ptr::from_ref(*file));
+    files.dedup_by_key(|file| std::ptr::from_ref(*file));
+    files
 }

@@ -1,6 +1,7 @@
 //! Programs written for TCASM's interface, in C and Fortran, run as they are.
 
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
@@ -388,6 +389,75 @@ fn a_full_file_system_is_an_error_that_goes_when_there_is_room() {
     assert!(status.success(), "{status}: {said}{complained}");
     assert_eq!(complained.lines().count(), 2, "one line for each file: {complained}");
     assert!(complained.contains("bytes free and this needs"), "{complained}");
+}
+
+/// Plays a scene where a file system of so many MiB is mounted at a directory; `false` where only root could.
+#[track_caller]
+fn play_mounted(place: &Place, directory: &str, mib: u32, scene: &str) -> bool {
+    let may = Command::new("unshare").args(["-m", "true"]).stderr(Stdio::null()).status();
+    if !may.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: only root can mount a small file system");
+        return false;
+    }
+    std::fs::create_dir_all(directory).unwrap();
+    let mut command = Command::new("unshare");
+    let script = r#"mount -t tmpfs -o size="$5"m none "$1" && exec "$0" --dir "$2" run --tcasm -- "$3" "$6" "$4""#;
+    command.args(["-m", "sh", "-c", script]).arg(build().join("still")).arg(directory).arg(&place.dir);
+    command.arg(scenes()).arg(&place.name).arg(mib.to_string()).arg(scene);
+    succeed(command);
+    true
+}
+
+#[test]
+fn a_publish_without_room_changes_nothing_of_what_the_next_one_shows() {
+    let place = Place::new("unchanged");
+    play_mounted(&place, place.dir.to_str().unwrap(), 4, "a_publish_that_fails_changes_nothing");
+}
+
+#[test]
+fn a_sparse_file_in_a_full_shared_memory_is_an_error_and_no_signal() {
+    play_mounted(&Place::new("full"), "/dev/shm", 16, "a_full_shared_memory");
+}
+
+#[test]
+fn holes_of_a_file_are_never_read() {
+    for tracker in ["wp_async", "full_copy"] {
+        let place = Place::new(&format!("holes-{tracker}"));
+        let mut command = place.run(scenes(), &["holes_of_a_file", &place.name]);
+        if tracker != "wp_async" {
+            command.env("STILLFRAME_TRACKER", tracker);
+        }
+        succeed(command);
+        // Of 2001 pages that it maps, it wrote 203, some of them twice.
+        let files = std::fs::read_dir(place.dir.join(place.region())).unwrap().flatten();
+        let planes = files.filter(|entry| entry.file_name().to_string_lossy().starts_with("plane."));
+        let pages: u64 = planes.map(|entry| entry.metadata().unwrap().blocks() / 8).sum();
+        assert!((200..1000).contains(&pages), "{tracker}: the region has {pages} pages");
+    }
+}
+
+#[test]
+fn what_may_be_read_is_known_page_by_page() {
+    play("unreadable_pages");
+}
+
+#[test]
+fn libraries_that_follow_a_process_s_memory_see_every_call() {
+    let hooks = program("libhooks.so", &["cc", "-O1", "-Wall", "-shared", "-fPIC"], &["hooks.c"]);
+    let place = Place::new("hooks");
+    let mut command = place.run(scenes(), &["hooked_calls", &place.name]);
+    command.env("LD_PRELOAD", hooks);
+    succeed(command);
+}
+
+#[test]
+fn a_signal_handler_may_remove_files_and_no_publish_looks_at_the_environment() {
+    let handlers = program("handlers", &C, &["handlers.c"]);
+    for way in ["defer", "nodefer"] {
+        let place = Place::new(&format!("handlers-{way}"));
+        assert_eq!(succeed(place.run(&handlers, &[&place.name, way])), "done\n");
+        assert!(!place.dir.join(place.region()).exists(), "the region of a file that was removed");
+    }
 }
 
 #[test]

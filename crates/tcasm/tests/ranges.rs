@@ -37,6 +37,7 @@ fn each_address_belongs_to_whom_it_was_given_last() {
             let of = found.iter().find(|(start, end, _)| (*start..*end).contains(&address));
             assert_eq!(of.map(|(_, _, value)| *value), *owner, "address {address}");
         }
+        assert_eq!(ranges.any(|owner| *owner == value), owners.contains(&Some(value)));
         let first = owners.iter().position(Option::is_some);
         let last = owners.iter().rposition(Option::is_some);
         assert_eq!(ranges.bounds(), first.zip(last).map(|(first, last)| (first, last + 1)));

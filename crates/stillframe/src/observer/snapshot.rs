@@ -185,6 +185,18 @@ impl Snapshot {
         Chunks::new(&self.inner, variable, runs, range)
     }
 
+    /// The ranges of a variable's bytes, ascending and apart, that are zeros and lie in no plane.
+    ///
+    /// # Errors
+    /// Misuse if the variable is unknown.
+    pub fn zeros(&self, name: &str) -> Result<Vec<Range<usize>>> {
+        let (_, variable) = self.inner.variable(name)?;
+        let runs = self.inner.runs(variable, 0..variable.extent.pages() as usize)?;
+        let zeros =
+            runs.iter().filter(|run| run.plane == ZERO_PLANE).map(|run| run.bytes_in(variable, &(0..variable.bytes)));
+        Ok(zeros.filter(|range| !range.is_empty()).collect())
+    }
+
     /// The pieces in which a range of a variable's bytes lies.
     fn runs_in(&self, name: &str, range: &Range<usize>) -> Result<(&VariableView, Vec<Piece>)> {
         let (_, variable) = self.inner.variable(name)?;

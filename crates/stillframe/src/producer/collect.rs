@@ -6,7 +6,7 @@ use crate::producer::input::Input;
 use crate::producer::state::{Producer, VariableState, Workspace};
 use crate::store::Store;
 use crate::working::Working;
-use crate::working::dirty::Dirty;
+use crate::working::dirty::{Dirty, Known, Zeros};
 use crate::working::tracker::kind::TrackerKind;
 use crate::working::tracker::memory::Watch;
 use std::collections::BTreeMap;
@@ -44,8 +44,15 @@ impl Producer {
     pub(crate) fn check_mapped(&mut self, input: &Input) -> Result<()> {
         let bytes = input.bytes;
         let before = input.subrange.as_ref().and_then(|subrange| subrange.before);
-        for address in std::iter::once(input.address).chain(before) {
-            if !self.workspace.maps.is_readable(address, bytes) {
+        let known = input.zeros.as_ref().unwrap_or(Zeros::NONE);
+        let before = before.map(|address| (address, &known.before));
+        for (address, zeros) in std::iter::once((input.address, &known.memory)).chain(before) {
+            let maps = &self.workspace.maps;
+            let is_readable = |part: Range<usize>| match input.zeros {
+                Some(_) => maps.is_readable_untouched(address.wrapping_add(part.start), part.len()),
+                None => maps.is_readable(address.wrapping_add(part.start), part.len()),
+            };
+            if !Zeros::others(zeros, input.address % PAGE_BYTES, bytes).all(is_readable) {
                 let name = self.state(input.id)?.meta.name.clone();
                 return Err(Error::NotMapped { name, address, bytes });
             }
@@ -117,7 +124,10 @@ impl Workspace {
             let subrange = input.and_then(|input| input.subrange.as_ref());
             let Dirty { pages, unshown } = match &mut state.working {
                 Working::Managed(managed) => managed.collect(store, state.shown.as_ref())?,
-                Working::Tracked(tracked) => tracked.collect(store, subrange, state.shown.as_ref())?,
+                Working::Tracked(tracked) => {
+                    let zeros = input.and_then(|input| input.zeros.as_ref()).unwrap_or(Zeros::NONE);
+                    tracked.collect(store, &Known { subrange, zeros, shown: state.shown.as_ref() })?
+                }
                 Working::Loaned(_) => continue,
             };
             let before = match subrange.map(|subrange| subrange.before) {

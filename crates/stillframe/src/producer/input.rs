@@ -1,7 +1,7 @@
 //! What a publish is given: the version's name, and where tracked variables are.
 
 use crate::variable::Attributes;
-use crate::working::dirty::Subrange;
+use crate::working::dirty::{Subrange, Zeros};
 use stillframe_segment::Order;
 
 /// What a version is called, and what is said of it.
@@ -22,4 +22,6 @@ pub(crate) struct Input {
     pub(crate) shape: Vec<usize>,
     pub(crate) order: Order,
     pub(crate) subrange: Option<Subrange>,
+    /// What is known to be zeros, if the caller knows.
+    pub(crate) zeros: Option<Zeros>,
 }

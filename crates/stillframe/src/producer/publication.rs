@@ -12,7 +12,7 @@ use crate::producer::input::{Input, Label};
 use crate::producer::state::Producer;
 use crate::producer::statistics::Published;
 use crate::variable::{Tracked, VariableId};
-use crate::working::dirty::Subrange;
+use crate::working::dirty::{Subrange, Zeros};
 use std::ops::Range;
 use std::time::Duration;
 use stillframe_segment::{Order, PAGE_BYTES, Scalar};
@@ -119,9 +119,36 @@ impl<'a> Publication<'a> {
             Subrange { pages: first..end, before: before.map(|before| before as usize) }
         });
         match check {
-            Ok(()) => self.inputs.push(Input { id, address, bytes, shape: shape.to_vec(), order, subrange }),
+            Ok(()) => {
+                let shape = shape.to_vec();
+                self.inputs.push(Input { id, address, bytes, shape, order, subrange, zeros: None });
+            }
             Err(error) => self.error = self.error.take().or(Some(error)),
         }
+    }
+
+    /// Says which bytes of a tracked variable that was given for this version are zeros: in its memory, and in the one
+    /// `before` of [`tracked_part`](Publication::tracked_part); each ascending and apart. Whole pages of them are published
+    /// without being looked at, and take no room. For private mappings of sparse files, of which looking at a hole takes
+    /// room of the file's own, and ends the process by `SIGBUS` where there is none. Nothing is touched to find out whether the
+    /// memory is there; the caller knows that the files are long enough.
+    pub fn zeros(mut self, id: VariableId, memory: &[Range<usize>], before: &[Range<usize>]) -> Self {
+        match self.inputs.iter_mut().find(|input| input.id == id.0) {
+            Some(input) => {
+                let pages = |ranges: &[Range<usize>]| {
+                    ranges.iter().map(|range| whole_pages(range, input.address % PAGE_BYTES, input.bytes)).collect()
+                };
+                input.zeros = Some(Zeros { memory: pages(memory), before: pages(before) });
+            }
+            // What was given wrongly is the error to be told.
+            None if self.error.is_some() => {}
+            None => {
+                let name = self.producer.state(id.0).map(|state| state.meta.name.clone());
+                let why = "it was not given for this version".into();
+                self.error = Some(name.map_or_else(|error| error, |name| Error::WrongShape { name, why }));
+            }
+        }
+        self
     }
 
     /// Adds an attribute of the version.
@@ -166,4 +193,12 @@ impl<'a> Publication<'a> {
             None => self.producer.publish(&self.label, &self.inputs, slice),
         }
     }
+}
+
+/// The pages that have no bytes but those of the range, of a variable that begins so many bytes behind the begin of a page.
+fn whole_pages(range: &Range<usize>, page_offset: usize, bytes: usize) -> Range<usize> {
+    let (start, end) = (range.start.min(bytes), range.end.min(bytes));
+    let first = if start == 0 { 0 } else { (page_offset + start).div_ceil(PAGE_BYTES) };
+    let last = if end == bytes { (page_offset + end).div_ceil(PAGE_BYTES) } else { (page_offset + end) / PAGE_BYTES };
+    first..last.max(first)
 }

@@ -183,7 +183,7 @@ impl Workspace {
             let Some(source) = self.source_mut(job.id, job.source) else { continue };
             let first = source.maps.allocation.window as usize;
             for window in 0..source.windows() {
-                let dirty = source.collected.dirty[window];
+                let dirty = source.collected.dirty[window].without(source.blank(window));
                 if !dirty.is_empty() {
                     source.hint = draft.take_frames(first + window, dirty, source.hint)?;
                 }
@@ -216,6 +216,7 @@ impl Workspace {
         }
         let mut others = self.cut_pages(&mut words, &draft, &extents);
         others.extend(self.shown_frames(&submitted));
+        others.extend(self.blank_pages(jobs));
         draft.tabulate(words, &others)?;
         let description = Description {
             number: label.number,
@@ -345,5 +346,22 @@ impl Workspace {
             _ => None,
         };
         submitted.iter().filter_map(frames).flatten().copied().collect()
+    }
+
+    /// The pages that the version shows as zeros and the one before it did not.
+    fn blank_pages(&self, jobs: &[Job]) -> Vec<Assignment> {
+        let mut pages = Vec::new();
+        for job in jobs {
+            let source = self.variables.get(&job.id).and_then(|state| state.working.sources().get(job.source));
+            let Some(source) = source else { continue };
+            let first = source.maps.allocation.window as usize;
+            let blank = source.blank.iter().enumerate().filter(|(_, pages)| !pages.is_empty());
+            pages.extend(blank.map(|(window, pages)| Assignment {
+                window: first + window,
+                plane: usize::from(ZERO_PLANE),
+                pages: *pages,
+            }));
+        }
+        pages
     }
 }

@@ -35,6 +35,55 @@ pub(crate) struct Subrange {
     pub(crate) before: Option<usize>,
 }
 
+/// Pages of a tracked variable that are known to be zeros, ascending and apart, counted from its first page: of its memory,
+/// and of what that was before.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Zeros {
+    pub(crate) memory: Vec<Range<usize>>,
+    pub(crate) before: Vec<Range<usize>>,
+}
+
+/// What a publish knows of a source before it looks.
+#[derive(Debug)]
+pub(crate) struct Known<'a> {
+    pub(crate) subrange: Option<&'a Subrange>,
+    pub(crate) zeros: &'a Zeros,
+    /// Where the newest version shows the variable.
+    pub(crate) shown: Option<&'a Extent>,
+}
+
+impl Zeros {
+    pub(crate) const NONE: &Zeros = &Zeros { memory: Vec::new(), before: Vec::new() };
+
+    /// Those of the pages that lie in a window.
+    fn mask(pages: &[Range<usize>], window: usize) -> Mask {
+        let (first, end) = (window * WINDOW_PAGES, (window + 1) * WINDOW_PAGES);
+        let mut mask = Mask::EMPTY;
+        let from = pages.partition_point(|run| run.end <= first);
+        for run in pages[from..].iter().take_while(|run| run.start < end) {
+            mask.insert_run(run.start.max(first) - first, run.end.min(end) - first);
+        }
+        mask
+    }
+
+    /// The bytes of a variable that lie in other pages, if it begins so many bytes behind the begin of a page.
+    pub(crate) fn others(
+        pages: &[Range<usize>],
+        page_offset: usize,
+        bytes: usize,
+    ) -> impl Iterator<Item = Range<usize>> {
+        let all = (page_offset + bytes).div_ceil(PAGE_BYTES);
+        let mut at = 0;
+        let runs = pages.iter().cloned().chain(std::iter::once(all..all)).map(move |run| {
+            let other = at..run.start.max(at);
+            at = run.end.max(at);
+            other
+        });
+        let byte = move |page: usize| (page * PAGE_BYTES).saturating_sub(page_offset).min(bytes);
+        runs.map(move |run| byte(run.start)..byte(run.end)).filter(|run| !run.is_empty())
+    }
+}
+
 impl Subrange {
     /// The pages of a window that are published.
     fn mask(&self, window: usize) -> Mask {
@@ -47,55 +96,69 @@ impl Subrange {
 
 impl Source {
     /// Decides which pages are published after a search: those that were found or remembered, and those that are in doubt and
-    /// differ from the newest version, where `shown` is what that shows of the variable.
-    pub(crate) fn find_dirty(
-        &mut self,
-        store: &Store,
-        subrange: Option<&Subrange>,
-        shown: Option<&Extent>,
-    ) -> Result<Dirty> {
-        let allocation = self.maps.allocation;
-        // Pages that the newest version shows from this very place, as whole as they are now.
-        let shown_pages = match shown {
-            Some(shown) if shown.allocation == allocation.serial && !self.stale => match shown.bytes as usize {
-                bytes if bytes >= self.bytes => self.memory.pages,
-                bytes => (self.page_offset + bytes) / PAGE_BYTES,
-            },
-            _ => 0,
-        };
+    /// differ from the newest version. Pages known to be zeros are left alone where that version has zeros, and are else
+    /// among the [blank](Source::blank) ones.
+    pub(crate) fn find_dirty(&mut self, store: &Store, known: &Known) -> Result<Dirty> {
+        let shown_pages = self.shown_pages(known.shown);
         if std::mem::take(&mut self.stale) {
             insert_pages(&mut self.pending, 0, self.memory.pages);
         }
+        self.blank.clear();
         let mut found = Dirty::default();
         let mut written_pages = 0;
         for window in 0..self.windows() {
             let valid = self.valid(window);
+            let mask = |pages: &[Range<usize>]| Zeros::mask(pages, window).and(valid);
+            let (zeros, zeros_before) = (mask(&known.zeros.memory), mask(&known.zeros.before));
             let unsure = self.collected.unsure[window].and(valid);
             written_pages += self.collected.dirty[window].and(valid).count();
             let mut dirty = self.collected.dirty[window].or(self.pending[window]).and(valid);
-            if !unsure.without(dirty).is_empty() {
-                let planes_of = store.subtable(allocation.window as usize + window);
-                for page in unsure.without(dirty).pages() {
+            let mut none = Mask::EMPTY;
+            if !unsure.without(dirty).or(zeros).or(zeros_before).is_empty() {
+                let planes_of = store.subtable(self.maps.allocation.window as usize + window);
+                for page in zeros.or(zeros_before).pages().filter(|page| planes_of[*page] == ZERO_PLANE) {
+                    none.insert(page);
+                }
+                for page in unsure.without(dirty).without(zeros).pages() {
                     if self.differs(window * WINDOW_PAGES + page, planes_of[page], store.planes())? {
                         dirty.insert(page);
                     }
                 }
             }
+            dirty = dirty.or(unsure.and(zeros)).without(zeros.and(none));
             self.pending[window] = Mask::EMPTY;
             self.sticky.learn(window, dirty, self.collected.armed[window]);
-            if let Some(subrange) = subrange {
+            let mut blank = dirty.and(zeros);
+            if let Some(subrange) = known.subrange {
                 let outside = valid.without(subrange.mask(window));
                 let seen = Mask::first(shown_pages.saturating_sub(window * WINDOW_PAGES).min(WINDOW_PAGES));
                 let unshown = outside.without(seen);
                 found.unshown.push(unshown);
-                self.pending[window] = dirty.and(outside).or(unshown);
-                dirty = dirty.without(outside).or(unshown);
+                self.pending[window] = dirty.and(outside).or(unshown.without(zeros.and(zeros_before)));
+                blank = blank.without(outside).or(unshown.and(zeros_before).without(none));
+                dirty = dirty.without(outside).or(unshown.without(zeros_before.and(none)));
+            }
+            if !known.zeros.memory.is_empty() || !known.zeros.before.is_empty() {
+                self.blank.push(blank);
             }
             found.pages += dirty.count();
             self.collected.dirty[window] = dirty;
         }
         self.written_percent = written_pages * 100 / self.memory.pages.max(1);
         Ok(found)
+    }
+
+    /// Pages that the newest version shows from this very place, as whole as they are now.
+    fn shown_pages(&self, shown: Option<&Extent>) -> usize {
+        match shown {
+            Some(shown) if shown.allocation == self.maps.allocation.serial && !self.stale => {
+                match shown.bytes as usize {
+                    bytes if bytes >= self.bytes => self.memory.pages,
+                    bytes => (self.page_offset + bytes) / PAGE_BYTES,
+                }
+            }
+            _ => 0,
+        }
     }
 
     /// Whether a page of the working memory differs from its frame in the newest version.

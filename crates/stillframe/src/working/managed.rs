@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::mask::Mask;
 use crate::store::Store;
 use crate::store::space::Allocation;
-use crate::working::dirty::Dirty;
+use crate::working::dirty::{Dirty, Known, Zeros};
 use crate::working::pages::Pages;
 use crate::working::source::Source;
 use stillframe_kernel::Failure;
@@ -30,7 +30,7 @@ impl Managed {
 
     /// Finds the pages to publish, after a search, and gives them memory of their own.
     pub(crate) fn collect(&mut self, store: &Store, shown: Option<&Extent>) -> Result<Dirty> {
-        let dirty = self.source.find_dirty(store, None, shown)?;
+        let dirty = self.source.find_dirty(store, &Known { subrange: None, zeros: Zeros::NONE, shown })?;
         for (window, dirty) in self.source.collected.dirty.iter().enumerate() {
             self.pages.own_pages(window, *dirty).map_err(|failure| Error::system(store.dir(), failure))?;
         }

@@ -22,6 +22,8 @@ pub(crate) struct Source {
     /// Pages that are dirty although no tracker will say so again.
     pub(crate) pending: Vec<Mask>,
     pub(crate) collected: Collected,
+    /// Those of the collected dirty pages that are published as zeros and never looked at; none where it is empty.
+    pub(crate) blank: Vec<Mask>,
     /// Whether the newest version no longer has this memory's content, so that all of it must be copied.
     pub(crate) stale: bool,
     /// Share of pages that were found written at the last publish, in percent.
@@ -46,6 +48,7 @@ impl Source {
             sticky: Sticky::default(),
             pending: vec![Mask::EMPTY; windows],
             collected: Collected::default(),
+            blank: Vec::new(),
             stale: false,
             written_percent: 0,
             used: 0,
@@ -108,6 +111,11 @@ impl Source {
     pub(crate) fn watched(&self) -> (usize, usize) {
         let Memory { address, whole, .. } = &self.memory;
         (address + whole.start * PAGE_BYTES, address + whole.end * PAGE_BYTES)
+    }
+
+    /// Pages of a window that are published as zeros and never looked at.
+    pub(crate) fn blank(&self, window: usize) -> Mask {
+        self.blank.get(window).copied().unwrap_or(Mask::EMPTY)
     }
 
     /// Addresses of the pages that the last collection found dirty.

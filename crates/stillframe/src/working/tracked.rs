@@ -3,9 +3,9 @@
 use crate::error::Result;
 use crate::store::Store;
 use crate::store::space::Allocation;
-use crate::working::dirty::{Dirty, Subrange};
+use crate::working::dirty::{Dirty, Known};
 use crate::working::source::Source;
-use stillframe_segment::{Extent, PAGE_BYTES, WINDOW_BYTES};
+use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES};
 
 /// Addresses a tracked variable keeps knowledge about.
 const SOURCES_MAX: usize = 4;
@@ -73,14 +73,9 @@ impl Tracked {
     }
 
     /// Finds the pages to publish, after a search, of those that a publish of a part is about.
-    pub(crate) fn collect(
-        &mut self,
-        store: &Store,
-        subrange: Option<&Subrange>,
-        shown: Option<&Extent>,
-    ) -> Result<Dirty> {
+    pub(crate) fn collect(&mut self, store: &Store, known: &Known) -> Result<Dirty> {
         match self.current.and_then(|index| self.sources.get_mut(index)) {
-            Some(source) => source.find_dirty(store, subrange, shown),
+            Some(source) => source.find_dirty(store, known),
             None => Ok(Dirty::default()),
         }
     }

@@ -2,6 +2,7 @@
  * other than it should says so and ends with 1. The second argument is the name of the scene's file. */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -764,6 +765,223 @@ static void a_small_file_system(void) {
     CHECK(failed > 0);
 }
 
+/* Bytes that a file takes. */
+static size_t taken(int file) {
+    struct stat about;
+    CHECK(fstat(file, &about) == 0);
+    return (size_t)about.st_blocks * 512;
+}
+
+/* Of a sparse file neither what is published nor what is mapped anew takes more than what was written. */
+static void holes_of_a_file(void) {
+    size_t pages = 2000, bytes = pages * PAGE + 77, written = 200;
+    int file = file_of(name, bytes);
+    unsigned char *data = work_on(file, bytes);
+    memset(data + 100 * PAGE, 1, 100 * PAGE);
+    memset(data + 1500 * PAGE, 2, 100 * PAGE);
+    CHECK(taken(file) == written * PAGE);
+    /* First a part, so that the rest is as in the file; then the rest; then nothing that is new. */
+    CHECK(msync(data + 100 * PAGE, PAGE, PUBLISH) == 0);
+    CHECK(taken(file) == written * PAGE);
+    const unsigned char *view = look(file, bytes);
+    CHECK(is(view, 0, 100 * PAGE, 0) && is(view, 100 * PAGE, 101 * PAGE, 1) && is(view, 101 * PAGE, bytes, 0));
+    let_go(view, bytes);
+    for (int again = 0; again < 3; again++) {
+        CHECK(msync(data, bytes, PUBLISH) == 0);
+        CHECK(taken(file) == written * PAGE);
+        view = look(file, bytes);
+        CHECK(is(view, 0, 100 * PAGE, 0) && is(view, 100 * PAGE, 200 * PAGE, 1) && is(view, 200 * PAGE, 1500 * PAGE, 0));
+        CHECK(is(view, 1500 * PAGE, 1600 * PAGE, 2) && is(view, 1600 * PAGE, bytes, 0));
+        let_go(view, bytes);
+    }
+    /* What was a hole is written. */
+    memset(data + 700 * PAGE, 3, PAGE);
+    data[bytes - 1] = 4;
+    written += 2;
+    CHECK(msync(data, bytes, PUBLISH) == 0);
+    CHECK(taken(file) == written * PAGE);
+    view = look(file, bytes);
+    CHECK(is(view, 200 * PAGE, 700 * PAGE, 0) && is(view, 700 * PAGE, 701 * PAGE, 3));
+    CHECK(is(view, 1600 * PAGE, bytes - 1, 0) && view[bytes - 1] == 4);
+    let_go(view, bytes);
+    let_go(data, bytes);
+    /* The next producer goes on, and then one whose file has lost what it had. */
+    for (int cut = 0; cut < 2; cut++) {
+        if (cut)
+            CHECK(ftruncate(file, 0) == 0 && ftruncate(file, (off_t)bytes) == 0);
+        CHECK(lseek(file, 5, SEEK_SET) == 5);
+        data = work_on(file, bytes);
+        CHECK(lseek(file, 0, SEEK_CUR) == 5);
+        CHECK(taken(file) == written * PAGE);
+        CHECK(is(data, 100 * PAGE, 150 * PAGE, 1) && is(data, 1500 * PAGE, 1600 * PAGE, 2));
+        CHECK(is(data, 150 * PAGE, 151 * PAGE, cut ? 5 : 1) && is(data, 151 * PAGE, 200 * PAGE, 1));
+        CHECK(is(data, 700 * PAGE, 701 * PAGE, 3) && data[bytes - 1] == 4);
+        memset(data + 150 * PAGE, 5 + cut, PAGE);
+        CHECK(msync(data + 150 * PAGE, PAGE, PUBLISH) == 0);
+        CHECK(taken(file) == written * PAGE);
+        view = look(file, bytes);
+        CHECK(is(view, 0, 100 * PAGE, 0) && is(view, 150 * PAGE, 151 * PAGE, 5 + cut) && view[bytes - 1] == 4);
+        CHECK(is(view, 200 * PAGE, 700 * PAGE, 0) && is(view, 151 * PAGE, 200 * PAGE, 1));
+        let_go(view, bytes);
+        let_go(data, bytes);
+    }
+}
+
+/* Takes all of the shared memory that is left. */
+static int fill_up(const char *path) {
+    int file = shm_open(path, O_CREAT | O_RDWR, 0600);
+    CHECK(file >= 0);
+    static char page[PAGE];
+    while (write(file, page, PAGE) == PAGE)
+        ;
+    CHECK(errno == ENOSPC);
+    return file;
+}
+
+/* Where the shared memory has 16 MiB: the files of the programs and the regions together. */
+static void a_full_shared_memory(void) {
+    size_t bytes = 10 << 20, half = bytes / 2;
+    int file = file_of(name, bytes);
+    unsigned char *data = work_on(file, bytes);
+    memset(data, 1, half);
+    CHECK(msync(data, bytes, PUBLISH) == 0);
+    char path[256];
+    snprintf(path, sizeof path, "%s.fill", name);
+    int fill = fill_up(path);
+    /* Nothing is left: what needs no room goes on, what needs some is an error. */
+    CHECK(msync(data, bytes, PUBLISH) == 0 || errno == ENOSPC);
+    memset(data, 2, half);
+    CHECK(msync(data, bytes, PUBLISH) == -1 && errno == ENOSPC);
+    CHECK(msync(data + PAGE, PAGE, PUBLISH) == 0 || errno == ENOSPC);
+    let_go(data, bytes);
+    data = work_on(file, bytes);
+    CHECK(is(data, 2 * PAGE, half, 1));
+    let_go(data, bytes);
+    /* The file loses its pages, and somebody else takes them: there is no room for what was published. */
+    CHECK(ftruncate(file, 0) == 0 && ftruncate(file, (off_t)bytes) == 0);
+    close(fill_up(path));
+    CHECK(lseek(fill, 0, SEEK_END) > 0);
+    static char page[PAGE];
+    while (write(fill, page, PAGE) == PAGE)
+        ;
+    CHECK(mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0) == MAP_FAILED && errno == ENOSPC);
+    CHECK(shm_unlink(path) == 0 && close(fill) == 0);
+    data = work_on(file, bytes);
+    CHECK(is(data, 2 * PAGE, half, 1));
+}
+
+/* A publish without room changes nothing of what the next one shows. Regions have room for 4 MiB. */
+static void a_publish_that_fails_changes_nothing(void) {
+    size_t bytes = 2048 * PAGE;
+    int file = file_of(name, bytes);
+    unsigned char *first = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, PAGE);
+    unsigned char *second = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 5 * PAGE);
+    unsigned char *last = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, (off_t)(bytes - PAGE));
+    CHECK(first != MAP_FAILED && second != MAP_FAILED && last != MAP_FAILED);
+    memset(first, 1, 2 * PAGE);
+    memset(second, 2, 2 * PAGE);
+    memset(last, 3, PAGE);
+    CHECK(msync(first, 2 * PAGE, PUBLISH) == 0 && msync(second, 2 * PAGE, PUBLISH) == 0);
+    CHECK(msync(last, PAGE, PUBLISH) == 0);
+    let_go(first, 2 * PAGE);
+    let_go(second, 2 * PAGE);
+    /* It has all of the first and a part of the second. */
+    unsigned char *large = mmap(NULL, bytes - PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    CHECK(large != MAP_FAILED);
+    memset(large, 4, bytes - PAGE);
+    for (int again = 0; again < 3; again++) {
+        CHECK(msync(large, bytes - PAGE, PUBLISH) == -1 && errno == ENOSPC);
+        memset(last, 5 + again, PAGE);
+        CHECK(msync(last, PAGE, PUBLISH) == 0);
+        const unsigned char *view = look(file, bytes);
+        CHECK(is(view, 0, PAGE, 0) && is(view, PAGE, 3 * PAGE, 1) && is(view, 3 * PAGE, 5 * PAGE, 0));
+        CHECK(is(view, 5 * PAGE, 7 * PAGE, 2) && is(view, 7 * PAGE, bytes - PAGE, 0));
+        CHECK(is(view, bytes - PAGE, bytes, 5 + again));
+        let_go(view, bytes);
+    }
+    let_go(large, bytes - PAGE);
+    unsigned char *less = mmap(NULL, 5 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, PAGE);
+    CHECK(less != MAP_FAILED && is(less, 0, 2 * PAGE, 1) && is(less, 4 * PAGE, 5 * PAGE, 2));
+    memset(less, 9, 5 * PAGE);
+    CHECK(msync(less, 5 * PAGE, PUBLISH) == 0);
+    const unsigned char *view = look(file, bytes);
+    CHECK(is(view, 0, PAGE, 0) && is(view, PAGE, 6 * PAGE, 9) && is(view, 6 * PAGE, 7 * PAGE, 2));
+    CHECK(is(view, bytes - PAGE, bytes, 7));
+}
+
+/* What may be read is known page by page. */
+static void unreadable_pages(void) {
+    size_t bytes = 10 * PAGE;
+    int file = file_of(name, bytes);
+    unsigned char *data = work_on(file, bytes);
+    memset(data, 1, bytes);
+    CHECK(mprotect(data + 3 * PAGE, PAGE, PROT_NONE) == 0);
+    CHECK(mprotect(data + 7 * PAGE, PAGE, PROT_READ | PROT_WRITE) == 0);
+    CHECK(msync(data, bytes, PUBLISH) == -1 && errno == EACCES);
+    CHECK(mprotect(data + 2 * PAGE, PAGE, PROT_READ | PROT_WRITE) == 0);
+    CHECK(msync(data, bytes, PUBLISH) == -1 && errno == EACCES);
+    /* A call that fails does not say that it may be read. */
+    CHECK(mprotect(data + 3 * PAGE + 1, PAGE, PROT_READ | PROT_WRITE) == -1 && errno == EINVAL);
+    CHECK(msync(data, bytes, PUBLISH) == -1 && errno == EACCES);
+    CHECK(mprotect(data + 3 * PAGE, PAGE, PROT_READ) == 0);
+    CHECK(msync(data, bytes, PUBLISH) == 0 && shows(file, bytes, 1));
+    CHECK(mprotect(data + 1, PAGE, PROT_NONE) == -1 && errno == EINVAL);
+    CHECK(msync(data, bytes, PUBLISH) == 0);
+    let_go(data, bytes);
+    /* A mapping that is moved takes it along. */
+    data = work_on(file, bytes);
+    CHECK(mprotect(data, bytes, PROT_NONE) == 0);
+    data = mremap(data, bytes, 2 * bytes, MREMAP_MAYMOVE);
+    CHECK(data != MAP_FAILED);
+    CHECK(msync(data, bytes, PUBLISH) == -1 && errno == EACCES);
+    CHECK(mprotect(data, 2 * bytes, PROT_READ | PROT_WRITE) == 0);
+    CHECK(is(data, 0, bytes, 1) && msync(data, bytes, PUBLISH) == 0);
+}
+
+/* What the library of hooks.c saw last. */
+struct hooked {
+    unsigned long maps, unmaps, remaps, protects, syncs;
+    void *address;
+    size_t bytes;
+};
+
+/* A library that follows the process's memory learns of every call. */
+static void hooked_calls(void) {
+    struct hooked *seen = dlsym(RTLD_DEFAULT, "hooked");
+    CHECK(seen != NULL);
+    size_t bytes = 10 * PAGE;
+    int file = file_of(name, bytes);
+    unsigned long maps = seen->maps;
+    unsigned char *other = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(other != MAP_FAILED && seen->maps == maps + 1);
+    unsigned long protects = seen->protects, syncs = seen->syncs, unmaps = seen->unmaps, remaps = seen->remaps;
+    CHECK(mprotect(other, bytes, PROT_READ) == 0 && seen->protects == protects + 1 && seen->address == other);
+    CHECK(msync(other, bytes, MS_ASYNC) == 0 && seen->syncs == syncs + 1 && seen->address == other);
+    CHECK(mremap(other, bytes, bytes / 2, 0) == other && seen->remaps == remaps + 1 && seen->address == other);
+    let_go(other, bytes / 2);
+    CHECK(seen->unmaps == unmaps + 1 && seen->address == other && seen->bytes == bytes / 2);
+    /* And of those that this library has its own part in. */
+    maps = seen->maps;
+    unsigned char *data = work_on(file, bytes);
+    CHECK(seen->maps > maps);
+    memset(data, 1, bytes);
+    protects = seen->protects;
+    CHECK(mprotect(data, bytes, PROT_NONE) == 0 && seen->protects > protects);
+    CHECK(mprotect(data, bytes, PROT_READ | PROT_WRITE) == 0);
+    CHECK(msync(data, bytes, PUBLISH) == 0);
+    const unsigned char *view = look(file, bytes);
+    let_go(view, bytes);
+    CHECK(seen->address == view && seen->bytes == bytes);
+    view = look(file, bytes);
+    remaps = seen->remaps;
+    data = mremap(data, bytes, bytes / 2, 0);
+    CHECK(data != MAP_FAILED && seen->remaps == remaps + 1);
+    let_go(data, bytes / 2);
+    CHECK(seen->address == data && seen->bytes == bytes / 2);
+    let_go(view, bytes);
+    CHECK(seen->address == view && seen->bytes == bytes);
+}
+
 static unsigned char *volatile published;
 
 static void *publish_until_it_fails(void *unused) {
@@ -938,6 +1156,11 @@ int main(int argc, char **argv) {
         {"anything", anything},
         {"unmapped_while_publishing", unmapped_while_publishing},
         {"a_small_file_system", a_small_file_system},
+        {"holes_of_a_file", holes_of_a_file},
+        {"a_full_shared_memory", a_full_shared_memory},
+        {"a_publish_that_fails_changes_nothing", a_publish_that_fails_changes_nothing},
+        {"unreadable_pages", unreadable_pages},
+        {"hooked_calls", hooked_calls},
     };
     CHECK(argc == 3);
     name = argv[2];

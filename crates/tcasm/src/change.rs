@@ -1,0 +1,111 @@
+//! Calls that take addresses away from those that have them, or the right to read there.
+//!
+//! What is known of the addresses is changed before the call is made and put back if it fails, so that nobody who gets them
+//! next meets what was known of them. Whoever publishes from them ends first. The state is not locked during the call: it may
+//! run other libraries' hooks, which wait for what they like.
+
+use crate::file::{Publishing, SharedFile, Working};
+use crate::fork::state;
+use crate::inside::quietly;
+use crate::kernel::whole_pages;
+use crate::lock::lock;
+use std::sync::{Arc, MutexGuard};
+
+/// The producers of files, each of which waits meanwhile.
+struct Quiet {
+    producers: Vec<(&'static SharedFile, MutexGuard<'static, Option<Publishing>>)>,
+}
+
+impl Quiet {
+    /// Waits for those that publish from these ranges of addresses.
+    fn new(ranges: &[(usize, usize)]) -> Quiet {
+        loop {
+            let files = state().published_in(ranges);
+            let producers = files.iter().map(|file| (*file, lock(&file.producer))).collect();
+            let now = state().published_in(ranges);
+            if now.len() == files.len() && now.iter().zip(&files).all(|(now, file)| std::ptr::eq(*now, *file)) {
+                return Quiet { producers };
+            }
+        }
+    }
+
+    /// Lets go of the regions of files that no mapping is left of: another process may go on with them.
+    fn end_unpublished(mut self) {
+        let mut ended = Vec::new();
+        for (file, producer) in &mut self.producers {
+            if !state().is_published(file) {
+                ended.extend(producer.take());
+            }
+        }
+        drop(self);
+        drop(ended);
+    }
+}
+
+fn ends(ranges: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    let end = |(start, bytes): &(usize, usize)| (*start, start.saturating_add(whole_pages(*bytes)));
+    ranges.iter().map(end).collect()
+}
+
+/// Runs a call that takes these ranges of addresses, of so many bytes each, away from those that had them, unless it fails.
+pub fn taking<T>(ranges: &[(usize, usize)], real: impl FnOnce() -> T, is_done: impl FnOnce(&T) -> bool) -> T {
+    let ranges = ends(ranges);
+    let quiet = Quiet::new(&ranges);
+    let taken = state().take(&ranges);
+    let result = real();
+    quietly(|| match is_done(&result) {
+        true => {
+            quiet.end_unpublished();
+            drop(taken);
+        }
+        false => state().put_back(taken),
+    });
+    result
+}
+
+/// As [`taking`], for a call that moves a mapping, which `moved` is told of before others may publish it.
+pub fn moving(
+    mapping: Option<&Arc<Working>>,
+    ranges: &[(usize, usize)],
+    real: impl FnOnce() -> usize,
+    is_done: impl FnOnce(&usize) -> bool,
+    moved: impl FnOnce(usize),
+) -> usize {
+    let ranges = ends(ranges);
+    let mut quiet = Quiet::new(&ranges);
+    // What the region watches is not one piece to the kernel, and only one piece can be moved.
+    let is_moved = |file: &SharedFile| mapping.is_some_and(|mapping| std::ptr::eq(mapping.file, file));
+    let ended = quiet.producers.iter_mut().filter(|(file, _)| is_moved(file)).map(|(_, producer)| producer.take());
+    quietly(|| drop(ended.collect::<Vec<_>>()));
+    let taken = state().take(&ranges);
+    let result = real();
+    quietly(|| match is_done(&result) {
+        true => {
+            moved(result);
+            quiet.end_unpublished();
+            drop(taken);
+        }
+        false => state().put_back(taken),
+    });
+    result
+}
+
+/// Runs a call that says whether these bytes may be read.
+pub fn protecting(address: usize, bytes: usize, readable: bool, real: impl FnOnce() -> i32) -> i32 {
+    let (start, end) = (address, address.saturating_add(whole_pages(bytes)));
+    if readable {
+        let result = real();
+        // One that fails may have changed some of the pages; that they can be read is not known.
+        if result == 0 {
+            state().set_readable(start, end, true);
+        }
+        return result;
+    }
+    let _quiet = Quiet::new(&[(start, end)]);
+    let result = real();
+    // A call that has an end it cannot reach has changed what lies before.
+    if result == 0 || crate::kernel::errno() != libc::EINVAL {
+        state().set_readable(start, end, false);
+    }
+    result
+}
