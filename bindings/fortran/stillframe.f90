@@ -13,7 +13,8 @@
 ! * Nobody may write an array while publish runs with it.
 ! * An array given to publish is looked at during that call only. An array given to track is looked at during every
 !   publish from then on, where it was at the time of track: it needs the attribute target, and track (or untrack) again
-!   after it was allocated, deallocated or moved.
+!   after it was allocated, deallocated or moved. A publish that is given another array of its name shows that one; the
+!   next one shows what is tracked again.
 ! * Array sections with gaps are refused. In parentheses, (u(2:n, :)), they are published as a copy.
 ! * Pointers from array are valid until resize, repart, remove or close; those from view until the snapshot is released. What
 !   view points to cannot be written: the processor ends a program that tries.
@@ -803,6 +804,11 @@ module stillframe
     integer(c_int32_t) :: skipped = 0, reserved = 0
   end type
 
+  type, bind(c) :: c_given
+    type(c_ptr) :: data = c_null_ptr, shape = c_null_ptr
+    integer(c_int32_t) :: variable = 0, rank = 0, order = 0, reserved = 0
+  end type
+
   type, bind(c) :: c_statistics
     integer(c_int64_t) :: published = 0, skipped = 0, dirty_pages = 0, copied_pages = 0, total_pages = 0, &
       plane_bytes = 0, working_bytes = 0
@@ -852,6 +858,13 @@ module stillframe
     integer(c_int64_t) :: created_ns = 0, working_bytes = 0
     integer(c_int32_t) :: rank = 0, ranks = 0
     integer(c_int64_t) :: waiting_ns = 0, skipping_ns = 0, skipping = 0
+  end type
+
+  ! The arrays that one version is given, and their shapes, which the arrays point to.
+  type :: gifts
+    integer(c_int32_t) :: count = 0
+    type(c_given) :: arrays(8)
+    integer(c_size_t) :: shapes(stillframe_rank_max, 8) = 0
   end type
 
   interface
@@ -1161,10 +1174,12 @@ module stillframe
       character(kind=c_char), intent(in) :: value(*)
       integer(c_int32_t) :: status
     end function
-    function c_publish(region, version, published) result(status) bind(c, name='stillframe_publish')
+    function c_publish_with(region, version, given, given_count, published) result(status) bind(c, name='stillframe_publish_with')
       import
       type(c_ptr), value :: region
       integer(c_int64_t), value :: version
+      type(c_ptr), value :: given
+      integer(c_int32_t), value :: given_count
       type(c_ptr), value :: published
       integer(c_int32_t) :: status
     end function
@@ -3333,8 +3348,8 @@ contains
       ': repart makes it another one')
   end subroutine
 
-  ! Tells the region where a tracked variable is, declaring it if it is new.
-  subroutine hand_over(self, name, dtype, where, order, units, attributes, offset, global_shape, at, o)
+  ! The entry of a tracked variable that an array is to be shown as, declared if it is new.
+  subroutine find_or_add(self, name, dtype, where, order, units, attributes, offset, global_shape, at, o)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
     type(place), intent(in), target :: where
@@ -3357,31 +3372,52 @@ contains
     else
       call check_part(self%entries(at), offset, global_shape, o)
     end if
+  end subroutine
+
+  ! Tells the region where a tracked variable is from now on.
+  subroutine follow(self, name, dtype, where, order, units, attributes, offset, global_shape, o)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name, dtype
+    type(place), intent(in), target :: where
+    integer(c_int32_t), intent(in) :: order
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
+    type(outcome), intent(inout) :: o
+    integer :: at
+
+    call find_or_add(self, name, dtype, where, order, units, attributes, offset, global_shape, at, o)
     if (o%status == stillframe_ok) call check(o, c_track_at(self%handle, self%entries(at)%variable, &
       int(where%rank, c_int32_t), where%shape, order, where%address))
   end subroutine
 
-  ! Hands an array over for one publish.
+  ! Puts an array with those that one version is given.
   subroutine give(self, name, dtype, where, given, o)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in), optional :: name
     character(*), intent(in) :: dtype
     type(place), intent(in), target :: where
-    integer, allocatable, intent(inout) :: given(:)
+    type(gifts), intent(inout), target :: given
     type(outcome), intent(inout) :: o
+    integer(c_int32_t), parameter :: order = int(stillframe_column_major, c_int32_t)
     integer :: at
 
     if (.not. present(name)) then
       call refuse(o, stillframe_bad_argument, 'publish has an array without a name')
       return
     end if
-    call hand_over(self, name, dtype, where, int(stillframe_column_major, c_int32_t), at=at, o=o)
-    if (o%status == stillframe_ok) given = [given, at]
+    call find_or_add(self, name, dtype, where, order, at=at, o=o)
+    if (o%status /= stillframe_ok) return
+    given%count = given%count + 1
+    given%shapes(:, given%count) = where%shape(1:stillframe_rank_max)
+    given%arrays(given%count) = c_given(where%address, c_loc(given%shapes(1, given%count)), self%entries(at)%variable, &
+      int(where%rank, c_int32_t), order)
   end subroutine
 
-  subroutine commit(self, version, published, o)
+  subroutine commit(self, version, given, published, o)
     class(stillframe_region), intent(inout) :: self
     integer(int64), intent(in) :: version
+    type(gifts), intent(in), target :: given
     type(stillframe_published), intent(out), optional :: published
     type(outcome), intent(inout) :: o
     type(c_published), target :: c
@@ -3390,25 +3426,10 @@ contains
     wanted = c_null_ptr
     if (present(published)) wanted = c_loc(c)
     if (version < 0) call refuse(o, stillframe_bad_argument, 'version ' // decimal(version) // ' is negative')
-    if (o%status == stillframe_ok) call check(o, c_publish(self%handle, version, wanted))
+    if (o%status == stillframe_ok) call check(o, c_publish_with(self%handle, version, c_loc(given%arrays), &
+      given%count, wanted))
     if (present(published) .and. o%status == stillframe_ok) published = stillframe_published(c%version, c%dirty_pages, &
       c%copied_pages, c%total_pages, c%seconds, c%skipped /= 0)
-  end subroutine
-
-  ! Publishes, and forgets where the arrays are that were given for this publish only.
-  subroutine finish(self, version, given, published, o)
-    class(stillframe_region), intent(inout) :: self
-    integer(int64), intent(in) :: version
-    integer, intent(in) :: given(:)
-    type(stillframe_published), intent(out), optional :: published
-    type(outcome), intent(inout) :: o
-    integer :: i
-
-    call commit(self, version, published, o)
-    do i = 1, size(given)
-      call check(o, c_track_at(self%handle, self%entries(given(i))%variable, 0_c_int32_t, [0_c_size_t], &
-        int(stillframe_column_major, c_int32_t), c_null_ptr))
-    end do
   end subroutine
 
   ! Publishes all variables as this version, which has to be higher than the one before.
@@ -3418,13 +3439,15 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
+    type(gifts), target :: none
     type(outcome) :: o
 
-    call commit(self, int(version, int64), published, o)
+    call commit(self, int(version, int64), none, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of integer(int8), each after its name, which are looked at during this call only.
+  ! The same with arrays of integer(int8), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int8_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3444,10 +3467,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'int8', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'int8', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'int8', place_of(array3), given, o)
@@ -3456,11 +3478,12 @@ contains
     if (present(array6)) call give(self, name6, 'int8', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'int8', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'int8', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of integer(int16), each after its name, which are looked at during this call only.
+  ! The same with arrays of integer(int16), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int16_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3480,10 +3503,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'int16', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'int16', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'int16', place_of(array3), given, o)
@@ -3492,11 +3514,12 @@ contains
     if (present(array6)) call give(self, name6, 'int16', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'int16', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'int16', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of integer(int32), each after its name, which are looked at during this call only.
+  ! The same with arrays of integer(int32), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int32_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3516,10 +3539,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'int32', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'int32', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'int32', place_of(array3), given, o)
@@ -3528,11 +3550,12 @@ contains
     if (present(array6)) call give(self, name6, 'int32', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'int32', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'int32', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of integer(int64), each after its name, which are looked at during this call only.
+  ! The same with arrays of integer(int64), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int64_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3552,10 +3575,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'int64', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'int64', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'int64', place_of(array3), given, o)
@@ -3564,11 +3586,12 @@ contains
     if (present(array6)) call give(self, name6, 'int64', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'int64', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'int64', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of real(real32), each after its name, which are looked at during this call only.
+  ! The same with arrays of real(real32), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_real32_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3588,10 +3611,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'float32', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'float32', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'float32', place_of(array3), given, o)
@@ -3600,11 +3622,12 @@ contains
     if (present(array6)) call give(self, name6, 'float32', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'float32', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'float32', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of real(real64), each after its name, which are looked at during this call only.
+  ! The same with arrays of real(real64), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_real64_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3624,10 +3647,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'float64', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'float64', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'float64', place_of(array3), given, o)
@@ -3636,11 +3658,12 @@ contains
     if (present(array6)) call give(self, name6, 'float64', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'float64', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'float64', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of complex(real32), each after its name, which are looked at during this call only.
+  ! The same with arrays of complex(real32), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_complex32_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3660,10 +3683,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'complex64', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'complex64', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'complex64', place_of(array3), given, o)
@@ -3672,11 +3694,12 @@ contains
     if (present(array6)) call give(self, name6, 'complex64', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'complex64', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'complex64', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of complex(real64), each after its name, which are looked at during this call only.
+  ! The same with arrays of complex(real64), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_complex64_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3696,10 +3719,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'complex128', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'complex128', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'complex128', place_of(array3), given, o)
@@ -3708,11 +3730,12 @@ contains
     if (present(array6)) call give(self, name6, 'complex128', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'complex128', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'complex128', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of logical(c_bool), each after its name, which are looked at during this call only.
+  ! The same with arrays of logical(c_bool), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_bool_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3732,10 +3755,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'bool', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'bool', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'bool', place_of(array3), given, o)
@@ -3744,11 +3766,12 @@ contains
     if (present(array6)) call give(self, name6, 'bool', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'bool', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'bool', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of logical, each after its name, which are looked at during this call only.
+  ! The same with arrays of logical, each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_logical_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3768,10 +3791,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, dtype_of_logical, place_of(array), given, o)
     if (present(array2)) call give(self, name2, dtype_of_logical, place_of(array2), given, o)
     if (present(array3)) call give(self, name3, dtype_of_logical, place_of(array3), given, o)
@@ -3780,11 +3802,12 @@ contains
     if (present(array6)) call give(self, name6, dtype_of_logical, place_of(array6), given, o)
     if (present(array7)) call give(self, name7, dtype_of_logical, place_of(array7), given, o)
     if (present(array8)) call give(self, name8, dtype_of_logical, place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of character(*), each after its name, which are looked at during this call only.
+  ! The same with arrays of character(*), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_text_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3804,10 +3827,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, dtype_of_text(len(array)), place_of(array), given, o)
     if (present(array2)) call give(self, name2, dtype_of_text(len(array2)), place_of(array2), given, o)
     if (present(array3)) call give(self, name3, dtype_of_text(len(array3)), place_of(array3), given, o)
@@ -3816,7 +3838,7 @@ contains
     if (present(array6)) call give(self, name6, dtype_of_text(len(array6)), place_of(array6), given, o)
     if (present(array7)) call give(self, name7, dtype_of_text(len(array7)), place_of(array7), given, o)
     if (present(array8)) call give(self, name8, dtype_of_text(len(array8)), place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -3827,13 +3849,15 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
+    type(gifts), target :: none
     type(outcome) :: o
 
-    call commit(self, int(version, int64), published, o)
+    call commit(self, int(version, int64), none, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of integer(int8), each after its name, which are looked at during this call only.
+  ! The same with arrays of integer(int8), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int8_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3853,10 +3877,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'int8', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'int8', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'int8', place_of(array3), given, o)
@@ -3865,11 +3888,12 @@ contains
     if (present(array6)) call give(self, name6, 'int8', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'int8', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'int8', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of integer(int16), each after its name, which are looked at during this call only.
+  ! The same with arrays of integer(int16), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int16_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3889,10 +3913,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'int16', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'int16', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'int16', place_of(array3), given, o)
@@ -3901,11 +3924,12 @@ contains
     if (present(array6)) call give(self, name6, 'int16', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'int16', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'int16', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of integer(int32), each after its name, which are looked at during this call only.
+  ! The same with arrays of integer(int32), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int32_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3925,10 +3949,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'int32', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'int32', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'int32', place_of(array3), given, o)
@@ -3937,11 +3960,12 @@ contains
     if (present(array6)) call give(self, name6, 'int32', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'int32', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'int32', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of integer(int64), each after its name, which are looked at during this call only.
+  ! The same with arrays of integer(int64), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int64_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3961,10 +3985,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'int64', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'int64', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'int64', place_of(array3), given, o)
@@ -3973,11 +3996,12 @@ contains
     if (present(array6)) call give(self, name6, 'int64', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'int64', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'int64', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of real(real32), each after its name, which are looked at during this call only.
+  ! The same with arrays of real(real32), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_real32_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3997,10 +4021,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'float32', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'float32', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'float32', place_of(array3), given, o)
@@ -4009,11 +4032,12 @@ contains
     if (present(array6)) call give(self, name6, 'float32', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'float32', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'float32', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of real(real64), each after its name, which are looked at during this call only.
+  ! The same with arrays of real(real64), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_real64_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -4033,10 +4057,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'float64', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'float64', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'float64', place_of(array3), given, o)
@@ -4045,11 +4068,12 @@ contains
     if (present(array6)) call give(self, name6, 'float64', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'float64', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'float64', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of complex(real32), each after its name, which are looked at during this call only.
+  ! The same with arrays of complex(real32), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_complex32_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -4069,10 +4093,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'complex64', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'complex64', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'complex64', place_of(array3), given, o)
@@ -4081,11 +4104,12 @@ contains
     if (present(array6)) call give(self, name6, 'complex64', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'complex64', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'complex64', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of complex(real64), each after its name, which are looked at during this call only.
+  ! The same with arrays of complex(real64), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_complex64_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -4105,10 +4129,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'complex128', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'complex128', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'complex128', place_of(array3), given, o)
@@ -4117,11 +4140,12 @@ contains
     if (present(array6)) call give(self, name6, 'complex128', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'complex128', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'complex128', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of logical(c_bool), each after its name, which are looked at during this call only.
+  ! The same with arrays of logical(c_bool), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_bool_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -4141,10 +4165,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'bool', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'bool', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'bool', place_of(array3), given, o)
@@ -4153,11 +4176,12 @@ contains
     if (present(array6)) call give(self, name6, 'bool', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'bool', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'bool', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of logical, each after its name, which are looked at during this call only.
+  ! The same with arrays of logical, each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_logical_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -4177,10 +4201,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, dtype_of_logical, place_of(array), given, o)
     if (present(array2)) call give(self, name2, dtype_of_logical, place_of(array2), given, o)
     if (present(array3)) call give(self, name3, dtype_of_logical, place_of(array3), given, o)
@@ -4189,11 +4212,12 @@ contains
     if (present(array6)) call give(self, name6, dtype_of_logical, place_of(array6), given, o)
     if (present(array7)) call give(self, name7, dtype_of_logical, place_of(array7), given, o)
     if (present(array8)) call give(self, name8, dtype_of_logical, place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of character(*), each after its name, which are looked at during this call only.
+  ! The same with arrays of character(*), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_text_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -4213,10 +4237,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, dtype_of_text(len(array)), place_of(array), given, o)
     if (present(array2)) call give(self, name2, dtype_of_text(len(array2)), place_of(array2), given, o)
     if (present(array3)) call give(self, name3, dtype_of_text(len(array3)), place_of(array3), given, o)
@@ -4225,11 +4248,11 @@ contains
     if (present(array6)) call give(self, name6, dtype_of_text(len(array6)), place_of(array6), given, o)
     if (present(array7)) call give(self, name7, dtype_of_text(len(array7)), place_of(array7), given, o)
     if (present(array8)) call give(self, name8, dtype_of_text(len(array8)), place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_int8(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4239,15 +4262,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'int8', target_int8(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, 'int8', target_int8(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_int16(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4257,15 +4279,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'int16', target_int16(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, 'int16', target_int16(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_int32(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4275,15 +4296,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'int32', target_int32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, 'int32', target_int32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_int64(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4293,15 +4313,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'int64', target_int64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, 'int64', target_int64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_real32(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4311,15 +4330,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'float32', target_real32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, 'float32', target_real32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_real64(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4329,15 +4347,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'float64', target_real64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, 'float64', target_real64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_complex32(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4347,15 +4364,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'complex64', target_complex32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, 'complex64', target_complex32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_complex64(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4365,15 +4381,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'complex128', target_complex64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, 'complex128', target_complex64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_bool(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4383,15 +4398,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'bool', target_bool(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, 'bool', target_bool(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_logical(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4401,16 +4415,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, dtype_of_logical, target_logical(array), int(stillframe_column_major, c_int32_t), units,&
-        & attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, dtype_of_logical, target_logical(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_text(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4420,12 +4432,11 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, dtype_of_text(len(array)), target_text(array), int(stillframe_column_major, c_int32_t), units,&
+    call follow(self, name, dtype_of_text(len(array)), target_text(array), int(stillframe_column_major, c_int32_t), units,&
         & attributes, &
-      offset, global_shape, at, o)
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -5572,13 +5583,12 @@ contains
     integer(c_size_t), allocatable :: extents(:)
     type(place) :: where
     type(outcome) :: o
-    integer :: at
 
     call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
     where%address = address
     where%rank = size(extents)
     if (where%rank <= size(where%shape)) where%shape(1:where%rank) = extents
-    call hand_over(self, name, dtype, where, order_of(row_major), units, attributes, offset, global_shape, at, o)
+    call follow(self, name, dtype, where, order_of(row_major), units, attributes, offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -6545,13 +6555,12 @@ contains
     integer(c_size_t), allocatable :: extents(:)
     type(place) :: where
     type(outcome) :: o
-    integer :: at
 
     call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
     where%address = address
     where%rank = size(extents)
     if (where%rank <= size(where%shape)) where%shape(1:where%rank) = extents
-    call hand_over(self, name, dtype, where, order_of(row_major), units, attributes, offset, global_shape, at, o)
+    call follow(self, name, dtype, where, order_of(row_major), units, attributes, offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 

@@ -22,6 +22,8 @@ mod region;
 
 mod variable;
 
+mod publication;
+
 mod loan;
 
 mod observer;
