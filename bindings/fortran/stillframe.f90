@@ -712,6 +712,11 @@ module stillframe
   integer(c_int32_t), parameter :: managed = 0, tracked = 1, loaned = 2
   integer(c_int32_t), parameter :: no_large_pages = 1, no_demotion = 2, fresh_flag = 4, rollback_flag = 8
   integer(c_int32_t), parameter :: arena_large_pages = 1, arena_look = 2
+  ! No logical is handed to the library or taken from it: what its bits are is the compiler's affair, and those of C's bool are
+  ! 0 and 1.
+  integer(c_int8_t), parameter :: no = 0_c_int8_t, yes = 1_c_int8_t
+  ! A bool of the library is a byte of 0 or 1, which some compilers give logical(c_bool) only with an option.
+  character(*), parameter :: dtype_of_bool = merge('bool', 'int8', transfer(.true._c_bool, no) == yes)
   character(*), parameter :: dtype_of_logical = merge('int32', 'int64', storage_size(.true.) == 32)
   ! What pointers to arrays without elements point to.
   integer(int64), target, save :: nothing = 0
@@ -963,7 +968,7 @@ module stillframe
       type(c_ptr), value :: checkpointer
       integer(c_int64_t), value :: version
       integer(c_int64_t), value :: timeout_ms
-      logical(c_bool), intent(out) :: safe
+      integer(c_int8_t), intent(out) :: safe
       integer(c_int32_t) :: status
     end function
     function c_checkpoint_stop(checkpointer, info) result(status) bind(c, name='stillframe_checkpoint_stop')
@@ -978,7 +983,7 @@ module stillframe
       type(c_ptr), value :: checkpointer
       integer(c_int64_t), value :: version
       integer(c_int64_t), value :: timeout_ms
-      logical(c_bool), intent(out) :: found
+      integer(c_int8_t), intent(out) :: found
       integer(c_int64_t), intent(out) :: safe
       integer(c_int32_t) :: status
     end function
@@ -986,13 +991,13 @@ module stillframe
       import
       character(kind=c_char), intent(in) :: dir(*)
       integer(c_int64_t), value :: version
-      logical(c_bool), intent(out) :: safe
+      integer(c_int8_t), intent(out) :: safe
       integer(c_int32_t) :: status
     end function
     function c_newest_safe(dir, found, version) result(status) bind(c, name='stillframe_newest_safe')
       import
       character(kind=c_char), intent(in) :: dir(*)
-      logical(c_bool), intent(out) :: found
+      integer(c_int8_t), intent(out) :: found
       integer(c_int64_t), intent(out) :: version
       integer(c_int32_t) :: status
     end function
@@ -1001,7 +1006,7 @@ module stillframe
       character(kind=c_char), intent(in) :: dir(*)
       integer(c_int64_t), value :: version
       integer(c_int64_t), value :: timeout_ms
-      logical(c_bool), intent(out) :: safe
+      integer(c_int8_t), intent(out) :: safe
       integer(c_int32_t) :: status
     end function
     function c_wait_safe_from(dir, version, timeout_ms, found, safe) result(status) bind(c, name='stillframe_wait_safe_from')
@@ -1009,7 +1014,7 @@ module stillframe
       character(kind=c_char), intent(in) :: dir(*)
       integer(c_int64_t), value :: version
       integer(c_int64_t), value :: timeout_ms
-      logical(c_bool), intent(out) :: found
+      integer(c_int8_t), intent(out) :: found
       integer(c_int64_t), intent(out) :: safe
       integer(c_int32_t) :: status
     end function
@@ -1033,14 +1038,14 @@ module stillframe
     function c_recovered(region, found, version) result(status) bind(c, name='stillframe_recovered')
       import
       type(c_ptr), value :: region
-      logical(c_bool), intent(out) :: found
+      integer(c_int8_t), intent(out) :: found
       integer(c_int64_t), intent(out) :: version
       integer(c_int32_t) :: status
     end function
     function c_newest_published(region, found, version) result(status) bind(c, name='stillframe_newest_published')
       import
       type(c_ptr), value :: region
-      logical(c_bool), intent(out) :: found
+      integer(c_int8_t), intent(out) :: found
       integer(c_int64_t), intent(out) :: version
       integer(c_int32_t) :: status
     end function
@@ -1150,7 +1155,7 @@ module stillframe
       import
       type(c_ptr), value :: region
       character(kind=c_char), intent(in) :: name(*)
-      logical(c_bool), value :: value
+      integer(c_int8_t), value :: value
       integer(c_int32_t) :: status
     end function
     function c_set_int(region, name, value) result(status) bind(c, name='stillframe_set_int')
@@ -1198,7 +1203,7 @@ module stillframe
     function c_producer_alive(observer, alive) result(status) bind(c, name='stillframe_producer_alive')
       import
       type(c_ptr), value :: observer
-      logical(c_bool), intent(out) :: alive
+      integer(c_int8_t), intent(out) :: alive
       integer(c_int32_t) :: status
     end function
     function c_newest(observer, snapshot) result(status) bind(c, name='stillframe_newest')
@@ -1393,7 +1398,7 @@ module stillframe
       import
       type(c_ptr), value :: dir
       character(kind=c_char), intent(in) :: name(*)
-      logical(c_bool), value :: force
+      integer(c_int8_t), value :: force
       integer(c_int64_t), intent(out) :: freed_bytes
       integer(c_int32_t) :: status
     end function
@@ -2715,7 +2720,7 @@ contains
   function add_arena_region(context, c) result(on) bind(c, name='')
     type(c_ptr), value :: context
     type(c_arena_region), intent(in) :: c
-    logical(c_bool) :: on
+    integer(c_int8_t) :: on
     type(arena_region_list), pointer :: list
     type(stillframe_arena_region) :: region
 
@@ -2724,7 +2729,7 @@ contains
     region%bytes = c%bytes
     region%removed = c%removed /= 0
     list%regions = [list%regions, region]
-    on = .true.
+    on = yes
   end function
 
   ! Ends the use of the arena by this variable. Its regions and their observers go on, and its files stay.
@@ -2998,7 +3003,7 @@ contains
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call read_box(self, name, 'bool', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call read_box(self, name, dtype_of_bool, place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -3130,12 +3135,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(int64) :: version
-    logical(c_bool) :: found
+    integer(c_int8_t) :: found
     type(outcome) :: o
 
-    found = .false.
+    found = no
     call check(o, c_recovered(self%handle, found, version))
-    if (.not. found) version = -1
+    if (found == no) version = -1
     call conclude(o, stat, errmsg)
   end function
 
@@ -3145,12 +3150,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(int64) :: version
-    logical(c_bool) :: found
+    integer(c_int8_t) :: found
     type(outcome) :: o
 
-    found = .false.
+    found = no
     call check(o, c_newest_published(self%handle, found, version))
-    if (.not. found) version = -1
+    if (found == no) version = -1
     call conclude(o, stat, errmsg)
   end function
 
@@ -3758,14 +3763,14 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'bool', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'bool', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'bool', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'bool', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'bool', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'bool', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'bool', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'bool', place_of(array8), given, o)
+    call give(self, name, dtype_of_bool, place_of(array), given, o)
+    if (present(array2)) call give(self, name2, dtype_of_bool, place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, dtype_of_bool, place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, dtype_of_bool, place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, dtype_of_bool, place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, dtype_of_bool, place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, dtype_of_bool, place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, dtype_of_bool, place_of(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4168,14 +4173,14 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'bool', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'bool', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'bool', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'bool', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'bool', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'bool', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'bool', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'bool', place_of(array8), given, o)
+    call give(self, name, dtype_of_bool, place_of(array), given, o)
+    if (present(array2)) call give(self, name2, dtype_of_bool, place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, dtype_of_bool, place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, dtype_of_bool, place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, dtype_of_bool, place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, dtype_of_bool, place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, dtype_of_bool, place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, dtype_of_bool, place_of(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4400,7 +4405,7 @@ contains
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call follow(self, name, 'bool', target_bool(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+    call follow(self, name, dtype_of_bool, target_bool(array), int(stillframe_column_major, c_int32_t), units, attributes, &
       offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -5407,7 +5412,8 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call reserve(self, name, 'bool', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, dtype_of_bool, extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
       address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -5430,7 +5436,8 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'bool', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call lend(self, name, dtype_of_bool, extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
       address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -5451,7 +5458,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call reshape_managed(self, name, 'bool', extents, address, o)
+    call reshape_managed(self, name, dtype_of_bool, extents, address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -5472,7 +5479,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call reshape_managed(self, name, 'bool', extents, address, o, offset, global_shape)
+    call reshape_managed(self, name, dtype_of_bool, extents, address, o, offset, global_shape)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -6379,7 +6386,8 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call reserve(self, name, 'bool', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, dtype_of_bool, extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
       address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -6402,7 +6410,8 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'bool', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call lend(self, name, dtype_of_bool, extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
       address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -6423,7 +6432,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call reshape_managed(self, name, 'bool', extents, address, o)
+    call reshape_managed(self, name, dtype_of_bool, extents, address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -6444,7 +6453,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call reshape_managed(self, name, 'bool', extents, address, o, offset, global_shape)
+    call reshape_managed(self, name, dtype_of_bool, extents, address, o, offset, global_shape)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -6680,7 +6689,7 @@ contains
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call check(o, c_set_bool(self%handle, terminated(name), logical(value, c_bool)))
+    call check(o, c_set_bool(self%handle, terminated(name), merge(yes, no, value)))
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -6912,12 +6921,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     logical :: safe
-    logical(c_bool) :: c_safe
+    integer(c_int8_t) :: c_safe
     type(outcome) :: o
 
-    c_safe = .false.
+    c_safe = no
     call check(o, c_checkpoint_wait_safe(self%handle, int(version, c_int64_t), limit_of(timeout_ms), c_safe))
-    safe = c_safe
+    safe = c_safe /= no
     call conclude(o, stat, errmsg)
   end function
 
@@ -6930,12 +6939,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(int64) :: safe
-    logical(c_bool) :: found
+    integer(c_int8_t) :: found
     type(outcome) :: o
 
-    found = .false.
+    found = no
     call check(o, c_checkpoint_wait_safe_from(self%handle, int(version, c_int64_t), limit_of(timeout_ms), found, safe))
-    if (.not. found) safe = -1
+    if (found == no) safe = -1
     call conclude(o, stat, errmsg)
   end function
 
@@ -6946,12 +6955,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     logical :: safe
-    logical(c_bool) :: c_safe
+    integer(c_int8_t) :: c_safe
     type(outcome) :: o
 
-    c_safe = .false.
+    c_safe = no
     call check(o, c_is_safe(terminated(dir), int(version, c_int64_t), c_safe))
-    safe = c_safe
+    safe = c_safe /= no
     call conclude(o, stat, errmsg)
   end function
 
@@ -6964,12 +6973,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     logical :: safe
-    logical(c_bool) :: c_safe
+    integer(c_int8_t) :: c_safe
     type(outcome) :: o
 
-    c_safe = .false.
+    c_safe = no
     call check(o, c_wait_safe(terminated(dir), int(version, c_int64_t), limit_of(timeout_ms), c_safe))
-    safe = c_safe
+    safe = c_safe /= no
     call conclude(o, stat, errmsg)
   end function
 
@@ -6982,12 +6991,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(int64) :: safe
-    logical(c_bool) :: found
+    integer(c_int8_t) :: found
     type(outcome) :: o
 
-    found = .false.
+    found = no
     call check(o, c_wait_safe_from(terminated(dir), int(version, c_int64_t), limit_of(timeout_ms), found, safe))
-    if (.not. found) safe = -1
+    if (found == no) safe = -1
     call conclude(o, stat, errmsg)
   end function
 
@@ -7000,12 +7009,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     logical :: safe
-    logical(c_bool) :: c_safe
+    integer(c_int8_t) :: c_safe
     type(outcome) :: o
 
-    c_safe = .false.
+    c_safe = no
     call check(o, c_checkpoint_wait_safe(self%handle, int(version, c_int64_t), limit_of(timeout_ms), c_safe))
-    safe = c_safe
+    safe = c_safe /= no
     call conclude(o, stat, errmsg)
   end function
 
@@ -7018,12 +7027,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(int64) :: safe
-    logical(c_bool) :: found
+    integer(c_int8_t) :: found
     type(outcome) :: o
 
-    found = .false.
+    found = no
     call check(o, c_checkpoint_wait_safe_from(self%handle, int(version, c_int64_t), limit_of(timeout_ms), found, safe))
-    if (.not. found) safe = -1
+    if (found == no) safe = -1
     call conclude(o, stat, errmsg)
   end function
 
@@ -7034,12 +7043,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     logical :: safe
-    logical(c_bool) :: c_safe
+    integer(c_int8_t) :: c_safe
     type(outcome) :: o
 
-    c_safe = .false.
+    c_safe = no
     call check(o, c_is_safe(terminated(dir), int(version, c_int64_t), c_safe))
-    safe = c_safe
+    safe = c_safe /= no
     call conclude(o, stat, errmsg)
   end function
 
@@ -7052,12 +7061,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     logical :: safe
-    logical(c_bool) :: c_safe
+    integer(c_int8_t) :: c_safe
     type(outcome) :: o
 
-    c_safe = .false.
+    c_safe = no
     call check(o, c_wait_safe(terminated(dir), int(version, c_int64_t), limit_of(timeout_ms), c_safe))
-    safe = c_safe
+    safe = c_safe /= no
     call conclude(o, stat, errmsg)
   end function
 
@@ -7070,12 +7079,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(int64) :: safe
-    logical(c_bool) :: found
+    integer(c_int8_t) :: found
     type(outcome) :: o
 
-    found = .false.
+    found = no
     call check(o, c_wait_safe_from(terminated(dir), int(version, c_int64_t), limit_of(timeout_ms), found, safe))
-    if (.not. found) safe = -1
+    if (found == no) safe = -1
     call conclude(o, stat, errmsg)
   end function
 
@@ -7085,12 +7094,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(int64) :: version
-    logical(c_bool) :: found
+    integer(c_int8_t) :: found
     type(outcome) :: o
 
-    found = .false.
+    found = no
     call check(o, c_newest_safe(terminated(dir), found, version))
-    if (.not. found) version = -1
+    if (found == no) version = -1
     call conclude(o, stat, errmsg)
   end function
 
@@ -7223,12 +7232,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     logical :: alive
-    logical(c_bool) :: c_alive
+    integer(c_int8_t) :: c_alive
     type(outcome) :: o
 
-    c_alive = .false.
+    c_alive = no
     call check(o, c_producer_alive(self%handle, c_alive))
-    alive = c_alive
+    alive = c_alive /= no
     call conclude(o, stat, errmsg)
   end function
 
@@ -7818,7 +7827,7 @@ contains
   function add_range(context, offset, bytes) result(on) bind(c, name='')
     type(c_ptr), value :: context
     integer(c_size_t), value :: offset, bytes
-    logical(c_bool) :: on
+    integer(c_int8_t) :: on
     type(range_list), pointer :: list
     integer(int64), allocatable :: larger(:, :)
 
@@ -7830,7 +7839,7 @@ contains
     end if
     list%count = list%count + 1
     list%ranges(:, list%count) = [int(offset, int64), int(bytes, int64)]
-    on = .true.
+    on = yes
   end function
 
   ! Checks that a variable is what the caller takes it for, and gives its shape as Fortran sees it.
@@ -7852,7 +7861,7 @@ contains
     extents = c%shape(1:c%rank)
     found = text_at(c%dtype)
     is_row_major = c%order == stillframe_row_major .and. c%rank > 1
-    if (found /= dtype) then
+    if (found /= dtype .and. .not. (found == 'bool' .and. dtype == dtype_of_bool)) then
       call refuse(o, stillframe_wrong_dtype, "variable '" // trim(name) // "' holds " // found // ', and ' // what // &
         ' is of ' // dtype)
     else if (size(extents) /= rank) then
@@ -8082,7 +8091,7 @@ contains
     type(c_ptr) :: address
     type(outcome) :: o
 
-    call inspect(self, name, 'bool', 'the pointer', rank(array), row_major, extents, o)
+    call inspect(self, name, dtype_of_bool, 'the pointer', rank(array), row_major, extents, o)
     call check_lower(name, rank(array), lower, o)
     call look(self, name, extents, address, o)
     call aim_bool(array, address, extents, lower)
@@ -8550,7 +8559,7 @@ contains
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call copy(self, name, 'bool', place_of(array), row_major, o)
+    call copy(self, name, dtype_of_bool, place_of(array), row_major, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -8779,7 +8788,7 @@ contains
   function add_region(context, c) result(on) bind(c, name='')
     type(c_ptr), value :: context
     type(c_region_info), intent(in) :: c
-    logical(c_bool) :: on
+    integer(c_int8_t) :: on
     type(region_list), pointer :: list
     type(stillframe_region_info) :: info
 
@@ -8802,7 +8811,7 @@ contains
     info%rank = int(c%rank)
     info%ranks = int(c%ranks)
     list%regions = [list%regions, info]
-    on = .true.
+    on = yes
   end function
 
   ! Removes a region; one whose producer lives, or that observers hold, only with force=.true.
@@ -8814,13 +8823,13 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_dir(:)
-    logical(c_bool) :: c_force
+    integer(c_int8_t) :: c_force
     integer(c_int64_t) :: freed
     type(outcome) :: o
 
     call set_terminated(c_dir, dir)
-    c_force = .false.
-    if (present(force)) c_force = force
+    c_force = no
+    if (present(force)) c_force = merge(yes, no, force)
     freed = 0
     call check(o, c_remove_region(address_of(c_dir), terminated(name), c_force, freed))
     if (present(freed_bytes)) freed_bytes = freed

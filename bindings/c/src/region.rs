@@ -12,6 +12,7 @@ use crate::loan;
 use crate::producer::{Producer, insert, stillframe_region};
 use crate::status::{stillframe_status, stillframe_status_code::STILLFRAME_OK};
 use crate::text::note_begin;
+use crate::truth::stillframe_truth;
 use engine::{Region, RegionOptions, Rule, Scalar, TrackerKind, Trust};
 use std::ffi::{CStr, c_char};
 use std::time::Duration;
@@ -362,9 +363,9 @@ fn set(region: *mut stillframe_region, name: &str, value: Scalar) -> Result<(), 
 pub extern "C" fn stillframe_set_bool(
     region: *mut stillframe_region,
     name: *const c_char,
-    value: bool,
+    value: stillframe_truth,
 ) -> stillframe_status {
-    run("stillframe_set_bool", |call| set(region, call.text("name", name)?, Scalar::Bool(value)))
+    run("stillframe_set_bool", |call| set(region, call.text("name", name)?, Scalar::Bool(value.holds())))
 }
 
 /// Sets an attribute of the next version, and of that one only.
