@@ -13,7 +13,8 @@
 ! * Nobody may write an array while publish runs with it.
 ! * An array given to publish is looked at during that call only. An array given to track is looked at during every
 !   publish from then on, where it was at the time of track: it needs the attribute target, and track (or untrack) again
-!   after it was allocated, deallocated or moved.
+!   after it was allocated, deallocated or moved. A publish that is given another array of its name shows that one; the
+!   next one shows what is tracked again.
 ! * Array sections with gaps are refused. In parentheses, (u(2:n, :)), they are published as a copy.
 ! * Pointers from array are valid until resize, repart, remove or close; those from view until the snapshot is released. What
 !   view points to cannot be written: the processor ends a program that tries.
@@ -712,6 +713,11 @@ module stillframe
   integer(c_int32_t), parameter :: managed = 0, tracked = 1, loaned = 2
   integer(c_int32_t), parameter :: no_large_pages = 1, no_demotion = 2, fresh_flag = 4, rollback_flag = 8
   integer(c_int32_t), parameter :: arena_large_pages = 1, arena_look = 2
+  ! No logical is handed to the library or taken from it: what its bits are is the compiler's affair, and those of C's bool are
+  ! 0 and 1.
+  integer(c_int8_t), parameter :: no = 0_c_int8_t, yes = 1_c_int8_t
+  ! A bool of the library is a byte of 0 or 1, which some compilers give logical(c_bool) only with an option.
+  character(*), parameter :: dtype_of_bool = merge('bool', 'int8', transfer(.true._c_bool, no) == yes)
   character(*), parameter :: dtype_of_logical = merge('int32', 'int64', storage_size(.true.) == 32)
   ! What pointers to arrays without elements point to.
   integer(int64), target, save :: nothing = 0
@@ -804,6 +810,11 @@ module stillframe
     integer(c_int32_t) :: skipped = 0, reserved = 0
   end type
 
+  type, bind(c) :: c_given
+    type(c_ptr) :: data = c_null_ptr, shape = c_null_ptr
+    integer(c_int32_t) :: variable = 0, rank = 0, order = 0, reserved = 0
+  end type
+
   type, bind(c) :: c_statistics
     integer(c_int64_t) :: published = 0, skipped = 0, dirty_pages = 0, copied_pages = 0, total_pages = 0, &
       plane_bytes = 0, working_bytes = 0
@@ -853,6 +864,13 @@ module stillframe
     integer(c_int64_t) :: created_ns = 0, working_bytes = 0
     integer(c_int32_t) :: rank = 0, ranks = 0
     integer(c_int64_t) :: waiting_ns = 0, skipping_ns = 0, skipping = 0
+  end type
+
+  ! The arrays that one version is given, and their shapes, which the arrays point to.
+  type :: gifts
+    integer(c_int32_t) :: count = 0
+    type(c_given) :: arrays(8)
+    integer(c_size_t) :: shapes(stillframe_rank_max, 8) = 0
   end type
 
   interface
@@ -951,7 +969,7 @@ module stillframe
       type(c_ptr), value :: checkpointer
       integer(c_int64_t), value :: version
       integer(c_int64_t), value :: timeout_ms
-      logical(c_bool), intent(out) :: safe
+      integer(c_int8_t), intent(out) :: safe
       integer(c_int32_t) :: status
     end function
     function c_checkpoint_stop(checkpointer, info) result(status) bind(c, name='stillframe_checkpoint_stop')
@@ -966,7 +984,7 @@ module stillframe
       type(c_ptr), value :: checkpointer
       integer(c_int64_t), value :: version
       integer(c_int64_t), value :: timeout_ms
-      logical(c_bool), intent(out) :: found
+      integer(c_int8_t), intent(out) :: found
       integer(c_int64_t), intent(out) :: safe
       integer(c_int32_t) :: status
     end function
@@ -974,13 +992,13 @@ module stillframe
       import
       character(kind=c_char), intent(in) :: dir(*)
       integer(c_int64_t), value :: version
-      logical(c_bool), intent(out) :: safe
+      integer(c_int8_t), intent(out) :: safe
       integer(c_int32_t) :: status
     end function
     function c_newest_safe(dir, found, version) result(status) bind(c, name='stillframe_newest_safe')
       import
       character(kind=c_char), intent(in) :: dir(*)
-      logical(c_bool), intent(out) :: found
+      integer(c_int8_t), intent(out) :: found
       integer(c_int64_t), intent(out) :: version
       integer(c_int32_t) :: status
     end function
@@ -989,7 +1007,7 @@ module stillframe
       character(kind=c_char), intent(in) :: dir(*)
       integer(c_int64_t), value :: version
       integer(c_int64_t), value :: timeout_ms
-      logical(c_bool), intent(out) :: safe
+      integer(c_int8_t), intent(out) :: safe
       integer(c_int32_t) :: status
     end function
     function c_wait_safe_from(dir, version, timeout_ms, found, safe) result(status) bind(c, name='stillframe_wait_safe_from')
@@ -997,7 +1015,7 @@ module stillframe
       character(kind=c_char), intent(in) :: dir(*)
       integer(c_int64_t), value :: version
       integer(c_int64_t), value :: timeout_ms
-      logical(c_bool), intent(out) :: found
+      integer(c_int8_t), intent(out) :: found
       integer(c_int64_t), intent(out) :: safe
       integer(c_int32_t) :: status
     end function
@@ -1021,14 +1039,14 @@ module stillframe
     function c_recovered(region, found, version) result(status) bind(c, name='stillframe_recovered')
       import
       type(c_ptr), value :: region
-      logical(c_bool), intent(out) :: found
+      integer(c_int8_t), intent(out) :: found
       integer(c_int64_t), intent(out) :: version
       integer(c_int32_t) :: status
     end function
     function c_newest_published(region, found, version) result(status) bind(c, name='stillframe_newest_published')
       import
       type(c_ptr), value :: region
-      logical(c_bool), intent(out) :: found
+      integer(c_int8_t), intent(out) :: found
       integer(c_int64_t), intent(out) :: version
       integer(c_int32_t) :: status
     end function
@@ -1138,7 +1156,7 @@ module stillframe
       import
       type(c_ptr), value :: region
       character(kind=c_char), intent(in) :: name(*)
-      logical(c_bool), value :: value
+      integer(c_int8_t), value :: value
       integer(c_int32_t) :: status
     end function
     function c_set_int(region, name, value) result(status) bind(c, name='stillframe_set_int')
@@ -1162,10 +1180,12 @@ module stillframe
       character(kind=c_char), intent(in) :: value(*)
       integer(c_int32_t) :: status
     end function
-    function c_publish(region, version, published) result(status) bind(c, name='stillframe_publish')
+    function c_publish_with(region, version, given, given_count, published) result(status) bind(c, name='stillframe_publish_with')
       import
       type(c_ptr), value :: region
       integer(c_int64_t), value :: version
+      type(c_ptr), value :: given
+      integer(c_int32_t), value :: given_count
       type(c_ptr), value :: published
       integer(c_int32_t) :: status
     end function
@@ -1184,7 +1204,7 @@ module stillframe
     function c_producer_alive(observer, alive) result(status) bind(c, name='stillframe_producer_alive')
       import
       type(c_ptr), value :: observer
-      logical(c_bool), intent(out) :: alive
+      integer(c_int8_t), intent(out) :: alive
       integer(c_int32_t) :: status
     end function
     function c_newest(observer, snapshot) result(status) bind(c, name='stillframe_newest')
@@ -1379,7 +1399,7 @@ module stillframe
       import
       type(c_ptr), value :: dir
       character(kind=c_char), intent(in) :: name(*)
-      logical(c_bool), value :: force
+      integer(c_int8_t), value :: force
       integer(c_int64_t), intent(out) :: freed_bytes
       integer(c_int32_t) :: status
     end function
@@ -2701,7 +2721,7 @@ contains
   function add_arena_region(context, c) result(on) bind(c, name='')
     type(c_ptr), value :: context
     type(c_arena_region), intent(in) :: c
-    logical(c_bool) :: on
+    integer(c_int8_t) :: on
     type(arena_region_list), pointer :: list
     type(stillframe_arena_region) :: region
 
@@ -2710,7 +2730,7 @@ contains
     region%bytes = c%bytes
     region%removed = c%removed /= 0
     list%regions = [list%regions, region]
-    on = .true.
+    on = yes
   end function
 
   ! Ends the use of the arena by this variable. Its regions and their observers go on, and its files stay.
@@ -2984,7 +3004,7 @@ contains
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call read_box(self, name, 'bool', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call read_box(self, name, dtype_of_bool, place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -3116,12 +3136,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(int64) :: version
-    logical(c_bool) :: found
+    integer(c_int8_t) :: found
     type(outcome) :: o
 
-    found = .false.
+    found = no
     call check(o, c_recovered(self%handle, found, version))
-    if (.not. found) version = -1
+    if (found == no) version = -1
     call conclude(o, stat, errmsg)
   end function
 
@@ -3131,12 +3151,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(int64) :: version
-    logical(c_bool) :: found
+    integer(c_int8_t) :: found
     type(outcome) :: o
 
-    found = .false.
+    found = no
     call check(o, c_newest_published(self%handle, found, version))
-    if (.not. found) version = -1
+    if (found == no) version = -1
     call conclude(o, stat, errmsg)
   end function
 
@@ -3334,8 +3354,8 @@ contains
       ': repart makes it another one')
   end subroutine
 
-  ! Tells the region where a tracked variable is, declaring it if it is new.
-  subroutine hand_over(self, name, dtype, where, order, units, attributes, offset, global_shape, at, o)
+  ! The entry of a tracked variable that an array is to be shown as, declared if it is new.
+  subroutine find_or_add(self, name, dtype, where, order, units, attributes, offset, global_shape, at, o)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
     type(place), intent(in), target :: where
@@ -3358,31 +3378,52 @@ contains
     else
       call check_part(self%entries(at), offset, global_shape, o)
     end if
+  end subroutine
+
+  ! Tells the region where a tracked variable is from now on.
+  subroutine follow(self, name, dtype, where, order, units, attributes, offset, global_shape, o)
+    class(stillframe_region), intent(inout) :: self
+    character(*), intent(in) :: name, dtype
+    type(place), intent(in), target :: where
+    integer(c_int32_t), intent(in) :: order
+    character(*), intent(in), optional :: units
+    type(stillframe_attribute), intent(in), optional :: attributes(:)
+    integer, intent(in), optional :: offset(:), global_shape(:)
+    type(outcome), intent(inout) :: o
+    integer :: at
+
+    call find_or_add(self, name, dtype, where, order, units, attributes, offset, global_shape, at, o)
     if (o%status == stillframe_ok) call check(o, c_track_at(self%handle, self%entries(at)%variable, &
       int(where%rank, c_int32_t), where%shape, order, where%address))
   end subroutine
 
-  ! Hands an array over for one publish.
+  ! Puts an array with those that one version is given.
   subroutine give(self, name, dtype, where, given, o)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in), optional :: name
     character(*), intent(in) :: dtype
     type(place), intent(in), target :: where
-    integer, allocatable, intent(inout) :: given(:)
+    type(gifts), intent(inout), target :: given
     type(outcome), intent(inout) :: o
+    integer(c_int32_t), parameter :: order = int(stillframe_column_major, c_int32_t)
     integer :: at
 
     if (.not. present(name)) then
       call refuse(o, stillframe_bad_argument, 'publish has an array without a name')
       return
     end if
-    call hand_over(self, name, dtype, where, int(stillframe_column_major, c_int32_t), at=at, o=o)
-    if (o%status == stillframe_ok) given = [given, at]
+    call find_or_add(self, name, dtype, where, order, at=at, o=o)
+    if (o%status /= stillframe_ok) return
+    given%count = given%count + 1
+    given%shapes(:, given%count) = where%shape(1:stillframe_rank_max)
+    given%arrays(given%count) = c_given(where%address, c_loc(given%shapes(1, given%count)), self%entries(at)%variable, &
+      int(where%rank, c_int32_t), order)
   end subroutine
 
-  subroutine commit(self, version, published, o)
+  subroutine commit(self, version, given, published, o)
     class(stillframe_region), intent(inout) :: self
     integer(int64), intent(in) :: version
+    type(gifts), intent(in), target :: given
     type(stillframe_published), intent(out), optional :: published
     type(outcome), intent(inout) :: o
     type(c_published), target :: c
@@ -3391,25 +3432,10 @@ contains
     wanted = c_null_ptr
     if (present(published)) wanted = c_loc(c)
     if (version < 0) call refuse(o, stillframe_bad_argument, 'version ' // decimal(version) // ' is negative')
-    if (o%status == stillframe_ok) call check(o, c_publish(self%handle, version, wanted))
+    if (o%status == stillframe_ok) call check(o, c_publish_with(self%handle, version, c_loc(given%arrays), &
+      given%count, wanted))
     if (present(published) .and. o%status == stillframe_ok) published = stillframe_published(c%version, c%dirty_pages, &
       c%copied_pages, c%total_pages, c%seconds, c%skipped /= 0)
-  end subroutine
-
-  ! Publishes, and forgets where the arrays are that were given for this publish only.
-  subroutine finish(self, version, given, published, o)
-    class(stillframe_region), intent(inout) :: self
-    integer(int64), intent(in) :: version
-    integer, intent(in) :: given(:)
-    type(stillframe_published), intent(out), optional :: published
-    type(outcome), intent(inout) :: o
-    integer :: i
-
-    call commit(self, version, published, o)
-    do i = 1, size(given)
-      call check(o, c_track_at(self%handle, self%entries(given(i))%variable, 0_c_int32_t, [0_c_size_t], &
-        int(stillframe_column_major, c_int32_t), c_null_ptr))
-    end do
   end subroutine
 
   ! Publishes all variables as this version, which has to be higher than the one before.
@@ -3419,13 +3445,15 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
+    type(gifts), target :: none
     type(outcome) :: o
 
-    call commit(self, int(version, int64), published, o)
+    call commit(self, int(version, int64), none, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of integer(int8), each after its name, which are looked at during this call only.
+  ! The same with arrays of integer(int8), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int8_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3445,10 +3473,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'int8', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'int8', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'int8', place_of(array3), given, o)
@@ -3457,11 +3484,12 @@ contains
     if (present(array6)) call give(self, name6, 'int8', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'int8', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'int8', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of integer(int16), each after its name, which are looked at during this call only.
+  ! The same with arrays of integer(int16), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int16_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3481,10 +3509,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'int16', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'int16', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'int16', place_of(array3), given, o)
@@ -3493,11 +3520,12 @@ contains
     if (present(array6)) call give(self, name6, 'int16', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'int16', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'int16', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of integer(int32), each after its name, which are looked at during this call only.
+  ! The same with arrays of integer(int32), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int32_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3517,10 +3545,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'int32', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'int32', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'int32', place_of(array3), given, o)
@@ -3529,11 +3556,12 @@ contains
     if (present(array6)) call give(self, name6, 'int32', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'int32', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'int32', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of integer(int64), each after its name, which are looked at during this call only.
+  ! The same with arrays of integer(int64), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int64_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3553,10 +3581,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'int64', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'int64', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'int64', place_of(array3), given, o)
@@ -3565,11 +3592,12 @@ contains
     if (present(array6)) call give(self, name6, 'int64', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'int64', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'int64', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of real(real32), each after its name, which are looked at during this call only.
+  ! The same with arrays of real(real32), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_real32_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3589,10 +3617,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'float32', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'float32', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'float32', place_of(array3), given, o)
@@ -3601,11 +3628,12 @@ contains
     if (present(array6)) call give(self, name6, 'float32', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'float32', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'float32', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of real(real64), each after its name, which are looked at during this call only.
+  ! The same with arrays of real(real64), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_real64_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3625,10 +3653,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'float64', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'float64', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'float64', place_of(array3), given, o)
@@ -3637,11 +3664,12 @@ contains
     if (present(array6)) call give(self, name6, 'float64', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'float64', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'float64', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of complex(real32), each after its name, which are looked at during this call only.
+  ! The same with arrays of complex(real32), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_complex32_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3661,10 +3689,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'complex64', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'complex64', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'complex64', place_of(array3), given, o)
@@ -3673,11 +3700,12 @@ contains
     if (present(array6)) call give(self, name6, 'complex64', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'complex64', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'complex64', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of complex(real64), each after its name, which are looked at during this call only.
+  ! The same with arrays of complex(real64), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_complex64_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3697,10 +3725,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'complex128', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'complex128', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'complex128', place_of(array3), given, o)
@@ -3709,11 +3736,12 @@ contains
     if (present(array6)) call give(self, name6, 'complex128', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'complex128', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'complex128', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of logical(c_bool), each after its name, which are looked at during this call only.
+  ! The same with arrays of logical(c_bool), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_bool_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3733,23 +3761,23 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
-    call give(self, name, 'bool', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'bool', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'bool', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'bool', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'bool', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'bool', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'bool', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'bool', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call give(self, name, dtype_of_bool, place_of(array), given, o)
+    if (present(array2)) call give(self, name2, dtype_of_bool, place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, dtype_of_bool, place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, dtype_of_bool, place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, dtype_of_bool, place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, dtype_of_bool, place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, dtype_of_bool, place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, dtype_of_bool, place_of(array8), given, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of logical, each after its name, which are looked at during this call only.
+  ! The same with arrays of logical, each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_logical_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3769,10 +3797,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, dtype_of_logical, place_of(array), given, o)
     if (present(array2)) call give(self, name2, dtype_of_logical, place_of(array2), given, o)
     if (present(array3)) call give(self, name3, dtype_of_logical, place_of(array3), given, o)
@@ -3781,11 +3808,12 @@ contains
     if (present(array6)) call give(self, name6, dtype_of_logical, place_of(array6), given, o)
     if (present(array7)) call give(self, name7, dtype_of_logical, place_of(array7), given, o)
     if (present(array8)) call give(self, name8, dtype_of_logical, place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of character(*), each after its name, which are looked at during this call only.
+  ! The same with arrays of character(*), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_text_int32(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3805,10 +3833,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, dtype_of_text(len(array)), place_of(array), given, o)
     if (present(array2)) call give(self, name2, dtype_of_text(len(array2)), place_of(array2), given, o)
     if (present(array3)) call give(self, name3, dtype_of_text(len(array3)), place_of(array3), given, o)
@@ -3817,7 +3844,7 @@ contains
     if (present(array6)) call give(self, name6, dtype_of_text(len(array6)), place_of(array6), given, o)
     if (present(array7)) call give(self, name7, dtype_of_text(len(array7)), place_of(array7), given, o)
     if (present(array8)) call give(self, name8, dtype_of_text(len(array8)), place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -3828,13 +3855,15 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
+    type(gifts), target :: none
     type(outcome) :: o
 
-    call commit(self, int(version, int64), published, o)
+    call commit(self, int(version, int64), none, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of integer(int8), each after its name, which are looked at during this call only.
+  ! The same with arrays of integer(int8), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int8_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3854,10 +3883,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'int8', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'int8', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'int8', place_of(array3), given, o)
@@ -3866,11 +3894,12 @@ contains
     if (present(array6)) call give(self, name6, 'int8', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'int8', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'int8', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of integer(int16), each after its name, which are looked at during this call only.
+  ! The same with arrays of integer(int16), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int16_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3890,10 +3919,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'int16', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'int16', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'int16', place_of(array3), given, o)
@@ -3902,11 +3930,12 @@ contains
     if (present(array6)) call give(self, name6, 'int16', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'int16', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'int16', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of integer(int32), each after its name, which are looked at during this call only.
+  ! The same with arrays of integer(int32), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int32_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3926,10 +3955,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'int32', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'int32', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'int32', place_of(array3), given, o)
@@ -3938,11 +3966,12 @@ contains
     if (present(array6)) call give(self, name6, 'int32', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'int32', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'int32', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of integer(int64), each after its name, which are looked at during this call only.
+  ! The same with arrays of integer(int64), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int64_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3962,10 +3991,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'int64', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'int64', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'int64', place_of(array3), given, o)
@@ -3974,11 +4002,12 @@ contains
     if (present(array6)) call give(self, name6, 'int64', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'int64', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'int64', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of real(real32), each after its name, which are looked at during this call only.
+  ! The same with arrays of real(real32), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_real32_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -3998,10 +4027,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'float32', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'float32', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'float32', place_of(array3), given, o)
@@ -4010,11 +4038,12 @@ contains
     if (present(array6)) call give(self, name6, 'float32', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'float32', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'float32', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of real(real64), each after its name, which are looked at during this call only.
+  ! The same with arrays of real(real64), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_real64_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -4034,10 +4063,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'float64', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'float64', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'float64', place_of(array3), given, o)
@@ -4046,11 +4074,12 @@ contains
     if (present(array6)) call give(self, name6, 'float64', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'float64', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'float64', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of complex(real32), each after its name, which are looked at during this call only.
+  ! The same with arrays of complex(real32), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_complex32_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -4070,10 +4099,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'complex64', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'complex64', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'complex64', place_of(array3), given, o)
@@ -4082,11 +4110,12 @@ contains
     if (present(array6)) call give(self, name6, 'complex64', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'complex64', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'complex64', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of complex(real64), each after its name, which are looked at during this call only.
+  ! The same with arrays of complex(real64), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_complex64_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -4106,10 +4135,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, 'complex128', place_of(array), given, o)
     if (present(array2)) call give(self, name2, 'complex128', place_of(array2), given, o)
     if (present(array3)) call give(self, name3, 'complex128', place_of(array3), given, o)
@@ -4118,11 +4146,12 @@ contains
     if (present(array6)) call give(self, name6, 'complex128', place_of(array6), given, o)
     if (present(array7)) call give(self, name7, 'complex128', place_of(array7), given, o)
     if (present(array8)) call give(self, name8, 'complex128', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of logical(c_bool), each after its name, which are looked at during this call only.
+  ! The same with arrays of logical(c_bool), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_bool_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -4142,23 +4171,23 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
-    call give(self, name, 'bool', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'bool', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'bool', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'bool', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'bool', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'bool', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'bool', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'bool', place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call give(self, name, dtype_of_bool, place_of(array), given, o)
+    if (present(array2)) call give(self, name2, dtype_of_bool, place_of(array2), given, o)
+    if (present(array3)) call give(self, name3, dtype_of_bool, place_of(array3), given, o)
+    if (present(array4)) call give(self, name4, dtype_of_bool, place_of(array4), given, o)
+    if (present(array5)) call give(self, name5, dtype_of_bool, place_of(array5), given, o)
+    if (present(array6)) call give(self, name6, dtype_of_bool, place_of(array6), given, o)
+    if (present(array7)) call give(self, name7, dtype_of_bool, place_of(array7), given, o)
+    if (present(array8)) call give(self, name8, dtype_of_bool, place_of(array8), given, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of logical, each after its name, which are looked at during this call only.
+  ! The same with arrays of logical, each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_logical_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -4178,10 +4207,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, dtype_of_logical, place_of(array), given, o)
     if (present(array2)) call give(self, name2, dtype_of_logical, place_of(array2), given, o)
     if (present(array3)) call give(self, name3, dtype_of_logical, place_of(array3), given, o)
@@ -4190,11 +4218,12 @@ contains
     if (present(array6)) call give(self, name6, dtype_of_logical, place_of(array6), given, o)
     if (present(array7)) call give(self, name7, dtype_of_logical, place_of(array7), given, o)
     if (present(array8)) call give(self, name8, dtype_of_logical, place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! The same with arrays of character(*), each after its name, which are looked at during this call only.
+  ! The same with arrays of character(*), each after its name, which are looked at during this call only, whatever comes
+  ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_text_int64(self, version, name, array, &
       name2, array2, &
       name3, array3, &
@@ -4214,10 +4243,9 @@ contains
     type(stillframe_published), intent(out), optional :: published
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer, allocatable :: given(:)
+    type(gifts), target :: given
     type(outcome) :: o
 
-    given = [integer ::]
     call give(self, name, dtype_of_text(len(array)), place_of(array), given, o)
     if (present(array2)) call give(self, name2, dtype_of_text(len(array2)), place_of(array2), given, o)
     if (present(array3)) call give(self, name3, dtype_of_text(len(array3)), place_of(array3), given, o)
@@ -4226,11 +4254,11 @@ contains
     if (present(array6)) call give(self, name6, dtype_of_text(len(array6)), place_of(array6), given, o)
     if (present(array7)) call give(self, name7, dtype_of_text(len(array7)), place_of(array7), given, o)
     if (present(array8)) call give(self, name8, dtype_of_text(len(array8)), place_of(array8), given, o)
-    call finish(self, int(version, int64), given, published, o)
+    call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_int8(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4240,15 +4268,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'int8', target_int8(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, 'int8', target_int8(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_int16(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4258,15 +4285,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'int16', target_int16(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, 'int16', target_int16(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_int32(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4276,15 +4302,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'int32', target_int32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, 'int32', target_int32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_int64(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4294,15 +4319,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'int64', target_int64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, 'int64', target_int64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_real32(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4312,15 +4336,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'float32', target_real32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, 'float32', target_real32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_real64(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4330,15 +4353,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'float64', target_real64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, 'float64', target_real64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_complex32(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4348,15 +4370,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'complex64', target_complex32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, 'complex64', target_complex32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_complex64(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4366,15 +4387,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'complex128', target_complex64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, 'complex128', target_complex64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_bool(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4384,15 +4404,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, 'bool', target_bool(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, dtype_of_bool, target_bool(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_logical(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4402,16 +4421,14 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, dtype_of_logical, target_logical(array), int(stillframe_column_major, c_int32_t), units,&
-        & attributes, &
-      offset, global_shape, at, o)
+    call follow(self, name, dtype_of_logical, target_logical(array), int(stillframe_column_major, c_int32_t), units, attributes, &
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there.
+  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_text(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
@@ -4421,12 +4438,11 @@ contains
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer :: at
     type(outcome) :: o
 
-    call hand_over(self, name, dtype_of_text(len(array)), target_text(array), int(stillframe_column_major, c_int32_t), units,&
+    call follow(self, name, dtype_of_text(len(array)), target_text(array), int(stillframe_column_major, c_int32_t), units,&
         & attributes, &
-      offset, global_shape, at, o)
+      offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -5397,7 +5413,8 @@ contains
     type(outcome) :: o
 
     call check_shape(name, widened(shape), rank(array), lower, extents, o)
-    call reserve(self, name, 'bool', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, dtype_of_bool, extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
       address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -5420,7 +5437,8 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'bool', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call lend(self, name, dtype_of_bool, extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
       address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -5441,7 +5459,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call reshape_managed(self, name, 'bool', extents, address, o)
+    call reshape_managed(self, name, dtype_of_bool, extents, address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -5462,7 +5480,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call reshape_managed(self, name, 'bool', extents, address, o, offset, global_shape)
+    call reshape_managed(self, name, dtype_of_bool, extents, address, o, offset, global_shape)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -5573,13 +5591,12 @@ contains
     integer(c_size_t), allocatable :: extents(:)
     type(place) :: where
     type(outcome) :: o
-    integer :: at
 
     call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
     where%address = address
     where%rank = size(extents)
     if (where%rank <= size(where%shape)) where%shape(1:where%rank) = extents
-    call hand_over(self, name, dtype, where, order_of(row_major), units, attributes, offset, global_shape, at, o)
+    call follow(self, name, dtype, where, order_of(row_major), units, attributes, offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -6370,7 +6387,8 @@ contains
     type(outcome) :: o
 
     call check_shape(name, shape, rank(array), lower, extents, o)
-    call reserve(self, name, 'bool', extents, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call reserve(self, name, dtype_of_bool, extents, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
       address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -6393,7 +6411,8 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call lend(self, name, 'bool', extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset, global_shape, &
+    call lend(self, name, dtype_of_bool, extents, loan, int(stillframe_column_major, c_int32_t), units, attributes, offset,&
+        & global_shape, &
       address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
@@ -6414,7 +6433,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call reshape_managed(self, name, 'bool', extents, address, o)
+    call reshape_managed(self, name, dtype_of_bool, extents, address, o)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -6435,7 +6454,7 @@ contains
     type(outcome) :: o
 
     call check_shape(name, int(shape, int64), rank(array), lower, extents, o)
-    call reshape_managed(self, name, 'bool', extents, address, o, offset, global_shape)
+    call reshape_managed(self, name, dtype_of_bool, extents, address, o, offset, global_shape)
     call aim_bool(array, address, extents, lower)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -6546,13 +6565,12 @@ contains
     integer(c_size_t), allocatable :: extents(:)
     type(place) :: where
     type(outcome) :: o
-    integer :: at
 
     call check_shape(name, int(shape, int64), size(shape), extents=extents, o=o)
     where%address = address
     where%rank = size(extents)
     if (where%rank <= size(where%shape)) where%shape(1:where%rank) = extents
-    call hand_over(self, name, dtype, where, order_of(row_major), units, attributes, offset, global_shape, at, o)
+    call follow(self, name, dtype, where, order_of(row_major), units, attributes, offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -6672,7 +6690,7 @@ contains
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call check(o, c_set_bool(self%handle, terminated(name), logical(value, c_bool)))
+    call check(o, c_set_bool(self%handle, terminated(name), merge(yes, no, value)))
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -6904,12 +6922,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     logical :: safe
-    logical(c_bool) :: c_safe
+    integer(c_int8_t) :: c_safe
     type(outcome) :: o
 
-    c_safe = .false.
+    c_safe = no
     call check(o, c_checkpoint_wait_safe(self%handle, int(version, c_int64_t), limit_of(timeout_ms), c_safe))
-    safe = c_safe
+    safe = c_safe /= no
     call conclude(o, stat, errmsg)
   end function
 
@@ -6922,12 +6940,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(int64) :: safe
-    logical(c_bool) :: found
+    integer(c_int8_t) :: found
     type(outcome) :: o
 
-    found = .false.
+    found = no
     call check(o, c_checkpoint_wait_safe_from(self%handle, int(version, c_int64_t), limit_of(timeout_ms), found, safe))
-    if (.not. found) safe = -1
+    if (found == no) safe = -1
     call conclude(o, stat, errmsg)
   end function
 
@@ -6938,12 +6956,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     logical :: safe
-    logical(c_bool) :: c_safe
+    integer(c_int8_t) :: c_safe
     type(outcome) :: o
 
-    c_safe = .false.
+    c_safe = no
     call check(o, c_is_safe(terminated(dir), int(version, c_int64_t), c_safe))
-    safe = c_safe
+    safe = c_safe /= no
     call conclude(o, stat, errmsg)
   end function
 
@@ -6956,12 +6974,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     logical :: safe
-    logical(c_bool) :: c_safe
+    integer(c_int8_t) :: c_safe
     type(outcome) :: o
 
-    c_safe = .false.
+    c_safe = no
     call check(o, c_wait_safe(terminated(dir), int(version, c_int64_t), limit_of(timeout_ms), c_safe))
-    safe = c_safe
+    safe = c_safe /= no
     call conclude(o, stat, errmsg)
   end function
 
@@ -6974,12 +6992,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(int64) :: safe
-    logical(c_bool) :: found
+    integer(c_int8_t) :: found
     type(outcome) :: o
 
-    found = .false.
+    found = no
     call check(o, c_wait_safe_from(terminated(dir), int(version, c_int64_t), limit_of(timeout_ms), found, safe))
-    if (.not. found) safe = -1
+    if (found == no) safe = -1
     call conclude(o, stat, errmsg)
   end function
 
@@ -6992,12 +7010,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     logical :: safe
-    logical(c_bool) :: c_safe
+    integer(c_int8_t) :: c_safe
     type(outcome) :: o
 
-    c_safe = .false.
+    c_safe = no
     call check(o, c_checkpoint_wait_safe(self%handle, int(version, c_int64_t), limit_of(timeout_ms), c_safe))
-    safe = c_safe
+    safe = c_safe /= no
     call conclude(o, stat, errmsg)
   end function
 
@@ -7010,12 +7028,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(int64) :: safe
-    logical(c_bool) :: found
+    integer(c_int8_t) :: found
     type(outcome) :: o
 
-    found = .false.
+    found = no
     call check(o, c_checkpoint_wait_safe_from(self%handle, int(version, c_int64_t), limit_of(timeout_ms), found, safe))
-    if (.not. found) safe = -1
+    if (found == no) safe = -1
     call conclude(o, stat, errmsg)
   end function
 
@@ -7026,12 +7044,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     logical :: safe
-    logical(c_bool) :: c_safe
+    integer(c_int8_t) :: c_safe
     type(outcome) :: o
 
-    c_safe = .false.
+    c_safe = no
     call check(o, c_is_safe(terminated(dir), int(version, c_int64_t), c_safe))
-    safe = c_safe
+    safe = c_safe /= no
     call conclude(o, stat, errmsg)
   end function
 
@@ -7044,12 +7062,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     logical :: safe
-    logical(c_bool) :: c_safe
+    integer(c_int8_t) :: c_safe
     type(outcome) :: o
 
-    c_safe = .false.
+    c_safe = no
     call check(o, c_wait_safe(terminated(dir), int(version, c_int64_t), limit_of(timeout_ms), c_safe))
-    safe = c_safe
+    safe = c_safe /= no
     call conclude(o, stat, errmsg)
   end function
 
@@ -7062,12 +7080,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(int64) :: safe
-    logical(c_bool) :: found
+    integer(c_int8_t) :: found
     type(outcome) :: o
 
-    found = .false.
+    found = no
     call check(o, c_wait_safe_from(terminated(dir), int(version, c_int64_t), limit_of(timeout_ms), found, safe))
-    if (.not. found) safe = -1
+    if (found == no) safe = -1
     call conclude(o, stat, errmsg)
   end function
 
@@ -7077,12 +7095,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(int64) :: version
-    logical(c_bool) :: found
+    integer(c_int8_t) :: found
     type(outcome) :: o
 
-    found = .false.
+    found = no
     call check(o, c_newest_safe(terminated(dir), found, version))
-    if (.not. found) version = -1
+    if (found == no) version = -1
     call conclude(o, stat, errmsg)
   end function
 
@@ -7215,12 +7233,12 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     logical :: alive
-    logical(c_bool) :: c_alive
+    integer(c_int8_t) :: c_alive
     type(outcome) :: o
 
-    c_alive = .false.
+    c_alive = no
     call check(o, c_producer_alive(self%handle, c_alive))
-    alive = c_alive
+    alive = c_alive /= no
     call conclude(o, stat, errmsg)
   end function
 
@@ -7810,7 +7828,7 @@ contains
   function add_range(context, offset, bytes) result(on) bind(c, name='')
     type(c_ptr), value :: context
     integer(c_size_t), value :: offset, bytes
-    logical(c_bool) :: on
+    integer(c_int8_t) :: on
     type(range_list), pointer :: list
     integer(int64), allocatable :: larger(:, :)
 
@@ -7822,7 +7840,7 @@ contains
     end if
     list%count = list%count + 1
     list%ranges(:, list%count) = [int(offset, int64), int(bytes, int64)]
-    on = .true.
+    on = yes
   end function
 
   ! Checks that a variable is what the caller takes it for, and gives its shape as Fortran sees it.
@@ -7844,7 +7862,7 @@ contains
     extents = c%shape(1:c%rank)
     found = text_at(c%dtype)
     is_row_major = c%order == stillframe_row_major .and. c%rank > 1
-    if (found /= dtype) then
+    if (found /= dtype .and. .not. (found == 'bool' .and. dtype == dtype_of_bool)) then
       call refuse(o, stillframe_wrong_dtype, "variable '" // trim(name) // "' holds " // found // ', and ' // what // &
         ' is of ' // dtype)
     else if (size(extents) /= rank) then
@@ -8074,7 +8092,7 @@ contains
     type(c_ptr) :: address
     type(outcome) :: o
 
-    call inspect(self, name, 'bool', 'the pointer', rank(array), row_major, extents, o)
+    call inspect(self, name, dtype_of_bool, 'the pointer', rank(array), row_major, extents, o)
     call check_lower(name, rank(array), lower, o)
     call look(self, name, extents, address, o)
     call aim_bool(array, address, extents, lower)
@@ -8542,7 +8560,7 @@ contains
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call copy(self, name, 'bool', place_of(array), row_major, o)
+    call copy(self, name, dtype_of_bool, place_of(array), row_major, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -8771,7 +8789,7 @@ contains
   function add_region(context, c) result(on) bind(c, name='')
     type(c_ptr), value :: context
     type(c_region_info), intent(in) :: c
-    logical(c_bool) :: on
+    integer(c_int8_t) :: on
     type(region_list), pointer :: list
     type(stillframe_region_info) :: info
 
@@ -8794,7 +8812,7 @@ contains
     info%rank = int(c%rank)
     info%ranks = int(c%ranks)
     list%regions = [list%regions, info]
-    on = .true.
+    on = yes
   end function
 
   ! Removes a region; one whose producer lives, or that observers hold, only with force=.true.
@@ -8806,13 +8824,13 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_dir(:)
-    logical(c_bool) :: c_force
+    integer(c_int8_t) :: c_force
     integer(c_int64_t) :: freed
     type(outcome) :: o
 
     call set_terminated(c_dir, dir)
-    c_force = .false.
-    if (present(force)) c_force = force
+    c_force = no
+    if (present(force)) c_force = merge(yes, no, force)
     freed = 0
     call check(o, c_remove_region(address_of(c_dir), terminated(name), c_force, freed))
     if (present(freed_bytes)) freed_bytes = freed

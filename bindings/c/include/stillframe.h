@@ -504,24 +504,6 @@ typedef struct {
     uint64_t reserved[4];
 } stillframe_statistics;
 
-// What a publish did.
-typedef struct {
-    // The number of the version.
-    uint64_t version;
-    // Pages of 4 KiB that were written since the last publish.
-    uint64_t dirty_pages;
-    // Pages that were copied.
-    uint64_t copied_pages;
-    // Pages of all variables.
-    uint64_t total_pages;
-    // Time it took.
-    double seconds;
-    // 1 if the version was left out by the rule, else 0.
-    uint32_t skipped;
-    // 0.
-    uint32_t reserved;
-} stillframe_published;
-
 // A number of stillframe_kind_code.
 typedef uint32_t stillframe_kind;
 
@@ -574,6 +556,40 @@ typedef struct {
     // 0.
     uint64_t reserved;
 } stillframe_declaration;
+
+// What a publish did.
+typedef struct {
+    // The number of the version.
+    uint64_t version;
+    // Pages of 4 KiB that were written since the last publish.
+    uint64_t dirty_pages;
+    // Pages that were copied.
+    uint64_t copied_pages;
+    // Pages of all variables.
+    uint64_t total_pages;
+    // Time it took.
+    double seconds;
+    // 1 if the version was left out by the rule, else 0.
+    uint32_t skipped;
+    // 0.
+    uint32_t reserved;
+} stillframe_published;
+
+// An array that one version is given for a tracked variable, see stillframe_publish_with.
+typedef struct {
+    // Where it is. One without elements is somewhere too: not NULL.
+    const void *data;
+    // rank numbers.
+    const size_t *shape;
+    // The number of the variable, as stillframe_declare and stillframe_find tell it.
+    uint32_t variable;
+    // Dimensions, at most STILLFRAME_RANK_MAX.
+    uint32_t rank;
+    // A number of stillframe_order_code.
+    stillframe_order order;
+    // 0.
+    uint32_t reserved;
+} stillframe_given;
 
 // How an observer is opened. A member that is 0 or NULL is the default; set all of it to 0 first.
 typedef struct {
@@ -1045,18 +1061,6 @@ stillframe_status stillframe_set_text(stillframe_region *region,
                                       const char *name,
                                       const char *value);
 
-// Publishes a version: observers see all variables as they are now. Pages that were not written since the last publish are
-// not copied. On return all variables may be written again.
-//
-// version: above that of the last publish. published: what was done; may be NULL.
-//
-// Errors, after which nothing was published, what was written is part of the next publish, and attributes that were set
-// are kept for it: NOT_INCREASING; LIMIT if no reader would accept so much; NO_MEMORY_THERE if a tracked array was freed;
-// BOUND, NO_SPACE, NO_SLOT or ARENA_FULL if there is no room by the region's rule; FORKED; BUSY.
-stillframe_status stillframe_publish(stillframe_region *region,
-                                     uint64_t version,
-                                     stillframe_published *published);
-
 // Adds a variable of any kind. variable: its number, which no other variable of the region has or had; may be NULL.
 //
 // Errors: BAD_NAME; VARIABLE_EXISTS; BAD_ARGUMENT if the type is none; WRONG_SHAPE; NO_SPACE and others of the environment.
@@ -1065,7 +1069,7 @@ stillframe_status stillframe_declare(stillframe_region *region,
                                      uint32_t *variable);
 
 // Says where a tracked, row-major array is from now on; the first call of a name declares the variable. Each later publish
-// shows what is there then. Call it again whenever the array has moved or changed its shape, and with NULL for data before
+// shows what is there then, but one that is itself given another array (stillframe_publish_with). Call it again whenever the array has moved or changed its shape, and with NULL for data before
 // it is freed: later versions then keep its last content.
 //
 // Errors: as stillframe_declare; WRONG_DTYPE if the type is not the variable's; WRONG_KIND.
@@ -1203,6 +1207,33 @@ stillframe_status stillframe_mark_dirty(stillframe_region *region,
                                         uint32_t variable,
                                         size_t offset,
                                         size_t bytes);
+
+// Publishes a version: observers see all variables as they are now. Pages that were not written since the last publish are
+// not copied. On return all variables may be written again.
+//
+// version: above that of the last publish. published: what was done; may be NULL.
+//
+// Errors, after which nothing was published, what was written is part of the next publish, and attributes that were set
+// are kept for it: NOT_INCREASING; LIMIT if no reader would accept so much; NO_MEMORY_THERE if a tracked array was freed;
+// BOUND, NO_SPACE, NO_SLOT or ARENA_FULL if there is no room by the region's rule; FORKED; BUSY.
+stillframe_status stillframe_publish(stillframe_region *region,
+                                     uint64_t version,
+                                     stillframe_published *published);
+
+// Publishes a version as stillframe_publish does, with arrays that are given for it alone: it shows each of them as its
+// variable, and nobody looks there after the call, whatever comes of it. Where stillframe_track said that an array of such a
+// variable is, this version does not look, and later ones do again, each unless it is given another one itself. A variable
+// that is not tracked so keeps the content that it was given.
+//
+// given: given_count arrays, each of another tracked variable.
+//
+// Errors: as stillframe_publish; UNKNOWN_VARIABLE; WRONG_KIND; WRONG_SHAPE, also if a variable is given two arrays;
+// BAD_ARGUMENT.
+stillframe_status stillframe_publish_with(stillframe_region *region,
+                                          uint64_t version,
+                                          const stillframe_given *given,
+                                          uint32_t given_count,
+                                          stillframe_published *published);
 
 // Lends memory for the next version of a loaned variable, so that nothing has to be copied. What it holds at first is
 // unspecified: write all of it.

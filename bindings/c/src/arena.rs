@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::handle::{self, Handled, Table};
 use crate::kind::Kind;
 use crate::status::stillframe_status;
+use crate::truth::stillframe_truth;
 use engine::{Arena, ArenaOptions, Trust};
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -87,7 +88,7 @@ pub struct stillframe_arena_region {
 
 /// Gets what a region has of an arena; false ends the walk. As stillframe_region_visitor.
 pub type stillframe_arena_region_visitor =
-    Option<extern "C" fn(context: *mut c_void, region: *const stillframe_arena_region) -> bool>;
+    Option<extern "C" fn(context: *mut c_void, region: *const stillframe_arena_region) -> stillframe_truth>;
 
 impl Handled for Arena {
     type Opaque = stillframe_arena;
@@ -279,7 +280,8 @@ pub extern "C" fn stillframe_arena_regions(
         for region in get(arena)?.usage()?.regions {
             let name = c_text(&region.name);
             let (bytes, removed) = (region.bytes, u32::from(region.is_removed));
-            if !see(context, &stillframe_arena_region { name: name.as_ptr(), bytes, removed, reserved: 0 }) {
+            let region = stillframe_arena_region { name: name.as_ptr(), bytes, removed, reserved: 0 };
+            if !see(context, &region).holds() {
                 break;
             }
         }

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::handle::{self, Handled, Table};
 use crate::kind::Kind;
 use crate::status::*;
+use crate::truth::stillframe_truth;
 use ::drepl::executor::Executor;
 use ::drepl::{Bindings, Fragment, Plan, Program, Schema, Source, Wanted};
 use std::cell::Cell;
@@ -350,7 +351,7 @@ pub extern "C" fn stillframe_drepl_execute(
     destination: *mut c_void,
     bytes: u64,
     threads: u32,
-    partial: bool,
+    partial: stillframe_truth,
 ) -> stillframe_status {
     run("stillframe_drepl_execute", |call| {
         let planned = get::<Planned>(plan)?;
@@ -359,7 +360,7 @@ pub extern "C" fn stillframe_drepl_execute(
             let why = format!("there are {count}, and the plan was made with {} sources", planned.sources);
             return Err(Failure::argument("buffers", why));
         }
-        if !partial && !planned.plan.is_complete() {
+        if !partial.holds() && !planned.plan.is_complete() {
             return Err(Failure::missing(&planned.plan));
         }
         // The range of a buffer, which is checked not to end beyond all addresses.

@@ -8,6 +8,7 @@ use crate::attribute::c_text;
 use crate::call::{Call, run};
 use crate::failure::Failure;
 use crate::status::stillframe_status;
+use crate::truth::stillframe_truth;
 use checkpoint::removal;
 use engine::inspect::{self, RegionInfo, State};
 use std::ffi::{c_char, c_void};
@@ -70,13 +71,13 @@ pub struct stillframe_region_info {
 
 /// Gets a region; false ends the walk. It may call functions of this library, but must neither throw nor longjmp.
 pub type stillframe_region_visitor =
-    Option<extern "C" fn(context: *mut c_void, info: *const stillframe_region_info) -> bool>;
+    Option<extern "C" fn(context: *mut c_void, info: *const stillframe_region_info) -> stillframe_truth>;
 
 fn directory(call: &Call, dir: *const c_char) -> Result<PathBuf, Failure> {
     Ok(call.text_or_null("dir", dir)?.map_or_else(inspect::root, PathBuf::from))
 }
 
-fn visit(info: &RegionInfo, see: impl FnOnce(*const stillframe_region_info) -> bool) -> bool {
+fn visit(info: &RegionInfo, see: impl FnOnce(*const stillframe_region_info) -> stillframe_truth) -> bool {
     let name = c_text(&info.name);
     let (state, problem) = match &info.state {
         State::Live => (STILLFRAME_LIVE, ""),
@@ -105,6 +106,7 @@ fn visit(info: &RegionInfo, see: impl FnOnce(*const stillframe_region_info) -> b
         skipping_ns: info.skipping_ns.unwrap_or(0),
         skipping: info.skipping,
     })
+    .holds()
 }
 
 /// Walks over the regions of a directory, by name. dir: NULL for the default. A directory that is not there has no regions.
@@ -135,12 +137,12 @@ pub extern "C" fn stillframe_list(
 pub extern "C" fn stillframe_remove_region(
     dir: *const c_char,
     name: *const c_char,
-    force: bool,
+    force: stillframe_truth,
     freed_bytes: *mut u64,
 ) -> stillframe_status {
     run("stillframe_remove_region", |call| {
         let out = call.out_or_null("freed_bytes", freed_bytes)?;
-        out.put(removal::remove(&directory(call, dir)?, call.text("name", name)?, force)?.bytes);
+        out.put(removal::remove(&directory(call, dir)?, call.text("name", name)?, force.holds())?.bytes);
         Ok(())
     })
 }
@@ -181,10 +183,10 @@ pub struct stillframe_holder {
 
 /// Gets a holder; false ends the walk. As stillframe_region_visitor.
 pub type stillframe_holder_visitor =
-    Option<extern "C" fn(context: *mut c_void, holder: *const stillframe_holder) -> bool>;
+    Option<extern "C" fn(context: *mut c_void, holder: *const stillframe_holder) -> stillframe_truth>;
 
 /// Gets a line of text; false ends the walk. The text lives until the visitor returns. As stillframe_region_visitor.
-pub type stillframe_line_visitor = Option<extern "C" fn(context: *mut c_void, line: *const c_char) -> bool>;
+pub type stillframe_line_visitor = Option<extern "C" fn(context: *mut c_void, line: *const c_char) -> stillframe_truth>;
 
 /// Walks over those who hold versions of a region, each process once, longest first. dir: NULL for the default.
 ///
@@ -210,7 +212,7 @@ pub extern "C" fn stillframe_holders(
                 versions: holder.versions as u64,
                 reserved: 0,
             };
-            if !see(context, &holder) {
+            if !see(context, &holder).holds() {
                 break;
             }
         }
@@ -225,7 +227,7 @@ fn visit_lines(
 ) -> Result<(), Failure> {
     let see = visitor.ok_or_else(|| Failure::argument("visitor", "it is NULL"))?;
     for line in lines {
-        if !see(context, c_text(&line).as_ptr()) {
+        if !see(context, c_text(&line).as_ptr()).holds() {
             break;
         }
     }

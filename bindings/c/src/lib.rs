@@ -9,6 +9,7 @@ mod failure;
 mod handle;
 mod kind;
 mod text;
+mod truth;
 mod variables;
 
 // In the order in which a reader of the header should meet them.
@@ -21,6 +22,8 @@ mod arena;
 mod region;
 
 mod variable;
+
+mod publication;
 
 mod loan;
 

@@ -1,8 +1,7 @@
 //! Regions: the producer's side.
 //!
 //! # Safety
-//! The engine is told where tracked arrays are. That they are readable and that nobody writes them while a publish runs, the
-//! header asks of its reader. The names of exported functions are this library's own.
+//! Nothing here touches memory; the names of exported functions are this library's own.
 #![allow(unsafe_code)]
 
 use crate::arena::{self, stillframe_arena};
@@ -13,8 +12,8 @@ use crate::loan;
 use crate::producer::{Producer, insert, stillframe_region};
 use crate::status::{stillframe_status, stillframe_status_code::STILLFRAME_OK};
 use crate::text::note_begin;
-use crate::variables::{Known, Subrange};
-use engine::{Outcome, Region, RegionOptions, Rule, Scalar, TrackerKind, Trust};
+use crate::truth::stillframe_truth;
+use engine::{Region, RegionOptions, Rule, Scalar, TrackerKind, Trust};
 use std::ffi::{CStr, c_char};
 use std::time::Duration;
 
@@ -93,25 +92,6 @@ pub struct stillframe_region_options {
     pub arena: *mut stillframe_arena,
     /// 0.
     pub reserved: [u64; 3],
-}
-
-/// What a publish did.
-#[repr(C)]
-pub struct stillframe_published {
-    /// The number of the version.
-    pub version: u64,
-    /// Pages of 4 KiB that were written since the last publish.
-    pub dirty_pages: u64,
-    /// Pages that were copied.
-    pub copied_pages: u64,
-    /// Pages of all variables.
-    pub total_pages: u64,
-    /// Time it took.
-    pub seconds: f64,
-    /// 1 if the version was left out by the rule, else 0.
-    pub skipped: u32,
-    /// 0.
-    pub reserved: u32,
 }
 
 /// What a region did since this producer made it.
@@ -383,9 +363,9 @@ fn set(region: *mut stillframe_region, name: &str, value: Scalar) -> Result<(), 
 pub extern "C" fn stillframe_set_bool(
     region: *mut stillframe_region,
     name: *const c_char,
-    value: bool,
+    value: stillframe_truth,
 ) -> stillframe_status {
-    run("stillframe_set_bool", |call| set(region, call.text("name", name)?, Scalar::Bool(value)))
+    run("stillframe_set_bool", |call| set(region, call.text("name", name)?, Scalar::Bool(value.holds())))
 }
 
 /// Sets an attribute of the next version, and of that one only.
@@ -423,66 +403,5 @@ pub extern "C" fn stillframe_set_text(
 ) -> stillframe_status {
     run("stillframe_set_text", |call| {
         set(region, call.text("name", name)?, Scalar::Text(call.text("value", value)?.to_string()))
-    })
-}
-
-/// Publishes a version: observers see all variables as they are now. Pages that were not written since the last publish are
-/// not copied. On return all variables may be written again.
-///
-/// version: above that of the last publish. published: what was done; may be NULL.
-///
-/// Errors, after which nothing was published, what was written is part of the next publish, and attributes that were set
-/// are kept for it: NOT_INCREASING; LIMIT if no reader would accept so much; NO_MEMORY_THERE if a tracked array was freed;
-/// BOUND, NO_SPACE, NO_SLOT or ARENA_FULL if there is no room by the region's rule; FORKED; BUSY.
-#[unsafe(no_mangle)]
-pub extern "C" fn stillframe_publish(
-    region: *mut stillframe_region,
-    version: u64,
-    published: *mut stillframe_published,
-) -> stillframe_status {
-    run("stillframe_publish", |call| {
-        let out = call.out_or_null("published", published)?;
-        handle::with(region, |Producer { region, variables, attributes, beginning, .. }| {
-            let mut publication = region.publish(version);
-            for Known { id, place, .. } in variables.tracked() {
-                if let Some(place) = place {
-                    // SAFETY: the header asks that the array is where it was said to be, and that nobody writes it now.
-                    publication = unsafe {
-                        let address = place.address as *const u8;
-                        match &place.subrange {
-                            None => publication.tracked_raw(*id, address, place.bytes, &place.shape, place.order),
-                            Some(Subrange { range, before }) => {
-                                let memory = std::ptr::slice_from_raw_parts(address, place.bytes);
-                                let before = before.map(|before| before as *const u8);
-                                publication.tracked_part(*id, memory, &place.shape, place.order, range.clone(), before)
-                            }
-                        }
-                    };
-                }
-            }
-            for (name, value) in &*attributes {
-                publication = publication.attr(name, value.clone());
-            }
-            let done = publication.commit()?;
-            variables.forget_subranges();
-            if let Some(beginning) = beginning
-                && done.outcome == Outcome::Published
-            {
-                beginning.end();
-            }
-            if !attributes.is_empty() {
-                attributes.clear();
-            }
-            out.put(stillframe_published {
-                version: done.version,
-                dirty_pages: done.dirty_pages,
-                copied_pages: done.copied_pages,
-                total_pages: done.total_pages,
-                seconds: done.duration.as_secs_f64(),
-                skipped: u32::from(done.outcome == Outcome::Skipped),
-                reserved: 0,
-            });
-            Ok(())
-        })
     })
 }

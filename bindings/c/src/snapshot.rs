@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::handle::{self, Handled, Table};
 use crate::kind::Kind;
 use crate::status::stillframe_status;
+use crate::truth::stillframe_truth;
 use crate::variable::stillframe_order;
 use engine::{Part, Snapshot, VariableView};
 use once_cell::race::OnceBox;
@@ -75,10 +76,11 @@ pub struct stillframe_variable {
 /// Gets a piece of a variable; false ends the walk. It may call functions of this library, but must neither throw nor
 /// longjmp.
 pub type stillframe_chunk_visitor =
-    Option<extern "C" fn(context: *mut c_void, offset: usize, data: *const c_void, bytes: usize) -> bool>;
+    Option<extern "C" fn(context: *mut c_void, offset: usize, data: *const c_void, bytes: usize) -> stillframe_truth>;
 
 /// Gets a range of bytes of a variable; false ends the walk. As stillframe_chunk_visitor.
-pub type stillframe_range_visitor = Option<extern "C" fn(context: *mut c_void, offset: usize, bytes: usize) -> bool>;
+pub type stillframe_range_visitor =
+    Option<extern "C" fn(context: *mut c_void, offset: usize, bytes: usize) -> stillframe_truth>;
 
 /// What a handle of a snapshot stands for.
 struct Held {
@@ -360,7 +362,7 @@ pub extern "C" fn stillframe_chunks(
         let held = get(snapshot)?;
         let range = offset..offset.saturating_add(bytes);
         for chunk in held.snapshot.chunks_in(call.text("variable", variable)?, range)? {
-            if !visit(context, chunk.offset, chunk.bytes.as_ptr().cast(), chunk.bytes.len()) {
+            if !visit(context, chunk.offset, chunk.bytes.as_ptr().cast(), chunk.bytes.len()).holds() {
                 break;
             }
         }
@@ -385,7 +387,7 @@ pub extern "C" fn stillframe_changed(
         let (new, old) = (get(snapshot)?, get(older)?);
         let ranges = new.snapshot.changed(&old.snapshot, call.text("variable", variable)?)?;
         for Range { start, end } in ranges {
-            if !visit(context, start, end - start) {
+            if !visit(context, start, end - start).holds() {
                 break;
             }
         }

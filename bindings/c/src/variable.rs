@@ -192,7 +192,7 @@ pub extern "C" fn stillframe_declare(
 }
 
 /// Says where a tracked, row-major array is from now on; the first call of a name declares the variable. Each later publish
-/// shows what is there then. Call it again whenever the array has moved or changed its shape, and with NULL for data before
+/// shows what is there then, but one that is itself given another array (stillframe_publish_with). Call it again whenever the array has moved or changed its shape, and with NULL for data before
 /// it is freed: later versions then keep its last content.
 ///
 /// Errors: as stillframe_declare; WRONG_DTYPE if the type is not the variable's; WRONG_KIND.

@@ -1,4 +1,8 @@
-//! What is remembered of a region's variables.
+//! What is remembered of a region's variables, and which arrays a version takes.
+//!
+//! A tracked variable is followed, given once, or both. Each version takes the array that it is given, else the one that is
+//! followed, else none: then the variable keeps its last content. What is given is never remembered, so that no error can
+//! leave it behind.
 
 use crate::failure::Failure;
 use engine::{DType, Declaration, Error, Order, Part, Region, VariableId};
@@ -22,6 +26,15 @@ pub struct Subrange {
     pub before: Option<usize>,
 }
 
+/// An array that is given for one version.
+pub struct Given<'a> {
+    pub id: VariableId,
+    pub address: usize,
+    pub bytes: usize,
+    pub shape: &'a [usize],
+    pub order: Order,
+}
+
 /// What has to be remembered of a variable.
 pub struct Known {
     pub id: VariableId,
@@ -35,6 +48,14 @@ pub struct Known {
     pub place: Option<Place>,
 }
 
+impl Known {
+    /// The length of an array of this shape.
+    fn array_bytes(&self, shape: &[usize]) -> Result<usize, Failure> {
+        let array_bytes = self.dtype.array_bytes(shape);
+        Ok(array_bytes.map_err(|why| Error::WrongShape { name: self.name.clone(), why: why.to_string() })?)
+    }
+}
+
 /// The variables of a region.
 #[derive(Default)]
 pub struct Variables {
@@ -42,9 +63,9 @@ pub struct Variables {
 }
 
 impl Variables {
-    /// Those that the program has the memory of.
-    pub fn tracked(&self) -> impl Iterator<Item = &Known> {
-        self.known.values().filter(|known| known.is_tracked)
+    /// The arrays that are followed.
+    pub fn followed(&self) -> impl Iterator<Item = (VariableId, &Place)> {
+        self.known.values().filter_map(|known| Some((known.id, known.place.as_ref()?)))
     }
 
     /// Subranges are those of one version.
@@ -128,16 +149,12 @@ impl Variables {
         shape: &[usize],
         order: Order,
     ) -> Result<(), Failure> {
-        let known = self.known_tracked(region, number)?;
+        let known = self.tracked_mut(region, number)?;
         if address == 0 {
             known.place = None;
             return Ok(());
         }
-        let bytes = shape.iter().try_fold(known.dtype.bytes(), |bytes, count| bytes.checked_mul(*count));
-        let Some(bytes) = bytes else {
-            let why = format!("{shape:?} elements of {} are too many", known.dtype);
-            return Err(Error::WrongShape { name: known.name.clone(), why }.into());
-        };
+        let bytes = known.array_bytes(shape)?;
         match &mut known.place {
             Some(place) if place.shape == shape => {
                 (place.address, place.order, place.subrange) = (address, order, None);
@@ -147,22 +164,46 @@ impl Variables {
         Ok(())
     }
 
-    fn known_tracked(&mut self, region: &Region, number: u32) -> Result<&mut Known, Failure> {
-        self.id(region, number)?;
-        match self.known.get_mut(&number) {
+    /// What a tracked variable is given for one version.
+    pub fn give<'a>(
+        &self,
+        region: &Region,
+        number: u32,
+        address: usize,
+        shape: &'a [usize],
+        order: Order,
+    ) -> Result<Given<'a>, Failure> {
+        let known = self.tracked(region, number)?;
+        if address == 0 {
+            let why = format!("that of variable '{}' is NULL: leave out what shall keep its content", known.name);
+            return Err(Failure::argument("given.data", why));
+        }
+        Ok(Given { id: known.id, address, bytes: known.array_bytes(shape)?, shape, order })
+    }
+
+    fn tracked(&self, region: &Region, number: u32) -> Result<&Known, Failure> {
+        match self.known.get(&number) {
             Some(known) if known.is_tracked => Ok(known),
             Some(known) => {
                 // The engine knows which kind it is.
                 let found = if region.managed_bytes(known.id).is_ok() { "managed" } else { "loaned" };
                 Err(Error::WrongKind { name: known.name.clone(), expected: "tracked", found }.into())
             }
+            None => Err(self.unknown(region, &format!("number {number}"))),
+        }
+    }
+
+    fn tracked_mut(&mut self, region: &Region, number: u32) -> Result<&mut Known, Failure> {
+        self.tracked(region, number)?;
+        match self.known.get_mut(&number) {
+            Some(known) => Ok(known),
             None => unreachable!("it was just found"),
         }
     }
 
     /// Says what the next version takes of a tracked variable's array.
     pub fn narrow(&mut self, region: &Region, number: u32, subrange: Subrange) -> Result<(), Failure> {
-        let known = self.known_tracked(region, number)?;
+        let known = self.tracked_mut(region, number)?;
         let Range { start, end } = subrange.range;
         let bytes = known.place.as_ref().map_or(0, |place| place.bytes);
         match &mut known.place {

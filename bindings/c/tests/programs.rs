@@ -9,11 +9,12 @@ use common::{SONAME, libraries, regions, root};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const PROGRAMS: [&str; 10] = [
+const PROGRAMS: [&str; 11] = [
     "producer",
     "observer",
     "misuse",
     "threads",
+    "followed",
     "processes",
     "groups",
     "looking_after",

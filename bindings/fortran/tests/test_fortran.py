@@ -25,7 +25,7 @@ WATCHDOG = 300
 STRICT = ["-std=f2018", "-Wall", "-Wextra", "-Werror", "-fcheck=all", "-g"]
 #: The tests compare what was copied, which is equal; gfortran 12 takes unallocated arrays for uninitialized numbers.
 LENIENT = [*STRICT, "-Wno-compare-reals", "-Wno-maybe-uninitialized"]
-PROGRAMS = ["kinds", "using", "misuse", "group", "rows", "stops", "restart", "arenas"]
+PROGRAMS = ["kinds", "using", "followed", "truths", "misuse", "group", "rows", "stops", "restart", "arenas"]
 
 
 def run(*command, cwd=None, **environment):
@@ -112,7 +112,7 @@ def module_types():
 
 def test_the_structures_are_those_of_the_header():
     header, module = dict(header_structs()), dict(module_types())
-    assert len(module) == 18
+    assert len(module) == 19
     for name, members in module.items():
         assert members == header[name], name
 
@@ -175,13 +175,47 @@ def test_what_producers_and_observers_can_do(built, regions):
     must(built / "using", STILLFRAME_DIR=regions)
 
 
-def test_what_the_optimizer_sees_through_stays_right(built, regions):
+def test_what_is_given_once_is_shown_once_and_what_is_tracked_again(built, regions):
+    must(built / "followed", STILLFRAME_DIR=regions)
+
+
+@pytest.mark.parametrize("program", ["using", "followed"])
+def test_what_the_optimizer_sees_through_stays_right(built, regions, program):
     """In one file, as with -flto, the compiler knows what the module does with addresses."""
-    sources = [FORTRAN / "stillframe.f90", TESTS / "expecting.f90", TESTS / "using.f90"]
+    sources = [FORTRAN / "stillframe.f90", TESTS / "expecting.f90", TESTS / f"{program}.f90"]
     (built / "whole.f90").write_text("".join(source.read_text() for source in sources))
     flags = ["-w", "-O3", "-march=native", "-L.", f"-Wl,-rpath,{built}"]
     must("gfortran", "whole.f90", *flags, "-lstillframe", "-o", "whole", cwd=built)
     must(built / "whole", STILLFRAME_DIR=regions)
+
+
+def check_truths(program, regions, dtype):
+    with sf.create("python", dir=regions) as region:
+        arrays = {"flags": np.array([True, False, True]), "numbers": np.array([1, 0, 1], dtype="i2")}
+        for name, array in arrays.items():
+            region.track(name, array)
+        region.publish(1)
+        must(program, STILLFRAME_DIR=regions)
+    with sf.open("truths", dir=regions) as observer, observer.newest() as snapshot:
+        assert dict(snapshot.attrs) == {"all": True, "high": True, "none": False}
+        assert snapshot["flags"].dtype == dtype
+        assert np.array_equal(np.array(snapshot["flags"]) != 0, [True, False, True])
+
+
+def test_truth_values_are_taken_whatever_their_bits(built, regions):
+    check_truths(built / "truths", regions, bool)
+
+
+def test_where_true_is_not_1_arrays_are_numbers(built, regions, tmp_path):
+    """Without an option, compilers of Intel and NVIDIA have -1. Here the module is told that this one had."""
+    module = (FORTRAN / "stillframe.f90").read_text()
+    told = module.replace("transfer(.true._c_bool, no) == yes", "transfer(.true._c_bool, no) == -yes")
+    assert told != module
+    (tmp_path / "stillframe.f90").write_text(told)
+    must("gfortran", *STRICT, "-c", "stillframe.f90", cwd=tmp_path)
+    objects = ["stillframe.o", built / "expecting.o", f"-L{built}", "-lstillframe", f"-Wl,-rpath,{built}"]
+    must("gfortran", *LENIENT, f"-I{built}", TESTS / "truths.f90", *objects, "-o", "truths", cwd=tmp_path)
+    check_truths(tmp_path / "truths", regions, np.int8)
 
 
 def test_what_goes_wrong_is_told(built, regions):
@@ -200,7 +234,7 @@ def test_many_regions_lie_in_one_arena(built, regions):
     must(built / "arenas", STILLFRAME_DIR=regions)
 
 
-@pytest.mark.parametrize("program", ["kinds", "using", "misuse", "group", "restart", "arenas"])
+@pytest.mark.parametrize("program", ["kinds", "using", "followed", "misuse", "group", "restart", "arenas"])
 def test_valgrind_finds_no_error_and_no_leak(built, regions, tmp_path, program):
     options = ["-q", "--fair-sched=yes", "--leak-check=full", "--error-exitcode=9", f"--suppressions={TESTS / 'valgrind.supp'}"]
     must("valgrind", *options, built / program, tmp_path, STILLFRAME_DIR=regions, STILLFRAME_TRACKER="full_copy")

@@ -7,7 +7,7 @@ use crate::errors;
 use crate::memory::{Borrowed, MoveError, move_bytes};
 use drepl::executor::{ExecuteError, Executor};
 use drepl::picture::Picture;
-use drepl::transfer::Transfer;
+use drepl::transfer::{self, Transfer};
 use drepl::types::{ByteOrder, Layout, Primitive, Type};
 use drepl::{Bindings, Diagnostics, Fragment, IndexBox, Program, Schema, Source, Wanted};
 use pyo3::intern;
@@ -408,7 +408,7 @@ fn execute(
 ) -> PyResult<()> {
     let target = hold(destination, Role::Destination)?;
     let executor = Executor::new(threads.0);
-    let moved_bytes: u64 = work.iter().map(|(transfer, _)| transfer.moved_bytes()).sum();
+    let moved_bytes = transfer::moved_bytes(work.iter().map(|(transfer, _)| *transfer));
     let outcome = match moved_bytes < DETACHED_BYTES {
         true => move_bytes(&executor, work, &target),
         false => py.detach(|| move_bytes(&executor, work, &target)),

@@ -5,6 +5,7 @@
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use std::io::ErrorKind::OutOfMemory;
 use stillframe::{Error, Family};
 
 fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
@@ -62,6 +63,8 @@ pub fn raise(py: Python<'_>, error: Error) -> PyErr {
         Error::VersionGone { .. } => "VersionGone",
         Error::ProducerGone { .. } => "ProducerGone",
         Error::Timeout { .. } | Error::SlowRank { .. } | Error::ArenaBusy { .. } => "Timeout",
+        Error::NoMappings { failure } if failure.source.kind() == OutOfMemory => "OutOfMemory",
+        Error::System { failure, .. } if failure.source.kind() == OutOfMemory => "OutOfMemory",
         Error::NoSpace { .. } | Error::Bound { .. } | Error::NoSlot { .. } | Error::ArenaFull { .. } => "OutOfSpace",
         _ => match error.family() {
             Family::Misuse => "MisuseError",

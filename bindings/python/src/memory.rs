@@ -34,7 +34,8 @@ impl Layout {
         let mut step = item_bytes;
         let mut axis = |axis: usize| {
             strides[axis] = step;
-            step *= shape[axis].max(1);
+            // Only an array without elements can have dimensions whose product is too large, and nobody follows its strides.
+            step = step.saturating_mul(shape[axis].max(1));
         };
         match order {
             Order::C => (0..shape.len()).rev().for_each(&mut axis),
@@ -99,6 +100,19 @@ impl Memory {
         // SAFETY: the heap block of a vector stays where it is when the vector moves, and nobody else reaches it.
         unsafe { Self::new(start, bytes, true, layout, data) }
     }
+}
+
+/// So many zeros, or `None` where there is no memory for them: a vector that is made as ever ends the process then.
+pub fn zeroed(bytes: usize) -> Option<Vec<u8>> {
+    if bytes == 0 {
+        return Some(Vec::new());
+    }
+    let layout = std::alloc::Layout::array::<u8>(bytes).ok()?;
+    // SAFETY: the layout has bytes. Of a large block the allocator gives pages that nobody wrote, so that nothing is written
+    // twice.
+    let start = unsafe { std::alloc::alloc_zeroed(layout) };
+    // SAFETY: where it is not null, it is a block of this allocator with this layout, and all of it is written.
+    (!start.is_null()).then(|| unsafe { Vec::from_raw_parts(start, bytes, bytes) })
 }
 
 #[pymethods]
@@ -167,13 +181,16 @@ unsafe impl Send for Chunks {}
 unsafe impl Sync for Chunks {}
 
 impl Chunks {
-    /// The pieces of the variable called `name`.
-    pub fn new(snapshot: Snapshot, name: &str) -> Result<Self, stillframe::Error> {
-        let pieces: Vec<_> = snapshot
-            .chunks(name)?
-            .map(|chunk| (chunk.offset, chunk.bytes.as_ptr().cast_mut(), chunk.bytes.len()))
-            .collect();
-        Ok(Self { snapshot, pieces: pieces.into_iter() })
+    /// The pieces of the variable called `name`; `None` if they are more than there is memory for.
+    pub fn new(snapshot: Snapshot, name: &str) -> Result<Option<Self>, stillframe::Error> {
+        let mut pieces = Vec::new();
+        for chunk in snapshot.chunks(name)? {
+            if pieces.try_reserve(1).is_err() {
+                return Ok(None);
+            }
+            pieces.push((chunk.offset, chunk.bytes.as_ptr().cast_mut(), chunk.bytes.len()));
+        }
+        Ok(Some(Self { snapshot, pieces: pieces.into_iter() }))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The observer and its snapshots.
 
 use crate::arena::Arena;
-use crate::memory::{Chunks, Layout, Memory};
+use crate::memory::{Chunks, Layout, Memory, zeroed};
 use crate::{convert, errors, wait};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -189,7 +189,11 @@ impl Snapshot {
     /// The pieces of a variable where they lie, without a mapping for this version.
     fn chunks(&self, py: Python<'_>, name: &str) -> PyResult<Chunks> {
         let snapshot = self.open(py)?;
-        py.detach(|| Chunks::new(snapshot, name)).map_err(|error| errors::raise(py, error))
+        let chunks = py.detach(|| Chunks::new(snapshot, name)).map_err(|error| errors::raise(py, error))?;
+        let why = || {
+            format!("the pieces of variable '{name}' are more than there is memory for: read some elements at a time")
+        };
+        chunks.ok_or_else(|| errors::new(py, "OutOfMemory", why()))
     }
 
     /// A copy of some bytes of a variable.
@@ -199,11 +203,12 @@ impl Snapshot {
         if offset.checked_add(bytes).is_none_or(|end| end > room) {
             return Err(errors::misuse(py, format!("{bytes} bytes at {offset} of '{name}', which has {room} bytes")));
         }
-        py.detach(|| {
-            let mut data = vec![0; bytes];
-            snapshot.read(name, offset, &mut data).map(|()| Memory::of_vec(data))
-        })
-        .map_err(|error| errors::raise(py, error))
+        let Some(mut data) = zeroed(bytes) else {
+            let what = format!("{bytes} bytes for a copy of variable '{name}' cannot be had");
+            return Err(errors::new(py, "OutOfMemory", format!("{what}: read fewer elements at a time")));
+        };
+        py.detach(|| snapshot.read(name, offset, &mut data)).map_err(|error| errors::raise(py, error))?;
+        Ok(Memory::of_vec(data))
     }
 
     /// Byte ranges of a variable that may differ from an older snapshot.

@@ -461,6 +461,22 @@ def test_plans_survive_being_sent(cells: drepl.Schema, mesh: NDArray[Any]) -> No
             drepl.Plan.from_bytes(damaged)
 
 
+def test_a_plan_of_more_bytes_than_there_can_be_is_refused_and_not_counted_wrong() -> None:
+    # Three sources, of each one run of 2^63 - 1 bytes.
+    run = b"\x01\x00\x00" + b"\xff" * 8 + b"\x7f" + b"\x01\x00"
+    plan = drepl.Plan.from_bytes(b"\x11\x00\x00\x03" + b"".join(bytes([source]) + run for source in range(3)) + b"\x00")
+    assert plan.moved_bytes == 2**64 - 1
+    out = bytearray(8)
+    with pytest.raises(drepl.DreplError, match="source 0 has 8 bytes"):
+        plan.execute([bytes(8)] * 3, out)
+    for share in plan.split():
+        with pytest.raises(MemoryError):
+            share.pack(bytes(8))
+        with pytest.raises(drepl.DreplError, match=f"source {share.source} has 8 bytes"):
+            share.unpack(bytes(8), out)
+    assert out == bytes(8)
+
+
 def test_shares_are_packed_at_the_source_and_unpacked_at_the_destination(
     cells: drepl.Schema, mesh: NDArray[Any]
 ) -> None:

@@ -4,6 +4,9 @@ use crate::{Error, Result};
 use std::ops::Range;
 use stillframe::{Block, DType, Order, Part};
 
+/// Bytes of a row that are taken at a time where its elements do not come to lie side by side.
+const ROW_BYTES: usize = 1 << 20;
+
 /// What is known of a piece of a global array that somebody stored.
 #[derive(Debug, Clone)]
 pub(crate) struct Piece {
@@ -86,6 +89,7 @@ fn copy(
     }
     let count: usize = axes[run..].iter().map(|d| common.shape[*d]).product();
     let bytes = count * element;
+    let most = (ROW_BYTES / element.max(1)).max(1);
     let fast = axes.last().map_or(1, |d| to[*d]);
     let mut row = Vec::new();
     let mut index = vec![0; run];
@@ -101,11 +105,15 @@ fn copy(
         if fast == 1 {
             read(source..source + bytes, &mut out[target..target + bytes])?;
         } else {
-            row.resize(bytes, 0);
-            read(source..source + bytes, &mut row)?;
-            for (number, value) in row.chunks_exact(element.max(1)).enumerate() {
-                let at = target + number * fast * element;
-                out[at..at + element].copy_from_slice(value);
+            // Of all that is wanted there may be one row, for which there is no memory beside `out`.
+            for first in (0..count).step_by(most) {
+                let part = first..count.min(first + most);
+                row.resize(part.len() * element, 0);
+                read(source + part.start * element..source + part.end * element, &mut row)?;
+                for (number, value) in part.zip(row.chunks_exact(element.max(1))) {
+                    let at = target + number * fast * element;
+                    out[at..at + element].copy_from_slice(value);
+                }
             }
         }
         // The next row, the fastest of the slow axes first.

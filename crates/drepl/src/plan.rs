@@ -4,7 +4,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{dataset::LeafId, index_box::IndexBox, index_set::IndexSet, transfer::Transfer};
+use crate::{
+    dataset::LeafId,
+    index_box::IndexBox,
+    index_set::IndexSet,
+    transfer::{self, Transfer},
+};
 
 /// How to make a wanted fragment from sources. It names no memory: it can be stored, sent, and carried out elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -102,10 +107,9 @@ impl Plan {
         found.map_or("", |place| &self.names[place].1)
     }
 
-    /// The number of bytes that are moved.
+    /// The number of bytes that are moved, as [`transfer::moved_bytes`] counts them.
     pub fn moved_bytes(&self) -> u64 {
-        // A plan of bytes from elsewhere may name more than there can be.
-        self.transfers.iter().fold(0, |sum: u64, (_, transfer)| sum.saturating_add(transfer.moved_bytes()))
+        transfer::moved_bytes(self.transfers.iter().map(|(_, transfer)| transfer))
     }
 
     /// One share per source that gives something: to be sent to where the source is, while

@@ -37,7 +37,7 @@ impl Schedule {
         }
         let end = |side: Side| moves.iter().map(|each| each.extent(side).1).max().unwrap_or(0);
         let (source_bytes, destination_bytes) = (end(Side::Source), end(Side::Destination));
-        let moved_bytes = moves.iter().fold(0u64, |sum, each| sum.saturating_add(each.moved_bytes()));
+        let moved_bytes = add_up(moves.iter().map(Move::moved_bytes));
         Schedule { ends, source_bytes, destination_bytes, moved_bytes, moves }
     }
 
@@ -64,6 +64,16 @@ impl Schedule {
     pub(crate) fn moved_bytes(&self) -> u64 {
         self.moved_bytes
     }
+}
+
+/// Bytes that all of these move; `u64::MAX` where they are more than that, as those of a plan from elsewhere may be.
+pub fn moved_bytes<'a>(transfers: impl IntoIterator<Item = &'a Transfer>) -> u64 {
+    add_up(transfers.into_iter().map(Transfer::moved_bytes))
+}
+
+/// The sum of numbers of bytes, or `u64::MAX` where that is less.
+pub(crate) fn add_up(bytes: impl Iterator<Item = u64>) -> u64 {
+    bytes.fold(0, u64::saturating_add)
 }
 
 /// One strided block: runs of `run_bytes` bytes, at the positions that `axes` span.

@@ -23,6 +23,10 @@ pub trait Blocks {
 
     /// The error that tells of damage.
     fn corrupt(&self, corrupt: Corrupt) -> Self::Error;
+
+    /// The error that there is no memory for this many bytes of a description. What says how many they are is not to be
+    /// trusted, so that this may happen on any machine.
+    fn no_memory(&self, bytes: usize) -> Self::Error;
 }
 
 /// Bytes that are read without asking first whether there are so many.
@@ -85,7 +89,13 @@ impl<'a, B: Blocks> Description<'a, B> {
         let count = if words.clone().any(|word| word & table::SUBTABLE != 0) { self.blocks.count()? } else { 0 };
         let base = table_block as usize * BLOCK_BYTES;
         let decode = |(index, word)| Entry::decode(word, base + 4 * index, count, PLANES_MAX);
-        words.enumerate().map(decode).collect::<Result<_, _>>().map_err(|corrupt| self.blocks.corrupt(corrupt))
+        let mut entries = Vec::new();
+        let reserved = entries.try_reserve_exact(words.len());
+        reserved.map_err(|_| self.blocks.no_memory(words.len() * size_of::<Entry>()))?;
+        for entry in words.enumerate().map(decode) {
+            entries.push(entry.map_err(|corrupt| self.blocks.corrupt(corrupt))?);
+        }
+        Ok(entries)
     }
 
     fn manifest_bytes(&self) -> Result<Vec<u8>, B::Error> {
@@ -102,7 +112,9 @@ impl<'a, B: Blocks> Description<'a, B> {
                 return Err(self.blocks.corrupt(missing(offset, bytes, count)));
             }
         }
-        let mut buffer = vec![0; bytes];
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(bytes).map_err(|_| self.blocks.no_memory(bytes))?;
+        buffer.resize(bytes, 0);
         self.blocks.read(offset, &mut buffer)?;
         let found = table::checksum(&buffer);
         if found != crc {

@@ -299,6 +299,10 @@ impl Blocks for Counted<'_> {
     fn corrupt(&self, corrupt: Corrupt) -> Corrupt {
         corrupt
     }
+
+    fn no_memory(&self, bytes: usize) -> Corrupt {
+        panic!("there is no memory for {bytes} bytes")
+    }
 }
 
 #[test]

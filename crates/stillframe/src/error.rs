@@ -462,7 +462,9 @@ pub enum Error {
         held: usize,
     },
     /// The process has no address ranges left.
-    #[error("no memory mapping left ({failure}): raise vm.max_map_count, let go of snapshots, or read chunk-wise")]
+    #[error(
+        "no memory mapping left ({failure}): raise vm.max_map_count or 'ulimit -v', let go of snapshots, or read chunk-wise"
+    )]
     NoMappings {
         /// The call.
         failure: Failure,

@@ -304,6 +304,61 @@ static void every_status_has_a_name_and_every_text_its_end(void) {
     CHECK(length > 1000 && length < 2048);
 }
 
+// What the language of a caller takes for true is any byte but 0; compilers of Fortran have 1, -1, and what a program copied.
+static unsigned char truth;
+
+static unsigned char go_on_to_the_next_range(void *context, size_t offset, size_t bytes) {
+    (void)offset, (void)bytes;
+    ++*(int *)context;
+    return truth;
+}
+
+static unsigned char go_on_to_the_next_region(void *context, const stillframe_region_info *info) {
+    (void)info;
+    ++*(int *)context;
+    return truth;
+}
+
+static void any_byte_but_0_is_true(void) {
+    typedef stillframe_status (*set_byte)(stillframe_region *, const char *, unsigned char);
+    typedef stillframe_status (*remove_byte)(const char *, const char *, unsigned char, uint64_t *);
+    const set_byte set = (set_byte)(void (*)(void))stillframe_set_bool;
+    const remove_byte removing = (remove_byte)(void (*)(void))stillframe_remove_region;
+    const unsigned char truths[] = {1, 2, 128, 254, 255};
+    for (size_t i = 0; i < sizeof truths; i++) {
+        truth = truths[i];
+        stillframe_region *region = make("truths"), *other = make("beside");
+        char *data;
+        OK(stillframe_array(region, "u", "bytes1", 1, SHAPE(5 * 4096), (void **)&data));
+        OK(set(region, "yes", truth));
+        OK(set(region, "no", 0));
+        OK(stillframe_publish(region, 1, NULL));
+        stillframe_observer *observer = look("truths");
+        stillframe_snapshot *older = newest(observer);
+        stillframe_attribute yes, no;
+        OK(stillframe_attribute_named(older, NULL, "yes", &yes));
+        OK(stillframe_attribute_named(older, NULL, "no", &no));
+        CHECK(yes.integer == 1 && no.integer == 0);
+        data[0] = data[2 * 4096] = data[4 * 4096] = 1;
+        OK(stillframe_publish(region, 2, NULL));
+        stillframe_snapshot *newer = newest(observer);
+        int ranges = 0, regions = 0;
+        OK(stillframe_changed(newer, older, "u", (stillframe_range_visitor)(void (*)(void))go_on_to_the_next_range, &ranges));
+        if (ranges != 3)
+            FAIL("%d of 3 ranges for %d", ranges, truth);
+        OK(stillframe_list(NULL, (stillframe_region_visitor)(void (*)(void))go_on_to_the_next_region, &regions));
+        if (regions != 2)
+            FAIL("%d of 2 regions for %d", regions, truth);
+        OK(stillframe_release(older));
+        OK(stillframe_release(newer));
+        OK(stillframe_observer_close(observer));
+        FAILS(STILLFRAME_IN_USE, "", removing(NULL, "beside", 0, NULL));
+        OK(removing(NULL, "beside", truth, NULL));
+        OK(stillframe_unlink(region));
+        OK(stillframe_close(other));
+    }
+}
+
 int main(int argc, char **argv) {
     const test tests[] = {
         TEST(handles_that_are_none_are_told_apart),
@@ -312,6 +367,7 @@ int main(int argc, char **argv) {
         TEST(calls_in_the_wrong_order_fail),
         TEST(loans_end_with_their_region),
         TEST(tracked_memory_that_was_freed_is_named),
+        TEST(any_byte_but_0_is_true),
         TEST(every_status_has_a_name_and_every_text_its_end),
     };
     return RUN_TESTS(tests);

@@ -79,9 +79,13 @@ public:
     result<void> untrack(const std::string& name) {
         const std::lock_guard lock(mutex_);
         followed_.erase(name);
-        if (variables_.count(name)) return forget(name);
+        const auto found = variables_.find(name);
         std::uint32_t variable = 0;
-        return check(stillframe_find(handle_, name.c_str(), &variable));
+        if (found == variables_.end()) return check(stillframe_find(handle_, name.c_str(), &variable));
+        // A container's memory is published for as long as the container has it.
+        if (owner_of(name) != blocks_.end()) return {};
+        const shape none;
+        return check(stillframe_track_at(handle_, found->second.number, 0, none.data(), STILLFRAME_C, nullptr));
     }
 
     /// Makes a tracked variable another part of its global array. Its shape comes with its array.
@@ -122,17 +126,15 @@ public:
         return check(stillframe_remove(handle_, name.c_str()));
     }
 
-    /// Says where all arrays are, publishes, and forgets those that were given for this version only.
+    /// Says where all arrays are that are followed, and publishes with those that are given for this version.
     result<stillframe_published> publish(std::uint64_t version, const std::vector<const source*>& arrays) {
+        std::vector<placed> places(arrays.size());
+        std::vector<stillframe_given> given;
+        if (auto ready = place_all(arrays, places, given); !ready) return ready.error();
         stillframe_published published{};
-        const auto publish = [&]() -> result<void> {
-            if (auto placed = place_all(arrays); !placed) return placed;
-            return check(stillframe_publish(handle_, version, &published));
-        };
-        auto done = publish();
-        const std::lock_guard lock(mutex_);
-        for (const source* source : arrays) (void)forget(source->name());
-        if (!done) return done.error();
+        if (const auto status = stillframe_publish_with(handle_, version, given.data(),
+                                                        static_cast<std::uint32_t>(given.size()), &published))
+            return failure(status);
         return published;
     }
 
@@ -246,7 +248,16 @@ private:
                                                   ", and given as the one at " + text(*given) + ": " + advice);
     }
 
-    result<void> place_all(const std::vector<const source*>& arrays) {
+    /// Where an array is.
+    struct placed {
+        /// NULL if it is in the memory of its variable.
+        const void* data = nullptr;
+        std::uint32_t variable = 0;
+        stillframe::shape shape;
+    };
+
+    result<void> place_all(const std::vector<const source*>& arrays, std::vector<placed>& places,
+                           std::vector<stillframe_given>& given) {
         const std::lock_guard lock(mutex_);
         for (const auto& [data, block] : blocks_) {
             if (block.is == role::none && owner_of(block.name) != blocks_.end())
@@ -255,31 +266,48 @@ private:
                                                           "name of its own, or end the older container first");
         }
         for (const auto& [name, source] : followed_) {
-            if (auto placed = place(source); !placed) return placed;
+            if (auto followed = place_followed(source); !followed) return followed;
         }
-        for (const source* source : arrays) {
-            if (auto placed = place(*source); !placed) return placed;
-            if (auto same = check_tracked_part(*source); !same) return same;
+        for (std::size_t at = 0; at < arrays.size(); ++at) {
+            auto found = place(*arrays[at]);
+            if (!found) return found.error();
+            if (auto same = check_tracked_part(*arrays[at]); !same) return same;
+            // The shape is pointed to, so it lies where it stays.
+            const placed& placed = places[at] = *found;
+            if (placed.data)
+                given.push_back({placed.data, placed.shape.data(), placed.variable,
+                                 static_cast<std::uint32_t>(placed.shape.rank()),
+                                 static_cast<std::uint32_t>(arrays[at]->about().order()), 0});
         }
         return {};
     }
 
-    /// Says where an array is now, or if it lies in managed memory, what shape that has.
-    result<void> place(const source& source) {
+    result<void> place_followed(const source& source) {
+        auto found = place(source);
+        if (!found) return found.error();
+        if (!found->data) return {};
+        return check(stillframe_track_at(handle_, found->variable, static_cast<std::uint32_t>(found->shape.rank()),
+                                         found->shape.data(), static_cast<std::uint32_t>(source.about().order()),
+                                         found->data));
+    }
+
+    /// Finds where an array is now. If it lies in managed memory, that is given its shape.
+    result<placed> place(const source& source) {
         // An empty array has a shape too, and NULL would say that there is no array.
         static const std::max_align_t nowhere{};
         const memory memory = source.memory();
         auto shape = source.shape_of(memory);
         if (!shape) return shape.error();
-        if (block* block = variable_at(memory.data, source.name())) return reshape(*block, *shape, source);
-        if (!memory.data && source.is_managed()) return {};
+        if (block* block = variable_at(memory.data, source.name())) {
+            if (auto reshaped = reshape(*block, *shape, source); !reshaped) return reshaped.error();
+            return placed();
+        }
+        if (!memory.data && source.is_managed()) return placed();
         if (!memory.data && shape->elements() != 0)
             return error(status::bad_argument, "variable '" + source.name() + "': the address of its array is NULL");
         auto variable = tracked_variable(source);
         if (!variable) return variable.error();
-        return check(stillframe_track_at(handle_, *variable, static_cast<std::uint32_t>(shape->rank()), shape->data(),
-                                         static_cast<std::uint32_t>(source.about().order()),
-                                         memory.data ? memory.data : &nowhere));
+        return placed{memory.data ? memory.data : &nowhere, *variable, *shape};
     }
 
     result<void> reshape(block& block, const shape& shape, const source& source) {
@@ -300,14 +328,6 @@ private:
             return failure(status);
         block.published = shape;
         return {};
-    }
-
-    /// Ends the use of an array that a version was given.
-    result<void> forget(const std::string& name) {
-        const auto found = variables_.find(name);
-        if (found == variables_.end() || owner_of(name) != blocks_.end()) return {};
-        const shape none;
-        return check(stillframe_track_at(handle_, found->second.number, 0, none.data(), STILLFRAME_C, nullptr));
     }
 
     /// The memory that is the variable of this name by itself, if the array lies there.

@@ -288,7 +288,8 @@ public:
     /// The name that observers open: NAME, for a rank of a group NAME/RANK, in an arena ARENA/NAME.
     const std::string& name() const noexcept { return name_; }
 
-    /// Follows an array from now on: `heat.track("u", u)`, and each `publish` shows what is in it then.
+    /// Follows an array from now on: `heat.track("u", u)`, and each `publish` shows what is in it then, but one that is itself
+    /// given another array of this name.
     ///
     /// A container (what has `data()` and `size()`), a C array, `std::array` or a single element is followed by reference,
     /// so it may grow and move its elements, and has to live until the region is closed or `untrack`. A span or a pointer is

@@ -173,8 +173,9 @@ inline constexpr bool can_be_written = !std::is_const_v<typename element_of<Arra
 }  // namespace detail
 
 /// An array for one publish: `heat.publish(step, stillframe::array("u", u, {ny, nx}))`. It is read during that publish and
-/// never again; later versions keep what it held until another array comes. Container, C array, span, pointer with a shape,
-/// or a single element; the shape counts the container's elements, and elements that are arrays add their own dimensions.
+/// never again. Later versions show what `track` follows under this name, or else keep what this array held. Container, C array,
+/// span, pointer with a shape, or a single element; the shape counts the container's elements, and elements that are arrays add
+/// their own dimensions.
 class array {
 public:
     template <class Array>

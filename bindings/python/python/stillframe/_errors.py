@@ -67,6 +67,10 @@ class OutOfSpace(ResourceError):
     """The file system or the arena is full, or the region has reached its bound."""
 
 
+class OutOfMemory(ResourceError, MemoryError):
+    """There is no memory, or no address space, for what was asked for. Nothing else is wrong: smaller pieces may be had."""
+
+
 class InUse(ResourceError):
     """Another producer has the region."""
 

@@ -133,7 +133,7 @@ class Snapshot(
         """A copy of some elements, counted as they lie in memory, as a flat array.
 
         They are read from the files: if somebody cut those short, that is an error here, and a fatal signal where arrays of
-        the snapshot show them.
+        the snapshot show them. :exc:`OutOfMemory` if there is no memory for the copy.
         """
         variable = self._variable(name)
         size = variable.itemsize

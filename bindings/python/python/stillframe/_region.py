@@ -187,8 +187,9 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
     ) -> None:
         """Adds a variable in memory of the application.
 
-        An array given here is what each publish reads unless it is told of another one, and tells the dtype; the region
-        keeps a reference to it. Address and shape may differ at each publish. ``part`` is that of :meth:`array`.
+        An array given here is followed: each publish reads it, but one that is itself given another array for the variable.
+        It tells the dtype, and the region keeps a reference to it until :meth:`untrack`. Call ``track`` again to follow
+        another array, also one of another shape. ``part`` is that of :meth:`array`.
         """
         if array is None:
             if dtype is None:
@@ -206,6 +207,12 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         self._declare(name, _Declared("tracked", native, (), check_order(order or found), units, all_attrs))
         if array is not None:
             self._defaults[name] = array
+
+    def untrack(self, name: str) -> None:
+        """Ends following an array: versions from now on keep its last content, unless they are given one. The region has no
+        reference to it any more."""
+        self._get_tracked(name)
+        self._defaults.pop(name, None)
 
     def loan(
         self,
@@ -244,15 +251,14 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
     ) -> Published:
         """Publishes what all variables hold now as a version, which has to be greater than the one before.
 
-        ``arrays`` has those of the tracked variables. They are read before this returns, and not kept. A tracked
-        variable that is left out keeps its last content. No thread may write any of the arrays meanwhile.
+        ``arrays`` has arrays that this version alone is given for tracked variables. They are read before this returns, and
+        not kept. A tracked variable that is left out shows the array that it follows, or else keeps its last content. No
+        thread may write any of the arrays meanwhile.
         """
         given = {**self._defaults, **(arrays or {})}
         tracked = []
         for name, value in given.items():
-            declared = self._get(name)
-            if declared.kind != "tracked":
-                raise MisuseError(f"variable '{name}' is {declared.kind}: arrays are given of tracked ones only")
+            declared = self._get_tracked(name)
             lent = Lent(name, value, declared.dtype, declared.order)
             tracked.append((name, lent.array, lent.shape, lent.order))
         return Published(*self._native.publish(version, tracked, scalars(attrs)))
@@ -343,6 +349,12 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         except KeyError:
             known = ", ".join(self._declared) or "none"
             raise UnknownVariable(f"region '{self.name}' has no variable '{name}'; it has {known}") from None
+
+    def _get_tracked(self, name: str) -> _Declared:
+        declared = self._get(name)
+        if declared.kind != "tracked":
+            raise MisuseError(f"variable '{name}' is {declared.kind}: arrays are given of tracked ones only")
+        return declared
 
     def _declare(self, name: str, declared: _Declared, pinned: bool = False) -> None:
         known = self._declared.get(name)

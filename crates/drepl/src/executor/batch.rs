@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::clip::clip;
-use crate::transfer::{LINE_BYTES, Move, Schedule, Side};
+use crate::transfer::{LINE_BYTES, Move, Schedule, Side, add_up};
 
 /// Moves of one thread: position of the transfer, and parts of its moves.
 pub(super) type Batch = Vec<(usize, Schedule)>;
@@ -21,7 +21,7 @@ pub(super) fn batches<'a>(
     work: impl Iterator<Item = &'a Schedule> + Clone,
     misalignment: u64,
 ) -> Option<Vec<Batch>> {
-    let total_bytes: u64 = work.clone().map(Schedule::moved_bytes).sum();
+    let total_bytes = add_up(work.clone().map(Schedule::moved_bytes));
     let threads = (threads as u64).min(total_bytes / BATCH_BYTES);
     if threads < 2 {
         return None;

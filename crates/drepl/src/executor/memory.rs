@@ -29,7 +29,7 @@ use super::{
     batch::{Batch, batches},
     thread,
 };
-use crate::transfer::{Axis, LINE_BYTES, Move, RECORD_BYTES, Schedule, Side, Transfer, interleave};
+use crate::transfer::{Axis, LINE_BYTES, Move, RECORD_BYTES, Schedule, Side, Transfer, add_up, interleave};
 
 /// Memory that may be read, by this thread or another, as long as `'a`. Other processes may write it at any time.
 #[derive(Clone, Copy)]
@@ -158,7 +158,7 @@ unsafe fn run<'a>(work: &[(&'a Schedule, Readable<'_>)], destination: Writable<'
             return Err(ExecuteError::Inconsistent);
         }
     }
-    let moved_bytes = work.iter().fold(0u64, |sum, (schedule, _)| sum.saturating_add(schedule.moved_bytes()));
+    let moved_bytes = add_up(work.iter().map(|(schedule, _)| schedule.moved_bytes()));
     let stream = moved_bytes >= STREAM_BYTES;
     let mut tasks: SmallVec<[Task<'_>; 16]> = SmallVec::new();
     if let [(schedule, source)] = work {

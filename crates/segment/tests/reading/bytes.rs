@@ -81,6 +81,10 @@ impl Blocks for Tables<'_> {
     fn corrupt(&self, corrupt: Corrupt) -> Corrupt {
         corrupt
     }
+
+    fn no_memory(&self, bytes: usize) -> Corrupt {
+        panic!("there is no memory for {bytes} bytes")
+    }
 }
 
 /// Slot of the ring in which the descriptor is said to lie.

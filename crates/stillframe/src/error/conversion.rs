@@ -42,6 +42,12 @@ impl Error {
         }
     }
 
+    /// There is no memory for this many bytes of what is at `path`.
+    pub(crate) fn no_memory(path: &Path, bytes: usize) -> Error {
+        let source = std::io::Error::from_raw_os_error(libc::ENOMEM);
+        Error::system(path, Failure { call: "malloc", detail: format!("{bytes} bytes"), source })
+    }
+
     /// Why what is at `path` was not opened.
     pub(crate) fn refused(path: &Path, refused: Refused) -> Error {
         match refused {

@@ -300,6 +300,11 @@ impl Shared {
         }
     }
 
+    /// Makes room for more elements of a list whose length the region decides.
+    pub(crate) fn make_room<T>(&self, list: &mut Vec<T>, more: usize) -> Result<()> {
+        list.try_reserve(more).map_err(|_| self.no_memory((list.len() + more) * size_of::<T>()))
+    }
+
     fn gone(&self) -> Error {
         Error::NoRegion { region: self.name.clone(), dir: self.dir.parent().unwrap_or(&self.dir).to_path_buf() }
     }
@@ -373,6 +378,10 @@ impl Blocks for Shared {
 
     fn corrupt(&self, corrupt: Corrupt) -> Error {
         Shared::corrupt(self, corrupt)
+    }
+
+    fn no_memory(&self, bytes: usize) -> Error {
+        Error::no_memory(&self.dir.join(table::FILE), bytes)
     }
 }
 

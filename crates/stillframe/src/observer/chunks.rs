@@ -50,15 +50,15 @@ impl<'a> Chunks<'a> {
         range: Range<usize>,
     ) -> Result<Self> {
         let extent = &variable.extent;
+        let mut mapped = Vec::new();
+        inner.hold.shared.make_room(&mut mapped, runs.len())?;
         // All maps are made here, so that iterating cannot fail.
-        let map = |run: Piece| {
-            let end = run.end();
+        for run in runs {
             let is_zeros = run.plane == ZERO_PLANE;
-            let map = if is_zeros { None } else { Some(inner.plane_map(run.plane, end)?) };
-            Ok((run, map))
-        };
-        let runs = runs.into_iter().map(map).collect::<Result<Vec<_>>>()?;
-        Ok(Chunks { _inner: inner, extent, runs: runs.into_iter(), run: None, range })
+            let map = if is_zeros { None } else { Some(inner.plane_map(run.plane, run.end())?) };
+            mapped.push((run, map));
+        }
+        Ok(Chunks { _inner: inner, extent, runs: mapped.into_iter(), run: None, range })
     }
 }
 

@@ -118,7 +118,10 @@ impl Inner {
                 {
                     run.pages += pages;
                 }
-                _ => runs.push(Piece { plane, page, pages, at }),
+                _ => {
+                    shared.make_room(&mut runs, 1)?;
+                    runs.push(Piece { plane, page, pages, at });
+                }
             }
             Ok(())
         };

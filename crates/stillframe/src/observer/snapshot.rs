@@ -310,15 +310,19 @@ impl Snapshot {
             return Ok(all());
         }
         let mut ranges: Vec<Range<usize>> = Vec::new();
-        let mut add = |first: usize, end: usize| {
+        let mut add = |first: usize, end: usize| -> Result<()> {
             let offset = new.extent.page_offset as usize;
             let start = (first * PAGE_BYTES).saturating_sub(offset);
             let end = (end * PAGE_BYTES - offset).min(new.bytes);
             match ranges.last_mut() {
                 Some(last) if last.end == start => last.end = end,
-                _ if start < end => ranges.push(start..end),
+                _ if start < end => {
+                    self.inner.hold.shared.make_room(&mut ranges, 1)?;
+                    ranges.push(start..end);
+                }
                 _ => {}
             }
+            Ok(())
         };
         let pages = new.extent.pages() as usize;
         for index in 0..new.extent.windows() as usize {
@@ -329,13 +333,13 @@ impl Snapshot {
             }
             let end = ((index + 1) * WINDOW_PAGES).min(pages);
             if let (Entry::Uniform(_), Entry::Uniform(_)) = (left, right) {
-                add(index * WINDOW_PAGES, end);
+                add(index * WINDOW_PAGES, end)?;
                 continue;
             }
             let (left, right) = (self.inner.planes(left)?, older.inner.planes(right)?);
             for page in index * WINDOW_PAGES..end {
                 if left[page % WINDOW_PAGES] != right[page % WINDOW_PAGES] {
-                    add(page, page + 1);
+                    add(page, page + 1)?;
                 }
             }
         }

@@ -134,4 +134,8 @@ impl Blocks for Tables {
         let dir = if let TableMemory::File { .. } = self.memory { path.parent().unwrap_or(path) } else { path };
         Error::Corrupt { dir: dir.into(), corrupt }
     }
+
+    fn no_memory(&self, bytes: usize) -> Error {
+        Error::no_memory(self.memory.path(), bytes)
+    }
 }

@@ -1,0 +1,166 @@
+//! Publishing a version.
+//!
+//! # Safety
+//! The engine is told where tracked arrays are. That they are readable and that nobody writes them while a publish runs, the
+//! header asks of its reader. The names of exported functions are this library's own.
+#![allow(unsafe_code)]
+
+use crate::call::{Call, run};
+use crate::failure::Failure;
+use crate::handle;
+use crate::producer::{Producer, stillframe_region};
+use crate::status::stillframe_status;
+use crate::variable::{order_of, stillframe_order};
+use crate::variables::{Given, Place, Subrange, Variables};
+use engine::{Outcome, Region};
+use std::ffi::c_void;
+
+/// An array that one version is given for a tracked variable, see stillframe_publish_with.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct stillframe_given {
+    /// Where it is. One without elements is somewhere too: not NULL.
+    pub data: *const c_void,
+    /// rank numbers.
+    pub shape: *const usize,
+    /// The number of the variable, as stillframe_declare and stillframe_find tell it.
+    pub variable: u32,
+    /// Dimensions, at most STILLFRAME_RANK_MAX.
+    pub rank: u32,
+    /// A number of stillframe_order_code.
+    pub order: stillframe_order,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// What a publish did.
+#[repr(C)]
+pub struct stillframe_published {
+    /// The number of the version.
+    pub version: u64,
+    /// Pages of 4 KiB that were written since the last publish.
+    pub dirty_pages: u64,
+    /// Pages that were copied.
+    pub copied_pages: u64,
+    /// Pages of all variables.
+    pub total_pages: u64,
+    /// Time it took.
+    pub seconds: f64,
+    /// 1 if the version was left out by the rule, else 0.
+    pub skipped: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// What a caller gives for one version.
+fn take<'a>(
+    call: &'a Call,
+    region: &Region,
+    variables: &Variables,
+    given: &stillframe_given,
+) -> Result<Given<'a>, Failure> {
+    if given.reserved != 0 {
+        return Err(Failure::argument("given.reserved", "it is not 0: set the whole structure to 0 first"));
+    }
+    let shape = call.shape(given.rank, given.shape)?;
+    variables.give(region, given.variable, given.data as usize, shape, order_of(given.order)?)
+}
+
+fn publish(
+    call: &Call,
+    region: *mut stillframe_region,
+    version: u64,
+    given: &[stillframe_given],
+    published: *mut stillframe_published,
+) -> Result<(), Failure> {
+    let out = call.out_or_null("published", published)?;
+    handle::with(region, |Producer { region, variables, attributes, beginning, .. }| {
+        let take = |given| take(call, region, variables, given);
+        let given = given.iter().map(take).collect::<Result<Vec<Given>, Failure>>()?;
+        let mut publication = region.publish(version);
+        for Given { id, address, bytes, shape, order } in &given {
+            // SAFETY: the header asks that the array is where it was said to be, and that nobody writes it now.
+            publication = unsafe { publication.tracked_raw(*id, *address as *const u8, *bytes, shape, *order) };
+        }
+        for (id, Place { address, bytes, shape, order, subrange }) in variables.followed() {
+            if given.iter().any(|given| given.id == id) {
+                continue;
+            }
+            // SAFETY: as above.
+            publication = unsafe {
+                let address = *address as *const u8;
+                match subrange {
+                    None => publication.tracked_raw(id, address, *bytes, shape, *order),
+                    Some(Subrange { range, before }) => {
+                        let memory = std::ptr::slice_from_raw_parts(address, *bytes);
+                        let before = before.map(|before| before as *const u8);
+                        publication.tracked_part(id, memory, shape, *order, range.clone(), before)
+                    }
+                }
+            };
+        }
+        for (name, value) in &*attributes {
+            publication = publication.attr(name, value.clone());
+        }
+        let done = publication.commit()?;
+        variables.forget_subranges();
+        if let Some(beginning) = beginning
+            && done.outcome == Outcome::Published
+        {
+            beginning.end();
+        }
+        if !attributes.is_empty() {
+            attributes.clear();
+        }
+        out.put(stillframe_published {
+            version: done.version,
+            dirty_pages: done.dirty_pages,
+            copied_pages: done.copied_pages,
+            total_pages: done.total_pages,
+            seconds: done.duration.as_secs_f64(),
+            skipped: u32::from(done.outcome == Outcome::Skipped),
+            reserved: 0,
+        });
+        Ok(())
+    })
+}
+
+/// Publishes a version: observers see all variables as they are now. Pages that were not written since the last publish are
+/// not copied. On return all variables may be written again.
+///
+/// version: above that of the last publish. published: what was done; may be NULL.
+///
+/// Errors, after which nothing was published, what was written is part of the next publish, and attributes that were set
+/// are kept for it: NOT_INCREASING; LIMIT if no reader would accept so much; NO_MEMORY_THERE if a tracked array was freed;
+/// BOUND, NO_SPACE, NO_SLOT or ARENA_FULL if there is no room by the region's rule; FORKED; BUSY.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_publish(
+    region: *mut stillframe_region,
+    version: u64,
+    published: *mut stillframe_published,
+) -> stillframe_status {
+    run("stillframe_publish", |call| publish(call, region, version, &[], published))
+}
+
+/// Publishes a version as stillframe_publish does, with arrays that are given for it alone: it shows each of them as its
+/// variable, and nobody looks there after the call, whatever comes of it. Where stillframe_track said that an array of such a
+/// variable is, this version does not look, and later ones do again, each unless it is given another one itself. A variable
+/// that is not tracked so keeps the content that it was given.
+///
+/// given: given_count arrays, each of another tracked variable.
+///
+/// Errors: as stillframe_publish; UNKNOWN_VARIABLE; WRONG_KIND; WRONG_SHAPE, also if a variable is given two arrays;
+/// BAD_ARGUMENT.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_publish_with(
+    region: *mut stillframe_region,
+    version: u64,
+    given: *const stillframe_given,
+    given_count: u32,
+    published: *mut stillframe_published,
+) -> stillframe_status {
+    run("stillframe_publish_with", |call| {
+        let given = call.slice("given", given, given_count as usize)?;
+        publish(call, region, version, given, published)
+    })
+}
