@@ -1,6 +1,6 @@
 //! What a thread does to file systems, before the eyes of a test.
 //!
-//! With the feature `points`, a thread can be given a [`Witness`]: it is asked before each call that changes a file system or
+//! With the feature `points`, a thread can be given a `Witness`: it is asked before each call that changes a file system or
 //! brings it to disk; may let it fail or let the thread die; and is told when the call was made. So a test knows what would be
 //! left if the machine stopped. Without the feature, [`call`] makes the call and nothing else.
 
