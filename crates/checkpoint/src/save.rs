@@ -4,11 +4,13 @@ use crate::base::{Base, StoredChunk};
 use crate::chunks::{self, ChunkWriter, Subject};
 use crate::digest;
 use crate::directory::{self, Directory, Lock};
-use crate::earlier::{self, Earlier, SetAside};
+use crate::earlier::{self, Earlier};
+use crate::former::{Former, checkpoint, former, good};
 use crate::layout::{self, CHECKSUMS, Grid, MANIFEST, MANIFEST_CHECKSUM};
 use crate::manifest::{self, Checksums, FORMAT, FORMAT_VERSION, Manifest, Variable};
 use crate::partial::Partial;
 use crate::read_back::{ReadBack, Rounds};
+use crate::saved::{Phase, Progress, Saved};
 use crate::{Checkpoint, Error, Result, SaveOptions, Store, left_over, zarr};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -19,70 +21,6 @@ use std::time::{Duration, Instant};
 use stillframe::{AnySnapshot, Snapshot, inspect};
 use stillframe_kernel::folder::About;
 use stillframe_kernel::{Failure, points, unix_ns};
-
-/// How far the saving of a version is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// Chunks are written or linked.
-    Writing,
-    /// What was written is being brought to disk.
-    Syncing,
-    /// It is safe.
-    Committed,
-}
-
-/// How far the saving of a version is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// The version.
-    pub version: u64,
-    /// What is being done.
-    pub phase: Phase,
-    /// Bytes of all variables.
-    pub bytes: u64,
-    /// Bytes of the variables that were written or linked.
-    pub bytes_done: u64,
-}
-
-/// A checkpoint that is safe: on disk, under its name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Saved {
-    /// The version.
-    pub version: u64,
-    /// The checkpoint's directory.
-    pub path: PathBuf,
-    /// Whether this very version was safe before, so that there was nothing to do.
-    pub already: bool,
-    /// Bytes of all variables.
-    pub bytes: u64,
-    /// Bytes of the files that were written.
-    pub written_bytes: u64,
-    /// Bytes of the files that are hard links to those of the checkpoint before.
-    pub linked_bytes: u64,
-    /// Bytes of these that were read back from disk and compared with their checksums.
-    pub read_back_bytes: u64,
-    /// Files of the checkpoint.
-    pub files: u64,
-    /// Versions whose checkpoints were deleted, as the keep rule says.
-    pub removed: Vec<u64>,
-    /// Checkpoints of an earlier run that were moved, because this run gives their numbers, or lower ones, again.
-    pub set_aside: Option<SetAside>,
-    /// What could not be done once it was safe: deleting old ones, say.
-    pub trouble: Option<String>,
-    /// How long it took.
-    pub duration: Duration,
-}
-
-/// What is under a version's name.
-enum Former {
-    Nothing,
-    /// This very version.
-    Same(Box<Checkpoint>),
-    /// Another run's, which was published before.
-    Earlier,
-    /// What is damaged is no checkpoint, and makes room for one.
-    Damaged,
-}
 
 /// Writes the checkpoints of one region or group into one directory, which nobody else can write to meanwhile.
 ///
@@ -530,42 +468,6 @@ const OWN_FILES: u64 = 3;
 /// The name of the region or group, as it was before it was set aside: whoever restores it wants it there.
 fn name_of(source: &AnySnapshot) -> String {
     inspect::aside_of(source.name()).unwrap_or_else(|| source.name().into())
-}
-
-fn checkpoint(store: &Directory, version: u64) -> Result<Checkpoint> {
-    Checkpoint::open_version(store.folder(), store.path(), version)
-}
-
-/// The checkpoint of a version, if its manifest and the sizes of its files are as they should be.
-fn good(store: &Directory, version: u64) -> Result<Checkpoint> {
-    let checkpoint = checkpoint(store, version)?;
-    checkpoint.check().map(|()| checkpoint)
-}
-
-/// What is there under the name of a version that is to be saved.
-///
-/// # Errors
-/// [`Error::Contradicts`] if it is a later run's, or of a format that is not this program's to move.
-fn former(source: &AnySnapshot, store: &Directory) -> Result<Former> {
-    let version = source.version();
-    let name = layout::checkpoint_dir(version);
-    let path = || store.path().join(&name);
-    if let Err(error) = store.folder().about_name(&name) {
-        return match error.kind() {
-            ErrorKind::NotFound => Ok(Former::Nothing),
-            _ => Err(Error::io("stat", &path(), error)),
-        };
-    }
-    match good(store, version) {
-        Ok(good) => match good.manifest().published_ns.cmp(&source.published_ns()) {
-            std::cmp::Ordering::Less => Ok(Former::Earlier),
-            std::cmp::Ordering::Equal => Ok(Former::Same(good.into())),
-            std::cmp::Ordering::Greater => Err(Error::Contradicts { path: path(), version }),
-        },
-        Err(Error::Damaged { .. }) => Ok(Former::Damaged),
-        Err(Error::ForeignFormat { .. }) => Err(Error::Contradicts { path: path(), version }),
-        Err(error) => Err(error),
-    }
 }
 
 fn bytes_of(subjects: &[Subject]) -> u64 {

@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::witness::{self, Call};
+use rustix::fs::{self, Advice, OFlags};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -17,11 +18,7 @@ pub fn sync(file: &File) -> io::Result<()> {
 /// Brings all that was written to the file system of `file` to disk, names included. From Linux 5.8 on it also reports
 /// what could not be written since `file` was opened, whoever wrote it.
 pub fn sync_file_system(file: &File) -> Result<(), Failure> {
-    // SAFETY: the call takes a descriptor, which is open, and touches no memory.
-    let synced = witness::call(Call::SyncFileSystem(file), || match unsafe { libc::syncfs(file.as_raw_fd()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    });
+    let synced = witness::call(Call::SyncFileSystem(file), || Ok(fs::syncfs(file)?));
     synced.map_err(|source| Failure { call: "syncfs", detail: String::new(), source })
 }
 
@@ -34,27 +31,15 @@ pub fn begin_writeback(file: &File) {
 /// Lets go of what the kernel has cached of `file` and was written, so that the next read is from the disk. It is a hint, and may
 /// do nothing.
 pub fn drop_cached(file: &File) {
-    let _ = witness::call(Call::DropCached(file), || {
-        // SAFETY: the call takes numbers and a descriptor, which is open, and touches no memory.
-        unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
-        Ok(())
-    });
+    let _ = witness::call(Call::DropCached(file), || Ok(fs::fadvise(file, 0, None, Advice::DontNeed)?));
 }
 
 /// Makes writes to `file` go past the kernel's cache, or through it again. Past it, offsets, lengths and addresses have to
 /// be multiples of what the disk asks for; pages always are. File systems that cannot refuse.
 pub fn set_direct(file: &File, direct: bool) -> Result<(), Failure> {
-    // SAFETY: the call takes numbers and a descriptor, which is open, and touches no memory.
-    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
-    if flags < 0 {
-        return Err(Failure::last("fcntl(F_GETFL)", ""));
-    }
-    let wanted = if direct { flags | libc::O_DIRECT } else { flags & !libc::O_DIRECT };
-    // SAFETY: as above.
-    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, wanted) } {
-        0 => Ok(()),
-        _ => Err(Failure::last("fcntl(F_SETFL)", "O_DIRECT")),
-    }
+    let mut flags = fs::fcntl_getfl(file).map_err(|error| Failure::of("fcntl(F_GETFL)", "", error))?;
+    flags.set(OFlags::DIRECT, direct);
+    fs::fcntl_setfl(file, flags).map_err(|error| Failure::of("fcntl(F_SETFL)", "O_DIRECT", error))
 }
 
 /// What kind of file system a file is on.
@@ -77,12 +62,7 @@ pub fn file_system(file: &File) -> Result<FileSystem, Failure> {
     if let Some(kind) = witness::file_system() {
         return Ok(kind);
     }
-    // SAFETY: `statfs` is plain data, valid when zeroed.
-    let mut status: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open and the pointer refers to a live `statfs`.
-    if unsafe { libc::fstatfs(file.as_raw_fd(), &mut status) } != 0 {
-        return Err(Failure::last("fstatfs", ""));
-    }
+    let status = fs::fstatfs(file).map_err(|error| Failure::of("fstatfs", "", error))?;
     // The numbers have different types on different machines.
     Ok(match status.f_type as i64 & 0xffff_ffff {
         0xef53 => FileSystem::Ext,
@@ -95,14 +75,8 @@ pub fn file_system(file: &File) -> Result<FileSystem, Failure> {
 
 /// Whether [`sync_file_system`] reports what could not be written, as it does from Linux 5.8 on.
 pub fn reports_lost_writes() -> bool {
-    // SAFETY: `utsname` is plain data, valid when zeroed.
-    let mut names: libc::utsname = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer refers to a live `utsname`.
-    if unsafe { libc::uname(&mut names) } != 0 {
-        return false;
-    }
-    let release: String =
-        names.release.iter().map(|byte| *byte as u8 as char).take_while(|letter| *letter != '\0').collect();
+    let names = rustix::system::uname();
+    let release = names.release().to_string_lossy();
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(|digits| digits.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5, 8)
 }

@@ -36,6 +36,7 @@ pub mod witness;
 pub mod workers;
 
 use once_cell::race::OnceNonZeroUsize;
+use rustix::io::Errno;
 use std::io;
 use std::num::NonZeroUsize;
 
@@ -57,6 +58,11 @@ impl Failure {
     /// The failure of `call` according to `errno`.
     pub fn last(call: &'static str, detail: impl Into<String>) -> Failure {
         Failure { call, detail: detail.into(), source: io::Error::last_os_error() }
+    }
+
+    /// The failure of `call` with an error that was returned.
+    pub(crate) fn of(call: &'static str, detail: impl Into<String>, error: Errno) -> Failure {
+        Failure { call, detail: detail.into(), source: error.into() }
     }
 
     /// The `errno` of the call.

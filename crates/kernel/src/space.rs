@@ -1,21 +1,14 @@
 //! Space in files: taking it before it is written, and giving it back (fallocate(2)).
 
 use crate::{Failure, points};
+use rustix::fs::{self, FallocateFlags, SeekFrom};
+use rustix::io::{Errno, retry_on_intr};
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-fn fallocate(file: &File, mode: i32, start: u64, bytes: u64) -> Result<(), Failure> {
-    loop {
-        // SAFETY: the call takes numbers only.
-        if unsafe { libc::fallocate(file.as_raw_fd(), mode, start as _, bytes as _) } == 0 {
-            return Ok(());
-        }
-        let failure = Failure::last("fallocate", format!("{bytes} bytes at {start}"));
-        if failure.errno() != libc::EINTR {
-            return Err(failure);
-        }
-    }
+fn fallocate(file: &File, flags: FallocateFlags, start: u64, bytes: u64) -> Result<(), Failure> {
+    let done = retry_on_intr(|| fs::fallocate(file, flags, start, bytes));
+    done.map_err(|error| Failure::of("fallocate", format!("{bytes} bytes at {start}"), error))
 }
 
 /// Makes sure that `bytes` at `start` have memory or disk behind them, so that writing them cannot fail later.
@@ -23,36 +16,31 @@ pub fn take(file: &File, start: u64, bytes: u64) -> Result<(), Failure> {
     if let Some(source) = points::fails(libc::ENOSPC) {
         return Err(Failure { call: "fallocate", detail: format!("{bytes} bytes at {start}"), source });
     }
-    fallocate(file, libc::FALLOC_FL_KEEP_SIZE, start, bytes)
+    fallocate(file, FallocateFlags::KEEP_SIZE, start, bytes)
 }
 
 /// Gives the space behind `bytes` at `start` back; they read as zeros afterwards.
 pub fn give_back(file: &File, start: u64, bytes: u64) -> Result<(), Failure> {
-    fallocate(file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, start, bytes)
+    fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, bytes)
 }
 
 /// The ranges from `start` to `end` that hold data (`SEEK_DATA`, lseek(2)). A file system may leave out space that was taken
 /// and never written, and may count holes as data. Moves the file's offset.
 pub fn data_ranges(file: &File, start: u64, end: u64) -> Result<Vec<std::ops::Range<u64>>, Failure> {
-    let seek = |from: u64, whence: i32| {
-        // SAFETY: the call takes numbers only.
-        match unsafe { libc::lseek(file.as_raw_fd(), from as libc::off_t, whence) } {
-            -1 => match Failure::last("lseek", format!("{from}, {whence}")) {
-                // There is nothing of the kind behind `from`.
-                failure if failure.errno() == libc::ENXIO => Ok(end),
-                failure => Err(failure),
-            },
-            at => Ok((at as u64).min(end)),
-        }
+    let seek = |to: SeekFrom| match fs::seek(file, to) {
+        Ok(at) => Ok(at.min(end)),
+        // There is nothing of the kind behind it.
+        Err(Errno::NXIO) => Ok(end),
+        Err(error) => Err(Failure::of("lseek", format!("{to:?}"), error)),
     };
     let mut ranges = Vec::new();
     let mut at = start;
     while at < end {
-        let data = seek(at, libc::SEEK_DATA)?;
+        let data = seek(SeekFrom::Data(at))?;
         if data >= end {
             break;
         }
-        at = seek(data, libc::SEEK_HOLE)?.max(data + 1);
+        at = seek(SeekFrom::Hole(data))?.max(data + 1);
         ranges.push(data..at);
     }
     Ok(ranges)
@@ -81,34 +69,23 @@ pub fn first_content(file: &File) -> Result<Option<u64>, Failure> {
 
 /// Bytes that can still be written to the file system of `file`.
 pub fn free_bytes(file: &File) -> Result<u64, Failure> {
-    // SAFETY: `statvfs` is plain data, valid when zeroed.
-    let mut status: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open and the pointer refers to a live `statvfs`.
-    match unsafe { libc::fstatvfs(file.as_raw_fd(), &mut status) } {
-        0 => Ok(status.f_bavail * status.f_frsize),
-        _ => Err(Failure::last("fstatvfs", "")),
-    }
+    let status = fs::fstatvfs(file).map_err(|error| Failure::of("fstatvfs", "", error))?;
+    Ok(status.f_bavail.saturating_mul(status.f_frsize))
 }
 
 /// Bytes of the large pages that a file consists of, if it lies on hugetlbfs: of such a file only whole pages have memory or
 /// none, and it is read and written by maps alone.
 pub fn large_page_bytes(file: &File) -> Option<u64> {
-    // SAFETY: `statfs` is plain data, valid when zeroed.
-    let mut status: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open and the pointer refers to a live `statfs`.
-    let is_told = unsafe { libc::fstatfs(file.as_raw_fd(), &mut status) } == 0;
-    (is_told && status.f_type == libc::HUGETLBFS_MAGIC).then_some(status.f_bsize as u64)
+    let status = fs::fstatfs(file).ok()?;
+    (status.f_type == libc::HUGETLBFS_MAGIC).then_some(status.f_bsize as u64)
 }
 
 /// Whether [`take`] is worth trying for so many bytes: `false` where it is known to fail. A tmpfs takes page by page and gives
 /// all of them back when one is missing, so that a try in vain leaves nothing to anybody for as long as it lasts; what it has
 /// free it tells exactly, unless it has no limit. Other file systems reserve, and what they tell is only about so.
 pub fn may_take(file: &File, bytes: u64) -> bool {
-    // SAFETY: `statfs` is plain data, valid when zeroed.
-    let mut status: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open and the pointer refers to a live `statfs`.
-    let is_told = unsafe { libc::fstatfs(file.as_raw_fd(), &mut status) } == 0;
-    let is_exact = is_told && status.f_type == libc::TMPFS_MAGIC && status.f_blocks > 0;
+    let Ok(status) = fs::fstatfs(file) else { return true };
+    let is_exact = status.f_type == libc::TMPFS_MAGIC && status.f_blocks > 0;
     !is_exact || status.f_bfree.saturating_mul(status.f_bsize as u64) >= bytes
 }
 

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::*;
-use crate::{Codec, Keep};
+use crate::{Codec, Keep, SetAside};
 use proptest::prelude::*;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
