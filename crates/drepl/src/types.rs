@@ -77,7 +77,7 @@ pub struct Array {
 
 /// Which axis of one pair of brackets is contiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Order {
+pub enum AxisOrder {
     /// The last index is the fastest, as in C.
     #[default]
     RowMajor,
@@ -109,7 +109,7 @@ pub enum Packing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Layout {
     /// Which axis is contiguous.
-    pub order: Order,
+    pub order: AxisOrder,
     /// Where fields lie, and variables within the view.
     pub packing: Packing,
     /// How numbers lie.
@@ -207,7 +207,7 @@ impl ByteOrder {
 
 impl Default for Layout {
     fn default() -> Self {
-        Self { order: Order::RowMajor, packing: Packing::Packed, byte_order: ByteOrder::NATIVE }
+        Self { order: AxisOrder::RowMajor, packing: Packing::Packed, byte_order: ByteOrder::NATIVE }
     }
 }
 
@@ -258,7 +258,7 @@ impl Layout {
 
 /// Distances between neighbours along each axis of an array without gaps.
 pub(crate) fn strides(
-    order: Order,
+    order: AxisOrder,
     extents: impl DoubleEndedIterator<Item = u64> + ExactSizeIterator,
     element_bytes: u64,
 ) -> Option<Vec<u64>> {
@@ -269,8 +269,8 @@ pub(crate) fn strides(
         Some(stride)
     };
     match order {
-        Order::ColumnMajor => extents.map(stride).collect(),
-        Order::RowMajor => {
+        AxisOrder::ColumnMajor => extents.map(stride).collect(),
+        AxisOrder::RowMajor => {
             let mut strides = extents.rev().map(&mut stride).collect::<Option<Vec<_>>>()?;
             strides.reverse();
             Some(strides)

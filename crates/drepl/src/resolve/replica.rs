@@ -19,7 +19,7 @@ use crate::{
         source::Span,
         syntax::{ReplicaDeclaration, ReplicaEntry},
     },
-    types::{Layout, Order, Type, strides},
+    types::{AxisOrder, Layout, Type, strides},
 };
 
 /// Boxes that the rest of one leaf may consist of.
@@ -120,7 +120,7 @@ fn resolve<'a>(
     }
     let rest_offset_bytes = end;
     if complete {
-        let layout = Layout { order: Order::RowMajor, ..layout(&declaration.attributes) };
+        let layout = Layout { order: AxisOrder::RowMajor, ..layout(&declaration.attributes) };
         end = rest(names, dataset, layout, declaration.span, end, &mut variables, &mut parts)?;
     }
     let fragment = Fragment::new(dataset.clone(), variables, parts, end);

@@ -10,7 +10,7 @@ use super::{
     syntax::*,
     token::{Bracket, Kind},
 };
-use crate::types::{ByteOrder, DEPTH_MAX, Order, Packing};
+use crate::types::{AxisOrder, ByteOrder, DEPTH_MAX, Packing};
 
 /// Words between a view's or replica's name and its brace.
 const ATTRIBUTES: [&str; 9] =
@@ -202,8 +202,8 @@ impl Parser<'_> {
                 "default" => before = attributes.default.replace(span),
                 "readonly" => before = attributes.readonly.replace(span),
                 "clipped" => before = attributes.clipped.replace(span),
-                "rowmajor" => before = note(&mut attributes.order, Order::RowMajor, span),
-                "columnmajor" => before = note(&mut attributes.order, Order::ColumnMajor, span),
+                "rowmajor" => before = note(&mut attributes.order, AxisOrder::RowMajor, span),
+                "columnmajor" => before = note(&mut attributes.order, AxisOrder::ColumnMajor, span),
                 "bigendian" => before = note(&mut attributes.byte_order, ByteOrder::BigEndian, span),
                 "littleendian" => before = note(&mut attributes.byte_order, ByteOrder::LittleEndian, span),
                 "packed" => before = note(&mut attributes.packing, Packing::Packed, span),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::source::{Sources, Span};
-use crate::types::{ByteOrder, Order, Packing};
+use crate::types::{AxisOrder, ByteOrder, Packing};
 
 /// Everything that a text and what it includes declare.
 #[derive(Debug, Clone, Default)]
@@ -91,7 +91,7 @@ pub struct ViewDeclaration {
 /// What stands between a view's or replica's name and its brace, with the place where it says so.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Attributes {
-    pub order: Option<(Order, Span)>,
+    pub order: Option<(AxisOrder, Span)>,
     pub byte_order: Option<(ByteOrder, Span)>,
     pub packing: Option<(Packing, Span)>,
     pub default: Option<Span>,

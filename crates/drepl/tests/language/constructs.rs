@@ -3,7 +3,7 @@
 use drepl::{
     Bindings, Program, Schema,
     fragment::Fragment,
-    types::{ByteOrder, Order, Packing, Primitive, Type},
+    types::{AxisOrder, ByteOrder, Packing, Primitive, Type},
 };
 
 fn bind(text: &str) -> Schema {
@@ -196,7 +196,7 @@ fn the_examples_of_the_design_mean_what_they_say() {
     assert!(schema.view("coarse").unwrap().readonly);
     // Transposed, and the first index of the result contiguous: the same bytes again.
     assert_eq!(parts(view("ft")), expected_sim());
-    assert_eq!(view("ft").variables()[0].layout.order, Order::ColumnMajor);
+    assert_eq!(view("ft").variables()[0].layout.order, AxisOrder::ColumnMajor);
     assert_eq!(variables(view("shifted")), ["w @0 [990]float64"]);
     assert_eq!(parts(view("shifted")), ["line[10+1*990] @0 [8]"]);
     assert_eq!(variables(view("fifth")), ["d @0 [200]int32"]);

@@ -6,7 +6,7 @@ use crate::failure::{FINE, Failure};
 use crate::table::{Align, Table, sanitize};
 use crate::units::{count, format_bytes};
 use ::drepl::dataset::Dataset;
-use ::drepl::types::{ByteOrder, Layout, Order, Packing, Type};
+use ::drepl::types::{AxisOrder, ByteOrder, Layout, Packing, Type};
 use ::drepl::{Diagnostic, Fragment, Replica, Schema, Variable, View};
 use serde_json::{Value, json};
 
@@ -142,7 +142,7 @@ fn name(view: &View) -> Option<&str> {
 fn attributes(view: &View) -> Vec<&'static str> {
     let layout = view.layout;
     let words = [
-        ("columnmajor", layout.order == Order::ColumnMajor),
+        ("columnmajor", layout.order == AxisOrder::ColumnMajor),
         ("aligned", layout.packing == Packing::Aligned),
         ("bigendian", layout.byte_order == ByteOrder::BigEndian),
         ("default", view.default),
