@@ -522,6 +522,7 @@ fn what_nobody_stored_is_named_and_ghost_cells_give_way_to_own_ones() {
     let _watchdog = watchdog(60);
     let place = Place::new("ghosts");
     // Two ranks with a ghost cell on each side of 1-D blocks: 0..6 and 4..10 of 10; ghosts are stale.
+    let mut ranks = Vec::new();
     for (rank, offset, cells) in [(0, 0, [1., 1., 1., 1., 1., -9.]), (1, 4, [-9., 2., 2., 2., 2., 2.])] {
         let mut region = place.options().rank(rank, 2).create("g").unwrap();
         let declare = |name: &str, offset: usize, global: usize| {
@@ -533,7 +534,9 @@ fn what_nobody_stored_is_named_and_ghost_cells_give_way_to_own_ones() {
             region.bytes_mut(id).unwrap().copy_from_slice(bytemuck::cast_slice(&cells));
         }
         region.publish(1).commit().unwrap();
+        ranks.push(region);
     }
+    drop(ranks);
     let region = rank_options(&place, 0, 1).open("g").unwrap();
     let mut all = [0.0; 10];
     region.read("u", &[0], &[10], &mut all).unwrap();

@@ -170,3 +170,16 @@ fn a_group_in_an_arena_that_was_handed_in_is_observed_as_one() {
     let missing = stillframe::Group::options().arena(&arena).open("h").map(drop);
     assert!(matches!(&missing, Err(Error::NoRegion { region, .. }) if region == "h"), "{missing:?}");
 }
+
+#[test]
+fn a_group_may_have_as_many_ranks_as_its_arena_has_regions() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::plain("full-table");
+    let arena = Arena::options().dir(dir.path()).bytes(1 << 28).regions(3).create("pool").unwrap();
+    for version in 1..=2 {
+        let mut ranks: Vec<Region> =
+            (0..3).map(|rank| Region::options().arena(&arena).rank(rank, 3).create("g").unwrap()).collect();
+        ranks.iter_mut().for_each(|rank| drop(rank.publish(version).commit().unwrap()));
+        assert!(ranks.iter().all(|rank| rank.run() == ranks[0].run()));
+    }
+}

@@ -506,6 +506,76 @@ fn ranks_that_begin_while_one_lives_are_of_its_run() {
 }
 
 #[test]
+fn who_returns_is_not_of_the_run_of_a_rank_that_lingers() {
+    let _watchdog = watchdog(300);
+    let begin: [fn(RegionOptions) -> RegionOptions; 2] = [|options| options.rollback(5), |options| options.fresh(true)];
+    for (common, begin) in [Some(5), None].into_iter().zip(begin) {
+        let dir = Dir::new("lingers");
+        let mut ranks: Vec<Rank> = (0..3).map(|rank| Rank::open(dir.options().keep(9), rank, 3)).collect();
+        (1..=9).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
+        let lingering = ranks.pop().unwrap();
+        drop(ranks);
+        let mut ranks: Vec<Rank> = (0..2).map(|rank| Rank::open(begin(dir.options().keep(9)), rank, 3)).collect();
+        (6..=8).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
+        assert_eq!(ranks[0].region.run(), ranks[1].region.run());
+        assert_eq!(group(dir.path()).newest().ok().map(|found| found.version()), common);
+        // It dies at last, and its next producer is one of the new run.
+        drop(lingering);
+        ranks.push(Rank::open(begin(dir.options().keep(9)), 2, 3));
+        ranks.iter_mut().for_each(|rank| rank.publish(10));
+        check(&group(dir.path()).version(10).unwrap());
+    }
+}
+
+#[test]
+fn a_rank_without_versions_is_not_of_a_run_that_ended() {
+    let _watchdog = watchdog(300);
+    let dir = Dir::new("ended");
+    let mut ranks = open_all(&dir, 2);
+    // One ends without a version, and the other goes on to its end.
+    ranks.pop().unwrap().region.close().unwrap();
+    (1..=4).for_each(|version| ranks[0].publish(version));
+    ranks.pop().unwrap().region.close().unwrap();
+    let mut again = Rank::open(dir.options(), 1, 2);
+    (1..=4).for_each(|version| again.publish(version));
+    let error = group(dir.path()).newest().unwrap_err();
+    assert!(matches!(error, Error::MixedRuns { version: 4, .. }), "{error}");
+}
+
+#[test]
+fn what_only_another_run_could_publish_is_waited_for_by_nobody() {
+    let _watchdog = watchdog(300);
+    let dir = Dir::new("never");
+    let mut ranks: Vec<Rank> = (0..2).map(|rank| Rank::open(dir.options().keep(8), rank, 2)).collect();
+    (1..=5).for_each(|version| ranks.iter_mut().for_each(|rank| rank.publish(version)));
+    (6..=8).for_each(|version| ranks[0].publish(version));
+    drop(ranks);
+    let _again = Rank::open(dir.options().keep(8), 1, 2);
+    let error = group(dir.path()).next_after(Some(5), LONG).unwrap_err();
+    assert!(matches!(error, Error::RankGone { .. }), "{error}");
+}
+
+#[test]
+fn a_rank_that_is_stopped_while_it_begins_is_told_of() {
+    let _watchdog = watchdog(300);
+    // It is about a file of the directory.
+    if common::is_in_arena() {
+        return;
+    }
+    let dir = Dir::new("stopped");
+    drop(dir.options().create("other").unwrap());
+    let turn = dir.path().join(".g~run.staged");
+    std::fs::create_dir(&turn).unwrap();
+    let held = std::fs::File::open(turn).unwrap();
+    held.lock().unwrap();
+    let error = dir.options().rank(0, 2).create("g").unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::Timeout { .. }) && text.contains("another rank of the group that begins"), "{text}");
+    drop(held);
+    drop(dir.options().rank(0, 2).create("g").unwrap());
+}
+
+#[test]
 fn ranks_that_begin_at_the_same_time_are_of_one_run() {
     let _watchdog = watchdog(300);
     let dir = Dir::new("together");

@@ -15,6 +15,9 @@ pub const CREATE_AT: u64 = LIVE_AT + (1 << 21);
 /// with its leases: the head stays where it is. Neighbours merge, so that one lock serves all ranks of a group.
 pub const ATTACHED_AT: u64 = LIVE_AT + (3 << 20);
 
+/// The byte that is locked for writing by whoever begins as a rank, while he finds out of which run he is.
+pub const BEGIN_AT: u64 = LIVE_AT + (1 << 22);
+
 /// Neighbouring regions whose leases lie in one file.
 pub const LEASE_REGIONS: u32 = 256;
 /// Most files with leases.

@@ -214,12 +214,12 @@ fn a_lock_tells_its_region_its_slot_and_when_it_was_taken() {
     assert_eq!(first + bytes, LIVE_AT);
     assert_eq!(decode_lock(1, 5), None);
     assert_eq!(decode_lock(slot_at(2, 3), slot_at(2, 4)), None);
-    for at in [LIVE_AT, PRODUCER_AT, CREATE_AT, ATTACHED_AT] {
+    for at in [LIVE_AT, PRODUCER_AT, CREATE_AT, ATTACHED_AT, BEGIN_AT] {
         assert_eq!(decode_lock(at, at), None);
     }
     // All zones fit behind each other, and before the last byte that can be locked.
     let count = u64::from(REGIONS_MAX);
     assert!(LIVE_AT + count <= PRODUCER_AT && PRODUCER_AT + count <= CREATE_AT && CREATE_AT < ATTACHED_AT);
-    assert!(ATTACHED_AT + count < i64::MAX as u64);
+    assert!(ATTACHED_AT + count <= BEGIN_AT && BEGIN_AT < i64::MAX as u64);
     assert!(lock_bytes(u64::MAX) < SLOT_STRIDE);
 }

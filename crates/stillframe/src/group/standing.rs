@@ -7,6 +7,7 @@ use crate::observer::{Listed, Observer};
 use ::stillframe_protocol as protocol;
 use std::sync::Arc;
 use stillframe_protocol::Leased;
+use stillframe_segment::head;
 
 pub(crate) type Members = Arc<[Option<Observer>]>;
 
@@ -102,9 +103,14 @@ pub(crate) fn stopped(members: &Members, after: Option<u64>) -> Option<usize> {
     }
     let lists: Vec<List> = members.iter().map(|member| member.as_ref().map_or(Vec::new(), list)).collect();
     let newest = |rank: usize| lists[rank].last().map(|listed| listed.number);
+    // One that has yet to find out of which run it is may be of any.
+    let is_of = |rank: usize, run: u64| {
+        members[rank].as_ref().is_none_or(|rank| [0, run].contains(&rank.shared.head.number64(head::RUN_AT)))
+    };
     let may_come = |version: &Listed| {
         (0..members.len()).all(|rank| {
-            find_same(&lists[rank], version).is_some() || lives[rank] && newest(rank) < Some(version.number)
+            let may_publish = lives[rank] && newest(rank) < Some(version.number) && is_of(rank, version.run);
+            find_same(&lists[rank], version).is_some() || may_publish
         })
     };
     let is_stopped = |rank: &usize| {

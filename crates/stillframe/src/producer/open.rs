@@ -18,7 +18,7 @@ use crate::store::lease::RegionLeases;
 use crate::store::regions::Regions;
 use crate::store::{Beginning, Store, ownership};
 use crate::working::tracker::Tracker;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stillframe_kernel::copy::Copier;
 use stillframe_kernel::exit::ShutdownHook;
@@ -46,10 +46,15 @@ impl Producer {
             Some(arena) => options.regions_of(arena),
             None => Regions::Directory(make_root(&options, name)?),
         };
+        let group = &options.inner(given);
+        let given_up = match (options.fresh, options.rollback) {
+            (false, None) => BTreeSet::new(),
+            (true, _) => run::runs_above(&regions, &options.inner(name), None)?,
+            (false, version) => run::runs_above(&regions, &options.inner(name), version)?,
+        };
         if options.fresh {
             run.clear(&regions)?;
         }
-        let group = &options.inner(given);
         let mut peers = options.rank.map(|(rank, ranks)| Peers::open(&regions, group, rank, ranks)).transpose()?;
         // Ranks of one run have to find out which that is.
         let take_turn = || match options.rank.is_some() && options.run.is_none() {
@@ -77,7 +82,7 @@ impl Producer {
         let turn = take_turn()?;
         let run = match (options.run, options.rank) {
             (Some(run), _) => run,
-            (None, Some(rank)) => run::find(&regions, group, rank, recovered.is_some())?,
+            (None, Some(rank)) => run::find(&regions, group, rank, &given_up)?,
             (None, None) => run::new(),
         };
         peers.iter_mut().for_each(|peers| peers.set_run(run));

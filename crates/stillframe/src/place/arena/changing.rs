@@ -1,12 +1,13 @@
 //! Changing records: one process at a time.
 
-use super::{Shared, exclusively};
+use super::{Arena, Shared, exclusively};
 use crate::error::{Error, Result};
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use stillframe_kernel::folder::About;
+use stillframe_kernel::folder::{self, About};
+use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_segment::arena;
 
@@ -94,5 +95,25 @@ impl Shared {
             true => Err(Error::NoArena { arena: self.name.clone(), dir: directory.path().into(), half_made: false }),
             false => Ok(()),
         }
+    }
+}
+
+impl Arena {
+    /// Waits for the right to begin as a rank, which one of them has at a time until what is returned goes; `None` if somebody has
+    /// it for longer than this.
+    pub(crate) fn lock_beginnings(&self, patience: Duration) -> Result<Option<Unforked>> {
+        let (begin, shared) = (Instant::now(), &self.shared);
+        // Locks of one opening merge, and threads share that.
+        let opened = Unforked::open(|| folder::reopen(shared.producers()?, true).map_err(|error| Error::io("open", &shared.path, error)))?;
+        while let Some(file) = opened.get() {
+            if shared.try_lock(file, Kind::Write, arena::BEGIN_AT, 1)? {
+                return Ok(Some(opened));
+            }
+            if begin.elapsed() >= patience {
+                return Ok(None);
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        Err(shared.forked())
     }
 }
