@@ -96,12 +96,14 @@ mod told {
 
     impl Drop for Told {
         fn drop(&mut self) {
-            WITNESS.set(self.0.take());
+            let witness = self.0.take();
+            let _ = WITNESS.try_with(|place| place.replace(witness));
         }
     }
 
     fn tell<T>(tell: impl FnOnce(&mut (dyn Witness + 'static)) -> T) -> Option<T> {
-        let mut told = Told(WITNESS.take());
+        // A thread that ends has none any more.
+        let mut told = Told(WITNESS.try_with(RefCell::take).ok().flatten());
         told.0.as_mut().map(|witness| tell(witness.as_mut()))
     }
 

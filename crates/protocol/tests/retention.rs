@@ -251,7 +251,7 @@ proptest! {
         let mut next = vec![1; ranks];
         let mut numbers = Numbers(seed);
         let (mut common, mut advances) = (None, 0);
-        for _ in 0..2000 {
+        for _ in 0..6000 {
             let me = numbers.below(ranks);
             next[me] += 1;
             if numbers.below(share) == 0 {

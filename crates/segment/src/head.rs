@@ -10,7 +10,7 @@ pub const FILE: &str = "head";
 /// First eight bytes: "STILFRAM".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"STILFRAM");
 /// Version of this format. A region with another one is refused.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 /// Versions that can exist at once, retained and held ones together.
 pub const SLOTS: usize = 64;
 

@@ -57,10 +57,7 @@ impl Producer {
         }
         let mut peers = options.rank.map(|(rank, ranks)| Peers::open(&regions, group, rank, ranks)).transpose()?;
         // Ranks of one run have to find out which that is.
-        let take_turn = || match options.rank.is_some() && options.run.is_none() {
-            true => run::turn(&regions, group).map(Some),
-            false => Ok(None),
-        };
+        let take_turn = || options.rank.map(|_| run::turn(&regions, group)).transpose();
         let turn = take_turn()?;
         let (place, leases) = lock(&regions, &options.inner(name), options.mode)?;
         points::hit("create.locked");
