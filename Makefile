@@ -101,7 +101,7 @@ tcasm: ## programs written for TCASM's interface, in C, in Fortran and under MPI
 
 crash: ## producers, observers and ranks killed at every named point
 	scripts/setup.sh
-	$(POINTS) --test kill --test groups --test compact --test interrupted
+	$(POINTS) --test kill --test groups --test compact --test interrupted --test syncs
 	cargo test -p stillframe --features points --lib arena
 	STILLFRAME_TEST_RUNS=10000 $(POINTS) -p stillframe -p still --test simulator
 

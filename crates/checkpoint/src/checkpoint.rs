@@ -286,13 +286,20 @@ impl Checkpoint {
     /// its name.
     ///
     /// # Errors
-    /// [`Error::Unreadable`].
+    /// [`Error::Damaged`] if a file is missing; [`Error::Unreadable`].
     pub(crate) fn sync_copy(&self) -> Result<()> {
-        let own = self.tree.identity().map_err(|error| Error::reading("fstat", self.path(), error))?;
-        match self.manifest.directory == Some(own) {
-            true => Ok(()),
-            false => self.tree.sync(true, &Error::reading),
+        let own = self.tree.birth();
+        if own.is_some() && own == self.manifest.directory {
+            return Ok(());
         }
+        let digests = self.digests()?;
+        let files = digests.keys().map(String::as_str);
+        let synced =
+            self.tree.sync_files(files.chain([layout::MANIFEST, layout::MANIFEST_CHECKSUM, layout::CHECKSUMS]));
+        synced.map_err(|(path, error)| match error.kind() {
+            io::ErrorKind::NotFound => Error::Damaged { path, why: "it is missing".into() },
+            _ => Error::reading("fsync", &path, error),
+        })
     }
 
     pub(crate) fn tree(&self) -> &Tree {

@@ -41,8 +41,8 @@ pub struct Manifest {
     /// When each rank published it, in nanoseconds since 1970, if it is a group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rank_published_ns: Vec<u64>,
-    /// Device and inode of the checkpoint's directory when it was written. Where they are others, it is a copy, of which nobody
-    /// knows whether it is on disk.
+    /// Inode of the checkpoint's directory, and when that was made in nanoseconds since 1970, if the file system knows. Where they
+    /// are others, it is a copy, of which nobody knows whether it is on disk.
     #[serde(default)]
     pub directory: Option<(u64, u64)>,
     /// The version of the checkpoint that unchanged chunks are shared with.

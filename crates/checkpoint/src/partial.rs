@@ -43,8 +43,8 @@ pub(crate) struct Partial<'a> {
 }
 
 impl<'a> Partial<'a> {
-    /// Begins a checkpoint in a directory of its own.
-    pub(crate) fn begin(store: &'a Directory, version: u64, bytes: u64) -> Result<Partial<'a>> {
+    /// Begins a checkpoint in a directory of its own. With `singly` each file is brought to disk by itself.
+    pub(crate) fn begin(store: &'a Directory, version: u64, bytes: u64, singly: bool) -> Result<Partial<'a>> {
         let name = crate::layout::partial_dir(version);
         let path = store.path().join(&name);
         let vanished = |call, error: std::io::Error| match error.kind() {
@@ -63,7 +63,7 @@ impl<'a> Partial<'a> {
             path,
             version,
             bytes,
-            whole: (local && disk::reports_lost_writes()).then_some(dir),
+            whole: (local && !singly && disk::reports_lost_writes()).then_some(dir),
             kind,
             written_bytes: 0.into(),
             linked_bytes: 0.into(),
@@ -79,9 +79,9 @@ impl<'a> Partial<'a> {
         &self.path
     }
 
-    /// Device and inode of its directory.
-    pub(crate) fn identity(&self) -> Option<(u64, u64)> {
-        self.folder.about().ok().map(|about| about.identity)
+    /// What tells its directory from copies of it.
+    pub(crate) fn birth(&self) -> Option<(u64, u64)> {
+        self.folder.birth()
     }
 
     /// Its name in the store.
@@ -105,6 +105,11 @@ impl<'a> Partial<'a> {
     /// How a file of another checkpoint is looked at that is to be one of this, too.
     pub(crate) fn sharing(&self) -> Guard {
         self.store.guard().looking()
+    }
+
+    /// Whether it is brought to disk with all of the file system.
+    pub(crate) fn is_synced_as_a_whole(&self) -> bool {
+        self.whole.is_some()
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -216,7 +221,7 @@ impl<'a> Partial<'a> {
             return tree.sync(false, &|call, path, error| self.fail(call, path, error));
         };
         // It may have been anybody's write that was lost. No file could say so any more that was closed: the kernel forgets with
-        // it what went wrong. The next save opens the directory anew, and is told of later errors only.
+        // it what went wrong. The next save asks each file, before it is closed.
         disk::sync_file_system(dir).map_err(|failure| self.fail(failure.call, &self.path, failure.source))
     }
 }
@@ -230,7 +235,7 @@ mod tests {
     fn names_that_the_file_system_does_not_tell_apart_are_an_error_that_says_so() {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         let store = Directory::open(dir.path(), SaveOptions::new().guard().unwrap()).unwrap();
-        let partial = Partial::begin(&store, 1, 0).unwrap();
+        let partial = Partial::begin(&store, 1, 0, false).unwrap();
         // As a file system without case does it, which has `u` as soon as there is `U`.
         let second = partial.make_dirs(
             None,

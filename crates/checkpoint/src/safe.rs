@@ -4,10 +4,11 @@
 //! name. A copy was not, and is synced when it is asked for.
 
 use crate::store::{Entry, Store, checkpoint_of};
-use crate::{Error, Result, layout, tree};
+use crate::{Checkpoint, Error, Result, layout, tree};
 use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use stillframe::Family;
 
 /// How often somebody who waits looks at the directory: its file system may be one that tells nobody of changes.
 const LOOK: Duration = Duration::from_millis(20);
@@ -15,6 +16,14 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Brings the names in a directory to disk: whoever gave one of them may not have come to that yet.
 fn sync_names(dir: &Path) -> Result<()> {
     File::open(dir).and_then(|file| tree::sync(&file)).map_err(|error| Error::reading("fsync", dir, error))
+}
+
+/// Brings a checkpoint to disk if it is a copy; `false` if it has lost files, or was deleted meanwhile.
+fn sync_copy(checkpoint: &Checkpoint) -> Result<bool> {
+    match checkpoint.sync_copy() {
+        Err(error) if error.family() == Family::Corrupt => Ok(false),
+        synced => synced.map(|()| true),
+    }
 }
 
 /// Whether a version is safe: a checkpoint of it is on disk in this directory, whole, and can be restored.
@@ -27,9 +36,11 @@ fn sync_names(dir: &Path) -> Result<()> {
 pub fn is_safe(dir: impl AsRef<Path>, version: u64) -> Result<bool> {
     let dir = dir.as_ref();
     let Some(checkpoint) = checkpoint_of(dir, version) else { return Ok(false) };
-    checkpoint.sync_copy()?;
-    sync_names(dir)?;
-    Ok(true)
+    let is_whole = sync_copy(&checkpoint)?;
+    if is_whole {
+        sync_names(dir)?;
+    }
+    Ok(is_whole)
 }
 
 /// The newest version that is safe; `None` if none is.
@@ -50,10 +61,13 @@ fn safe_from(dir: &Path, version: u64) -> Result<Option<u64>> {
     // What has not its name yet is not safe.
     let is_named = |entry: &Entry| entry.path.ends_with(layout::checkpoint_dir(entry.version));
     let mut entries = store.newest_first()?.filter(|entry| entry.version >= version && is_named(entry));
-    let Some(checkpoint) = entries.find_map(|entry| entry.checkpoint.ok()) else { return Ok(None) };
-    checkpoint.sync_copy()?;
-    sync_names(dir)?;
-    Ok(Some(checkpoint.version()))
+    while let Some(checkpoint) = entries.find_map(|entry| entry.checkpoint.ok()) {
+        if sync_copy(&checkpoint)? {
+            sync_names(dir)?;
+            return Ok(Some(checkpoint.version()));
+        }
+    }
+    Ok(None)
 }
 
 /// Waits until a version is safe, at most `timeout`, and says whether it is. A version that the checkpointer leaves out

@@ -47,6 +47,9 @@ struct State {
     rounds: Rounds,
     /// Versions that are being saved.
     saving: BTreeSet<u64>,
+    /// Whether each file is brought to disk by itself, since it failed with all of the file system: perhaps for somebody else's
+    /// writes, which may be lost again and again.
+    syncs_singly: bool,
 }
 
 impl Saver {
@@ -67,14 +70,14 @@ impl Saver {
         // Those that are damaged are no reason not to write good ones.
         let newest = Store::open(&dir)?.newest().ok();
         // What checkpoints share with it is not written again, and may not be synced again either.
-        newest.as_ref().map_or(Ok(()), Checkpoint::sync_copy)?;
-        let base =
-            newest.as_ref().and_then(|newest| Some((Base::of(newest).ok()?.into(), newest.manifest().published_ns)));
+        let on_disk = newest.as_ref().filter(|newest| newest.sync_copy().is_ok());
+        let base = on_disk.and_then(|newest| Some((Base::of(newest).ok()?.into(), newest.manifest().published_ns)));
         let state = State {
             region: newest.as_ref().map(|newest| newest.manifest().region.clone()),
             base,
             rounds: Rounds::new(newest.as_ref().map(Checkpoint::version)),
             saving: BTreeSet::new(),
+            syncs_singly: false,
         };
         let state = Mutex::new(state);
         Ok(Saver { store, options, lock, cleaned, state, naming: Mutex::default(), cancels: AtomicU64::new(0) })
@@ -152,11 +155,14 @@ impl Saver {
         }
         let subjects = self.subjects(source);
         let bytes = bytes_of(&subjects);
-        let partial = Partial::begin(&self.store, version, bytes)?;
+        let partial = Partial::begin(&self.store, version, bytes, self.state().syncs_singly)?;
         let aside = layout::partial_dir(version);
         let read_back = ReadBack::new(self.state().rounds, self.options.threads);
         let written = self.write(source, &partial, &subjects, &read_back, progress);
-        let (files, stored) = written.inspect_err(|_| {
+        let (files, stored) = written.inspect_err(|error| {
+            if matches!(error, Error::NotSynced { .. }) && partial.is_synced_as_a_whole() {
+                self.state().syncs_singly = true;
+            }
             // Nothing more can be done about what cannot be removed; the next one to open the directory tries again.
             let _ = self.store.remove_all(&aside);
         })?;
@@ -340,7 +346,7 @@ impl Saver {
             attributes: source.attributes().clone(),
             rank_attributes: Vec::new(),
             rank_published_ns: Vec::new(),
-            directory: partial.identity(),
+            directory: partial.birth(),
             previous: base.as_ref().map(|base| base.version),
             bytes,
             linked_bytes: partial.sums().linked_bytes,

@@ -111,9 +111,14 @@ impl Store {
             Which::All => self.versions().map(places),
             Which::NewestFirst => self.by_time(),
             Which::Only(version) => {
-                let mut versions = self.versions()?;
+                let names = self.names()?;
+                let mut versions = names.versions.clone();
                 versions.retain(|found| *found == version);
-                Ok(places(versions))
+                let mut places = places(versions);
+                if places.is_empty() && names.interrupted(&self.path).contains(&version) {
+                    places.push(Place { version, is_partial: true });
+                }
+                Ok(places)
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The files of a checkpoint, opened so that no path in it and no link leads out of it.
 
 use crate::{Error, Result};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
@@ -36,9 +37,29 @@ impl Tree {
         &self.path
     }
 
-    /// Device and inode of the directory.
-    pub(crate) fn identity(&self) -> io::Result<(u64, u64)> {
-        self.folder.about().map(|about| about.identity)
+    /// What tells the directory from its copies; `None` where that cannot be told.
+    pub(crate) fn birth(&self) -> Option<(u64, u64)> {
+        self.folder.birth()
+    }
+
+    /// Brings files to disk, and the names of all directories that lead to them.
+    ///
+    /// # Errors
+    /// The path, and the error of opening or fsync(2).
+    pub(crate) fn sync_files<'a>(&self, files: impl Iterator<Item = &'a str>) -> Result<(), (PathBuf, io::Error)> {
+        let mut folders = BTreeSet::from([""]);
+        for file in files {
+            let synced = self.file(file).and_then(|(opened, _)| sync(&opened));
+            synced.map_err(|error| (self.path.join(file), error))?;
+            folders.extend(file.match_indices('/').map(|(end, _)| &file[..end]));
+        }
+        for path in folders {
+            let parts = path.split('/').filter(|part| !part.is_empty());
+            let folder = parts.into_iter().try_fold(self.folder.clone(), |folder, part| folder.folder(part));
+            let synced = folder.and_then(|folder| folder.reopen()).and_then(|dir| sync(&dir));
+            synced.map_err(|error| (self.path.join(path), error))?;
+        }
+        Ok(())
     }
 
     /// The directory of a file below this one, and its name there.
@@ -119,6 +140,10 @@ impl Tree {
         while let Some(path) = left.pop() {
             let folder = path.iter().try_fold(self.folder.clone(), |folder, part| folder.folder(part));
             let folder = folder.map_err(|error| fail("open", &self.path.join(&path), error))?;
+            if path.components().count() > DEPTH_MAX {
+                let why = format!("more than {DEPTH_MAX} directories lie in each other");
+                return Err(Error::Damaged { path: self.path.join(path), why });
+            }
             left.extend(look(&folder, &path)?.into_iter().map(|name| path.join(name)));
         }
         Ok(())

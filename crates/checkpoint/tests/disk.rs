@@ -164,6 +164,30 @@ fn a_full_disk_is_an_error_that_leaves_what_was_there() {
     fill_up("ext4");
 }
 
+#[test]
+fn a_copy_that_takes_the_place_of_what_it_was_made_of_is_brought_to_disk() {
+    let Some(mount) = Mount::new("ext4") else { return };
+    let (store, backup) = (mount.dir.join("store"), tempfile::tempdir().unwrap());
+    let saved = save(&Saver::open(&store, all()).unwrap(), &Producer::new().publish()).unwrap().path;
+    let (own, copy) = (saved.to_str().unwrap(), backup.path().join("copy"));
+    assert!(run("cp", &["-a", own, copy.to_str().unwrap()]));
+    std::fs::remove_dir_all(&saved).unwrap();
+    // It gets the inode of what was deleted.
+    assert!(run("cp", &["-a", copy.to_str().unwrap(), own]));
+    // What is somebody's own beside it is no reason to say that it is not safe.
+    std::os::unix::fs::symlink("nowhere", saved.join("notes.txt")).unwrap();
+    assert!(is_safe(&store, 1).unwrap());
+    let stopped = mount.after_power_cut();
+    let found = Store::open(stopped.dir.join("store")).unwrap().version(1).unwrap();
+    let _ = std::fs::remove_file(found.path().join("notes.txt"));
+    check_whole(found.path());
+    // Nor is a copy safe that has lost a file.
+    std::fs::remove_dir_all(&saved).unwrap();
+    assert!(run("cp", &["-a", copy.to_str().unwrap(), own]));
+    std::fs::remove_file(saved.join("u/c.0")).unwrap();
+    assert_eq!((is_safe(&store, 1).unwrap(), newest_safe(&store).unwrap()), (false, None));
+}
+
 /// A copy of a checkpoint in a store on a small disk, as `cp -r` makes one: nobody has brought it to disk.
 fn copied(mount: &Mount, producer: &mut Producer) -> PathBuf {
     let original = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@
 
 use crate::disk;
 use crate::witness::{self, Call};
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -158,6 +158,20 @@ impl Folder {
     /// As fstat(2).
     pub fn about(&self) -> io::Result<About> {
         About::of(&self.handle)
+    }
+
+    /// What tells the directory from all that ever were on its file system, copies of it among them: its inode, and when that was
+    /// made in nanoseconds since 1970 (`STATX_BTIME`, statx(2)). `None` where the file system does not know.
+    pub fn birth(&self) -> Option<(u64, u64)> {
+        if witness::file_system().is_some() {
+            // What a test plays again after a stop of the machine is no copy.
+            return Some((1, 1));
+        }
+        let wanted = StatxFlags::INO | StatxFlags::BTIME;
+        let told = fs::statx(&*self.handle, "", AtFlags::EMPTY_PATH, wanted).ok()?;
+        let is_told = StatxFlags::from_bits_retain(told.stx_mask).contains(wanted);
+        let seconds = u64::try_from(told.stx_btime.tv_sec).ok().filter(|seconds| is_told && *seconds > 0)?;
+        Some((told.stx_ino, seconds.checked_mul(1_000_000_000)?.checked_add(told.stx_btime.tv_nsec.into())?))
     }
 
     /// What is known of what has a name here: of a link the link itself.

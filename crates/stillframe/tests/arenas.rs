@@ -179,7 +179,9 @@ fn a_group_may_have_as_many_ranks_as_its_arena_has_regions() {
     for version in 1..=2 {
         let mut ranks: Vec<Region> =
             (0..3).map(|rank| Region::options().arena(&arena).rank(rank, 3).create("g").unwrap()).collect();
-        ranks.iter_mut().for_each(|rank| drop(rank.publish(version).commit().unwrap()));
+        for rank in &mut ranks {
+            rank.publish(version).commit().unwrap();
+        }
         assert!(ranks.iter().all(|rank| rank.run() == ranks[0].run()));
     }
 }

@@ -104,7 +104,9 @@ impl Arena {
     pub(crate) fn lock_beginnings(&self, patience: Duration) -> Result<Option<Unforked>> {
         let (begin, shared) = (Instant::now(), &self.shared);
         // Locks of one opening merge, and threads share that.
-        let opened = Unforked::open(|| folder::reopen(shared.producers()?, true).map_err(|error| Error::io("open", &shared.path, error)))?;
+        let opened = Unforked::open(|| {
+            folder::reopen(shared.producers()?, true).map_err(|error| Error::io("open", &shared.path, error))
+        })?;
         while let Some(file) = opened.get() {
             if shared.try_lock(file, Kind::Write, arena::BEGIN_AT, 1)? {
                 return Ok(Some(opened));
