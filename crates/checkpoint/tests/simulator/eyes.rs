@@ -92,7 +92,7 @@ impl Witness for Eyes {
 
     fn file_system(&self) -> Option<FileSystem> {
         match self.0.borrow().kind {
-            Kind::Local => None,
+            Kind::Local => Some(FileSystem::Tmpfs),
             _ => Some(FileSystem::Other(0)),
         }
     }

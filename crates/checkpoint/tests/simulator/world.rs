@@ -243,6 +243,8 @@ impl<'a> World<'a> {
         self.say(format!("save {}, {fate:?}", self.pool.name(index)));
         self.scene.borrow_mut().owner = index;
         let going = self.may_go(index);
+        // A writer that died may have given it.
+        let had_name = self.named().iter().any(|(_, owner)| *owner == index);
         self.last = Some(self.last.map_or(index, |last| last.max(index)));
         let version = &self.pool.versions[index];
         let (end, failures) = self.guarded(fate, |saver| {
@@ -262,7 +264,7 @@ impl<'a> World<'a> {
                 let has_name = self.named().iter().any(|(_, owner)| *owner == index);
                 match failures {
                     0 => Err(error.to_string()),
-                    1 if has_name && !self.safe.contains(&index) => {
+                    1 if has_name && !had_name => {
                         Err(format!("version {number} has its name after an error"))
                     }
                     _ => self.check_sometimes(),
