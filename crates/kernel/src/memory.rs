@@ -39,6 +39,12 @@ pub fn available_bytes() -> Option<u64> {
     left.chain(machine).min()
 }
 
+/// Whether the machine has anything in its swap space.
+pub fn is_swap_used() -> bool {
+    let machine = rustix::system::sysinfo();
+    machine.freeswap < machine.totalswap
+}
+
 /// What the control group of this path, and those above it, leave. A container sees the path of its host's.
 fn left_bytes(hierarchy: &Hierarchy, root: &Path, path: &str) -> Option<u64> {
     let own = root.join(path.trim_start_matches('/'));

@@ -28,6 +28,26 @@ pub const ENTRY_SWAPPED: u64 = 1 << 62;
 /// Entry bits 62 and 63: the page has memory, or was swapped out.
 pub const ENTRY_POPULATED: u64 = 3 << 62;
 
+/// Whether a page has no memory, for all that its entry says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bare {
+    /// It has some, or was swapped out.
+    No,
+    /// It has none.
+    Yes,
+    /// It was swapped out, or has none and was armed: the kernel says the same of both.
+    Unknown,
+}
+
+/// What an entry says of whether its page has no memory.
+pub fn bareness(entry: u64) -> Bare {
+    match entry & ENTRY_POPULATED {
+        0 => Bare::Yes,
+        ENTRY_SWAPPED if entry & ENTRY_ARMED != 0 => Bare::Unknown,
+        _ => Bare::No,
+    }
+}
+
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 struct PageRegion {

@@ -6,6 +6,8 @@ mod common;
 
 use common::{Dir, Numbers, trackers, watchdog};
 use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use stillframe::{
     Declaration, Element, Error, Kind, Order, PAGE_BYTES, Region, Rule, Snapshot, TrackerKind, VariableId,
 };
@@ -299,6 +301,90 @@ fn pages_said_to_be_zeros_are_published_and_never_touched() {
             assert_eq!(unsafe { libc::munmap(memory.cast(), bytes) }, 0);
         }
     }
+}
+
+/// What was a hole when the caller looked, and was written before the publish, is written for that publish or the next.
+#[test]
+fn pages_written_after_the_look_at_holes_are_not_lost() {
+    let _watchdog = watchdog(600);
+    const PAGES: usize = 1100;
+    let bytes = PAGES * PAGE_BYTES;
+    let bytes_of = |pages: std::ops::Range<usize>| pages.start * PAGE_BYTES..pages.end * PAGE_BYTES;
+    for tracker in trackers() {
+        let dir = Dir::new("holes");
+        let mut region = dir.options().tracker(tracker).create("r").unwrap();
+        let observer = dir.observe("r");
+        let id = track(&mut region, "data");
+        let path = dir.path().join("sparse");
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        file.set_len(bytes as u64).unwrap();
+        let map = || {
+            let (protection, descriptor) = (libc::PROT_READ | libc::PROT_WRITE, file.as_raw_fd());
+            // SAFETY: a new mapping at an address of the kernel's choice.
+            let memory =
+                unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_PRIVATE, descriptor, 0) };
+            assert_ne!(memory, libc::MAP_FAILED);
+            memory.cast::<u8>()
+        };
+        let (memory, before) = (map(), map());
+        // SAFETY: the page is of the mapping, which nobody reads meanwhile.
+        let write = |page: usize, value: u8| unsafe { memory.add(page * PAGE_BYTES).write(value) };
+        let mut publish = |version: u64, range: std::ops::Range<usize>, holes: &[_], before_holes: &[_]| {
+            let part = std::ptr::slice_from_raw_parts(memory, bytes);
+            // SAFETY: both mappings stay, and nobody writes them while this runs.
+            let publication =
+                unsafe { region.publish(version).tracked_part(id, part, &[bytes], Order::C, range, Some(before)) };
+            publication.holes(id, holes, before_holes).commit().unwrap();
+        };
+        let check = |expected: &[(usize, u8)]| {
+            let newest = observer.newest().unwrap();
+            for (page, content) in newest.slice::<u8>("data").unwrap().chunks(PAGE_BYTES).enumerate() {
+                let value = expected.iter().find(|(at, _)| *at == page).map_or(0, |(_, value)| *value);
+                assert_eq!((content[0], content[1]), (value, 0), "{tracker}: page {page}");
+            }
+        };
+        let all = bytes_of(0..PAGES);
+        // Inside what is published and outside.
+        [(1, 1), (700, 7)].into_iter().for_each(|(page, value)| write(page, value));
+        publish(1, bytes_of(0..2), std::slice::from_ref(&all), std::slice::from_ref(&all));
+        check(&[(1, 1)]);
+        write(900, 9);
+        publish(2, bytes_of(900..901), &[], &[]);
+        check(&[(1, 1), (900, 9)]);
+        // Again what was a hole until then, of which the newest version shows zeros.
+        write(300, 3);
+        let holes = [bytes_of(0..1), bytes_of(2..700), bytes_of(701..900), bytes_of(901..PAGES)];
+        publish(3, all.clone(), &holes, &[]);
+        check(&[(1, 1), (300, 3), (700, 7), (900, 9)]);
+        assert!(file.metadata().unwrap().blocks() <= 4 * 8, "{tracker}: holes were touched");
+        region.unlink().unwrap();
+        for memory in [memory, before] {
+            // SAFETY: nobody uses the mapping any more.
+            assert_eq!(unsafe { libc::munmap(memory.cast(), bytes) }, 0);
+        }
+    }
+}
+
+#[test]
+fn zeros_may_be_said_in_any_order_and_twice() {
+    let dir = Dir::new("zeros-order");
+    let mut region = dir.options().create("r").unwrap();
+    let id = track(&mut region, "data");
+    let bytes = 700 * PAGE_BYTES;
+    let mut buffer = Buffer::new(0, bytes, bytes);
+    buffer.bytes().fill(1);
+    let runs = [600..602, 610..620, 612..615, 615..630, 0..1, 7..7, 5..4, 601..600, 500..602, 699..2000];
+    let runs = runs.map(|pages| pages.start * PAGE_BYTES..pages.end * PAGE_BYTES);
+    let memory = std::ptr::from_ref(&*buffer.bytes());
+    // SAFETY: the buffer stays, and nobody writes it.
+    let publication = unsafe { region.publish(1).tracked_part(id, memory, &[bytes], Order::C, 0..bytes, None) };
+    publication.zeros(id, &runs, &runs).commit().unwrap();
+    let newest = dir.observe("r").newest().unwrap();
+    for (page, content) in newest.slice::<u8>("data").unwrap().chunks(PAGE_BYTES).enumerate() {
+        let is_zero = [0..1, 500..602, 610..630, 699..700].iter().any(|run| run.contains(&page));
+        assert!(content.iter().all(|byte| *byte == u8::from(!is_zero)), "page {page}");
+    }
+    region.unlink().unwrap();
 }
 
 #[test]

@@ -4,13 +4,14 @@
 //! So holes are found by asking, and their zeros are known without looking.
 
 use crate::file::Working;
-use crate::kernel::{PAGE_BYTES, whole_pages};
+use crate::kernel::PAGE_BYTES;
 use crate::report::Problem;
 use std::fs::{File, Metadata};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use stillframe_kernel::Failure;
-use stillframe_kernel::pagemap::{ENTRY_POPULATED, Pagemap};
+use stillframe_kernel::memory;
+use stillframe_kernel::pagemap::{Bare, Pagemap, bareness};
 use stillframe_kernel::space::data_ranges;
 
 /// Bytes of the blocks that `st_blocks` counts (stat(3type)).
@@ -28,27 +29,44 @@ pub fn of_file(file: &File, offset: u64, bytes: usize) -> Result<Vec<Range<usize
     Ok(without(std::iter::once(0..bytes), data.collect()))
 }
 
-/// The pages of a mapping, of so many bytes of its file, that are holes of that and of which it has none of its own.
-pub fn of_mapping(working: &Working, bytes: usize, holes: &[Range<usize>]) -> Result<Vec<Range<usize>>, Problem> {
-    let mut found: Vec<Range<usize>> = Vec::new();
-    let mut pages = Pagemap::open().map_err(fail)?;
-    for hole in holes {
-        let end = if hole.end == bytes { whole_pages(bytes) } else { hole.end };
-        let (first, end) = (hole.start.div_ceil(PAGE_BYTES), end / PAGE_BYTES);
-        if first >= end {
-            continue;
-        }
-        let note = |page: usize, entry: u64| {
-            let start = (first + page) * PAGE_BYTES;
-            match found.last_mut() {
-                _ if entry & ENTRY_POPULATED != 0 => {}
-                Some(last) if last.end == start => last.end += PAGE_BYTES,
-                _ => found.push(start..start + PAGE_BYTES),
-            }
+/// The pages that a range of a mapping touches, of `bytes` bytes of its file, which are holes of that and of which it has none
+/// of its own.
+pub fn of_mapping(
+    working: &Working,
+    file: &File,
+    bytes: usize,
+    range: Range<usize>,
+) -> Result<Vec<Range<usize>>, Problem> {
+    let bare = bare_pages(working, range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES))?;
+    let (Some(first), Some(last)) = (bare.first(), bare.last()) else { return Ok(Vec::new()) };
+    // The file is asked once, and of no more than what counts: to find where data ends takes as long as there is data.
+    let (start, end) = (first.start, last.end.min(bytes));
+    let holes = of_file(file, working.offset + start as u64, end - start)?;
+    let holes = holes.into_iter().map(|hole| start + hole.start..start + hole.end);
+    let data = without(std::iter::once(start..end), holes.collect());
+    Ok(without(bare, data))
+}
+
+/// Those of some pages of a mapping, as bytes, that are not in memory nor swapped out.
+fn bare_pages(working: &Working, pages: Range<usize>) -> Result<Vec<Range<usize>>, Problem> {
+    let mut bare: Vec<Range<usize>> = Vec::new();
+    // Where something is swapped out, what may be is taken to be.
+    let mut is_swap_used = None;
+    let note = |page: usize, entry: u64| {
+        let start = (pages.start + page) * PAGE_BYTES;
+        let is_bare = match bareness(entry) {
+            Bare::Unknown => !*is_swap_used.get_or_insert_with(memory::is_swap_used),
+            known => known == Bare::Yes,
         };
-        pages.entries(working.address + first * PAGE_BYTES, end - first, note).map_err(fail)?;
-    }
-    Ok(found)
+        match bare.last_mut() {
+            _ if !is_bare => {}
+            Some(last) if last.end == start => last.end += PAGE_BYTES,
+            _ => bare.push(start..start + PAGE_BYTES),
+        }
+    };
+    let address = working.address + pages.start * PAGE_BYTES;
+    Pagemap::open().and_then(|mut map| map.entries(address, pages.len(), note)).map_err(fail)?;
+    Ok(bare)
 }
 
 /// The parts of ranges that lie in `bounds`, counted from its begin.

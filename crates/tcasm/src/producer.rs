@@ -142,18 +142,12 @@ pub fn publish(working: &Arc<Working>, addresses: Range<usize>) -> Result<(), Pr
         let text = format!("the file has {} bytes, none of them here: give it a length by ftruncate", there.len());
         return Err(Problem::new(libc::EINVAL, text));
     }
-    let mut holes = None;
-    if holes::may_be_sparse(&there)
-        // Who may not open it by now publishes it all the same.
-        && let Ok(open) = file.open()
-    {
-        holes = Some(holes::of_mapping(working, bytes, &holes::of_file(&open, working.offset, bytes)?)?);
-    }
+    let is_sparse = holes::may_be_sparse(&there);
     let publishing = match &mut *place {
         Some(publishing) => publishing,
         None => place.insert(Publishing::open(working)?),
     };
-    publishing.publish(Part { working, bytes, range, holes })
+    publishing.publish(Part { working, bytes, range, is_sparse })
 }
 
 /// The flags of msync that can go together with [`MS_UPDATE`].

@@ -26,8 +26,8 @@ pub struct Part<'a> {
     pub bytes: usize,
     /// Those of them that are published.
     pub range: Range<usize>,
-    /// Those of them that neither have pages of their own nor of the file, if there may be any.
-    pub holes: Option<Vec<Range<usize>>>,
+    /// Whether the file may have holes.
+    pub is_sparse: bool,
 }
 
 /// What the next version shows if it is committed.
@@ -84,7 +84,7 @@ impl Publishing {
 
     /// Publishes a part of a mapping, and beside it what was published of others.
     pub fn publish(&mut self, part: Part) -> Result<(), Problem> {
-        let Part { working, bytes, range, holes } = part;
+        let Part { working, bytes, range, is_sparse } = part;
         let (file, offset) = (working.file, working.offset);
         self.check_neighbours(working, bytes)?;
         // What is left out where nothing was published yet is as an observer sees it.
@@ -93,6 +93,15 @@ impl Publishing {
         });
         let is_whole = range.start < stillframe::PAGE_BYTES && range.end == bytes;
         let before = if is_known || is_whole { None } else { Some(Pristine::open(working, bytes)?) };
+        let mut holes = None;
+        if is_sparse
+            // Who may not open it by now publishes it all the same.
+            && let Ok(open) = file.open()
+        {
+            // At the first publish all that is left out is looked at, too, and from then on what is asked for.
+            let looked = if is_known { range.clone() } else { 0..bytes };
+            holes = Some(holes::of_mapping(working, &open, bytes, looked)?);
+        }
         let number = self.region.newest().map_or(1, |newest| newest + 1);
         let next = self.next(working, bytes, number)?;
         let id = self.declare(offset)?;
@@ -120,7 +129,7 @@ impl Publishing {
         // has, and the program, which is in msync, does not write what it publishes.
         publication = unsafe { publication.tracked_part(id, memory, &[bytes], Order::C, range, address) };
         if holes.is_some() || !holes_before.is_empty() {
-            publication = publication.zeros(id, &holes.unwrap_or_default(), holes_before);
+            publication = publication.holes(id, &holes.unwrap_or_default(), holes_before);
         }
         let published = publication.commit()?;
         if published.outcome == Outcome::Skipped {

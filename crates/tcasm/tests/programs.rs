@@ -437,6 +437,16 @@ fn holes_of_a_file_are_never_read() {
 }
 
 #[test]
+fn what_is_written_into_a_hole_beside_a_publish_is_never_lost() {
+    play("holes_written_beside_a_publish");
+}
+
+#[test]
+fn holes_stay_holes_in_what_is_left_of_a_mapping() {
+    play("holes_of_what_is_left_of_a_mapping");
+}
+
+#[test]
 fn what_may_be_read_is_known_page_by_page() {
     play("unreadable_pages");
 }

@@ -128,17 +128,29 @@ impl<'a> Publication<'a> {
     }
 
     /// Says which bytes of a tracked variable that was given for this version are zeros: in its memory, and in the one
-    /// `before` of [`tracked_part`](Publication::tracked_part); each ascending and apart. Whole pages of them are published
+    /// `before` of [`tracked_part`](Publication::tracked_part); in any order. Whole pages of them are published
     /// without being looked at, and take no room. For private mappings of sparse files, of which looking at a hole takes
     /// room of the file's own, and ends the process by `SIGBUS` where there is none. Nothing is touched to find out whether the
     /// memory is there; the caller knows that the files are long enough.
-    pub fn zeros(mut self, id: VariableId, memory: &[Range<usize>], before: &[Range<usize>]) -> Self {
+    pub fn zeros(self, id: VariableId, memory: &[Range<usize>], before: &[Range<usize>]) -> Self {
+        self.say_zeros(id, memory, before, false)
+    }
+
+    /// As [`zeros`](Publication::zeros), of a private mapping that other threads may write meanwhile: the bytes of pages that
+    /// were holes of its file, and had no memory of their own, when the caller looked. Those that have some when the written
+    /// pages are searched, or get some later, are as any others, so that no write is lost.
+    pub fn holes(self, id: VariableId, memory: &[Range<usize>], before: &[Range<usize>]) -> Self {
+        self.say_zeros(id, memory, before, true)
+    }
+
+    fn say_zeros(mut self, id: VariableId, memory: &[Range<usize>], before: &[Range<usize>], are_holes: bool) -> Self {
         match self.inputs.iter_mut().find(|input| input.id == id.0) {
             Some(input) => {
                 let pages = |ranges: &[Range<usize>]| {
-                    ranges.iter().map(|range| whole_pages(range, input.address % PAGE_BYTES, input.bytes)).collect()
+                    let pages = ranges.iter().map(|range| whole_pages(range, input.address % PAGE_BYTES, input.bytes));
+                    in_order(pages.filter(|pages| !pages.is_empty()).collect())
                 };
-                input.zeros = Some(Zeros { memory: pages(memory), before: pages(before) });
+                input.zeros = Some(Zeros { memory: pages(memory), before: pages(before), are_holes });
             }
             // What was given wrongly is the error to be told.
             None if self.error.is_some() => {}
@@ -201,4 +213,17 @@ fn whole_pages(range: &Range<usize>, page_offset: usize, bytes: usize) -> Range<
     let first = if start == 0 { 0 } else { (page_offset + start).div_ceil(PAGE_BYTES) };
     let last = if end == bytes { (page_offset + end).div_ceil(PAGE_BYTES) } else { (page_offset + end) / PAGE_BYTES };
     first..last.max(first)
+}
+
+/// The same pages, ascending and apart.
+fn in_order(mut runs: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    runs.sort_unstable_by_key(|run| run.start);
+    runs.dedup_by(|run, last| {
+        let is_joined = run.start <= last.end;
+        if is_joined {
+            last.end = last.end.max(run.end);
+        }
+        is_joined
+    });
+    runs
 }

@@ -7,13 +7,16 @@
 //! addresses vouches for it.
 #![allow(unsafe_code)]
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mask::{Mask, insert_pages};
 use crate::store::Store;
 use crate::store::planes::Planes;
 use crate::working::source::Source;
 use std::ops::Range;
+use std::path::Path;
+use stillframe_kernel::Failure;
 use stillframe_kernel::copy::equal_bytes;
+use stillframe_kernel::pagemap::{self, Bare, Pagemap};
 use stillframe_segment::table::ZERO_PLANE;
 use stillframe_segment::{Extent, PAGE_BYTES, WINDOW_PAGES};
 
@@ -41,6 +44,8 @@ pub(crate) struct Subrange {
 pub(crate) struct Zeros {
     pub(crate) memory: Vec<Range<usize>>,
     pub(crate) before: Vec<Range<usize>>,
+    /// Whether those of the memory are known by having no memory of their own, which they may get at any time.
+    pub(crate) are_holes: bool,
 }
 
 /// What a publish knows of a source before it looks.
@@ -53,7 +58,7 @@ pub(crate) struct Known<'a> {
 }
 
 impl Zeros {
-    pub(crate) const NONE: &Zeros = &Zeros { memory: Vec::new(), before: Vec::new() };
+    pub(crate) const NONE: &Zeros = &Zeros { memory: Vec::new(), before: Vec::new(), are_holes: false };
 
     /// Those of the pages that lie in a window.
     fn mask(pages: &[Range<usize>], window: usize) -> Mask {
@@ -104,15 +109,23 @@ impl Source {
             insert_pages(&mut self.pending, 0, self.memory.pages);
         }
         self.blank.clear();
+        let mut entries = match known.zeros.are_holes {
+            true => Some(Pagemap::open().map_err(unknown)?),
+            false => None,
+        };
         let mut found = Dirty::default();
         let mut written_pages = 0;
         for window in 0..self.windows() {
             let valid = self.valid(window);
             let mask = |pages: &[Range<usize>]| Zeros::mask(pages, window).and(valid);
-            let (zeros, zeros_before) = (mask(&known.zeros.memory), mask(&known.zeros.before));
+            let (mut zeros, zeros_before) = (mask(&known.zeros.memory), mask(&known.zeros.before));
             let unsure = self.collected.unsure[window].and(valid);
             written_pages += self.collected.dirty[window].and(valid).count();
             let mut dirty = self.collected.dirty[window].or(self.pending[window]).and(valid);
+            if let Some(entries) = &mut entries {
+                // Asked for after the search: what is written from then on is found by the next one.
+                zeros = zeros.without(self.filled(entries, window, dirty.or(unsure).and(zeros))?);
+            }
             let mut none = Mask::EMPTY;
             if !unsure.without(dirty).or(zeros).or(zeros_before).is_empty() {
                 let planes_of = store.subtable(self.maps.allocation.window as usize + window);
@@ -148,6 +161,22 @@ impl Source {
         Ok(found)
     }
 
+    /// Those of some pages of a window, holes of late, that have memory of their own. One that was armed since looks like a
+    /// page that was swapped out, and is a hole: nothing is swapped out as soon as it is written.
+    fn filled(&self, entries: &mut Pagemap, window: usize, pages: Mask) -> Result<Mask> {
+        let mut filled = Mask::EMPTY;
+        for (start, end) in pages.runs() {
+            let address = self.memory.address + (window * WINDOW_PAGES + start) * PAGE_BYTES;
+            let note = |page: usize, entry: u64| {
+                if pagemap::bareness(entry) == Bare::No {
+                    filled.insert(start + page);
+                }
+            };
+            entries.entries(address, end - start, note).map_err(unknown)?;
+        }
+        Ok(filled)
+    }
+
     /// Pages that the newest version shows from this very place, as whole as they are now.
     fn shown_pages(&self, shown: Option<&Extent>) -> usize {
         match shown {
@@ -175,4 +204,8 @@ impl Source {
         // space was taken when it was written.
         Ok(!unsafe { equal_bytes(from, frame, part.len()) })
     }
+}
+
+fn unknown(failure: Failure) -> Error {
+    Error::system(Path::new("/proc/self/pagemap"), failure)
 }

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MS_UPDATE 8
@@ -827,6 +828,64 @@ static void holes_of_a_file(void) {
     }
 }
 
+static pthread_barrier_t together;
+
+static void *publish_the_first_page(void *data) {
+    pthread_barrier_wait(&together);
+    CHECK(msync(data, PAGE, PUBLISH) == 0);
+    return NULL;
+}
+
+/* What one thread writes into a hole while another publishes a part for the first time is found by the next publish. */
+static void holes_written_beside_a_publish(void) {
+    size_t pages = 16384, bytes = pages * PAGE, page = pages / 2 * PAGE;
+    for (unsigned round = 0; round < 400; round++) {
+        int file = file_of(name, bytes);
+        unsigned char *data = work_on(file, bytes);
+        data[0] = 1;
+        pthread_t thread;
+        CHECK(pthread_barrier_init(&together, NULL, 2) == 0);
+        CHECK(pthread_create(&thread, NULL, publish_the_first_page, data) == 0);
+        pthread_barrier_wait(&together);
+        struct timespec pause = {0, (long)(round * 7919 % 3000) * 1000};
+        nanosleep(&pause, NULL);
+        data[page] = 7;
+        CHECK(msync(data + page, PAGE, PUBLISH) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        const unsigned char *view = look(file, bytes);
+        CHECK(view[0] == 1 && is(view, page, page + 1, 7) && is(view, page + 1, page + PAGE, 0));
+        let_go(view, bytes);
+        let_go(data, bytes);
+        close(file);
+        CHECK(pthread_barrier_destroy(&together) == 0 && shm_unlink(name) == 0);
+    }
+}
+
+/* Holes stay holes where they were watched before, in a mapping of which a part is gone or that was moved. */
+static void holes_of_what_is_left_of_a_mapping(void) {
+    size_t pages = 3000, bytes = pages * PAGE, written = 20;
+    int file = file_of(name, bytes);
+    unsigned char *data = work_on(file, bytes);
+    memset(data + 10 * PAGE, 1, written * PAGE);
+    CHECK(msync(data, bytes, PUBLISH) == 0 && taken(file) == written * PAGE);
+    let_go(data, PAGE);
+    data += PAGE;
+    bytes -= PAGE;
+    CHECK(msync(data, bytes, PUBLISH) == 0 && taken(file) == written * PAGE);
+    CHECK(ftruncate(file, (off_t)(bytes + 100 * PAGE)) == 0);
+    data = mremap(data, bytes, bytes + 50 * PAGE, MREMAP_MAYMOVE);
+    CHECK(data != MAP_FAILED);
+    bytes += 50 * PAGE;
+    data[12 * PAGE] = 2;
+    data[bytes - 1] = 3;
+    written++;
+    CHECK(msync(data, bytes, PUBLISH) == 0 && taken(file) == written * PAGE);
+    const unsigned char *view = look(file, bytes + PAGE);
+    CHECK(is(view, 0, 10 * PAGE, 0) && is(view, 10 * PAGE, 13 * PAGE, 1) && view[13 * PAGE] == 2);
+    CHECK(is(view, 14 * PAGE, 30 * PAGE, 1) && is(view, 30 * PAGE, bytes + PAGE - 1, 0) && view[bytes + PAGE - 1] == 3);
+    let_go(view, bytes + PAGE);
+}
+
 /* Takes all of the shared memory that is left. */
 static int fill_up(const char *path) {
     int file = shm_open(path, O_CREAT | O_RDWR, 0600);
@@ -1157,6 +1216,8 @@ int main(int argc, char **argv) {
         {"unmapped_while_publishing", unmapped_while_publishing},
         {"a_small_file_system", a_small_file_system},
         {"holes_of_a_file", holes_of_a_file},
+        {"holes_written_beside_a_publish", holes_written_beside_a_publish},
+        {"holes_of_what_is_left_of_a_mapping", holes_of_what_is_left_of_a_mapping},
         {"a_full_shared_memory", a_full_shared_memory},
         {"a_publish_that_fails_changes_nothing", a_publish_that_fails_changes_nothing},
         {"unreadable_pages", unreadable_pages},
