@@ -4,12 +4,13 @@
 //! next meets what was known of them. Whoever publishes from them ends first. The state is not locked during the call: it may
 //! run other libraries' hooks, which wait for what they like.
 
-use crate::file::{Publishing, SharedFile, Working};
+use crate::file::{Publishing, SharedFile};
 use crate::fork::state;
 use crate::inside::quietly;
 use crate::kernel::whole_pages;
 use crate::lock::lock;
-use std::sync::{Arc, MutexGuard};
+use crate::state::Taken;
+use std::sync::MutexGuard;
 
 /// The producers of files, each of which waits meanwhile.
 struct Quiet {
@@ -63,25 +64,27 @@ pub fn taking<T>(ranges: &[(usize, usize)], real: impl FnOnce() -> T, is_done: i
     result
 }
 
-/// As [`taking`], for a call that moves a mapping, which `moved` is told of before others may publish it.
+/// As [`taking`], for a call that moves what has a range of addresses to others, which may have been somebody's. `moved` is
+/// told what there was before others may publish it.
 pub fn moving(
-    mapping: Option<&Arc<Working>>,
-    ranges: &[(usize, usize)],
+    range: (usize, usize),
+    replaced: Option<(usize, usize)>,
     real: impl FnOnce() -> usize,
     is_done: impl FnOnce(&usize) -> bool,
-    moved: impl FnOnce(usize),
+    moved: impl FnOnce(usize, &Taken),
 ) -> usize {
-    let ranges = ends(ranges);
+    let ranges = ends(&[range, replaced.unwrap_or((0, 0))]);
     let mut quiet = Quiet::new(&ranges);
     // What the region watches is not one piece to the kernel, and only one piece can be moved.
-    let is_moved = |file: &SharedFile| mapping.is_some_and(|mapping| std::ptr::eq(mapping.file, file));
+    let files = state().published_in(&ranges[..1]);
+    let is_moved = |file: &SharedFile| files.iter().any(|moved| std::ptr::eq(*moved, file));
     let ended = quiet.producers.iter_mut().filter(|(file, _)| is_moved(file)).map(|(_, producer)| producer.take());
     quietly(|| drop(ended.collect::<Vec<_>>()));
     let taken = state().take(&ranges);
     let result = real();
     quietly(|| match is_done(&result) {
         true => {
-            moved(result);
+            moved(result, &taken);
             quiet.end_unpublished();
             drop(taken);
         }
@@ -97,7 +100,7 @@ pub fn protecting(address: usize, bytes: usize, readable: bool, real: impl FnOnc
         let result = real();
         // One that fails may have changed some of the pages; that they can be read is not known.
         if result == 0 {
-            state().set_readable(start, end, true);
+            quietly(|| state().set_readable(start, end, true));
         }
         return result;
     }
@@ -105,7 +108,7 @@ pub fn protecting(address: usize, bytes: usize, readable: bool, real: impl FnOnc
     let result = real();
     // A call that has an end it cannot reach has changed what lies before.
     if result == 0 || crate::kernel::errno() != libc::EINVAL {
-        state().set_readable(start, end, false);
+        quietly(|| state().set_readable(start, end, false));
     }
     result
 }

@@ -14,7 +14,7 @@ use crate::observer::{self, Fresh};
 use crate::producer::{self, Unrestored};
 use crate::removal::settle;
 use crate::report::{Problem, complain};
-use crate::state::{Use, may_concern};
+use crate::state::{Taken, Use, may_concern};
 use libc::{c_int, c_void, off_t, size_t};
 use std::sync::Arc;
 
@@ -217,28 +217,21 @@ fn remap(
     replaced: Option<usize>,
     real: impl FnOnce() -> usize,
 ) -> usize {
-    let moved = state().at(address);
-    if let Some(Use::View(_)) = &moved
+    let first = state().at(address);
+    if let Some(Use::View(_)) = &first
         && whole_pages(new_bytes) > whole_pages(bytes)
     {
         // What lies behind a version's pages in their planes is not the file's.
         set_errno(libc::ENOMEM);
         return libc::MAP_FAILED as usize;
     }
-    let mapping = match &moved {
-        Some(Use::Working(working, _)) => Some(working.clone()),
-        _ => None,
+    let replaced = replaced.map(|to| (to, new_bytes));
+    let moved = |at: usize, taken: &Taken| match first {
+        // A second mapping of the same pages.
+        Some(view @ Use::View(_)) if bytes == 0 => state().insert(at, at + whole_pages(new_bytes), view),
+        _ => state().insert_moved(taken, (address, bytes), (at, new_bytes)),
     };
-    let ranges = [(address, bytes), (replaced.unwrap_or(0), if replaced.is_some() { new_bytes } else { 0 })];
-    let insert = |at: usize| {
-        let value = match moved {
-            Some(Use::Working(old, readable)) => Use::Working(old.piece(address, at, new_bytes), readable),
-            Some(view) => view,
-            None => return,
-        };
-        state().insert(at, at + whole_pages(new_bytes), value);
-    };
-    change::moving(mapping.as_ref(), &ranges, real, |at| is_address(*at), insert)
+    change::moving((address, bytes), replaced, real, |at| is_address(*at), moved)
 }
 
 /// See mprotect(2).

@@ -186,6 +186,39 @@ impl State {
         self.note_bounds();
     }
 
+    /// Gives what was taken from a range of addresses, of so many bytes, to the one that it was moved to. What was last there
+    /// has become longer or shorter.
+    pub fn insert_moved(&mut self, taken: &Taken, (from, bytes): (usize, usize), (to, new_bytes): (usize, usize)) {
+        let (from_end, to_end) = (from.saturating_add(whole_pages(bytes)), to.saturating_add(whole_pages(new_bytes)));
+        let place = |start: usize, end: usize| {
+            let start = start.max(from) - from + to;
+            let end = if end >= from_end { to_end } else { (end - from + to).min(to_end) };
+            (start, end)
+        };
+        let mut pieces: Vec<(&Arc<Working>, Arc<Working>)> = Vec::new();
+        for (start, end, value) in taken.0.iter().filter(|(start, end, _)| *start < from_end && from < *end) {
+            let (at, end) = place(*start, *end);
+            if at >= end {
+                continue;
+            }
+            let Use::Working(old, readable) = value else {
+                self.ranges.insert(at, end, value.clone());
+                continue;
+            };
+            let piece = match pieces.iter().find(|(known, _)| Arc::ptr_eq(known, old)) {
+                Some((_, piece)) => piece.clone(),
+                None => {
+                    let (first, last) = place(old.address, old.address.saturating_add(whole_pages(old.bytes)));
+                    let piece = old.piece(old.address.max(from), first, (last - first).min(to + new_bytes - first));
+                    pieces.push((old, piece.clone()));
+                    piece
+                }
+            };
+            self.ranges.insert(at, end, Use::Working(piece, *readable));
+        }
+        self.note_bounds();
+    }
+
     fn note_bounds(&self) {
         let (low, high) = self.ranges.bounds().unwrap_or((usize::MAX, 0));
         LOW.store(low, Ordering::Release);

@@ -442,6 +442,11 @@ fn what_is_written_into_a_hole_beside_a_publish_is_never_lost() {
 }
 
 #[test]
+fn mappings_that_are_moved_together_stay_what_they_are() {
+    play("mappings_moved_together");
+}
+
+#[test]
 fn holes_stay_holes_in_what_is_left_of_a_mapping() {
     play("holes_of_what_is_left_of_a_mapping");
 }

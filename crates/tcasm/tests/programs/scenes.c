@@ -886,6 +886,35 @@ static void holes_of_what_is_left_of_a_mapping(void) {
     let_go(view, bytes + PAGE);
 }
 
+/* Several mappings that are moved in one call, which Linux does from 6.17 on, stay what they are. */
+static void mappings_moved_together(void) {
+    int file = file_of(name, 8 * PAGE), fixed = MAP_PRIVATE | MAP_FIXED, both = PROT_READ | PROT_WRITE;
+    unsigned char *from = mmap(NULL, 16 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *to = mmap(NULL, 16 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(from != MAP_FAILED && to != MAP_FAILED);
+    CHECK(mmap(from, PAGE, both, fixed, file, 0) == from);
+    CHECK(mmap(from + PAGE, PAGE, both, fixed, file, 5 * PAGE) == from + PAGE);
+    CHECK(mmap(from + 2 * PAGE, PAGE, both, fixed | MAP_ANONYMOUS, -1, 0) == from + 2 * PAGE);
+    from[0] = 1;
+    from[PAGE] = 5;
+    from[2 * PAGE] = 99;
+    CHECK(msync(from, PAGE, PUBLISH) == 0 && msync(from + PAGE, PAGE, PUBLISH) == 0);
+    unsigned char *data = mremap(from, 3 * PAGE, 3 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+    if (data == MAP_FAILED) {
+        CHECK(errno == EFAULT || errno == EINVAL);
+        data = from;
+    } else {
+        CHECK(msync(from, PAGE, PUBLISH) == -1);
+    }
+    data[0] = 11;
+    data[PAGE] = 55;
+    CHECK(msync(data, PAGE, PUBLISH) == 0 && msync(data + PAGE, PAGE, PUBLISH) == 0);
+    CHECK(msync(data + 2 * PAGE, PAGE, PUBLISH) == -1);
+    const unsigned char *view = look(file, 8 * PAGE);
+    CHECK(view[0] == 11 && is(view, PAGE, 5 * PAGE, 0) && view[5 * PAGE] == 55 && is(view, 6 * PAGE, 8 * PAGE, 0));
+    let_go(view, 8 * PAGE);
+}
+
 /* Takes all of the shared memory that is left. */
 static int fill_up(const char *path) {
     int file = shm_open(path, O_CREAT | O_RDWR, 0600);
@@ -1216,6 +1245,7 @@ int main(int argc, char **argv) {
         {"unmapped_while_publishing", unmapped_while_publishing},
         {"a_small_file_system", a_small_file_system},
         {"holes_of_a_file", holes_of_a_file},
+        {"mappings_moved_together", mappings_moved_together},
         {"holes_written_beside_a_publish", holes_written_beside_a_publish},
         {"holes_of_what_is_left_of_a_mapping", holes_of_what_is_left_of_a_mapping},
         {"a_full_shared_memory", a_full_shared_memory},
