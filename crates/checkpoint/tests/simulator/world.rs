@@ -264,9 +264,7 @@ impl<'a> World<'a> {
                 let has_name = self.named().iter().any(|(_, owner)| *owner == index);
                 match failures {
                     0 => Err(error.to_string()),
-                    1 if has_name && !had_name => {
-                        Err(format!("version {number} has its name after an error"))
-                    }
+                    1 if has_name && !had_name => Err(format!("version {number} has its name after an error")),
                     _ => self.check_sometimes(),
                 }
             }

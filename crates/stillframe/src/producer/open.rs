@@ -40,7 +40,7 @@ impl Producer {
     fn begin(options: RegionOptions, given: &str) -> Result<Producer> {
         check_pages()?;
         let name = &options.rank.map_or(given.into(), |(rank, _)| names::rank_name(given, rank));
-        let run = Run::new(&options, given)?;
+        let ours = Run::new(&options, given)?;
         let tracker = Tracker::open(options.tracker)?;
         let regions = match &options.arena {
             Some(arena) => options.regions_of(arena),
@@ -53,7 +53,7 @@ impl Producer {
             (false, version) => run::runs_above(&regions, &options.inner(name), version)?,
         };
         if options.fresh {
-            run.clear(&regions)?;
+            ours.clear(&regions)?;
         }
         let mut peers = options.rank.map(|(rank, ranks)| Peers::open(&regions, group, rank, ranks)).transpose()?;
         // Ranks of one run have to find out which that is.
@@ -74,7 +74,7 @@ impl Producer {
             recovered = store.take_up_newest()?;
             points::hit("recover.done");
         }
-        let end = Arc::new(End::new(run, store.head.clone()));
+        let end = Arc::new(End::new(ours, store.head.clone()));
         let rank = options.rank.unwrap_or((0, 0));
         let turn = take_turn()?;
         let run = match (options.run, options.rank) {
