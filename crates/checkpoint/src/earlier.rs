@@ -228,8 +228,8 @@ pub(crate) fn recover(store: &Directory, left_over: &str) -> Result<bool> {
 /// whether it was that.
 pub(crate) fn finish(store: &Directory, left_over: &str) -> Result<bool> {
     let fail = |call, error| Error::io(call, &store.path().join(left_over), error);
-    let names = Names::read(store.folder(), store.path())?;
     let Some(version) = layout::partial_version(left_over) else { return Ok(false) };
+    let names = Names::read(store.folder(), store.path())?;
     if !names.interrupted(store.path()).contains(&version) {
         return Ok(false);
     }

@@ -28,7 +28,7 @@ pub(crate) struct Sums {
 /// A checkpoint while it is written.
 pub(crate) struct Partial<'a> {
     store: &'a Directory,
-    folder: Folder,
+    tree: Tree,
     name: String,
     /// For messages.
     path: PathBuf,
@@ -58,7 +58,7 @@ impl<'a> Partial<'a> {
         store.discard(&name)?;
         let mut partial = Partial {
             store,
-            folder: store.folder().clone(),
+            tree: Tree::of(store.folder().clone(), &path),
             name,
             path,
             version,
@@ -70,7 +70,8 @@ impl<'a> Partial<'a> {
         };
         let made =
             store.folder().make_folder(&partial.name, FOLDER_MODE).and_then(|()| store.folder().folder(&partial.name));
-        partial.folder = made.map_err(|error| partial.fail("mkdir", &partial.path, error))?;
+        let folder = made.map_err(|error| partial.fail("mkdir", &partial.path, error))?;
+        partial.tree = Tree::of(folder, &partial.path);
         points::hit("save.begun");
         Ok(partial)
     }
@@ -81,7 +82,7 @@ impl<'a> Partial<'a> {
 
     /// What tells its directory from copies of it.
     pub(crate) fn birth(&self) -> Option<(u64, u64)> {
-        self.folder.birth()
+        self.tree.birth()
     }
 
     /// Its name in the store.
@@ -91,15 +92,12 @@ impl<'a> Partial<'a> {
 
     /// The directory of a file of the checkpoint, and its name there.
     pub(crate) fn place<'b>(&self, file: &'b str) -> std::io::Result<(Folder, &'b str)> {
-        let (above, name) = file.rsplit_once('/').map_or((None, file), |(above, name)| (Some(above), name));
-        let parts = above.into_iter().flat_map(|above| above.split('/'));
-        let folder = parts.into_iter().try_fold(self.folder.clone(), |folder, part| folder.folder(part))?;
-        Ok((folder, name))
+        self.tree.place(file)
     }
 
     /// The directory, whatever its name becomes.
     pub(crate) fn tree(&self, path: &Path) -> Tree {
-        Tree::of(self.folder.clone(), path)
+        self.tree.at(path)
     }
 
     /// How a file of another checkpoint is looked at that is to be one of this, too.
@@ -217,8 +215,7 @@ impl<'a> Partial<'a> {
     /// Brings all of it to disk.
     pub(crate) fn sync(&self) -> Result<()> {
         let Some(dir) = &self.whole else {
-            let tree = Tree::of(self.folder.clone(), &self.path);
-            return tree.sync(false, &|call, path, error| self.fail(call, path, error));
+            return self.tree.sync(false, &|call, path, error| self.fail(call, path, error));
         };
         // It may have been anybody's write that was lost. No file could say so any more that was closed: the kernel forgets with
         // it what went wrong. The next save asks each file, before it is closed.
@@ -240,7 +237,7 @@ mod tests {
         let second = partial.make_dirs(
             None,
             ["U", "u"].into_iter().inspect(|name| {
-                let folded = partial.folder.make_folder("u", FOLDER_MODE);
+                let folded = partial.place("u").unwrap().0.make_folder("u", FOLDER_MODE);
                 assert_eq!(folded.is_ok(), *name == "U");
             }),
         );

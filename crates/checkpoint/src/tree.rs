@@ -33,6 +33,11 @@ impl Tree {
         Tree { path: path.into(), folder }
     }
 
+    /// The same directory, under another name in messages.
+    pub(crate) fn at(&self, path: &Path) -> Tree {
+        Tree::of(self.folder.clone(), path)
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
