@@ -366,6 +366,7 @@ fn pages_written_after_the_look_at_holes_are_not_lost() {
 }
 
 #[test]
+#[allow(clippy::reversed_empty_ranges)]
 fn zeros_may_be_said_in_any_order_and_twice() {
     let dir = Dir::new("zeros-order");
     let mut region = dir.options().create("r").unwrap();
