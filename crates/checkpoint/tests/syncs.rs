@@ -37,7 +37,7 @@ fn lost_writes_of_others_stop_one_save_and_none_after_it() {
     for version in 1..=6 {
         region.slice_mut(&array)[version as usize] = version;
         region.publish(version).commit().unwrap();
-        match saver.save(&observer.newest().unwrap(), &|_| {}) {
+        match saver.save(observer.newest().unwrap(), &|_| {}) {
             Err(Error::NotSynced { .. }) => failed.push(version),
             saved => assert!(Checkpoint::open(saved.unwrap().path).unwrap().verify(1, &|_| {}).unwrap().is_empty()),
         }
