@@ -33,6 +33,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use world::{Totals, World};
 
+/// A seed that nobody comes to: there are no more runs after one that failed.
+const OVER: u64 = 1 << 62;
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
@@ -56,11 +59,12 @@ fn whatever_is_lost_what_was_safe_is_there_and_good() {
                 Some(seconds) => begin.elapsed() >= Duration::from_secs(seconds),
                 None => seed >= runs,
             };
-            if is_over {
+            if is_over || seed >= OVER {
                 return totals;
             }
             let played = catch_unwind(AssertUnwindSafe(|| World::play(&pool, seed, false, &mut totals)));
             if !matches!(played, Ok(Ok(()))) {
+                next.store(OVER, Ordering::Relaxed);
                 // Once more, for the calls.
                 let again = catch_unwind(AssertUnwindSafe(|| World::play(&pool, seed, true, &mut Totals::default())));
                 let why = again.map_or("the library panicked".into(), |played| played.err().unwrap_or_default());

@@ -411,9 +411,11 @@ fn the_files_to_copy_are_named_unless_somebody_writes_them() {
     first.publish(1).commit().unwrap();
     drop(first);
     assert!(scene.complaint(1, &["export", "group", "--raw"]).contains("no version"), "not all ranks have one");
-    let mut second = group(1);
-    second.publish(1).commit().unwrap();
-    drop(second);
+    // A version of one run alone is none of another's.
+    let (mut first, mut second) = (group(0), group(1));
+    first.publish(2).commit().unwrap();
+    second.publish(2).commit().unwrap();
+    drop((first, second));
     assert!(scene.ok(&["export", "group", "--raw"]).trim_end().ends_with("/group"));
 }
 
