@@ -75,11 +75,13 @@ impl Scene {
 
     /// Publishes what is saved, under this number.
     fn publish(&self, number: u64) {
-        for (rank, version) in self.versions.iter().enumerate() {
+        let publish = |(rank, version): (usize, &Version)| {
             let options = self.place.options();
             let options = if self.is_group { options.rank(rank as u32, 2) } else { options };
-            Version { number, ..version.clone() }.publish(options, "heat");
-        }
+            Version { number, ..version.clone() }.publish(options, "heat")
+        };
+        // All live until the last has published: they are of one run.
+        let _ranks: Vec<_> = self.versions.iter().enumerate().map(publish).collect();
     }
 
     fn clear(&self) {

@@ -125,9 +125,10 @@ fn saved_group(place: &Place, ranks: u32) -> Vec<Version> {
             version
         })
         .collect();
-    for (rank, version) in versions.iter().enumerate() {
-        version.publish(place.options().rank(rank as u32, ranks), "heat");
-    }
+    let publish =
+        |(rank, version): (usize, &Version)| version.publish(place.options().rank(rank as u32, ranks), "heat");
+    let regions: Vec<Region> = versions.iter().enumerate().map(publish).collect();
+    drop(regions);
     let snapshot = Group::options().dir(place.shm()).open("heat").unwrap().newest().unwrap();
     reading::save(&place.store(), &snapshot, 5000, Codec::Plain);
     drop(snapshot);

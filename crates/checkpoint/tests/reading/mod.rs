@@ -154,7 +154,7 @@ impl Version {
         Version { number, attributes, variables }
     }
 
-    pub fn publish(&self, options: RegionOptions, name: &str) {
+    pub fn publish(&self, options: RegionOptions, name: &str) -> Region {
         let mut region = options.create(name).unwrap();
         for known in &self.variables {
             let declaration = Declaration {
@@ -176,6 +176,7 @@ impl Version {
             publication = publication.attr(name, value.clone());
         }
         publication.commit().unwrap();
+        region
     }
 
     /// What an observer sees.
