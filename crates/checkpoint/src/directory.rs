@@ -10,7 +10,7 @@ use stillframe_kernel::folder::{About, Access, Folder};
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::trust::{Guard, Refused};
-use stillframe_kernel::{Failure, disk, host_name, points};
+use stillframe_kernel::{Failure, host_name, points};
 
 /// Access modes of what is made, less the process's umask. Everybody's to write to is nothing that is believed afterwards.
 pub(crate) const FOLDER_MODE: u32 = 0o775;
@@ -74,13 +74,13 @@ impl Directory {
         if !self.folder.has(name) {
             return Ok(());
         }
-        self.sync().map_err(|error| Error::io("fsync", &self.path, error))?;
+        self.sync()?;
         self.remove_all(name)
     }
 
     /// Brings the names in the directory to disk.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        self.folder.sync()
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.folder.sync().map_err(|error| Error::io("fsync", &self.path, error))
     }
 }
 
@@ -153,11 +153,6 @@ fn locked(dir: &Path, mut file: &File) -> Error {
     Error::Locked { dir: dir.into(), pid, host, command }
 }
 
-/// Brings names in a directory to disk.
-fn sync_dir(dir: &Path) -> io::Result<()> {
-    disk::sync(&File::open(dir)?)
-}
-
 /// Deletes a checkpoint. Under its name it is whole until it is not there any more.
 pub(crate) fn remove(store: &Directory, version: u64) -> Result<()> {
     let (from, to) = (layout::checkpoint_dir(version), layout::removing_dir(version));
@@ -170,7 +165,7 @@ pub(crate) fn remove(store: &Directory, version: u64) -> Result<()> {
     }
     points::hit("remove.renamed");
     // Else a machine that stops might have the files gone, and the name still there.
-    store.sync().map_err(|error| Error::io("fsync", &store.path, error))?;
+    store.sync()?;
     points::hit("remove.synced");
     let removed = store.remove_all(&to);
     points::hit("remove.removed");
@@ -187,9 +182,9 @@ pub(crate) fn make(dir: &Path) -> Result<()> {
     })?;
     for parent in missing.into_iter().rev().filter_map(Path::parent) {
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-        match sync_dir(parent) {
-            // Whoever may not read a directory cannot sync it. Some file systems do not know it of directories.
-            Err(error) if [Some(libc::EACCES), Some(libc::EINVAL)].contains(&error.raw_os_error()) => {}
+        match Folder::open(parent, true).and_then(|folder| folder.sync()) {
+            // Whoever may not read a directory cannot sync it.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
             other => other.map_err(|error| Error::io("fsync", parent, error))?,
         }
     }

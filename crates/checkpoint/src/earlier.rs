@@ -104,7 +104,7 @@ impl Earlier {
             // can be done there, and the earlier run's checkpoint is safe in its new place.
             Err(error) if is_unsupported(&error) => {
                 // What is to be found in that instant is found by its name.
-                sync(&self.store)?;
+                self.store.sync()?;
                 store.rename(&name, &to, &name).map_err(|error| fail(&name, error))?;
                 store.rename(partial, store, &name).map_err(|error| {
                     let _ = to.rename(&name, store, &name);
@@ -146,14 +146,14 @@ impl Earlier {
                 // Not before the others are on disk: what happens to different names may come there in any order.
                 if index > 0 && index + 1 == self.versions.len() {
                     self.sync()?;
-                    sync(&self.store)?;
+                    self.store.sync()?;
                 }
                 let is_there = *version == self.contradicted_by || self.rename(*version, &to)?;
                 versions.extend(is_there.then_some(*version));
                 points::hit("earlier.moved");
             }
             self.sync()?;
-            sync(&self.store)?;
+            self.store.sync()?;
             points::hit("earlier.synced");
             Ok(())
         });
@@ -177,7 +177,7 @@ impl Earlier {
             made => {
                 made.map_err(|error| Error::io("mkdir", &self.path(), error))?;
                 points::hit("earlier.made");
-                sync(&self.store)?;
+                self.store.sync()?;
             }
         }
         store.folder(&self.to).map_err(|error| Error::io("open", &self.path(), error))
@@ -220,7 +220,7 @@ pub(crate) fn recover(store: &Directory, left_over: &str) -> Result<bool> {
     let renamed = store.folder().rename(left_over, &to, layout::checkpoint_dir(version));
     renamed.map_err(|error| Error::io("rename", &store.path().join(left_over), error))?;
     earlier.sync()?;
-    sync(store)?;
+    store.sync()?;
     Ok(true)
 }
 
@@ -242,16 +242,12 @@ pub(crate) fn finish(store: &Directory, left_over: &str) -> Result<bool> {
     }
     let renamed = store.folder().rename(left_over, store.folder(), layout::checkpoint_dir(version));
     renamed.map_err(|error| fail("rename", error))?;
-    sync(store)?;
+    store.sync()?;
     Ok(true)
 }
 
 fn is_unsupported(error: &io::Error) -> bool {
     [Some(libc::EINVAL), Some(libc::ENOSYS), Some(libc::EOPNOTSUPP)].contains(&error.raw_os_error())
-}
-
-fn sync(store: &Directory) -> Result<()> {
-    store.sync().map_err(|error| Error::io("fsync", store.path(), error))
 }
 
 #[cfg(test)]

@@ -4,18 +4,18 @@
 //! name. A copy was not, and is synced when it is asked for.
 
 use crate::store::{Entry, Store, checkpoint_of};
-use crate::{Checkpoint, Error, Result, layout, tree};
-use std::fs::File;
+use crate::{Checkpoint, Error, Result, layout};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use stillframe::Family;
+use stillframe_kernel::folder::Folder;
 
 /// How often somebody who waits looks at the directory: its file system may be one that tells nobody of changes.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Brings the names in a directory to disk: whoever gave one of them may not have come to that yet.
 fn sync_names(dir: &Path) -> Result<()> {
-    File::open(dir).and_then(|file| tree::sync(&file)).map_err(|error| Error::reading("fsync", dir, error))
+    Folder::open(dir, true).and_then(|folder| folder.sync()).map_err(|error| Error::reading("fsync", dir, error))
 }
 
 /// Brings a checkpoint to disk if it is a copy; `false` if it has lost files, or was deleted meanwhile.

@@ -66,7 +66,7 @@ impl Saver {
         points::hit("open.locked");
         let cleaned = left_over::clean(&store, &lock)?;
         // A writer that was killed may have given a name that is not on disk yet.
-        store.sync().map_err(|error| Error::io("fsync", &dir, error))?;
+        store.sync()?;
         // Those that are damaged are no reason not to write good ones.
         let newest = Store::open(&dir)?.newest().ok();
         // What checkpoints share with it is not written again, and may not be synced again either.
@@ -238,7 +238,7 @@ impl Saver {
         let Former::Same(good) = former(source, &self.store)? else { return Ok(None) };
         good.sync_copy()?;
         // Whoever wrote it may have been killed before its name was on disk.
-        self.store.sync().map_err(|error| Error::io("fsync", self.dir(), error))?;
+        self.store.sync()?;
         // Nor may that have come to the move of what it takes the place of.
         let _naming = self.naming();
         let earlier = Earlier::find(&self.store, source.version(), source.published_ns())?;
@@ -409,7 +409,7 @@ impl Saver {
             })?;
         }
         points::hit("save.renamed");
-        self.store.sync().map_err(|source| {
+        self.store.folder().sync().map_err(|source| {
             // Nobody shall take for safe what is not.
             match given_again {
                 Some(earlier) => earlier.return_back(partial.name()),

@@ -61,8 +61,7 @@ impl Tree {
         for path in folders {
             let parts = path.split('/').filter(|part| !part.is_empty());
             let folder = parts.into_iter().try_fold(self.folder.clone(), |folder, part| folder.folder(part));
-            let synced = folder.and_then(|folder| folder.reopen()).and_then(|dir| sync(&dir));
-            synced.map_err(|error| (self.path.join(path), error))?;
+            folder.and_then(|folder| folder.sync()).map_err(|error| (self.path.join(path), error))?;
         }
         Ok(())
     }
@@ -108,8 +107,7 @@ impl Tree {
                     Form::File | Form::Link | Form::Pipe | Form::Other => {}
                 }
             }
-            let synced = folder.reopen().and_then(|dir| sync(&dir));
-            synced.map_err(|error| fail("fsync", &path, error))?;
+            folder.sync().map_err(|error| fail("fsync", &path, error))?;
             Ok(below)
         })
     }
@@ -155,8 +153,8 @@ impl Tree {
     }
 }
 
-/// Brings a file, or the names in a directory, to disk, where they are not safe already.
-pub(crate) fn sync(file: &File) -> io::Result<()> {
+/// Brings a file to disk that somebody else wrote.
+fn sync(file: &File) -> io::Result<()> {
     match disk::sync(file) {
         // Where it is not known there is nothing to be written, as in a file system that is an image, or no disk below.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),

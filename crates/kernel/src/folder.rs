@@ -144,12 +144,15 @@ impl Folder {
         Ok(fs::openat(&*self.handle, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?.into())
     }
 
-    /// Brings the names in the directory to disk.
+    /// Brings the names in the directory to disk, where the file system knows that of directories.
     ///
     /// # Errors
     /// As openat(2) and fsync(2).
     pub fn sync(&self) -> io::Result<()> {
-        disk::sync(&self.reopen()?)
+        match disk::sync(&self.reopen()?) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+            other => other,
+        }
     }
 
     /// What is known of the directory.

@@ -43,25 +43,19 @@ impl Quiet {
     }
 }
 
-fn ends(ranges: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    let end = |(start, bytes): &(usize, usize)| (*start, start.saturating_add(whole_pages(*bytes)));
-    ranges.iter().map(end).collect()
+/// The addresses of so many bytes.
+fn addresses((start, bytes): (usize, usize)) -> (usize, usize) {
+    (start, start.saturating_add(whole_pages(bytes)))
 }
 
-/// Runs a call that takes these ranges of addresses, of so many bytes each, away from those that had them, unless it fails.
-pub fn taking<T>(ranges: &[(usize, usize)], real: impl FnOnce() -> T, is_done: impl FnOnce(&T) -> bool) -> T {
-    let ranges = ends(ranges);
-    let quiet = Quiet::new(&ranges);
-    let taken = state().take(&ranges);
-    let result = real();
-    quietly(|| match is_done(&result) {
-        true => {
-            quiet.end_unpublished();
-            drop(taken);
-        }
-        false => state().put_back(taken),
-    });
-    result
+/// Runs a call that takes a range of addresses, of so many bytes, away from those that had them, unless it fails.
+pub fn taking<T>(range: (usize, usize), real: impl FnOnce() -> T, is_done: impl FnOnce(&T) -> bool) -> T {
+    let ranges = [addresses(range)];
+    // What lies between the program's mappings is often unmapped by the allocator, which must not be asked for memory then.
+    if !state().has_any(&ranges) {
+        return real();
+    }
+    changing(&ranges, Quiet::new(&ranges), real, is_done, |_, _| {})
 }
 
 /// As [`taking`], for a call that moves what has a range of addresses to others, which may have been somebody's. `moved` is
@@ -71,20 +65,31 @@ pub fn moving(
     replaced: Option<(usize, usize)>,
     real: impl FnOnce() -> usize,
     is_done: impl FnOnce(&usize) -> bool,
-    moved: impl FnOnce(usize, &Taken),
+    moved: impl FnOnce(&usize, &Taken),
 ) -> usize {
-    let ranges = ends(&[range, replaced.unwrap_or((0, 0))]);
+    let ranges = [addresses(range), addresses(replaced.unwrap_or((0, 0)))];
     let mut quiet = Quiet::new(&ranges);
     // What the region watches is not one piece to the kernel, and only one piece can be moved.
     let files = state().published_in(&ranges[..1]);
     let is_moved = |file: &SharedFile| files.iter().any(|moved| std::ptr::eq(*moved, file));
     let ended = quiet.producers.iter_mut().filter(|(file, _)| is_moved(file)).map(|(_, producer)| producer.take());
     quietly(|| drop(ended.collect::<Vec<_>>()));
-    let taken = state().take(&ranges);
+    changing(&ranges, quiet, real, is_done, moved)
+}
+
+/// Runs a call that takes ranges of addresses away, unless it fails. `done` is told what there was.
+fn changing<T>(
+    ranges: &[(usize, usize)],
+    quiet: Quiet,
+    real: impl FnOnce() -> T,
+    is_done: impl FnOnce(&T) -> bool,
+    done: impl FnOnce(&T, &Taken),
+) -> T {
+    let taken = state().take(ranges);
     let result = real();
     quietly(|| match is_done(&result) {
         true => {
-            moved(result, &taken);
+            done(&result, &taken);
             quiet.end_unpublished();
             drop(taken);
         }
@@ -95,7 +100,7 @@ pub fn moving(
 
 /// Runs a call that says whether these bytes may be read.
 pub fn protecting(address: usize, bytes: usize, readable: bool, real: impl FnOnce() -> i32) -> i32 {
-    let (start, end) = (address, address.saturating_add(whole_pages(bytes)));
+    let (start, end) = addresses((address, bytes));
     if readable {
         let result = real();
         // One that fails may have changed some of the pages; that they can be read is not known.

@@ -85,7 +85,7 @@ fn map(
         return real();
     }
     let mapped = |real: &dyn Fn() -> usize| match replaces {
-        true => change::taking(&[(address, bytes)], real, |at| is_address(*at)),
+        true => change::taking((address, bytes), real, |at| is_address(*at)),
         false => real(),
     };
     inside(
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn munmap(address: *mut c_void, bytes: size_t) -> c_int {
     }
     let unmapped = || {
         settle();
-        change::taking(&[(address as usize, bytes)], real, |result| *result == 0)
+        change::taking((address as usize, bytes), real, |result| *result == 0)
     };
     inside(|| Some(unmapped()), real)
 }
@@ -226,10 +226,10 @@ fn remap(
         return libc::MAP_FAILED as usize;
     }
     let replaced = replaced.map(|to| (to, new_bytes));
-    let moved = |at: usize, taken: &Taken| match first {
+    let moved = |at: &usize, taken: &Taken| match first {
         // A second mapping of the same pages.
-        Some(view @ Use::View(_)) if bytes == 0 => state().insert(at, at + whole_pages(new_bytes), view),
-        _ => state().insert_moved(taken, (address, bytes), (at, new_bytes)),
+        Some(view @ Use::View(_)) if bytes == 0 => state().insert(*at, at + whole_pages(new_bytes), view),
+        _ => state().insert_moved(taken, (address, bytes), (*at, new_bytes)),
     };
     change::moving((address, bytes), replaced, real, |at| is_address(*at), moved)
 }

@@ -22,13 +22,20 @@ impl<T: Clone> Ranges<T> {
         }
     }
 
+    /// Whether any range has addresses in `start..end`.
+    pub fn has_any(&self, start: usize, end: usize) -> bool {
+        self.descending(start, end).next().is_some()
+    }
+
+    fn descending(&self, start: usize, end: usize) -> impl Iterator<Item = (&usize, &(usize, T))> {
+        let below = self.by_start.range(..end).rev();
+        below.take_while(move |(_, (range_end, _))| *range_end > start && start < end)
+    }
+
     /// The ranges that have addresses in `start..end`, ascending.
     pub fn overlapping(&self, start: usize, end: usize) -> Vec<(usize, usize, T)> {
         let mut found: Vec<_> = self
-            .by_start
-            .range(..end)
-            .rev()
-            .take_while(|(_, (range_end, _))| *range_end > start && start < end)
+            .descending(start, end)
             .map(|(range_start, (range_end, value))| (*range_start, *range_end, value.clone()))
             .collect();
         found.reverse();

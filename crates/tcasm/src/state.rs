@@ -74,6 +74,11 @@ impl State {
         self.note_bounds();
     }
 
+    /// Whether any mapping or view has addresses in these ranges. Allocates nothing.
+    pub fn has_any(&self, ranges: &[(usize, usize)]) -> bool {
+        ranges.iter().any(|(start, end)| self.ranges.has_any(*start, *end))
+    }
+
     /// What an address is used for.
     pub fn at(&self, address: usize) -> Option<Use> {
         self.ranges.overlapping(address, address.saturating_add(1)).pop().map(|(_, _, value)| value)

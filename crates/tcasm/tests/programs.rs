@@ -466,7 +466,7 @@ fn libraries_that_follow_a_process_s_memory_see_every_call() {
 }
 
 #[test]
-fn a_signal_handler_may_remove_files_and_no_publish_looks_at_the_environment() {
+fn a_signal_handler_may_remove_files_an_allocator_unmap_and_no_publish_looks_at_the_environment() {
     let handlers = program("handlers", &C, &["handlers.c"]);
     for way in ["defer", "nodefer"] {
         let place = Place::new(&format!("handlers-{way}"));

@@ -33,6 +33,7 @@ fn each_address_belongs_to_whom_it_was_given_last() {
         }
         let (from, to) = (below(ADDRESSES), below(ADDRESSES + 1));
         let found = ranges.overlapping(from, to.max(from));
+        assert_eq!(ranges.has_any(from, to.max(from)), !found.is_empty());
         for (address, owner) in owners.iter().enumerate().take(to).skip(from) {
             let of = found.iter().find(|(start, end, _)| (*start..*end).contains(&address));
             assert_eq!(of.map(|(_, _, value)| *value), *owner, "address {address}");

@@ -47,10 +47,11 @@ impl Producer {
             None => Regions::Directory(make_root(&options, name)?),
         };
         let group = &options.inner(given);
-        let given_up = match (options.fresh, options.rollback) {
-            (false, None) => BTreeSet::new(),
-            (true, _) => run::runs_above(&regions, &options.inner(name), None)?,
-            (false, version) => run::runs_above(&regions, &options.inner(name), version)?,
+        let given_up = match (options.rank, options.fresh, options.rollback) {
+            // A region by itself is a run by itself.
+            (None, ..) | (_, false, None) => BTreeSet::new(),
+            (_, true, _) => run::runs_above(&regions, &options.inner(name), None)?,
+            (_, false, version) => run::runs_above(&regions, &options.inner(name), version)?,
         };
         if options.fresh {
             ours.clear(&regions)?;

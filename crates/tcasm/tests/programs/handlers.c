@@ -1,5 +1,5 @@
-/* A signal handler that removes files, in a program whose memory is being allocated when the signal comes; and a program
- * that counts who looks at its environment. The arguments are the name of a file to be published, and whether the handler
+/* A signal handler that removes files, in a program whose memory is being allocated when the signal comes; an allocator that
+ * gives memory back; and a program that counts who looks at its environment. The arguments are the name of a file to be published, and whether the handler
  * blocks its signal. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -83,6 +83,18 @@ static void remove_files(int signal) {
     is_allocating = 0;
 }
 
+/* As an allocator does that has locks meanwhile: memory of its own, between mappings of files. */
+static void give_memory_back(int file) {
+    char *memory = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    for (int page = 0; page < 3; page += 2)
+        CHECK(mmap(memory + page * PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, file, 0) != MAP_FAILED);
+    is_allocating = 1;
+    CHECK(munmap(memory + PAGE, PAGE) == 0);
+    is_allocating = 0;
+    CHECK(munmap(memory, PAGE) == 0 && munmap(memory + 2 * PAGE, PAGE) == 0);
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 3);
     struct sigaction action = {.sa_handler = remove_files, .sa_flags = strcmp(argv[2], "nodefer") ? 0 : SA_NODEFER};
@@ -100,6 +112,7 @@ int main(int argc, char **argv) {
         CHECK(msync(data, 10 * PAGE, PUBLISH) == 0);
     }
     CHECK(looks == before);
+    give_memory_back(file);
     CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
     CHECK(raise(SIGUSR1) == 0);
     CHECK(access(elsewhere, F_OK) == -1 && access(below, F_OK) == -1 && access(of_name, F_OK) == -1);
