@@ -23,71 +23,32 @@ mod eyes;
 mod pool;
 #[path = "reading/mod.rs"]
 mod reading;
+#[path = "../../stillframe/tests/common/runs.rs"]
+mod runs;
 #[path = "simulator/world.rs"]
 mod world;
 
 use pool::Pool;
 use reading::watchdog;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use runs::Runs;
 use world::{Totals, World};
-
-/// A seed that nobody comes to: there are no more runs after one that failed.
-const OVER: u64 = 1 << 62;
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|text| text.parse().ok())
-}
 
 #[test]
 fn whatever_is_lost_what_was_safe_is_there_and_good() {
-    let seconds = number("STILLFRAME_TEST_SECONDS");
-    let runs = number("STILLFRAME_TEST_RUNS").unwrap_or(2000);
-    let _watchdog = watchdog(1200 + runs / 10 + 2 * seconds.unwrap_or(0));
-    if let Some(seed) = number("STILLFRAME_TEST_SEED") {
-        World::play(&Pool::new(), seed, true, &mut Totals::default()).unwrap_or_else(|why| panic!("{why}"));
-        return;
-    }
-    let begin = Instant::now();
-    let (next, told) = (AtomicU64::new(0), AtomicU64::new(0));
-    let play = || {
-        let (pool, mut totals) = (Pool::new(), Totals::default());
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            let is_over = match seconds {
-                Some(seconds) => begin.elapsed() >= Duration::from_secs(seconds),
-                None => seed >= runs,
-            };
-            if is_over || seed >= OVER {
-                return totals;
-            }
-            let played = catch_unwind(AssertUnwindSafe(|| World::play(&pool, seed, false, &mut totals)));
-            if !matches!(played, Ok(Ok(()))) {
-                next.store(OVER, Ordering::Relaxed);
-                // Once more, for the calls.
-                let again = catch_unwind(AssertUnwindSafe(|| World::play(&pool, seed, true, &mut Totals::default())));
-                let why = again.map_or("the library panicked".into(), |played| played.err().unwrap_or_default());
-                panic!("{why}\nplay it again with STILLFRAME_TEST_SEED={seed}");
-            }
-            let minutes = begin.elapsed().as_secs() / 60;
-            if told.fetch_max(minutes, Ordering::Relaxed) < minutes {
-                eprintln!("{seed} runs after {minutes} min");
-            }
-        }
-    };
+    let runs = Runs::asked();
+    let _watchdog = watchdog(1200 + runs.count / 10 + 2 * runs.seconds.unwrap_or(0));
     // Each thread has fates and a witness of its own.
-    let totals: Vec<Totals> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..2).map(|_| scope.spawn(play)).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    let totals = totals.into_iter().fold(Totals::default(), Totals::plus);
-    eprintln!("{totals:?} in {:.1} s", begin.elapsed().as_secs_f64());
-    if runs >= 200 {
+    let player = || {
+        let pool = Pool::new();
+        move |seed, tells, totals: &mut Totals| World::play(&pool, seed, tells, totals)
+    };
+    let Some(totals) = runs.play(player, Totals::plus) else { return };
+    let count = runs.count;
+    if count >= 200 {
         // Runs in which nothing happens prove nothing.
-        assert!(totals.deaths > runs / 10 && totals.failures > runs / 10 && totals.losses > runs / 10, "{totals:?}");
+        assert!(totals.deaths > count / 10 && totals.failures > count / 10 && totals.losses > count / 10, "{totals:?}");
         assert!(
-            totals.set_aside > runs / 10 && totals.removed > runs / 10 && totals.questions > runs / 20,
+            totals.set_aside > count / 10 && totals.removed > count / 10 && totals.questions > count / 20,
             "{totals:?}"
         );
     }
