@@ -583,6 +583,7 @@ module stillframe
     procedure :: published_ns => snapshot_published_ns
     procedure :: region => snapshot_region
     procedure :: release => snapshot_release
+    procedure :: advance => snapshot_advance
     procedure :: variables => snapshot_variables
     procedure :: variable => snapshot_variable
     procedure :: attributes => snapshot_attributes
@@ -1255,6 +1256,12 @@ module stillframe
     function c_release(snapshot) result(status) bind(c, name='stillframe_release')
       import
       type(c_ptr), value :: snapshot
+      integer(c_int32_t) :: status
+    end function
+    function c_advance(snapshot, next) result(status) bind(c, name='stillframe_advance')
+      import
+      type(c_ptr), value :: snapshot
+      type(c_ptr), value :: next
       integer(c_int32_t) :: status
     end function
     function c_describe(snapshot, info) result(status) bind(c, name='stillframe_describe')
@@ -7400,6 +7407,26 @@ contains
 
     call check(o, c_release(self%handle))
     self%handle = c_null_ptr
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Lets go of this version for a later one, which this becomes, and brings what was viewed along: views of it are then made from
+  ! what was there, by what changed, where that is cheaper than to map the later version anew. That takes memory of this process,
+  ! as much as the variable has, which is copied once; from then on the work of each version is proportional to what changed.
+  ! Pointers to views of this version lead nowhere after that; next is empty. After an error nothing has changed.
+  subroutine snapshot_advance(self, next, stat, errmsg)
+    class(stillframe_snapshot), intent(inout) :: self
+    type(stillframe_snapshot), intent(inout) :: next
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check(o, c_advance(self%handle, next%handle))
+    if (o%status == stillframe_ok) then
+      self%handle = next%handle
+      self%last = next%last
+      next%handle = c_null_ptr
+    end if
     call conclude(o, stat, errmsg)
   end subroutine
 

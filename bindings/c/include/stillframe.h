@@ -1412,6 +1412,15 @@ stillframe_status stillframe_changed(stillframe_snapshot *snapshot,
                                      stillframe_range_visitor visitor,
                                      void *context);
 
+// Ends the hold of a snapshot for that of a later version, and brings what was viewed of it along: stillframe_view of next
+// then makes its memory from what was there, by what stillframe_changed lists, where that is cheaper than to map next anew.
+// That takes memory of this process, as much as the variable has, which is copied once; from then on the work of each version is
+// proportional to what changed. snapshot is released, and all pointers that came from it dangle.
+//
+// Errors, after which nothing has changed: DIFFERENT_REGIONS; BAD_ARGUMENT if both are the same; BAD_HANDLE; FORKED.
+stillframe_status stillframe_advance(stillframe_snapshot *snapshot,
+                                     stillframe_snapshot *next);
+
 // Opens a group, the regions that ranks made with the members rank and ranks of stillframe_region_options.
 //
 // options: NULL for all defaults; wait_ms is how long to wait for all ranks to begin and to have a version in common. group:

@@ -394,3 +394,27 @@ pub extern "C" fn stillframe_changed(
         Ok(())
     })
 }
+
+/// Ends the hold of a snapshot for that of a later version, and brings what was viewed of it along: stillframe_view of next
+/// then makes its memory from what was there, by what stillframe_changed lists, where that is cheaper than to map next anew.
+/// That takes memory of this process, as much as the variable has, which is copied once; from then on the work of each version is
+/// proportional to what changed. snapshot is released, and all pointers that came from it dangle.
+///
+/// Errors, after which nothing has changed: DIFFERENT_REGIONS; BAD_ARGUMENT if both are the same; BAD_HANDLE; FORKED.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_advance(
+    snapshot: *mut stillframe_snapshot,
+    next: *mut stillframe_snapshot,
+) -> stillframe_status {
+    run("stillframe_advance", |_| {
+        if std::ptr::eq(snapshot, next) {
+            return Err(Failure::argument("next", "it is the same snapshot"));
+        }
+        let next = get(next)?.snapshot.clone();
+        next.check_region(&get(snapshot)?.snapshot)?;
+        let held = handle::remove::<Arc<Held>>(snapshot)?;
+        // A thread that just reads it keeps what it reads.
+        let mut older = Arc::try_unwrap(held).map_or_else(|held| held.snapshot.clone(), |held| held.snapshot);
+        Ok(older.advance(next)?)
+    })
+}

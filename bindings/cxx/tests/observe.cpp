@@ -141,6 +141,11 @@ TEST(pieces_and_changes_come_to_callables) {
         has |= range.offset <= 120000 && 120000 < range.offset + range.bytes;
     }
     CHECK(has && changed < bytes.size());
+    auto followed = observer.version(old.version());
+    CHECK(followed.view<float>("u").size() == u.size());
+    followed.advance(observer.newest());
+    CHECK(followed.version() == snapshot.version());
+    CHECK(std::memcmp(followed.bytes("u").data(), u.data(), bytes.size()) == 0);
     int calls = 0;
     snapshot.changed(old, "u", [&](std::size_t, std::size_t) { return ++calls < 1; });
     CHECK(calls == 1);

@@ -111,7 +111,7 @@ contains
     integer(int8), pointer :: p(:) => null()
     integer(int64), allocatable :: ranges(:, :)
     type(stillframe_snapshot) :: older
-    integer :: i, k
+    integer :: i, k, stat
 
     call region%create('sizes')
     call observer%open('sizes')
@@ -137,6 +137,12 @@ contains
     call expect(sum(ranges(2, :)) < size(a), 'not everything changed')
     call older%view('a', p)
     call expect(p(5000) /= -1, 'a held version stays')
+    call older%advance(snapshot)
+    call expect(snapshot%version() == -1 .and. older%version() == 100, 'a hold goes over to the next version')
+    call older%view('a', p)
+    call expect(all(p == a), 'a view is brought along')
+    call older%advance(snapshot, stat=stat)
+    call expect(stat == stillframe_bad_handle .and. older%version() == 100, 'an empty snapshot is nobody''s next')
     call snapshot%release()
     call older%release()
     call observer%close()

@@ -218,6 +218,16 @@ impl Snapshot {
         Ok(ranges.into_iter().map(|range| (range.start, range.end)).collect())
     }
 
+    /// Closes it for a later one of the region, and brings what was viewed along.
+    fn advance(&self, py: Python<'_>, next: &Self) -> PyResult<()> {
+        let next = next.open(py)?;
+        next.check_region(&self.open(py)?).map_err(|error| errors::raise(py, error))?;
+        let Some(mut older) = locked(&self.snapshot).take() else {
+            return Err(errors::misuse(py, format!("snapshot {} is closed", self.version)));
+        };
+        py.detach(|| older.advance(next)).map_err(|error| errors::raise(py, error))
+    }
+
     fn close(&self, py: Python<'_>) {
         let snapshot = locked(&self.snapshot).take();
         py.detach(|| drop(snapshot));

@@ -96,6 +96,32 @@ def test_what_changed_is_told_in_elements() -> None:
             new.read("u", 5, 100_001)
 
 
+def test_arrays_come_along_from_version_to_version() -> None:
+    with sf.create("r", keep=3) as region, sf.create("other") as other:
+        u = region.array("u", (100_000,))
+        region.publish(0)
+        snapshot = sf.open("r").newest()
+        held = snapshot["u"]
+        for version in range(1, 20):
+            u[version::5000] += version
+            region.publish(version)
+            snapshot = snapshot.advance(sf.open("r").newest())
+            assert snapshot.version == version
+            assert (snapshot["u"] == u).all()
+        assert not held.any(), "an array that is still referred to stays as it was"
+
+        other.array("u", (10,))
+        other.publish(0)
+        with pytest.raises(sf.MisuseError, match="other"):
+            snapshot.advance(sf.open("other").newest())
+        with pytest.raises(sf.MisuseError, match="its own next"):
+            snapshot.advance(snapshot)
+        assert (snapshot["u"] == u).all()
+        later = snapshot.advance(sf.open("r").newest())
+        with pytest.raises(sf.MisuseError, match="closed"):
+            snapshot.advance(later)
+
+
 @pytest.mark.parametrize("offset", [0, 1, 3, 8])
 def test_chunks_are_whole_elements_wherever_pages_end(offset: int) -> None:
     cell = np.dtype([("a", "f8"), ("b", "i4"), ("c", "i1")])

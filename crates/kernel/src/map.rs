@@ -264,7 +264,19 @@ impl Mapping {
         }
     }
 
-    /// Forbids writing from now on.
+    /// Allows writing again, to memory that was made to be written.
+    pub fn make_writable(&mut self) -> Result<(), Failure> {
+        assert!(self.writable, "writing to a read-only mapping");
+        // SAFETY: the range is owned, and nobody has a reference into it.
+        match unsafe {
+            libc::mprotect(self.address as *mut libc::c_void, self.bytes, libc::PROT_READ | libc::PROT_WRITE)
+        } {
+            0 => Ok(()),
+            _ => Err(Failure::last("mprotect", format!("{} bytes", self.bytes))),
+        }
+    }
+
+    /// Forbids writing, until [`make_writable`](Mapping::make_writable).
     pub fn make_read_only(&self) -> Result<(), Failure> {
         // SAFETY: the range is owned; a later write through `&mut` would fault, which `writable` callers never do after.
         match unsafe { libc::mprotect(self.address as *mut libc::c_void, self.bytes, libc::PROT_READ) } {

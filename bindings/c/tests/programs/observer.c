@@ -209,6 +209,20 @@ static void pieces_and_changes_are_walked_over(void) {
     walk.next = 0, walk.calls = 0, walk.bytes = 0;
     OK(stillframe_changed(new, new, "data", note_range, &walk));
     CHECK(walk.calls == 0);
+    const void *seen;
+    OK(stillframe_view(old, "data", &seen, NULL));
+    FAILS(STILLFRAME_BAD_ARGUMENT, "the same snapshot", stillframe_advance(old, old));
+    for (int version = 3; version < 20; version++) {
+        OK(stillframe_advance(old, new));
+        FAILS(STILLFRAME_BAD_HANDLE, "", stillframe_release(old));
+        OK(stillframe_view(new, "data", &seen, NULL));
+        CHECK(memcmp(seen, data, sizeof copy) == 0);
+        for (size_t at = (size_t)version; at < COUNT; at += 5000)
+            data[at]++;
+        OK(stillframe_publish(region, version, NULL));
+        old = new;
+        OK(stillframe_newest(observer, &new));
+    }
     OK(stillframe_release(old));
     OK(stillframe_release(new));
     OK(stillframe_observer_close(observer));

@@ -247,6 +247,19 @@ public:
         return detail::check(status);
     }
 
+    /// Lets go of this version for a later one, which this becomes, and brings what was viewed along: views of it are then made
+    /// from what was there, by what `changed` lists, where that is cheaper than to map the later version anew. That takes memory
+    /// of this process, as much as the variable has, which is copied once; from then on the work of each version is proportional
+    /// to what changed. Views of this version must not be used after that.
+    ///
+    /// Errors, after which this has not changed: `different_regions`; `bad_handle` after `release`; `forked`.
+    result<void> try_advance(snapshot next) {
+        if (const auto status = stillframe_advance(handle_.get(), next.handle_.get())) return detail::failure(status);
+        handle_.release();
+        *this = std::move(next);
+        return {};
+    }
+
     /// Ends the hold. Releasing what is released does nothing.
     ///
     /// Errors: `forked`.
@@ -286,6 +299,7 @@ public:
     void changed(const snapshot& older, const std::string& name, Visitor&& visitor) const {
         try_changed(older, name, visitor).value();
     }
+    void advance(snapshot next) { try_advance(std::move(next)).value(); }
     void release() { try_release().value(); }
 #endif
 

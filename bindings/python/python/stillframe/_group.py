@@ -63,6 +63,14 @@ class GroupSnapshot(
         """
         return Whole.of(self, name)[...]
 
+    def advance(self, next: GroupSnapshot) -> GroupSnapshot:
+        """Closes this snapshot for a later one of the group, ``next``, which it returns, and brings the arrays of all ranks
+        along, as :meth:`stillframe.Snapshot.advance` does.
+        """
+        for own, later in zip(self._ranks, next._ranks, strict=True):
+            own.advance(later)
+        return next
+
     def close(self) -> None:
         """Lets go of all ranks. Arrays taken from them stay valid, and keep the version of their rank."""
         for snapshot in self._ranks:

@@ -174,6 +174,24 @@ class Snapshot(
             ranges.append((start, stop))
         return ranges
 
+    def advance(self, next: Snapshot) -> Snapshot:
+        """Closes this snapshot for a later one of the region, ``next``, which it returns, and brings the arrays along.
+
+        The arrays of ``next`` are then made from those taken from this one, by what :meth:`changed` lists, where that is cheaper
+        than to map them anew. That takes memory of this process, as much as the variable has, which is copied once; from then on
+        the work of each version is proportional to what changed. An array of this snapshot that is still referred to stays as
+        it is; then all is copied again, so let go of it before::
+
+            snapshot = observer.newest()
+            while True:
+                look(snapshot["u"])
+                snapshot = snapshot.advance(observer.newest_after(snapshot.version))
+        """
+        if next is self:
+            raise MisuseError(f"snapshot {self.version} is not its own next")
+        self._native.advance(next._native)
+        return next
+
     def close(self) -> None:
         """Lets go. Arrays taken from the snapshot stay valid, and keep the version for as long as they live."""
         self._native.close()

@@ -17,7 +17,7 @@ use stillframe::{Observer, Snapshot};
 enum Access {
     /// Piece by piece, where they lie.
     Chunks,
-    /// As one array, which has to be mapped anew for every version.
+    /// As one array, which is brought along from version to version.
     View,
 }
 
@@ -45,32 +45,29 @@ fn measure_case(
     share: f64,
 ) -> Result<()> {
     let observer = Observer::options().dir(setting.root()).open("advance")?;
-    let mut last = observer.newest()?;
-    let (mut chunked, mut viewed, mut copied, mut changed_bytes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut copied, mut changed_bytes, mut pieces) = (Vec::new(), Vec::new(), 0);
+    let mut seconds = Vec::new();
     let warming = 8;
-    for round in 0..warming + setting.repetitions(31, 5) {
-        for access in [Access::Chunks, Access::View] {
+    for access in [Access::Chunks, Access::View] {
+        let (mut last, mut times) = (observer.newest()?, Vec::new());
+        for round in 0..warming + setting.repetitions(31, 5) {
             producer.step(Pattern::Random, share)?;
             let start = Instant::now();
-            let (next, changed, sum) = advance(&observer, &last, access)?;
+            let (changed, sum) = advance(&observer, &mut last, access)?;
             let elapsed = start.elapsed().as_secs_f64();
             black_box(sum);
-            last = next;
-            if round < warming {
-                continue;
+            if round >= warming {
+                times.push(elapsed);
+                changed_bytes.push(changed as f64);
             }
-            match access {
-                Access::Chunks => chunked.push(elapsed),
-                Access::View => viewed.push(elapsed),
-            }
-            changed_bytes.push(changed as f64);
+            copied.push(memcpy.seconds(bytes));
         }
-        copied.push(memcpy.seconds(bytes));
+        seconds.push(times);
+        pieces = last.chunks("data")?.count();
     }
     let copy_us = median(&mut copied) * 1e6;
     let changed_bytes = median(&mut changed_bytes);
-    let pieces = last.chunks("data")?.count();
-    for (access, mut times) in [("chunks", chunked), ("view", viewed)] {
+    for (access, mut times) in ["chunks", "view"].into_iter().zip(seconds) {
         let case = json!({"bytes": bytes, "changed": share, "access": access});
         let detail = json!({"changed_bytes": changed_bytes, "pieces": pieces, "p99_us": measure::p99(&mut times) * 1e6,
                             "memcpy_changed_us": copy_us * changed_bytes / bytes as f64});
@@ -79,18 +76,22 @@ fn measure_case(
     Ok(())
 }
 
-/// Takes the newest version and reads what changed since `last`.
-fn advance(observer: &Observer, last: &Snapshot, access: Access) -> Result<(Snapshot, usize, u64)> {
+/// Goes on from `last` to the newest version and reads what changed. Returns its bytes, and their sum.
+fn advance(observer: &Observer, last: &mut Snapshot, access: Access) -> Result<(usize, u64)> {
     let next = observer.newest_after(Some(last.version()), Some(PATIENCE))?;
     let changed = next.changed(last, "data")?;
     let sum = match access {
-        Access::Chunks => sum_chunks(&next, &changed)?,
+        Access::Chunks => {
+            *last = next;
+            sum_chunks(last, &changed)?
+        }
         Access::View => {
-            let bytes = next.slice::<u8>("data")?;
+            last.advance(next)?;
+            let bytes = last.slice::<u8>("data")?;
             changed.iter().fold(0, |total: u64, range| total.wrapping_add(sum_words(&bytes[range.clone()])))
         }
     };
-    Ok((next, changed.iter().map(|range| range.len()).sum(), sum))
+    Ok((changed.iter().map(|range| range.len()).sum(), sum))
 }
 
 /// Adds up the words in `ranges`, where they lie.

@@ -1,5 +1,6 @@
 //! Versions of a group, held on all ranks.
 
+use crate::error::{Error, Result};
 use crate::observer::snapshot::Snapshot;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -40,5 +41,19 @@ impl GroupSnapshot {
     /// If the group does not have so many.
     pub fn rank(&self, rank: usize) -> &Snapshot {
         &self.ranks[rank]
+    }
+
+    /// Lets go of this version for a later one, and brings what was viewed along on all ranks, as [`Snapshot::advance`] does.
+    ///
+    /// # Errors
+    /// [`Error::DifferentRegions`], and nothing has changed.
+    pub fn advance(&mut self, next: GroupSnapshot) -> Result<()> {
+        if self.name() != next.name() {
+            return Err(Error::DifferentRegions { left: next.name().into(), right: self.name().into() });
+        }
+        // What a clone of this snapshot has stays as it is.
+        let mut older = std::mem::replace(self, next);
+        let older = Arc::get_mut(&mut older.ranks).into_iter().flatten();
+        older.zip(self.ranks.iter()).try_for_each(|(older, next)| older.advance(next.clone()))
     }
 }

@@ -1,7 +1,9 @@
 //! Observers: those who look.
 
 pub(crate) mod attachment;
+pub(crate) mod changes;
 pub(crate) mod chunks;
+pub(crate) mod copies;
 pub(crate) mod open;
 pub(crate) mod options;
 pub(crate) mod pieces;

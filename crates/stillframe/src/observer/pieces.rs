@@ -4,7 +4,8 @@
 //!
 //! This module makes slices of pages that another process wrote. Its invariant: a slice is made only of pages that the
 //! snapshot's version shows, and lives no longer than the snapshot's hold, because until then the producer writes none of
-//! their frames. Lengths and plane numbers come from the shared files and are checked against the files' sizes first.
+//! their frames. Lengths and plane numbers come from the shared files and are checked against the files' sizes first. A copy is
+//! written only before a snapshot has it (`copies`).
 #![allow(unsafe_code)]
 
 use crate::error::{Error, Result};
@@ -160,7 +161,7 @@ impl Inner {
                 variable.contiguous.get_or_init(|| made)
             }
         };
-        // SAFETY: the map shows pages of the version that the hold of `self` keeps, checked to be there.
+        // SAFETY: the map shows pages of the version that the hold of `self` keeps, checked to be there, or is a copy of them.
         Ok(unsafe { contiguous.map.bytes_at(contiguous.offset, variable.bytes) })
     }
 
@@ -173,7 +174,8 @@ impl Inner {
             && run.plane != ZERO_PLANE
         {
             let (map, _) = shared.plane(run.plane, run.end())?;
-            return Ok(Contiguous { map, offset: run.at as usize + extent.page_offset as usize });
+            let offset = run.at as usize + extent.page_offset as usize;
+            return Ok(Contiguous { map, offset, is_copy: false });
         }
         let fail = |failure| Error::system(&shared.dir, failure);
         let mut map = Mapping::reserve(pages * PAGE_BYTES).map_err(fail)?;
@@ -182,7 +184,7 @@ impl Inner {
         }
         let most = if runs.len() <= pieces_easy() { usize::MAX } else { WINDOW_PIECES_MAX };
         self.lay_all(&map, &runs, 0, most)?;
-        Ok(Contiguous { map: Arc::new(map), offset: extent.page_offset as usize })
+        Ok(Contiguous { map: Arc::new(map), offset: extent.page_offset as usize, is_copy: false })
     }
 
     /// Fills a map, which begins with page `first` of a variable, with these pieces of it. Windows of more than `most`

@@ -21,7 +21,6 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 use stillframe_kernel::map::Mapping;
 use stillframe_protocol::Leased;
-use stillframe_segment::table::Entry;
 use stillframe_segment::table::ZERO_PLANE;
 use stillframe_segment::{Description, PAGE_BYTES, WINDOW_PAGES, description};
 
@@ -110,6 +109,14 @@ impl Snapshot {
     /// Place of the version among all that were committed in the region's files, by any producer: it grows by one with each.
     pub fn sequence(&self) -> u64 {
         self.inner.hold.leased.sequence
+    }
+
+    /// Refuses a snapshot of another region.
+    ///
+    /// # Errors
+    /// [`Error::DifferentRegions`].
+    pub fn check_region(&self, other: &Snapshot) -> Result<()> {
+        self.inner.check_region(&other.inner)
     }
 
     /// Whether both snapshots are of the same region's files, rather than of two that had the same name one after the other.
@@ -289,60 +296,24 @@ impl Snapshot {
     /// # Errors
     /// Misuse if the variable is unknown, or the snapshots are of different regions.
     pub fn changed(&self, older: &Snapshot, name: &str) -> Result<Vec<Range<usize>>> {
-        let (_, new) = self.inner.variable(name)?;
-        if self.inner.hold.shared.dir != older.inner.hold.shared.dir {
-            let (left, right) = (self.region().to_string(), older.region().to_string());
-            return Err(Error::DifferentRegions { left, right });
-        }
-        let all = || if new.bytes == 0 { Vec::new() } else { std::iter::once(0..new.bytes).collect() };
-        // Planes of files that are gone say nothing about those of the same name that came after them.
-        if !self.is_of_same_files(older) {
-            return Ok(all());
-        }
-        let Ok((_, old)) = older.inner.variable(name) else { return Ok(all()) };
-        let same = old.extent.allocation == new.extent.allocation
-            && old.extent.window == new.extent.window
-            && old.extent.page_offset == new.extent.page_offset
-            && old.extent.bytes == new.extent.bytes
-            && old.shape == new.shape
-            && old.order == new.order;
-        if !same {
-            return Ok(all());
-        }
-        let mut ranges: Vec<Range<usize>> = Vec::new();
-        let mut add = |first: usize, end: usize| -> Result<()> {
-            let offset = new.extent.page_offset as usize;
-            let start = (first * PAGE_BYTES).saturating_sub(offset);
-            let end = (end * PAGE_BYTES - offset).min(new.bytes);
-            match ranges.last_mut() {
-                Some(last) if last.end == start => last.end = end,
-                _ if start < end => {
-                    self.inner.hold.shared.make_room(&mut ranges, 1)?;
-                    ranges.push(start..end);
-                }
-                _ => {}
-            }
-            Ok(())
-        };
-        let pages = new.extent.pages() as usize;
-        for index in 0..new.extent.windows() as usize {
-            let window = new.extent.window as usize + index;
-            let (left, right) = (self.inner.entries[window], older.inner.entries[window]);
-            if left == right {
-                continue;
-            }
-            let end = ((index + 1) * WINDOW_PAGES).min(pages);
-            if let (Entry::Uniform(_), Entry::Uniform(_)) = (left, right) {
-                add(index * WINDOW_PAGES, end)?;
-                continue;
-            }
-            let (left, right) = (self.inner.planes(left)?, older.inner.planes(right)?);
-            for page in index * WINDOW_PAGES..end {
-                if left[page % WINDOW_PAGES] != right[page % WINDOW_PAGES] {
-                    add(page, page + 1)?;
-                }
-            }
-        }
-        Ok(ranges)
+        self.check_region(older)?;
+        self.inner.changed(&older.inner, self.variable(name)?)
+    }
+
+    /// Lets go of this version for a later one, and brings what was viewed along: what [`slice`](Snapshot::slice) and
+    /// [`view`](Snapshot::view) show then is made from what they showed before, by what [`changed`](Snapshot::changed) lists,
+    /// where that is cheaper than to map the later version anew. That takes memory of this process, as much as the variable has,
+    /// which is copied once; from then on the work of each version is proportional to what changed.
+    ///
+    /// For that nobody else may have the memory: with a [`View`], or a clone of this snapshot, that lives on, all is copied again.
+    ///
+    /// # Errors
+    /// [`Error::DifferentRegions`], and nothing has changed. What cannot be brought along is mapped anew when it is asked for, so
+    /// there are no others.
+    pub fn advance(&mut self, next: Snapshot) -> Result<()> {
+        next.check_region(self)?;
+        let older = std::mem::replace(&mut self.inner, next.inner);
+        self.inner.take_copies(older);
+        Ok(())
     }
 }

@@ -34,9 +34,11 @@ impl VariableView {
     }
 }
 
-/// All bytes of a variable at neighbouring addresses: in a map of a plane, or in one made of pieces of several.
-#[derive(Debug, Clone)]
+/// All bytes of a variable at neighbouring addresses: in a map of a plane, in one made of pieces of several, or in a copy.
+#[derive(Debug)]
 pub(crate) struct Contiguous {
     pub(crate) map: Arc<Mapping>,
     pub(crate) offset: usize,
+    /// Whether all of the map is this process's own memory.
+    pub(crate) is_copy: bool,
 }
