@@ -142,7 +142,7 @@ TEST(pieces_and_changes_come_to_callables) {
     }
     CHECK(has && changed < bytes.size());
     auto followed = observer.version(old.version());
-    CHECK(followed.view<float>("u").size() == u.size());
+    CHECK(followed.view<std::uint32_t>("u").size() == u.size());
     followed.advance(observer.newest());
     CHECK(followed.version() == snapshot.version());
     CHECK(std::memcmp(followed.bytes("u").data(), u.data(), bytes.size()) == 0);
