@@ -319,7 +319,8 @@ fn forking(arguments: &[String]) {
             check_play(&observer.newest().unwrap());
             check_play(&snapshot);
         }
-        assert_eq!(inspect::holders(dir, "r").unwrap().len(), 1);
+        let holders = inspect::holders(dir, "r").unwrap();
+        assert_eq!(holders.len(), 1, "{holders:?} {} {tracker:?}", std::process::id());
         play.region.unlink().unwrap();
         inspect::collect(dir).unwrap();
     }
