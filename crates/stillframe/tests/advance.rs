@@ -81,6 +81,37 @@ fn what_is_brought_along_is_what_the_version_shows() {
 }
 
 #[test]
+fn a_copy_does_not_outlive_the_size_of_its_array() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::new("advance-grown");
+    let mut region = dir.options().keep(3).create("r").unwrap();
+    let id = region.array::<u8>("u", &[PAGES * PAGE]).unwrap().id();
+    let observer = dir.observe("r");
+    let mut last: Option<Snapshot> = None;
+    let mut bytes = PAGES * PAGE;
+    for version in 0..40 {
+        match version {
+            10 => bytes += 1,
+            20 => bytes += 100 * PAGE,
+            30 => bytes -= 300 * PAGE,
+            _ => {}
+        }
+        region.resize(id, &[bytes]).unwrap();
+        // Every second page, so that it lies in many pieces.
+        let content = region.bytes_mut(id).unwrap();
+        content.iter_mut().skip(version as usize % 2 * PAGE).step_by(2 * PAGE).for_each(|byte| *byte = version as u8);
+        let content = content.to_vec();
+        region.publish(version).commit().unwrap();
+        let next = observer.newest().unwrap();
+        match &mut last {
+            Some(last) => last.advance(next).unwrap(),
+            None => last = Some(next),
+        }
+        assert!(last.as_ref().unwrap().slice::<u8>("u").unwrap() == content, "version {version}");
+    }
+}
+
+#[test]
 fn an_array_that_begins_and_ends_within_a_page_is_brought_along() {
     let _watchdog = watchdog(120);
     let dir = Dir::new("advance-within");

@@ -67,6 +67,8 @@ class GroupSnapshot(
         """Closes this snapshot for a later one of the group, ``next``, which it returns, and brings the arrays of all ranks
         along, as :meth:`stillframe.Snapshot.advance` does.
         """
+        if len(next) != len(self):
+            raise MisuseError(f"the group has {len(next)} ranks in version {next.version}, and had {len(self)}")
         for own, later in zip(self._ranks, next._ranks, strict=True):
             own.advance(later)
         return next

@@ -180,7 +180,7 @@ class Snapshot(
         The arrays of ``next`` are then made from those taken from this one, by what :meth:`changed` lists, where that is cheaper
         than to map them anew. That takes memory of this process, as much as the variable has, which is copied once; from then on
         the work of each version is proportional to what changed. An array of this snapshot that is still referred to stays as
-        it is; then all is copied again, so let go of it before::
+        it is; then nothing is brought along, so let go of it before::
 
             snapshot = observer.newest()
             while True:

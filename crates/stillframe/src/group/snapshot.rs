@@ -1,6 +1,6 @@
 //! Versions of a group, held on all ranks.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::observer::snapshot::Snapshot;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -46,11 +46,9 @@ impl GroupSnapshot {
     /// Lets go of this version for a later one, and brings what was viewed along on all ranks, as [`Snapshot::advance`] does.
     ///
     /// # Errors
-    /// [`Error::DifferentRegions`], and nothing has changed.
+    /// As [`Snapshot::advance`].
     pub fn advance(&mut self, next: GroupSnapshot) -> Result<()> {
-        if self.name() != next.name() {
-            return Err(Error::DifferentRegions { left: next.name().into(), right: self.name().into() });
-        }
+        self.ranks.iter().zip(next.ranks.iter()).try_for_each(|(own, next)| next.check_region(own))?;
         // What a clone of this snapshot has stays as it is.
         let mut older = std::mem::replace(self, next);
         let older = Arc::get_mut(&mut older.ranks).into_iter().flatten();

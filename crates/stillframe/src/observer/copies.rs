@@ -19,19 +19,31 @@ const PIECE_NS: usize = 2000;
 const RANGE_NS: usize = 800;
 /// About how many bytes are copied in that time.
 const BYTES_PER_NS: usize = 5;
+/// In how many versions a first copy has to have paid for itself.
+const VERSIONS: usize = 16;
 /// How many times cheaper one way has to be before it takes the place of the other: to change costs a copy of everything.
 const CHEAPER: usize = 4;
 
 impl Inner {
     /// Brings along what was viewed of an older version of the region, which ends.
     pub(crate) fn take_copies(&self, mut older: Arc<Inner>) {
-        for new in &self.variables {
+        if std::ptr::eq(self, &*older) {
+            return;
+        }
+        let is_ours = Arc::get_mut(&mut older).is_some();
+        for new in self.variables.iter().filter(|new| new.contiguous.get().is_none()) {
             let is_viewed = |old: &VariableView| old.name == new.name && old.contiguous.get().is_some();
             let Some(index) = older.variables.iter().position(is_viewed) else { continue };
             let Ok(changed) = self.changed(&older, new) else { continue };
             // Nobody else may see it while it is written.
             let taken = Arc::get_mut(&mut older).and_then(|older| older.variables[index].contiguous.take());
             let copy = taken.filter(|taken| taken.is_copy).and_then(|taken| Arc::into_inner(taken.map));
+            let bytes = new.extent.pages() as usize * PAGE_BYTES;
+            let copy = copy.filter(|copy| copy.bytes() == bytes);
+            if copy.is_none() && !is_ours {
+                // Whoever keeps one version after the other would have a copy made of each.
+                continue;
+            }
             // What does not come along is mapped anew when it is asked for, which says what is wrong.
             if let Ok(Some(brought)) = self.bring(new, copy, &changed) {
                 let _ = new.contiguous.set(brought);
@@ -51,7 +63,7 @@ impl Inner {
         let update_ns = changed.len() * RANGE_NS + changed_bytes / BYTES_PER_NS;
         let pieces_max = match &copy {
             Some(_) => update_ns / PIECE_NS / CHEAPER,
-            None => update_ns * CHEAPER / PIECE_NS,
+            None => (update_ns * CHEAPER).max(variable.bytes / BYTES_PER_NS / VERSIONS) / PIECE_NS,
         };
         if !self.has_more_pieces(variable, pieces_max.max(1))? {
             return Ok(None);
@@ -60,13 +72,13 @@ impl Inner {
         let map = match copy {
             Some(mut map) => {
                 map.make_writable().map_err(fail)?;
-                self.copy_ranges(variable, &map, changed)?;
+                self.copy_ranges(variable, &map, changed, false)?;
                 map
             }
             None => {
                 let bytes = variable.extent.pages() as usize * PAGE_BYTES;
                 let map = Mapping::private(bytes, true).map_err(fail)?;
-                self.copy_ranges(variable, &map, std::slice::from_ref(&(0..variable.bytes)))?;
+                self.copy_ranges(variable, &map, std::slice::from_ref(&(0..variable.bytes)), true)?;
                 map
             }
         };
@@ -76,7 +88,14 @@ impl Inner {
     }
 
     /// Copies the pages that have these bytes of a variable, through the files: of those that were cut short that is an error.
-    fn copy_ranges(&self, variable: &VariableView, map: &Mapping, ranges: &[Range<usize>]) -> Result<()> {
+    /// What is zero takes no memory in a map `is_fresh`.
+    fn copy_ranges(
+        &self,
+        variable: &VariableView,
+        map: &Mapping,
+        ranges: &[Range<usize>],
+        is_fresh: bool,
+    ) -> Result<()> {
         let shared = &self.hold.shared;
         let offset = variable.extent.page_offset as usize;
         for range in ranges {
@@ -84,7 +103,8 @@ impl Inner {
             for run in self.runs(variable, pages)? {
                 let (at, bytes) = (run.page * PAGE_BYTES, run.pages * PAGE_BYTES);
                 if run.plane == ZERO_PLANE {
-                    (at..at + bytes).step_by(PAGE_BYTES).for_each(|at| map.write(at, &[0; PAGE_BYTES]));
+                    let pages = if is_fresh { at..at } else { at..at + bytes };
+                    pages.step_by(PAGE_BYTES).for_each(|at| map.write(at, &[0; PAGE_BYTES]));
                     continue;
                 }
                 let file = shared.plane_file(run.plane)?;

@@ -305,15 +305,20 @@ impl Snapshot {
     /// where that is cheaper than to map the later version anew. That takes memory of this process, as much as the variable has,
     /// which is copied once; from then on the work of each version is proportional to what changed.
     ///
-    /// For that nobody else may have the memory: with a [`View`], or a clone of this snapshot, that lives on, all is copied again.
+    /// For that nobody else may have the memory: with a [`View`], or a clone of this snapshot, that lives on, nothing is brought
+    /// along. What was viewed of `next` already stays as it is.
     ///
     /// # Errors
-    /// [`Error::DifferentRegions`], and nothing has changed. What cannot be brought along is mapped anew when it is asked for, so
+    /// [`Error::DifferentRegions`]; [`Error::Forked`]; and nothing has changed. What cannot be brought along is mapped anew when it is asked for, so
     /// there are no others.
     pub fn advance(&mut self, next: Snapshot) -> Result<()> {
         next.check_region(self)?;
+        // The hold of a process that forked is not its child's, nor are its locks.
+        next.inner.hold.shared.leases.file()?;
         let older = std::mem::replace(&mut self.inner, next.inner);
-        self.inner.take_copies(older);
+        if older.hold.shared.leases.file().is_ok() {
+            self.inner.take_copies(older);
+        }
         Ok(())
     }
 }

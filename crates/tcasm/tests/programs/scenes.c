@@ -773,6 +773,14 @@ static size_t taken(int file) {
     return (size_t)about.st_blocks * 512;
 }
 
+static void takes(int line, int file, size_t expected) {
+    size_t found = taken(file);
+    if (found != expected) {
+        printf("line %d: the file takes %zu bytes, not %zu\n", line, found, expected);
+        exit(1);
+    }
+}
+
 /* Of a sparse file neither what is published nor what is mapped anew takes more than what was written. */
 static void holes_of_a_file(void) {
     size_t pages = 2000, bytes = pages * PAGE + 77, written = 200;
@@ -780,16 +788,16 @@ static void holes_of_a_file(void) {
     unsigned char *data = work_on(file, bytes);
     memset(data + 100 * PAGE, 1, 100 * PAGE);
     memset(data + 1500 * PAGE, 2, 100 * PAGE);
-    CHECK(taken(file) == written * PAGE);
+    takes(__LINE__, file, written * PAGE);
     /* First a part, so that the rest is as in the file; then the rest; then nothing that is new. */
     CHECK(msync(data + 100 * PAGE, PAGE, PUBLISH) == 0);
-    CHECK(taken(file) == written * PAGE);
+    takes(__LINE__, file, written * PAGE);
     const unsigned char *view = look(file, bytes);
     CHECK(is(view, 0, 100 * PAGE, 0) && is(view, 100 * PAGE, 101 * PAGE, 1) && is(view, 101 * PAGE, bytes, 0));
     let_go(view, bytes);
     for (int again = 0; again < 3; again++) {
         CHECK(msync(data, bytes, PUBLISH) == 0);
-        CHECK(taken(file) == written * PAGE);
+        takes(__LINE__, file, written * PAGE);
         view = look(file, bytes);
         CHECK(is(view, 0, 100 * PAGE, 0) && is(view, 100 * PAGE, 200 * PAGE, 1) && is(view, 200 * PAGE, 1500 * PAGE, 0));
         CHECK(is(view, 1500 * PAGE, 1600 * PAGE, 2) && is(view, 1600 * PAGE, bytes, 0));
@@ -800,7 +808,7 @@ static void holes_of_a_file(void) {
     data[bytes - 1] = 4;
     written += 2;
     CHECK(msync(data, bytes, PUBLISH) == 0);
-    CHECK(taken(file) == written * PAGE);
+    takes(__LINE__, file, written * PAGE);
     view = look(file, bytes);
     CHECK(is(view, 200 * PAGE, 700 * PAGE, 0) && is(view, 700 * PAGE, 701 * PAGE, 3));
     CHECK(is(view, 1600 * PAGE, bytes - 1, 0) && view[bytes - 1] == 4);
@@ -813,13 +821,13 @@ static void holes_of_a_file(void) {
         CHECK(lseek(file, 5, SEEK_SET) == 5);
         data = work_on(file, bytes);
         CHECK(lseek(file, 0, SEEK_CUR) == 5);
-        CHECK(taken(file) == written * PAGE);
+        takes(__LINE__, file, written * PAGE);
         CHECK(is(data, 100 * PAGE, 150 * PAGE, 1) && is(data, 1500 * PAGE, 1600 * PAGE, 2));
         CHECK(is(data, 150 * PAGE, 151 * PAGE, cut ? 5 : 1) && is(data, 151 * PAGE, 200 * PAGE, 1));
         CHECK(is(data, 700 * PAGE, 701 * PAGE, 3) && data[bytes - 1] == 4);
         memset(data + 150 * PAGE, 5 + cut, PAGE);
         CHECK(msync(data + 150 * PAGE, PAGE, PUBLISH) == 0);
-        CHECK(taken(file) == written * PAGE);
+        takes(__LINE__, file, written * PAGE);
         view = look(file, bytes);
         CHECK(is(view, 0, 100 * PAGE, 0) && is(view, 150 * PAGE, 151 * PAGE, 5 + cut) && view[bytes - 1] == 4);
         CHECK(is(view, 200 * PAGE, 700 * PAGE, 0) && is(view, 151 * PAGE, 200 * PAGE, 1));
