@@ -97,11 +97,15 @@ fn a_copy_does_not_outlive_the_size_of_its_array() {
             _ => {}
         }
         region.resize(id, &[bytes]).unwrap();
-        // Every second page, so that it lies in many pieces.
-        let content = region.bytes_mut(id).unwrap();
-        content.iter_mut().skip(version as usize % 2 * PAGE).step_by(2 * PAGE).for_each(|byte| *byte = version as u8);
-        let content = content.to_vec();
-        region.publish(version).commit().unwrap();
+        // Every second page after all of it has moved, so that it lies in many pieces, and few else, so that it is copied.
+        let every = if version % 10 == 0 { 2 } else { 40 };
+        let mut content = Vec::new();
+        for part in 0..3 {
+            let bytes = region.bytes_mut(id).unwrap();
+            bytes.iter_mut().skip(PAGE).step_by(every * PAGE).for_each(|byte| *byte = version as u8);
+            content = bytes.to_vec();
+            region.publish(3 * version + part).commit().unwrap();
+        }
         let next = observer.newest().unwrap();
         match &mut last {
             Some(last) => last.advance(next).unwrap(),
