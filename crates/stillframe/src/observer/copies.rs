@@ -26,24 +26,16 @@ const CHEAPER: usize = 4;
 
 impl Inner {
     /// Brings along what was viewed of an older version of the region, which ends.
-    pub(crate) fn take_copies(&self, mut older: Arc<Inner>) {
-        if std::ptr::eq(self, &*older) {
-            return;
-        }
-        let is_ours = Arc::get_mut(&mut older).is_some();
+    pub(crate) fn take_copies(&self, older: Arc<Inner>) {
+        // Nobody else may see what is written; and whoever keeps one version after the other would have a copy made of each.
+        let Ok(mut older) = Arc::try_unwrap(older) else { return };
         for new in self.variables.iter().filter(|new| new.contiguous.get().is_none()) {
             let is_viewed = |old: &VariableView| old.name == new.name && old.contiguous.get().is_some();
             let Some(index) = older.variables.iter().position(is_viewed) else { continue };
             let Ok(changed) = self.changed(&older, new) else { continue };
-            // Nobody else may see it while it is written.
-            let taken = Arc::get_mut(&mut older).and_then(|older| older.variables[index].contiguous.take());
-            let copy = taken.filter(|taken| taken.is_copy).and_then(|taken| Arc::into_inner(taken.map));
+            let taken = older.variables[index].contiguous.take().filter(|taken| taken.is_copy);
             let bytes = new.extent.pages() as usize * PAGE_BYTES;
-            let copy = copy.filter(|copy| copy.bytes() == bytes);
-            if copy.is_none() && !is_ours {
-                // Whoever keeps one version after the other would have a copy made of each.
-                continue;
-            }
+            let copy = taken.and_then(|taken| Arc::into_inner(taken.map)).filter(|copy| copy.bytes() == bytes);
             // What does not come along is mapped anew when it is asked for, which says what is wrong.
             if let Ok(Some(brought)) = self.bring(new, copy, &changed) {
                 let _ = new.contiguous.set(brought);
@@ -103,8 +95,9 @@ impl Inner {
             for run in self.runs(variable, pages)? {
                 let (at, bytes) = (run.page * PAGE_BYTES, run.pages * PAGE_BYTES);
                 if run.plane == ZERO_PLANE {
-                    let pages = if is_fresh { at..at } else { at..at + bytes };
-                    pages.step_by(PAGE_BYTES).for_each(|at| map.write(at, &[0; PAGE_BYTES]));
+                    if !is_fresh {
+                        (at..at + bytes).step_by(PAGE_BYTES).for_each(|at| map.write(at, &[0; PAGE_BYTES]));
+                    }
                     continue;
                 }
                 let file = shared.plane_file(run.plane)?;
