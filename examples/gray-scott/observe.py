@@ -18,7 +18,7 @@ def main():
     parser.add_argument("--wait", type=float, default=60.0, help="seconds to wait for it")
     args = parser.parse_args()
     series = {args.folder / name: reducer for name, reducer in reducers.of().items()}
-    count = analysis.run(args.name, series, every=True, wait=args.wait)
+    count = analysis.run(args.name, series, every=True, wait=args.wait, polite=False)
     print(f"{count} versions")
 
 

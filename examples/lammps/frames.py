@@ -148,7 +148,7 @@ def main():
 
     sheet = Sheet()
     paths = []
-    with sf.open(args.region, wait=30.0) as observer:
+    with sf.open(args.region, wait=30.0, polite=True) as observer:
         print("ready", flush=True)
         for snap in observer.iterate(timeout=args.patience):
             with snap:

@@ -121,7 +121,7 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
 
     versions, steps, times, temperatures, curves = [], [], [], [], []
-    with sf.open(args.region, wait=30.0) as observer:
+    with sf.open(args.region, wait=30.0, polite=True) as observer:
         print("ready", flush=True)
         for snap in observer.iterate(timeout=args.patience):
             with snap:

@@ -6,7 +6,23 @@ use crate::errors;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 use std::time::Duration;
-use stillframe::{Attributes, DType, Error, Field, NoTrust, Order, Scalar, Trust};
+use stillframe::{Attributes, DType, Error, Field, NoTrust, Order, Polite, Scalar, Trust};
+
+/// Share, bytes per second, and numbers of processors.
+pub type PoliteRow = (f64, Option<u64>, Option<Vec<usize>>);
+
+/// How politely to look.
+pub fn polite((share, bytes_per_s, processors): &PoliteRow) -> Polite {
+    let polite = Polite::new().share(*share);
+    let polite = match bytes_per_s {
+        Some(bytes) => polite.bytes_per_s(*bytes),
+        None => polite,
+    };
+    match processors {
+        Some(numbers) => polite.processors(numbers.iter().map(|number| *number..=*number)),
+        None => polite,
+    }
+}
 
 /// A dtype as Python sees it.
 pub fn dtype_to_python<'py>(py: Python<'py>, dtype: &DType) -> PyResult<Bound<'py, PyAny>> {

@@ -1,6 +1,7 @@
 //! The observer of a group.
 
 use crate::arena::Arena;
+use crate::convert::PoliteRow;
 use crate::observer::Snapshot;
 use crate::{convert, errors, wait};
 use pyo3::prelude::*;
@@ -32,7 +33,8 @@ fn snapshots(snapshot: GroupSnapshot) -> Vec<Snapshot> {
 #[pymethods]
 impl Group {
     #[new]
-    #[pyo3(signature = (name, *, wait, dir, trust, arena))]
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (name, *, wait, dir, trust, arena, polite))]
     fn new(
         py: Python<'_>,
         name: String,
@@ -40,6 +42,7 @@ impl Group {
         dir: Option<PathBuf>,
         trust: Option<&str>,
         arena: Option<&Arena>,
+        polite: Option<PoliteRow>,
     ) -> PyResult<Self> {
         if dir.is_some() && arena.is_some() {
             return Err(errors::misuse(py, "dir has no meaning beside arena: leave it out"));
@@ -61,6 +64,10 @@ impl Group {
             };
             let options = match &arena {
                 Some(arena) => options.arena(arena),
+                None => options,
+            };
+            let options = match &polite {
+                Some(polite) => options.polite(convert::polite(polite)),
                 None => options,
             };
             Ok(py.detach(|| options.open(&name)))
@@ -96,6 +103,12 @@ impl Group {
             (info.rank, state, info.pid, info.newest, info.behind)
         };
         Ok(ranks.into_iter().map(row).collect())
+    }
+
+    /// Sleeps as long as a polite process has to before it looks again.
+    fn pause(&self, py: Python<'_>) -> PyResult<()> {
+        let group = self.open(py)?;
+        wait::pause(py, |slice| group.pause(Some(slice)))
     }
 
     fn newest(&self, py: Python<'_>) -> PyResult<Vec<Snapshot>> {

@@ -1,6 +1,7 @@
 //! The observer and its snapshots.
 
 use crate::arena::Arena;
+use crate::convert::PoliteRow;
 use crate::memory::{Chunks, Layout, Memory, zeroed};
 use crate::{convert, errors, wait};
 use pyo3::prelude::*;
@@ -32,7 +33,8 @@ impl Observer {
 #[pymethods]
 impl Observer {
     #[new]
-    #[pyo3(signature = (name, *, wait, dir, populate, trust, arena))]
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (name, *, wait, dir, populate, trust, arena, polite))]
     fn new(
         py: Python<'_>,
         name: String,
@@ -41,6 +43,7 @@ impl Observer {
         populate: Option<usize>,
         trust: Option<&str>,
         arena: Option<&Arena>,
+        polite: Option<PoliteRow>,
     ) -> PyResult<Self> {
         if dir.is_some() && arena.is_some() {
             return Err(errors::misuse(py, "dir has no meaning beside arena: leave it out"));
@@ -66,6 +69,10 @@ impl Observer {
             };
             let options = match &arena {
                 Some(arena) => options.arena(arena),
+                None => options,
+            };
+            let options = match &polite {
+                Some(polite) => options.polite(convert::polite(polite)),
                 None => options,
             };
             Ok(py.detach(|| options.open(&name)))
@@ -106,6 +113,12 @@ impl Observer {
             }))
         });
         snapshot.map(Snapshot::new)
+    }
+
+    /// Sleeps as long as a polite process has to before it looks again.
+    fn pause(&self, py: Python<'_>) -> PyResult<()> {
+        let observer = self.open(py)?;
+        wait::pause(py, |slice| observer.pause(Some(slice)))
     }
 
     fn versions(&self, py: Python<'_>) -> PyResult<Vec<VersionRow>> {

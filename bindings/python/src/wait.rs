@@ -40,3 +40,11 @@ pub fn in_slices<T: Send>(
         }
     }
 }
+
+/// Repeats `pause`, which sleeps for as long as it is told at most, until it says that the process may go on.
+pub fn pause(py: Python<'_>, pause: impl Fn(Duration) -> bool + Sync) -> PyResult<()> {
+    while !py.detach(|| pause(SLICE)) {
+        py.check_signals()?;
+    }
+    Ok(())
+}

@@ -187,15 +187,15 @@ def test_a_series_goes_on_without_doing_anything_twice(tmp_path: Path) -> None:
     files = {tmp_path / "u.csv": analysis.Statistics("u"), tmp_path / "h.npy": analysis.Histogram("u", 4)}
     with sf.create("r", keep=20) as region:
         publish(region, range(1, 4))
-        assert analysis.run("r", files, every=True, timeout=0) == 3
+        assert analysis.run("r", files, every=True, timeout=0, polite=False) == 3
         edges = np.load(tmp_path / "h.npy")["u_edges"]
-        assert analysis.run("r", files, every=True, timeout=0) == 0
+        assert analysis.run("r", files, every=True, timeout=0, polite=False) == 0
         u = region.array("u", (40, 50))
         u[...] = 100
         for version in (4, 5):
             region.publish(version)
         files = {tmp_path / "u.csv": analysis.Statistics("u"), tmp_path / "h.npy": analysis.Histogram("u", 4)}
-        assert analysis.run("r", files, every=True, timeout=0) == 2
+        assert analysis.run("r", files, every=True, timeout=0, polite=False) == 2
     assert [row["version"] for row in rows_of(tmp_path / "u.csv")] == list("12345")
     assert rows_of(tmp_path / "u.csv")[4]["time"] == ""
     records = np.load(tmp_path / "h.npy")
@@ -210,13 +210,13 @@ def test_a_program_that_started_over_is_noticed(tmp_path: Path) -> None:
     files = {path: analysis.Statistics("u"), other: analysis.Statistics("u")}
     with sf.create("r", keep=20) as region:
         publish(region, range(1, 9))
-        analysis.run("r", files, every=True, timeout=0)
+        analysis.run("r", files, every=True, timeout=0, polite=False)
     with sf.create("r", keep=20, fresh=True) as region:
         publish(region, range(1, 4))
         with pytest.raises(sf.InUse, match=r"u.csv goes to version 8, and 'r' is at 3"):
-            analysis.run("r", files, every=True, timeout=0)
+            analysis.run("r", files, every=True, timeout=0, polite=False)
         assert len(rows_of(path)) == 8
-        analysis.run("r", files, every=True, timeout=0, rewind=True)
+        analysis.run("r", files, every=True, timeout=0, polite=False, rewind=True)
     assert [row["version"] for row in rows_of(path)] == ["1", "2", "3"]
     assert np.load(other)["version"].tolist() == [1, 2, 3]
 
@@ -278,7 +278,7 @@ def test_an_analysis_that_is_killed_loses_nothing_and_goes_on(tmp_path: Path, sp
     code = f"""
         from stillframe import analysis
         files = {{"{tmp_path}/u.csv": analysis.Statistics("u"), "{tmp_path}/h.npy": analysis.Histogram("u", 16, (-1, 1))}}
-        analysis.run("r", files, every=True, timeout=60, wait=30, progress=lambda snapshot: print(snapshot.version))
+        analysis.run("r", files, every=True, timeout=60, wait=30, polite=False, progress=lambda snapshot: print(snapshot.version))
     """
     last = 0
     with sf.create("r", keep=32) as region:
@@ -297,7 +297,7 @@ def test_an_analysis_that_is_killed_loses_nothing_and_goes_on(tmp_path: Path, sp
             assert [int(row["version"]) for row in rows] == list(range(1, len(rows) + 1))
             assert len(rows) >= last - 6
         files = {tmp_path / "u.csv": analysis.Statistics("u"), tmp_path / "h.npy": analysis.Histogram("u", 16, (-1, 1))}
-        analysis.run("r", files, every=True, timeout=0)
+        analysis.run("r", files, every=True, timeout=0, polite=False)
     assert [float(row["u_mean"]) for row in rows_of(tmp_path / "u.csv")] == pytest.approx(np.cos(range(1, last + 1)))
     assert np.load(tmp_path / "h.npy")["version"].tolist() == list(range(1, last + 1))
 
@@ -356,7 +356,7 @@ def test_the_ranks_of_a_group_are_one_array(tmp_path: Path) -> None:
         assert [s.version for s in group.iterate(timeout=0, every=2)] == [1, 2]
     for region in ranks:
         region.close()
-    assert analysis.run("heat", {tmp_path / "u.csv": analysis.Statistics("u")}) == 1
+    assert analysis.run("heat", {tmp_path / "u.csv": analysis.Statistics("u")}, polite=False) == 1
     assert rows_of(tmp_path / "u.csv")[0]["time"] == "3.0"
 
 

@@ -39,6 +39,7 @@ use once_cell::race::OnceNonZeroUsize;
 use rustix::io::Errno;
 use std::io;
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 /// Bytes of a page. Stillframe's format is defined for pages of 4 KiB only.
 pub const PAGE_BYTES: usize = 4096;
@@ -105,6 +106,14 @@ pub fn monotonic_ns() -> u64 {
     // SAFETY: the pointer refers to a live timespec. The call cannot fail for this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Processor time of all threads of this process (`CLOCK_PROCESS_CPUTIME_ID`).
+pub fn process_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer refers to a live timespec. The call cannot fail for this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// The effective user of this process.

@@ -1,6 +1,8 @@
 //! How much of the processors a thread asks for (sched_setscheduler(2), setpriority(2)).
 
 use crate::Failure;
+use std::fs;
+use std::io;
 
 /// The highest nice value, which asks for least.
 pub const NICE_MAX: u32 = 19;
@@ -28,6 +30,51 @@ pub fn step_back(nice: u32) -> Result<(), Failure> {
     match unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &parameters) } {
         0 => Ok(()),
         _ => Err(Failure::last("sched_setscheduler", "SCHED_BATCH")),
+    }
+}
+
+/// What a kernel with autogroups (`sched_autogroup_enabled`) counts for a session, whatever the class of its threads.
+const AUTOGROUP: &str = "/proc/self/autogroup";
+const THREADS: &str = "/proc/self/task";
+
+/// Makes all threads of this process, and those that they start from then on, take only what others leave: class
+/// `SCHED_IDLE`, and if the process leads its session (setsid(2)), the least weight for its autogroup (sched(7)), without
+/// which the class counts among the threads of the session alone. No privilege is needed; to take it back, one is.
+pub fn go_idle() -> Result<(), Failure> {
+    // Threads that others start meanwhile come after these in the directory, or inherit the class.
+    let threads = fs::read_dir(THREADS).map_err(|source| failure("readdir", THREADS, source))?;
+    for thread in threads.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()) {
+        set_idle(thread)?;
+    }
+    // SAFETY: the calls take numbers and cannot fail for the process itself.
+    if unsafe { libc::getsid(0) == libc::getpid() } && !leads_least() {
+        match fs::write(AUTOGROUP, NICE_MAX.to_string()) {
+            // A kernel without autogroups.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            written => return written.map_err(|source| failure("write", AUTOGROUP, source)),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the autogroup has the least weight already. The kernel refuses to be told too often.
+fn leads_least() -> bool {
+    fs::read_to_string(AUTOGROUP).is_ok_and(|text| text.trim_end().ends_with(&format!("nice {NICE_MAX}")))
+}
+
+fn failure(call: &'static str, path: &str, source: io::Error) -> Failure {
+    Failure { call, detail: path.into(), source }
+}
+
+fn set_idle(thread: libc::pid_t) -> Result<(), Failure> {
+    // SAFETY: `sched_param` is plain data, valid when zeroed.
+    let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: the number is of a thread of this process or of none, and the pointer refers to a live `sched_param`.
+    match unsafe { libc::sched_setscheduler(thread, libc::SCHED_IDLE, &parameters) } {
+        0 => Ok(()),
+        // It ended since it was listed.
+        _ if io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        _ => Err(Failure::last("sched_setscheduler", "SCHED_IDLE")),
     }
 }
 

@@ -97,13 +97,13 @@ pub struct Args {
     #[arg(long, value_name = "H", requires = "all")]
     held: Option<usize>,
     /// With --all, hold at most so much memory, such as 2G [default: a quarter of what is available]
-    #[arg(long, value_name = "BYTES", requires = "all", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", requires = "all", value_parser = units::parse_bytes)]
     held_bytes: Option<u64>,
     /// Compress the chunks
     #[arg(long, value_name = "CODEC", value_enum)]
     compress: Option<Compress>,
     /// Bytes of a chunk, about, such as 4M [default: 1/2048 of the checkpoint or less, 512K to 32M]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
     chunk_bytes: Option<u64>,
     /// Threads that write a version [default: the processors, at most 4]
     #[arg(long, value_name = "N")]
@@ -140,22 +140,6 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
         Ok(Duration::ZERO) => Err("give more than 0 seconds".into()),
         other => other,
     }
-}
-
-fn parse_bytes(text: &str) -> Result<u64, String> {
-    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text[number.len()..].to_ascii_lowercase().trim_end_matches('b').trim_end_matches('i') {
-        "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
-        _ => return Err("give a number of bytes such as 4096, 4M or 2G".into()),
-    };
-    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-    bytes
-        .filter(|bytes| *bytes > 0)
-        .ok_or_else(|| "give a whole number of bytes above 0, such as 4096, 4M or 2G".into())
 }
 
 impl Args {
@@ -473,19 +457,4 @@ pub fn gave_way(versions: &[u64], to: &Path) -> String {
 
 fn list(versions: &[u64]) -> String {
     versions.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_may_have_a_unit() {
-        for (text, bytes) in [("4096", 4096), ("4K", 4096), ("4KiB", 4096), ("2g", 2 << 30), ("1MB", 1 << 20)] {
-            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
-        }
-        for text in ["", "M", "0", "-1", "1.5G", "4X", "99999999999T"] {
-            assert!(parse_bytes(text).is_err(), "{text}");
-        }
-    }
 }

@@ -5,6 +5,7 @@
 
 use crate::context::{Context, Verdict};
 use crate::failure::Failure;
+use crate::polite::PoliteArgs;
 use crate::raw;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -69,6 +70,8 @@ pub struct Args {
     /// Compress with deflate, 1 (fast) to 9 (small)
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=9))]
     compress: Option<u8>,
+    #[command(flatten)]
+    polite: PoliteArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -82,6 +85,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         return raw::run(context, &args.source, args.json);
     };
     let program = find_program()?;
+    args.polite.apply()?;
     let mut command = Command::new(&program);
     // A lock of the library's is not needed for a file that nobody else knows, and not to be had on every file system.
     command.env("HDF5_USE_FILE_LOCKING", "FALSE");

@@ -21,6 +21,7 @@ mod list;
 mod npy;
 mod output;
 mod picture;
+mod polite;
 mod progress;
 mod raw;
 mod region;

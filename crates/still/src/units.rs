@@ -83,6 +83,23 @@ pub fn parse_seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// Reads a number of bytes above 0, with k, M, G or T for powers of 1024.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[number.len()..].to_ascii_lowercase().trim_end_matches('b').trim_end_matches('i') {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return Err("give a number of bytes such as 4096, 4M or 2G".into()),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| "give a whole number of bytes above 0, such as 4096, 4M or 2G".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +133,16 @@ mod tests {
         assert_eq!(format_rate(50.0), "50.0/s");
         assert_eq!(format_rate(0.0), "0/s");
         assert_eq!(format_share(0.123), "12 %");
+    }
+
+    #[test]
+    fn bytes_may_have_a_unit() {
+        for (text, bytes) in [("4096", 4096), ("4K", 4096), ("4KiB", 4096), ("2g", 2 << 30), ("1MB", 1 << 20)] {
+            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "M", "0", "-1", "1.5G", "4X", "99999999999T"] {
+            assert!(parse_bytes(text).is_err(), "{text}");
+        }
     }
 
     #[test]

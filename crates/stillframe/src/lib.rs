@@ -31,6 +31,7 @@ pub use group::{Group, GroupOptions, GroupSnapshot, GroupSnapshots, RankInfo, Ra
 pub use num_complex::Complex;
 pub use observer::chunks::{Chunk, Chunks};
 pub use observer::options::ObserverOptions;
+pub use observer::polite::Polite;
 pub use observer::snapshot::Snapshot;
 pub use observer::variable::VariableView;
 pub use observer::view::View;

@@ -37,6 +37,7 @@ from ._observer import Chunk, Observer, Snapshot, Variable, VersionInfo
 from ._observer import open_region as open
 from ._recovery import Origin, recover
 from ._region import Loan, Published, Region, create
+from ._polite import Polite
 from ._types import Part
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "OutOfMemory",
     "OutOfSpace",
     "Part",
+    "Polite",
     "ProducerGone",
     "Published",
     "RankGone",

@@ -12,6 +12,7 @@ from ._closing import Closing
 from ._errors import MisuseError, ProducerGone, RankGone, Timeout
 from ._made import Made
 from ._observer import Observer, Snapshot, below, check_stride, open_region
+from ._polite import Polite, native_polite
 from ._whole import Whole
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ class Group(Closing, metaclass=Made, by="stillframe.open_group(name) opens the r
         """
         stride = check_stride(every)
         while True:
+            self._native.pause()
             try:
                 held = [GroupSnapshot._of(self._native.after(below(after, stride), timeout, not every))]
             except RankGone:
@@ -169,6 +171,7 @@ def open_group(
     dir: str | os.PathLike[str] | None = None,
     trust: str | None = None,
     arena: Arena | None = None,
+    polite: bool | Polite = False,
 ) -> Group:
     """Opens a group, the ranks of a parallel program that publish each by itself, to look at all of them at once.
 
@@ -178,15 +181,20 @@ def open_group(
         that is named if None.
     :param arena: an arena that this process has open, in which ``name`` is a group's. It is needed for arenas that were handed
         in as descriptors; groups of others are found by names as ``ARENA/GROUP``.
+    :param polite: to take of the machine only what others leave: True, or a :class:`stillframe.Polite` with a share, a rate or
+        processors. For programs that look and do nothing else; they stay polite until they end.
     """
     within = None if arena is None else arena._native
-    return Group._of(_native.Group(name, wait=wait, dir=dir, trust=trust, arena=within))
+    native = _native.Group(name, wait=wait, dir=dir, trust=trust, arena=within, polite=native_polite(polite))
+    return Group._of(native)
 
 
-def open_any(name: str, *, wait: float | None, dir: str | os.PathLike[str] | None) -> Observer | Group:
+def open_any(
+    name: str, *, wait: float | None, dir: str | os.PathLike[str] | None, polite: bool | Polite = False
+) -> Observer | Group:
     """Opens the region or the group of that name, whichever there is."""
     try:
-        return open_region(name, wait=wait, dir=dir)
+        return open_region(name, wait=wait, dir=dir, polite=polite)
     except MisuseError:
         # Which is that it is a group's, or else what open_group says as well.
-        return open_group(name, wait=wait, dir=dir)
+        return open_group(name, wait=wait, dir=dir, polite=polite)

@@ -138,7 +138,9 @@ class Observer:
         populate: int | None,
         trust: str | None,
         arena: Arena | None,
+        polite: tuple[float, int | None, list[int] | None] | None,
     ) -> Observer: ...
+    def pause(self) -> None: ...
     @property
     def name(self) -> str: ...
     @property
@@ -176,7 +178,9 @@ class Group:
         dir: str | os.PathLike[str] | None,
         trust: str | None,
         arena: Arena | None,
+        polite: tuple[float, int | None, list[int] | None] | None,
     ) -> Group: ...
+    def pause(self) -> None: ...
     @property
     def name(self) -> str: ...
     @property

@@ -14,6 +14,7 @@ from ._arrays import array_over, flat_over
 from ._closing import Closing
 from ._errors import MisuseError, ProducerGone, Timeout, UnknownVariable
 from ._made import Made
+from ._polite import Polite, native_polite
 from ._types import Native, Part, Scalar, item_bytes, numpy, numpy_dtype
 
 if TYPE_CHECKING:
@@ -266,6 +267,8 @@ class Observer(Closing, metaclass=Made, by="stillframe.open(name) opens a region
         """
         stride = check_stride(every)
         while True:
+            # Nothing is held, and what comes after this is newer.
+            self._native.pause()
             try:
                 held = [Snapshot._of(self._native.after(below(after, stride), timeout, not every))]
             except (ProducerGone, Timeout):
@@ -298,6 +301,7 @@ def open_region(
     populate: int | None = None,
     trust: str | None = None,
     arena: Arena | None = None,
+    polite: bool | Polite = False,
 ) -> Observer:
     """Opens a region to look at it.
 
@@ -309,6 +313,11 @@ def open_region(
         that is named if None.
     :param arena: an arena that this process has open, in which ``name`` is a region's. It is needed for arenas that were handed
         in as descriptors; others are found by names as ``ARENA/REGION``.
+    :param polite: to take of the machine only what others leave: True, or a :class:`stillframe.Polite` with a share, a rate or
+        processors. For programs that look and do nothing else; they stay polite until they end.
     """
     within = None if arena is None else arena._native
-    return Observer._of(_native.Observer(name, wait=wait, dir=dir, populate=populate, trust=trust, arena=within))
+    native = _native.Observer(
+        name, wait=wait, dir=dir, populate=populate, trust=trust, arena=within, polite=native_polite(polite)
+    )
+    return Observer._of(native)

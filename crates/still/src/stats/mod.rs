@@ -6,6 +6,7 @@ mod scope;
 
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
+use crate::polite::PaceArgs;
 use crate::slice::format_shape;
 use crate::table::sanitize;
 use crate::units::parse_seconds;
@@ -75,6 +76,8 @@ pub struct Args {
     /// End when nothing came for so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     timeout: Option<Duration>,
+    #[command(flatten)]
+    pace: PaceArgs,
     /// Print JSON, one object per version
     #[arg(long)]
     json: bool,
@@ -90,7 +93,9 @@ fn parse_range(text: &str) -> Result<(f64, f64), String> {
 
 /// Follows the variable until the producer has ended.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
-    let observer = Observer::options().dir(&context.dir).wait(args.wait).open_any(&args.region)?;
+    let options = Observer::options().dir(&context.dir).wait(args.wait);
+    let options = if args.once { options } else { args.pace.options(options) };
+    let observer = options.open_any(&args.region)?;
     let mut table = args.csv.as_deref().map(Table::open).transpose()?;
     let mut last = table.as_ref().and_then(|table| table.last);
     check_order(&observer, table.as_ref(), args)?;
@@ -108,6 +113,8 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     loop {
         // The first version may be any.
         let above = last.map(|last| args.every.map_or(last, |every| (last / every + 1).saturating_mul(every) - 1));
+        // How long nothing came counts from when this may go on.
+        observer.pause(None);
         let next = match args.every {
             Some(_) => observer.next_after(above, args.timeout),
             None => observer.newest_after(above, args.timeout),

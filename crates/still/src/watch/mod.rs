@@ -10,6 +10,7 @@ pub use frame::write_holders;
 
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
+use crate::polite::PoliteArgs;
 use sample::Sampler;
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -47,6 +48,8 @@ pub struct Args {
     /// Print one frame and end
     #[arg(long)]
     once: bool,
+    #[command(flatten)]
+    polite: PoliteArgs,
     /// Print JSON, one object per interval
     #[arg(long)]
     json: bool,
@@ -62,6 +65,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 
 /// Watches until told to stop.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
+    args.polite.apply()?;
     let mut sampler = Sampler::new(context.dir.clone(), args.region.clone());
     if !args.once && !args.json {
         if !std::io::stdout().is_terminal() {

@@ -106,6 +106,14 @@ impl AnyObserver {
         }
     }
 
+    /// Sleeps as long as a polite process has to before it looks again, as [`Observer::pause`].
+    pub fn pause(&self, timeout: Option<Duration>) -> bool {
+        match self {
+            AnyObserver::Region(observer) => observer.pause(timeout),
+            AnyObserver::Group(group) => group.pause(timeout),
+        }
+    }
+
     /// Holds the newest version.
     ///
     /// # Errors

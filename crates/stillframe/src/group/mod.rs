@@ -15,6 +15,7 @@ use crate::clock;
 use crate::error::{Error, Result};
 use crate::group::standing::{List, Members, Pick, common, hold, list, mixed, numbers, stopped};
 use crate::observer::options::ObserverOptions;
+use crate::observer::polite::{self, Polite};
 use crate::observer::ranks::survey;
 use crate::observer::{Observer, WAIT_SLICE};
 use crate::place::arena::Arena;
@@ -64,6 +65,12 @@ impl GroupOptions {
         self
     }
 
+    /// Takes of the machine only what others leave, as [`ObserverOptions::polite`].
+    pub fn polite(mut self, polite: Polite) -> Self {
+        self.observer = self.observer.polite(polite);
+        self
+    }
+
     /// How long to wait for the ranks to begin and to have a version in common; not at all by default.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
@@ -75,7 +82,8 @@ impl GroupOptions {
     /// # Errors
     /// [`Error::NoRegion`] if no rank has begun, [`Error::NotGroup`] if the name is a region's; with a wait
     /// [`Error::Timeout`] or [`Error::SlowRank`]; errors of its regions as of [`Observer::open`].
-    pub fn open(self, name: &str) -> Result<Group> {
+    pub fn open(mut self, name: &str) -> Result<Group> {
+        self.observer.begin_polite()?;
         let begin = Instant::now();
         let mut pause = Duration::from_micros(200);
         let members = loop {
@@ -310,6 +318,11 @@ impl Group {
         GroupSnapshots { group: self.clone(), every, timeout, last: None, is_over: false }
     }
 
+    /// Sleeps as long as a polite process has to before it looks again, as [`Observer::pause`].
+    pub fn pause(&self, timeout: Option<Duration>) -> bool {
+        polite::pause(self.inner.observer.pace.as_deref(), timeout)
+    }
+
     fn known(&self) -> Members {
         self.inner.members.lock().unwrap_or_else(|poison| poison.into_inner()).clone()
     }
@@ -393,6 +406,10 @@ impl Group {
         mut look: impl FnMut(&Group, &Members) -> Result<Option<T>>,
     ) -> Result<T> {
         let begin = Instant::now();
+        if !self.pause(timeout) {
+            let (region, waited) = (self.name().into(), begin.elapsed());
+            return Err(Error::Timeout { region, what: polite::TURN, waited });
+        }
         loop {
             let members = self.members()?;
             let notifications = |observer: &Observer| observer.shared.head.notifications().load(Ordering::Acquire);
@@ -494,6 +511,7 @@ impl Iterator for GroupSnapshots {
         if self.is_over {
             return None;
         }
+        self.group.pause(None);
         match self.wait() {
             Ok(snapshot) => {
                 self.last = Some(snapshot.version());

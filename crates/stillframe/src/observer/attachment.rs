@@ -1,6 +1,7 @@
 //! What an observer has open: the files of a region, and the holds that keep versions alive.
 
 use crate::error::{Error, Result};
+use crate::observer::polite::Pace;
 use crate::place::Place;
 use crate::place::arena::index::Index;
 use crate::place::arena::{Arena, Attached};
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     caches: Mutex<Caches>,
     /// Who makes page-table entries of variables that are seen whole, unless each page is left to the first that reads it.
     pub(crate) workers: Option<Arc<Workers>>,
+    /// How fast a polite observer goes on.
+    pub(crate) pace: Option<Arc<Pace>>,
 }
 
 /// Where a region lies, for who looks.
@@ -106,7 +109,7 @@ impl Shared {
         };
         let (leases, caches) = (RegionLeases::File(leases.into()), Mutex::new(Caches::default()));
         let (name, source) = (name.into(), Source::Directory { directory, tables });
-        let shared = Shared { name, dir, source, head, leases, identity, owner, caches, workers: None };
+        let shared = Shared { name, dir, source, head, leases, identity, owner, caches, workers: None, pace: None };
         // A region that was replaced while its files were opened is opened anew, or waited for.
         Ok(shared.check_names().is_ok().then_some(shared))
     }
@@ -136,6 +139,7 @@ impl Shared {
             owner: about.owner,
             caches: Mutex::new(Caches::default()),
             workers: None,
+            pace: None,
         }))
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod copies;
 pub(crate) mod open;
 pub(crate) mod options;
 pub(crate) mod pieces;
+pub(crate) mod polite;
 pub(crate) mod ranks;
 pub(crate) mod snapshot;
 pub(crate) mod variable;
@@ -70,6 +71,8 @@ impl Observer {
             trust: None,
             arena: None,
             is_former: false,
+            polite: None,
+            pace: None,
         }
     }
 
@@ -178,6 +181,13 @@ impl Observer {
         self.wait_for("a newer version", timeout, |observer| Ok(observer.newer(version)))
     }
 
+    /// Sleeps as long as a [polite](ObserverOptions::polite) process has to before it looks again, at most for `timeout` (for as
+    /// long as it takes, for `None`), and returns whether it may go on. Whoever waits for versions does so by itself, within the
+    /// time that it was given to wait; this is for those who count that time from when they may go on.
+    pub fn pause(&self, timeout: Option<Duration>) -> bool {
+        polite::pause(self.shared.pace.as_deref(), timeout)
+    }
+
     /// The number of the newest version, if it is above `version`.
     pub(crate) fn newer(&self, version: Option<u64>) -> Option<u64> {
         let head = &self.shared.head;
@@ -263,6 +273,10 @@ impl Observer {
         let begin = Instant::now();
         let shared = &self.shared;
         shared.leases.file()?;
+        if !self.pause(timeout) {
+            let (region, waited) = (shared.name.clone(), begin.elapsed());
+            return Err(Error::Timeout { region, what: polite::TURN, waited });
+        }
         loop {
             let seen = shared.head.notifications().load(Ordering::Acquire);
             if let Some(found) = look(self)? {
@@ -298,6 +312,7 @@ impl Iterator for Snapshots {
     type Item = Result<Snapshot>;
 
     fn next(&mut self) -> Option<Result<Snapshot>> {
+        self.observer.pause(None);
         let next = match self.every {
             true => self.observer.next_after(self.last, self.timeout),
             false => self.observer.newest_after(self.last, self.timeout),

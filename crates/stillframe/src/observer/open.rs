@@ -32,6 +32,7 @@ impl ObserverOptions {
     }
 
     fn observe(&self, mut shared: Shared) -> Observer {
+        shared.pace = self.pace.clone();
         shared.workers = self.populate.map(|threads| Arc::new(Workers::new(threads)));
         Observer { shared: Arc::new(shared) }
     }
@@ -42,10 +43,11 @@ impl ObserverOptions {
     /// [`Error::NoRegion`], or with a wait [`Error::Timeout`]; [`Error::IsGroup`], see
     /// [`open_any`](ObserverOptions::open_any); [`Error::Denied`] if it is another user's;
     /// [`Error::Corrupt`] if its head is damaged; [`Error::BadOption`] if an option makes no sense.
-    pub fn open(self, name: &str) -> Result<Observer> {
+    pub fn open(mut self, name: &str) -> Result<Observer> {
         if let Some(threads @ (0 | 1025..)) = self.populate {
             return Err(Error::BadOption { option: "populate", why: format!("{threads} is not between 1 and 1024") });
         }
+        self.begin_polite()?;
         let begin = Instant::now();
         let deadline = begin.checked_add(self.wait);
         let mut pause = Duration::from_micros(200);

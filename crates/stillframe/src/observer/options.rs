@@ -1,10 +1,12 @@
 //! How an observer is opened.
 
 use crate::error::Result;
+use crate::observer::polite::{Pace, Polite};
 use crate::place::arena::Arena;
 use crate::place::directory::Directory;
 use crate::place::names;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use stillframe_kernel::trust::Trust;
 
@@ -18,6 +20,9 @@ pub struct ObserverOptions {
     pub(crate) arena: Option<Arena>,
     /// Whether it is the group that was set aside in that arena.
     pub(crate) is_former: bool,
+    pub(crate) polite: Option<Polite>,
+    /// How fast it goes on, once it is polite.
+    pub(crate) pace: Option<Arc<Pace>>,
 }
 
 impl ObserverOptions {
@@ -56,6 +61,22 @@ impl ObserverOptions {
     pub fn populate(mut self, threads: usize) -> Self {
         self.populate = Some(threads);
         self
+    }
+
+    /// Takes of the machine only what others leave, for as long as the process lives: for programs that look and do nothing
+    /// else. After each version that it waited for, an observer sleeps before it holds the next, until what the process used is
+    /// within its budget; see [`Polite`].
+    pub fn polite(mut self, polite: Polite) -> Self {
+        self.polite = Some(polite);
+        self
+    }
+
+    /// Becomes polite, if that is asked for and not done yet.
+    pub(crate) fn begin_polite(&mut self) -> Result<()> {
+        if let Some(polite) = self.polite.take() {
+            self.pace = Some(Arc::new(polite.begin()?));
+        }
+        Ok(())
     }
 
     /// Options for the regions of a group that is found where these would look.

@@ -107,6 +107,9 @@ impl Inner {
     /// The pieces in which pages of a variable lie.
     pub(crate) fn runs(&self, variable: &VariableView, pages: Range<usize>) -> Result<Vec<Piece>> {
         let shared = &self.hold.shared;
+        if let Some(pace) = &shared.pace {
+            pace.count_bytes(pages.len() * PAGE_BYTES);
+        }
         let first = variable.extent.window as usize * WINDOW_PAGES;
         let mut runs: Vec<Piece> = Vec::new();
         let mut add = |plane: u8, page: usize, pages: usize| -> Result<()> {

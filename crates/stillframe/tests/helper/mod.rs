@@ -7,7 +7,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use stillframe::{Array, Loaned, Observer, Region, RegionOptions, Snapshot, Tracked};
 
@@ -71,6 +71,15 @@ impl Helper {
     /// The next thing it says, or `None` if it says nothing more.
     pub fn hear(&mut self) -> Option<String> {
         self.lines.recv().ok()
+    }
+
+    /// The next thing it says, if it does so in this time.
+    pub fn try_hear(&mut self, timeout: Duration) -> Option<String> {
+        match self.lines.recv_timeout(timeout) {
+            Ok(text) => Some(text),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => panic!("helper process {} ended without a word", self.pid()),
+        }
     }
 
     /// Waits until it says this.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from .._errors import InUse, NoVersion
 from .._group import Group, GroupSnapshot, open_any
 from .._observer import Observer, Snapshot
+from .._polite import Polite
 from ._reducers import Reducer
 from ._series import Series
 
@@ -24,6 +25,7 @@ def run(
     rewind: bool = False,
     progress: Callable[[Snapshot | GroupSnapshot], None] | None = None,
     dir: str | os.PathLike[str] | None = None,
+    polite: bool | Polite = True,
 ) -> int:
     """Reduces versions as they come, until the producer is gone or nothing came for ``timeout`` seconds.
 
@@ -38,6 +40,9 @@ def run(
         newest version on, instead of refusing.
     :param progress: called with each version after it was reduced, while it is held.
     :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
+    :param polite: how what is opened by name is looked at, as for :func:`stillframe.open`. By default this process takes only
+        what others leave from then on, and where nothing is left over it leaves out more versions; False takes processors as
+        any other program.
     :return: how many versions were reduced.
     """
     with contextlib.ExitStack() as stack:
@@ -45,7 +50,7 @@ def run(
         for path, reducers in series.items():
             given = [reducers] if callable(reducers) else list(reducers)
             files.append(stack.enter_context(Series(path, *given, attrs=attrs)))
-        opened = open_any(source, wait=wait, dir=dir) if isinstance(source, str) else source
+        opened = open_any(source, wait=wait, dir=dir, polite=polite) if isinstance(source, str) else source
         if isinstance(source, str):
             stack.enter_context(opened)
         check_order(opened, files, rewind)

@@ -1,0 +1,102 @@
+//! How much of the machine a command takes that looks for longer than an instant.
+
+use crate::units::parse_bytes;
+use std::ops::RangeInclusive;
+use stillframe::{ObserverOptions, Polite};
+
+/// Arguments of the commands that look for longer than an instant.
+#[derive(Debug, clap::Args)]
+pub struct PoliteArgs {
+    /// Use these processors alone, such as 60-63,127
+    #[arg(long, value_name = "LIST", value_parser = parse_processors, help_heading = HEADING)]
+    processors: Option<Ranges>,
+    /// Take processors as any other program, whoever wants them, and not only what others leave
+    #[arg(long, conflicts_with = "processors", help_heading = HEADING)]
+    impolite: bool,
+}
+
+/// Arguments of the commands that look at one version after the other.
+#[derive(Debug, clap::Args)]
+pub struct PaceArgs {
+    /// How much of one processor to take where nothing is left over [default: 2%]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_share, conflicts_with = "impolite", help_heading = HEADING)]
+    share: Option<f64>,
+    /// Read at most so many bytes in a second, such as 200M
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, conflicts_with = "impolite", help_heading = HEADING)]
+    rate: Option<u64>,
+    #[command(flatten)]
+    polite: PoliteArgs,
+}
+
+const HEADING: &str = "What it takes of the machine";
+
+impl PoliteArgs {
+    /// What was asked for; `None` if the command is to be as any other.
+    fn polite(&self) -> Option<Polite> {
+        let polite = Polite::new();
+        let polite = match &self.processors {
+            Some(Ranges(ranges)) => polite.processors(ranges.iter().cloned()),
+            None => polite,
+        };
+        (!self.impolite).then_some(polite)
+    }
+
+    /// Makes this process, and what it becomes, so.
+    pub fn apply(&self) -> stillframe::Result<()> {
+        self.polite().map_or(Ok(()), |polite| polite.apply())
+    }
+}
+
+impl PaceArgs {
+    /// Puts what was asked for into the options of an observer.
+    pub fn options(&self, options: ObserverOptions) -> ObserverOptions {
+        let Some(mut polite) = self.polite.polite() else { return options };
+        if let Some(share) = self.share {
+            polite = polite.share(share);
+        }
+        if let Some(bytes) = self.rate {
+            polite = polite.bytes_per_s(bytes);
+        }
+        options.polite(polite)
+    }
+}
+
+/// Numbers of processors.
+#[derive(Debug, Clone, PartialEq)]
+struct Ranges(Vec<RangeInclusive<usize>>);
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    let percent = text.trim().strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
+    match percent {
+        Some(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
+        _ => Err("give a part of one processor above 0% and up to 100%, such as 2%".into()),
+    }
+}
+
+fn parse_processors(text: &str) -> Result<Ranges, String> {
+    let range = |item: &str| {
+        let (first, last) = item.split_once('-').unwrap_or((item, item));
+        let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        (first <= last).then_some(first..=last)
+    };
+    let ranges: Option<Vec<_>> = text.split(',').map(range).collect();
+    ranges.map(Ranges).ok_or_else(|| "give numbers and ranges of them, such as 0,4-7".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_percents_and_processors_are_ranges() {
+        assert_eq!(parse_share("2%"), Ok(0.02));
+        assert_eq!(parse_share("100 %"), Ok(1.0));
+        for wrong in ["0%", "2", "101%", "-1%", "nan%", ""] {
+            assert!(parse_share(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse_processors("60-63, 127"), Ok(Ranges(vec![60..=63, 127..=127])));
+        for wrong in ["", "a", "4-2", "1,,2", "-1"] {
+            assert!(parse_processors(wrong).is_err(), "{wrong}");
+        }
+    }
+}
