@@ -17,6 +17,8 @@ use stillframe_kernel::{Failure, priority, process_time, remark};
 const SPARE: f64 = 0.25;
 /// Time over which idle processors are counted: many of the kernel's ticks.
 const PERIOD: Duration = Duration::from_millis(100);
+/// Processor time that is not worth a sleep, in seconds; so who has slept may look at what it slept for.
+const GRAIN_S: f64 = 0.001;
 /// Longest sleep before the budget is looked at again.
 const SLICE: Duration = Duration::from_millis(20);
 
@@ -150,6 +152,8 @@ struct State {
     budget: f64,
     /// Seconds of processor time that were used and not yet slept for.
     used_s: f64,
+    /// Whether it sleeps for them, until there are none.
+    is_paying: bool,
     /// Seconds for which bytes that were read are still to be slept for.
     read_s: f64,
     last: Reading,
@@ -168,7 +172,7 @@ struct Reading {
 impl Pace {
     fn new(share: f64, bytes_per_s: Option<u64>, processors: Processors) -> Pace {
         let now = Reading::now(&processors);
-        let state = State { budget: share, used_s: 0.0, read_s: 0.0, last: now, period: now };
+        let state = State { budget: share, used_s: 0.0, is_paying: false, read_s: 0.0, last: now, period: now };
         Pace { share, bytes_per_s, processors, read_bytes: AtomicU64::new(0), state: Mutex::new(state) }
     }
 
@@ -227,7 +231,9 @@ impl State {
         if self.budget >= processors {
             self.used_s = 0.0;
         }
-        Duration::from_secs_f64((self.used_s / self.budget).max(self.read_s).min(1e6))
+        self.is_paying = self.used_s > if self.is_paying { 0.0 } else { GRAIN_S };
+        let used_s = if self.is_paying { self.used_s / self.budget } else { 0.0 };
+        Duration::from_secs_f64(used_s.max(self.read_s).min(1e6))
     }
 
     /// Lets the budget grow by half of what stayed idle beyond the spare, and halves it for each period in which that was
@@ -265,7 +271,7 @@ mod tests {
         };
         let (mut at, mut used, mut idle) = (0.0, 0.0, 0.0);
         let first = reading(0.0, 0.0, 0.0);
-        let mut state = State { budget: 0.02, used_s: 0.0, read_s: 0.0, last: first, period: first };
+        let mut state = State { budget: 0.02, used_s: 0.0, is_paying: false, read_s: 0.0, last: first, period: first };
         while at < seconds {
             (at, used, idle) = (at + wanted, used + wanted, idle + (1.0 - others).max(0.0) * wanted);
             loop {
