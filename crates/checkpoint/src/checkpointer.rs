@@ -48,6 +48,7 @@ impl CheckpointerOptions {
             record: Mutex::new(Record::new(name)),
             changed: Condvar::new(),
         });
+        shared.weigh_session();
         shared.look_at_store();
         // Whoever hears of the first version finds a status.
         let status = shared.record().status();

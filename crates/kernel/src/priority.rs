@@ -46,20 +46,33 @@ pub fn go_idle() -> Result<(), Failure> {
     for thread in threads.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()) {
         set_idle(thread)?;
     }
-    // SAFETY: the calls take numbers and cannot fail for the process itself.
-    if unsafe { libc::getsid(0) == libc::getpid() } && !leads_least() {
-        match fs::write(AUTOGROUP, NICE_MAX.to_string()) {
-            // A kernel without autogroups.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            written => return written.map_err(|source| failure("write", AUTOGROUP, source)),
-        }
-    }
-    Ok(())
+    weigh_session(NICE_MAX)
 }
 
-/// Whether the autogroup has the least weight already. The kernel refuses to be told too often.
-fn leads_least() -> bool {
-    fs::read_to_string(AUTOGROUP).is_ok_and(|text| text.trim_end().ends_with(&format!("nice {NICE_MAX}")))
+/// Gives the autogroup of this process's session the weight of a nice value, if the process leads the session. The kernel
+/// shares out time among sessions first; the threads' own values only count within one (sched(7), "The autogroup feature").
+pub fn weigh_session(nice: u32) -> Result<(), Failure> {
+    // The leader may be outside of the process's PID namespace, and the answer 0 then.
+    // SAFETY: the calls take numbers and cannot fail for the process itself.
+    let leads = unsafe { libc::getsid(0) == libc::getpid() };
+    if !leads || weighs(nice) {
+        return Ok(());
+    }
+    match fs::write(AUTOGROUP, nice.to_string()) {
+        // A kernel without autogroups.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        written => written.map_err(|source| failure("write", AUTOGROUP, source)),
+    }
+}
+
+/// Makes this thread one of class `SCHED_IDLE`. No privilege is needed; to take it back, one is.
+pub fn idle_thread() -> Result<(), Failure> {
+    set_idle(0)
+}
+
+/// Whether the autogroup has this weight already. The kernel refuses to be told too often.
+fn weighs(nice: u32) -> bool {
+    fs::read_to_string(AUTOGROUP).is_ok_and(|text| text.trim_end().ends_with(&format!("nice {nice}")))
 }
 
 fn failure(call: &'static str, path: &str, source: io::Error) -> Failure {
@@ -69,7 +82,7 @@ fn failure(call: &'static str, path: &str, source: io::Error) -> Failure {
 fn set_idle(thread: libc::pid_t) -> Result<(), Failure> {
     // SAFETY: `sched_param` is plain data, valid when zeroed.
     let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
-    // SAFETY: the number is of a thread of this process or of none, and the pointer refers to a live `sched_param`.
+    // SAFETY: the number is of a thread of this process or of none, 0 is this one, and the pointer refers to a live `sched_param`.
     match unsafe { libc::sched_setscheduler(thread, libc::SCHED_IDLE, &parameters) } {
         0 => Ok(()),
         // It ended since it was listed.

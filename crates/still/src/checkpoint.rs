@@ -159,7 +159,7 @@ impl Args {
         }
         let mut options = Checkpointer::options().dir(&context.dir).save(save);
         options = options.at_end(self.at_end).once(self.once).all(self.all).wait(self.wait).follow(self.follow);
-        options = options.nice(self.nice);
+        options = options.nice(self.nice).own_session(true);
         if let Some(every) = self.every {
             options = options.every(every);
         }

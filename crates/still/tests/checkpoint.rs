@@ -670,6 +670,51 @@ fn threads(pid: &str) -> Vec<(String, i64, i64)> {
 }
 
 #[test]
+fn a_session_of_its_own_counts_as_its_threads_do() {
+    // A kernel without autogroups.
+    if !Path::new("/proc/self/autogroup").exists() {
+        return;
+    }
+    let scene = Scene::new();
+    let still = Checkpoint::command(&scene, &["heat", "--to", "ck", "--wait", "60", "--nice", "13"]);
+    let mut command = Command::new("setsid");
+    command.arg(still.get_program()).args(still.get_args()).current_dir(still.get_current_dir().unwrap());
+    command.envs(still.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    let begin = Instant::now();
+    let found = || std::fs::read_to_string(format!("/proc/{}/autogroup", child.id())).unwrap_or_default();
+    while !found().trim_end().ends_with("nice 13") && begin.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let told = found();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(told.trim_end().ends_with("nice 13"), "{told:?}");
+}
+
+#[test]
+fn the_leader_of_the_session_may_be_out_of_sight() {
+    // In a container that was entered from outside, getsid(2) is 0.
+    let entered = |program: &str| {
+        let mut command = Command::new("setsid");
+        command.args(["-w", "unshare", "-Urpf", program]).stdout(Stdio::null());
+        command
+    };
+    if !entered("true").stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no PID namespaces here");
+        return;
+    }
+    let scene = Scene::new();
+    let still = Checkpoint::command(&scene, &["heat", "--to", "ck"]);
+    let mut command = entered(still.get_program().to_str().unwrap());
+    command.args(still.get_args()).current_dir(still.get_current_dir().unwrap());
+    command.envs(still.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let told = command.stderr(Stdio::piped()).output().unwrap();
+    let text = String::from_utf8_lossy(&told.stderr);
+    assert!(told.status.code() == Some(1) && text.contains("--wait SECONDS waits"), "{}: {text}", told.status);
+}
+
+#[test]
 fn what_saves_steps_back_and_what_looks_does_not() {
     let scene = Scene::new();
     let (_, own, _) = threads("self").swap_remove(0);

@@ -26,6 +26,7 @@ pub struct CheckpointerOptions {
     pub(super) held_bytes: Option<u64>,
     pub(super) save: SaveOptions,
     pub(super) nice: u32,
+    pub(super) own_session: bool,
     pub(super) wait: Duration,
     pub(super) follow: Duration,
     pub(super) listener: Option<Listener>,
@@ -40,7 +41,8 @@ impl std::fmt::Debug for CheckpointerOptions {
             .field("held", &self.held)
             .field("held_bytes", &self.held_bytes)
             .field("save", &self.save)
-            .field("nice", &self.nice);
+            .field("nice", &self.nice)
+            .field("own_session", &self.own_session);
         shown.field("wait", &self.wait).field("follow", &self.follow).finish_non_exhaustive()
     }
 }
@@ -59,6 +61,7 @@ impl Default for CheckpointerOptions {
             held_bytes: None,
             save: SaveOptions::default(),
             nice: NICE,
+            own_session: false,
             wait: Duration::ZERO,
             follow: Duration::ZERO,
             listener: None,
@@ -155,6 +158,13 @@ impl CheckpointerOptions {
     /// safe. The thread that looks for versions does not step back: it needs little, and none is to be missed.
     pub fn nice(mut self, nice: u32) -> Self {
         self.nice = nice;
+        self
+    }
+
+    /// Whether the process does nothing but save. If it leads its session (setsid(2)), the session's autogroup then gets the
+    /// nice value, too: the kernel shares out time among sessions first, and the threads' values count within one (sched(7)).
+    pub fn own_session(mut self, own: bool) -> Self {
+        self.own_session = own;
         self
     }
 

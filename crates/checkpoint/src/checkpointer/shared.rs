@@ -180,6 +180,14 @@ impl Shared {
         self.changed.notify_all();
     }
 
+    /// Lets other sessions have the processors first, where the checkpointer has its own.
+    pub(super) fn weigh_session(&self) {
+        if self.options.own_session && self.options.nice > 0 {
+            // Where it is forbidden, versions are saved all the same.
+            let _ = priority::weigh_session(self.options.nice);
+        }
+    }
+
     /// Lets others have the processors first, from this thread and those that it starts.
     pub(super) fn step_back(&self) {
         if self.options.nice > 0 {
