@@ -40,7 +40,7 @@ module stillframe
     stillframe_wrong_shape = 16, stillframe_wrong_kind = 17, stillframe_out_of_range = 18, &
     stillframe_different_regions = 19, stillframe_forked = 20, stillframe_no_memory_there = 21, &
     stillframe_unknown_attribute = 22, stillframe_is_group = 23, stillframe_not_group = 24, &
-    stillframe_not_contiguous = 25, stillframe_limit = 26, stillframe_is_pinned = 27
+    stillframe_not_contiguous = 25, stillframe_limit = 26, stillframe_is_pinned = 27, stillframe_written = 28
   integer, parameter, public :: stillframe_in_use = 100, stillframe_no_region = 101, stillframe_denied = 102, &
     stillframe_no_version = 103, stillframe_version_gone = 104, stillframe_timeout = 105, &
     stillframe_producer_gone = 106, stillframe_no_space = 107, stillframe_bound = 108, stillframe_no_slot = 109, &
@@ -48,7 +48,7 @@ module stillframe
     stillframe_no_tracker = 113, stillframe_system = 114, stillframe_rank_missing = 115, stillframe_rank_gone = 116, &
     stillframe_no_common_version = 117, stillframe_survives = 118, stillframe_staged = 119, &
     stillframe_untrusted = 120, stillframe_arena_full = 121, stillframe_no_arena = 122, stillframe_arena_busy = 123, &
-    stillframe_mixed_runs = 124
+    stillframe_mixed_runs = 124, stillframe_child_gone = 125
   integer, parameter, public :: stillframe_corrupt = 200, stillframe_internal = 300
   ! The same of checkpoints, from 1000 on.
   integer, parameter, public :: stillframe_other_region = 1010, stillframe_saving = 1011, stillframe_expression = 1012, &
@@ -212,10 +212,14 @@ module stillframe
     procedure :: pin => region_pin
     procedure :: unpin => region_unpin
     procedure :: mark_dirty => region_mark_dirty
+    procedure :: publish_finish => region_publish_finish
+    procedure :: publish_test => region_publish_test
     procedure, private :: repart_part
     generic :: repart => repart_part
     procedure, private :: publish_int32
     generic :: publish => publish_int32
+    procedure, private :: publish_start_int32
+    generic :: publish_start => publish_start_int32
     procedure, private :: publish_int8_int32
     generic :: publish => publish_int8_int32
     procedure, private :: publish_int16_int32
@@ -330,6 +334,8 @@ module stillframe
     generic :: repart => repart_logical_int32
     procedure, private :: publish_int64
     generic :: publish => publish_int64
+    procedure, private :: publish_start_int64
+    generic :: publish_start => publish_start_int64
     procedure, private :: publish_int8_int64
     generic :: publish => publish_int8_int64
     procedure, private :: publish_int16_int64
@@ -826,8 +832,15 @@ module stillframe
   type, bind(c) :: c_observer_options
     type(c_ptr) :: dir = c_null_ptr
     integer(c_int64_t) :: wait_ms = 0, populate_threads = 0
-    type(c_ptr) :: trust = c_null_ptr, arena = c_null_ptr
+    type(c_ptr) :: trust = c_null_ptr, arena = c_null_ptr, polite = c_null_ptr
     integer(c_int64_t) :: reserved(1) = 0
+  end type
+
+  type, bind(c) :: c_polite
+    real(c_double) :: share = 0
+    integer(c_int64_t) :: bytes_per_s = 0
+    type(c_ptr) :: processors = c_null_ptr
+    integer(c_int64_t) :: reserved(2) = 0
   end type
 
   type, bind(c) :: c_version_info
@@ -1179,6 +1192,28 @@ module stillframe
       type(c_ptr), value :: region
       character(kind=c_char), intent(in) :: name(*)
       character(kind=c_char), intent(in) :: value(*)
+      integer(c_int32_t) :: status
+    end function
+    function c_publish_start(region, version, given, given_count, flags) result(status) bind(c, name='stillframe_publish_start')
+      import
+      type(c_ptr), value :: region
+      integer(c_int64_t), value :: version
+      type(c_ptr), value :: given
+      integer(c_int32_t), value :: given_count
+      integer(c_int32_t), value :: flags
+      integer(c_int32_t) :: status
+    end function
+    function c_publish_finish(region, published, found) result(status) bind(c, name='stillframe_publish_finish')
+      import
+      type(c_ptr), value :: region
+      type(c_ptr), value :: published
+      integer(c_int8_t), intent(out) :: found
+      integer(c_int32_t) :: status
+    end function
+    function c_publish_test(region, done) result(status) bind(c, name='stillframe_publish_test')
+      import
+      type(c_ptr), value :: region
+      integer(c_int8_t), intent(out) :: done
       integer(c_int32_t) :: status
     end function
     function c_publish_with(region, version, given, given_count, published) result(status) bind(c, name='stillframe_publish_with')
@@ -3459,6 +3494,33 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
+  ! Starts to publish all variables as this version, and returns when it is known which pages have to be copied. Threads copy
+  ! them on processors that are free, and publish_finish what they did not get to. Observers see the version when it is finished:
+  ! by publish_finish or publish_test, by the next publish, or by what changes variables.
+  !
+  ! Until then arrays may be read, and neither be written nor deallocated nor moved: give tracked ones the attribute
+  ! asynchronous, too, as for nonblocking sends of MPI. Where one is written all the same, the version is a mixture of
+  ! before and after, and nothing else breaks; with STILLFRAME_CHECK=1 in the environment publish_finish fails with
+  ! stillframe_written, and names variable and page. With guard arrays may be written: a child process copies, which has the
+  ! memory as it was. That costs the time of a fork when it is started, and a fault at the first write to each page
+  ! afterwards. Arrays have to be tracked: none can be given for this version.
+  subroutine publish_start_int32(self, version, guard, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int32), intent(in) :: version
+    logical, intent(in), optional :: guard
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int32_t) :: flags
+    type(outcome) :: o
+
+    flags = 0
+    if (present(guard)) flags = merge(1_c_int32_t, 0_c_int32_t, guard)
+    if (version < 0) call refuse(o, stillframe_bad_argument, 'version ' // decimal(int(version, int64)) // ' is negative')
+    if (o%status == stillframe_ok) call check(o, &
+      c_publish_start(self%handle, int(version, int64), c_null_ptr, 0_c_int32_t, flags))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
   ! The same with arrays of integer(int8), each after its name, which are looked at during this call only, whatever comes
   ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int8_int32(self, version, name, array, &
@@ -3869,6 +3931,33 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
+  ! Starts to publish all variables as this version, and returns when it is known which pages have to be copied. Threads copy
+  ! them on processors that are free, and publish_finish what they did not get to. Observers see the version when it is finished:
+  ! by publish_finish or publish_test, by the next publish, or by what changes variables.
+  !
+  ! Until then arrays may be read, and neither be written nor deallocated nor moved: give tracked ones the attribute
+  ! asynchronous, too, as for nonblocking sends of MPI. Where one is written all the same, the version is a mixture of
+  ! before and after, and nothing else breaks; with STILLFRAME_CHECK=1 in the environment publish_finish fails with
+  ! stillframe_written, and names variable and page. With guard arrays may be written: a child process copies, which has the
+  ! memory as it was. That costs the time of a fork when it is started, and a fault at the first write to each page
+  ! afterwards. Arrays have to be tracked: none can be given for this version.
+  subroutine publish_start_int64(self, version, guard, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    integer(int64), intent(in) :: version
+    logical, intent(in), optional :: guard
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int32_t) :: flags
+    type(outcome) :: o
+
+    flags = 0
+    if (present(guard)) flags = merge(1_c_int32_t, 0_c_int32_t, guard)
+    if (version < 0) call refuse(o, stillframe_bad_argument, 'version ' // decimal(int(version, int64)) // ' is negative')
+    if (o%status == stillframe_ok) call check(o, &
+      c_publish_start(self%handle, int(version, int64), c_null_ptr, 0_c_int32_t, flags))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
   ! The same with arrays of integer(int8), each after its name, which are looked at during this call only, whatever comes
   ! of it. What is tracked under such a name is shown again by the next version that is not given another array.
   subroutine publish_int8_int64(self, version, name, array, &
@@ -4264,6 +4353,41 @@ contains
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
+
+  ! Finishes the publish that was started, after which all arrays may be written. published: what it did, also if something
+  ! else has finished it. found: whether there was one that was not told of yet.
+  subroutine region_publish_finish(self, published, found, stat, errmsg)
+    class(stillframe_region), intent(inout) :: self
+    type(stillframe_published), intent(out), optional :: published
+    logical, intent(out), optional :: found
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_published), target :: c
+    integer(c_int8_t) :: is_found
+    type(outcome) :: o
+
+    is_found = no
+    call check(o, c_publish_finish(self%handle, c_loc(c), is_found))
+    if (present(found)) found = o%status == stillframe_ok .and. is_found /= no
+    if (present(published) .and. o%status == stillframe_ok .and. is_found /= no) published = stillframe_published(c%version, &
+      c%dirty_pages, c%copied_pages, c%total_pages, c%seconds, c%skipped /= 0)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Finishes the publish that was started if nothing is left to be copied; whether none is left to be finished.
+  function region_publish_test(self, stat, errmsg) result(done)
+    class(stillframe_region), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    logical :: done
+    integer(c_int8_t) :: is_done
+    type(outcome) :: o
+
+    is_done = no
+    call check(o, c_publish_test(self%handle, is_done))
+    done = o%status == stillframe_ok .and. is_done /= no
+    call conclude(o, stat, errmsg)
+  end function
 
   ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
   subroutine track_int8(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
@@ -7126,21 +7250,36 @@ contains
   ! With populate, so many threads enter all pages of a variable in the page tables when it is first seen, and take them out in
   ! the end: for programs that read all of a large variable. Otherwise pages are entered as they are first read.
   ! With arena, the name is that of a region within it: needed for arenas that were handed in as descriptors, to which
-  ! no name leads.
-  subroutine observer_open(self, name, dir, wait_ms, populate, trust, arena, stat, errmsg)
+  ! no name leads. With polite it takes of the machine only what others leave, and where nothing is left over `share` of one
+  ! processor (0.02 unless said); at most bytes_per_s bytes in a second; on these processors, such as '60-63,127'. That is of the
+  ! whole process, which is to look and do nothing else, and lasts until its end.
+  subroutine observer_open(self, name, dir, wait_ms, populate, trust, arena, polite, share, bytes_per_s, processors, &
+      stat, errmsg)
     class(stillframe_observer), intent(inout) :: self
     character(*), intent(in) :: name
     character(*), intent(in), optional :: dir, trust
     integer, intent(in), optional :: wait_ms, populate
     type(stillframe_arena), intent(in), optional :: arena
+    logical, intent(in), optional :: polite
+    real(real64), intent(in), optional :: share
+    integer(int64), intent(in), optional :: bytes_per_s
+    character(*), intent(in), optional :: processors
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: c_dir(:), c_trust(:)
+    character(kind=c_char), allocatable, target :: c_dir(:), c_trust(:), c_processors(:)
+    type(c_polite), target :: politeness
     type(c_observer_options) :: options
     type(outcome) :: o
 
     call set_terminated(c_dir, dir)
     call set_terminated(c_trust, trust)
+    call set_terminated(c_processors, processors)
+    if (present(share)) politeness%share = share
+    if (present(bytes_per_s)) politeness%bytes_per_s = bytes_per_s
+    politeness%processors = address_of(c_processors)
+    if (present(polite)) then
+      if (polite) options%polite = c_loc(politeness)
+    end if
     options%dir = address_of(c_dir)
     options%trust = address_of(c_trust)
     if (present(wait_ms)) options%wait_ms = wait_ms
@@ -7182,21 +7321,36 @@ contains
 
   ! Opens a group: all ranks of a parallel program, waiting up to wait_ms for it to appear.
   ! With arena, the name is that of a group within it: needed for arenas that were handed in as descriptors, to which
-  ! no name leads.
-  subroutine group_open(self, name, dir, wait_ms, trust, arena, stat, errmsg)
+  ! no name leads. With polite it takes of the machine only what others leave, and where nothing is left over `share` of one
+  ! processor (0.02 unless said); at most bytes_per_s bytes in a second; on these processors, such as '60-63,127'. That is of the
+  ! whole process, which is to look and do nothing else, and lasts until its end.
+  subroutine group_open(self, name, dir, wait_ms, trust, arena, polite, share, bytes_per_s, processors, &
+      stat, errmsg)
     class(stillframe_group), intent(inout) :: self
     character(*), intent(in) :: name
     character(*), intent(in), optional :: dir, trust
     integer, intent(in), optional :: wait_ms
     type(stillframe_arena), intent(in), optional :: arena
+    logical, intent(in), optional :: polite
+    real(real64), intent(in), optional :: share
+    integer(int64), intent(in), optional :: bytes_per_s
+    character(*), intent(in), optional :: processors
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: c_dir(:), c_trust(:)
+    character(kind=c_char), allocatable, target :: c_dir(:), c_trust(:), c_processors(:)
+    type(c_polite), target :: politeness
     type(c_observer_options) :: options
     type(outcome) :: o
 
     call set_terminated(c_dir, dir)
     call set_terminated(c_trust, trust)
+    call set_terminated(c_processors, processors)
+    if (present(share)) politeness%share = share
+    if (present(bytes_per_s)) politeness%bytes_per_s = bytes_per_s
+    politeness%processors = address_of(c_processors)
+    if (present(polite)) then
+      if (polite) options%polite = c_loc(politeness)
+    end if
     options%dir = address_of(c_dir)
     options%trust = address_of(c_trust)
     if (present(wait_ms)) options%wait_ms = wait_ms

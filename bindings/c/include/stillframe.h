@@ -62,6 +62,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// For stillframe_publish_start: the arrays may be written, freed and tracked elsewhere before the publish is finished. A child
+// process copies, which has the memory as it was. That costs the time of fork(2) when it is started, a fault at the first write
+// to each page of the process afterwards, and memory for the pages that are written meanwhile. Arrays that are shared with other
+// processes, and those that forked children do not get, are copied when it is started.
+#define STILLFRAME_PUBLISH_GUARD 1
+
 // Most dimensions of a variable.
 #define STILLFRAME_RANK_MAX 8
 
@@ -113,6 +119,8 @@ typedef enum {
     STILLFRAME_LIMIT = 26,
     // The variable is pinned, and would have to move.
     STILLFRAME_IS_PINNED = 27,
+    // With STILLFRAME_CHECK=1: a variable was written while a publish that was started copied it.
+    STILLFRAME_WRITTEN = 28,
     // The region has a living producer.
     STILLFRAME_IN_USE = 100,
     // There is no such region.
@@ -163,6 +171,8 @@ typedef enum {
     STILLFRAME_ARENA_BUSY = 123,
     // Ranks of a group have a version of the same number, but of different runs.
     STILLFRAME_MIXED_RUNS = 124,
+    // The process that copied for a guarded publish was killed.
+    STILLFRAME_CHILD_GONE = 125,
     // A shared file is damaged.
     STILLFRAME_CORRUPT = 200,
     // A defect of Stillframe, caught before it could do more harm. Please report its text.
@@ -591,6 +601,22 @@ typedef struct {
     uint32_t reserved;
 } stillframe_given;
 
+// What a polite observer takes of the machine, at most: only what others leave (all threads of the process become of the
+// class SCHED_IDLE), and its share where nothing is left over. It sleeps for that between versions. What the kernel does not
+// permit is said once on standard error; the share holds all the same. A member that is 0 or NULL is the default; set all of
+// it to 0 first.
+typedef struct {
+    // How much of one processor it takes where nothing is left over, above 0 and at most 1; 0: 0.02. Where processors stay
+    // idle it takes more.
+    double share;
+    // How many bytes of variables it reads in a second; 0: as many as it likes.
+    uint64_t bytes_per_s;
+    // The processors it uses, such as "60-63,127"; NULL: all that the process was given.
+    const char *processors;
+    // 0.
+    uint64_t reserved[2];
+} stillframe_polite;
+
 // How an observer is opened. A member that is 0 or NULL is the default; set all of it to 0 first.
 typedef struct {
     // Directory of the regions; NULL: $STILLFRAME_DIR, else /dev/shm/stillframe-<uid>.
@@ -608,6 +634,9 @@ typedef struct {
     // An arena that this process has open, in which the name is that of a region or group within it. It is needed for arenas
     // that were handed in as descriptors; what lies in others is found by names as ARENA/REGION and ARENA/GROUP.
     stillframe_arena *arena;
+    // What it takes of the machine while others want it; NULL: what it gets, as any program. It is of the whole process, which is
+    // to look and do nothing else, and lasts until its end.
+    const stillframe_polite *polite;
     // 0.
     uint64_t reserved[1];
 } stillframe_observer_options;
@@ -1234,6 +1263,44 @@ stillframe_status stillframe_publish_with(stillframe_region *region,
                                           const stillframe_given *given,
                                           uint32_t given_count,
                                           stillframe_published *published);
+
+// Starts a publish and returns when it is known which pages have to be copied. Threads copy them on processors that are free,
+// and stillframe_publish_finish what they did not get to. Observers see the version when it is finished: by
+// stillframe_publish_finish or stillframe_publish_test, by the next publish, or by what changes variables (declaring, resizing,
+// removing, pinning and lending them, and closing the region). As with nonblocking sends of MPI the variables may be read until
+// then and not be written, and arrays that are tracked or given stay where they are. Where one is written all the same, the
+// version is a mixture of before and after, and nothing else breaks; with STILLFRAME_CHECK=1 in the environment the publish fails
+// when it is finished, and names variable and page. A program that ends before has not published.
+//
+// version, given, given_count: as for stillframe_publish_with. flags: 0, or STILLFRAME_PUBLISH_GUARD. Attributes that were
+// set are the version's.
+//
+// Errors: as stillframe_publish_with, and those of a publish before that was not finished; nothing is started then.
+stillframe_status stillframe_publish_start(stillframe_region *region,
+                                           uint64_t version,
+                                           const stillframe_given *given,
+                                           uint32_t given_count,
+                                           uint32_t flags);
+
+// Finishes the publish that was started: waits for what threads are just copying, copies the rest, and makes the version
+// visible. On return all variables may be written again.
+//
+// published: what the publish did, also if something else has finished it; may be NULL. found: whether one was started that was
+// not told of yet; may be NULL.
+//
+// Errors, after which nothing was published, and what was written is part of the next publish: as stillframe_publish, and
+// WRITTEN; CHILD_GONE if it was guarded; BAD_HANDLE; FORKED; BUSY.
+stillframe_status stillframe_publish_finish(stillframe_region *region,
+                                            stillframe_published *published,
+                                            bool *found);
+
+// Finishes the publish that was started if nothing is left to be copied, and so without waiting for that.
+//
+// done: whether none is left to be finished.
+//
+// Errors: as stillframe_publish_finish.
+stillframe_status stillframe_publish_test(stillframe_region *region,
+                                          bool *done);
 
 // Lends memory for the next version of a loaned variable, so that nothing has to be copied. What it holds at first is
 // unspecified: write all of it.

@@ -94,6 +94,9 @@ pub extern "C" fn stillframe_group_open(
         if let Some(arena) = given.arena {
             options = options.arena(&arena);
         }
+        if let Some(polite) = given.polite {
+            options = options.polite(polite);
+        }
         out.put(handle::insert(options.open(name)?));
         Ok(())
     })

@@ -11,7 +11,7 @@ use crate::handle::{self, Handled, Table};
 use crate::kind::Kind;
 use crate::snapshot::{self, stillframe_snapshot};
 use crate::status::stillframe_status;
-use engine::{Arena, NoTrust, Observer, Snapshot, Trust};
+use engine::{Arena, NoTrust, Observer, Polite, Snapshot, Trust};
 use std::ffi::c_char;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,8 +38,29 @@ pub struct stillframe_observer_options {
     /// An arena that this process has open, in which the name is that of a region or group within it. It is needed for arenas
     /// that were handed in as descriptors; what lies in others is found by names as ARENA/REGION and ARENA/GROUP.
     pub arena: *mut stillframe_arena,
+    /// What it takes of the machine while others want it; NULL: what it gets, as any program. It is of the whole process, which is
+    /// to look and do nothing else, and lasts until its end.
+    pub polite: *const stillframe_polite,
     /// 0.
     pub reserved: [u64; 1],
+}
+
+/// What a polite observer takes of the machine, at most: only what others leave (all threads of the process become of the
+/// class SCHED_IDLE), and its share where nothing is left over. It sleeps for that between versions. What the kernel does not
+/// permit is said once on standard error; the share holds all the same. A member that is 0 or NULL is the default; set all of
+/// it to 0 first.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct stillframe_polite {
+    /// How much of one processor it takes where nothing is left over, above 0 and at most 1; 0: 0.02. Where processors stay
+    /// idle it takes more.
+    pub share: f64,
+    /// How many bytes of variables it reads in a second; 0: as many as it likes.
+    pub bytes_per_s: u64,
+    /// The processors it uses, such as "60-63,127"; NULL: all that the process was given.
+    pub processors: *const c_char,
+    /// 0.
+    pub reserved: [u64; 2],
 }
 
 /// A version that exists.
@@ -81,6 +102,26 @@ pub struct Options {
     pub populate: Option<usize>,
     pub trust: Option<Trust>,
     pub arena: Option<Arena>,
+    pub polite: Option<Polite>,
+}
+
+/// What is taken of the machine, if that was said.
+fn polite_of(call: &Call, given: *const stillframe_polite) -> Result<Option<Polite>, Failure> {
+    let Some(given) = call.read("options.polite", given)? else { return Ok(None) };
+    if given.reserved != [0; 2] {
+        return Err(Failure::argument("options.polite.reserved", "it is not 0: set the whole structure to 0 first"));
+    }
+    let mut polite = Polite::new();
+    if given.share != 0.0 {
+        polite = polite.share(given.share);
+    }
+    if given.bytes_per_s != 0 {
+        polite = polite.bytes_per_s(given.bytes_per_s);
+    }
+    if let Some(list) = call.text_or_null("options.polite.processors", given.processors)? {
+        polite = polite.processors_listed(list)?;
+    }
+    Ok(Some(polite))
 }
 
 /// The options as they were given.
@@ -94,7 +135,8 @@ pub fn options(call: &Call, given: *const stillframe_observer_options) -> Result
     let trust = call.text_or_null("options.trust", given.trust)?.map(str::parse).transpose();
     let trust = trust.map_err(|error: NoTrust| engine::Error::from(error))?;
     let arena = arena::chosen(given.arena, given.dir)?;
-    Ok(Options { dir, wait: Duration::from_millis(given.wait_ms), populate, trust, arena })
+    let polite = polite_of(call, given.polite)?;
+    Ok(Options { dir, wait: Duration::from_millis(given.wait_ms), populate, trust, arena, polite })
 }
 
 /// A version, of which negative numbers mean none.
@@ -135,6 +177,9 @@ pub extern "C" fn stillframe_open(
         }
         if let Some(arena) = given.arena {
             options = options.arena(&arena);
+        }
+        if let Some(polite) = given.polite {
+            options = options.polite(polite);
         }
         out.put(handle::insert(options.open(name)?));
         Ok(())

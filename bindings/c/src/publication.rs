@@ -12,7 +12,7 @@ use crate::producer::{Producer, stillframe_region};
 use crate::status::stillframe_status;
 use crate::variable::{order_of, stillframe_order};
 use crate::variables::{Given, Place, Subrange, Variables};
-use engine::{Outcome, Region};
+use engine::{Outcome, Publication, Published, Region};
 use std::ffi::c_void;
 
 /// An array that one version is given for a tracked variable, see stillframe_publish_with.
@@ -66,6 +66,69 @@ fn take<'a>(
     variables.give(region, given.variable, given.data as usize, shape, order_of(given.order)?)
 }
 
+/// Has `work` publish a version of what is given and followed, with the attributes that were set.
+fn with_publication<T>(
+    call: &Call,
+    producer: &mut Producer,
+    version: u64,
+    given: &[stillframe_given],
+    work: impl FnOnce(Publication) -> Result<T, engine::Error>,
+) -> Result<T, Failure> {
+    let Producer { region, variables, attributes, .. } = producer;
+    let take = |given| take(call, region, variables, given);
+    let given = given.iter().map(take).collect::<Result<Vec<Given>, Failure>>()?;
+    let mut publication = region.publish(version);
+    for Given { id, address, bytes, shape, order } in &given {
+        // SAFETY: the header asks that the array is where it was said to be, and that nobody writes it now.
+        publication = unsafe { publication.tracked_raw(*id, *address as *const u8, *bytes, shape, *order) };
+    }
+    for (id, Place { address, bytes, shape, order, subrange }) in variables.followed() {
+        if given.iter().any(|given| given.id == id) {
+            continue;
+        }
+        // SAFETY: as above.
+        publication = unsafe {
+            let address = *address as *const u8;
+            match subrange {
+                None => publication.tracked_raw(id, address, *bytes, shape, *order),
+                Some(Subrange { range, before }) => {
+                    let memory = std::ptr::slice_from_raw_parts(address, *bytes);
+                    let before = before.map(|before| before as *const u8);
+                    publication.tracked_part(id, memory, shape, *order, range.clone(), before)
+                }
+            }
+        };
+    }
+    for (name, value) in &*attributes {
+        publication = publication.attr(name, value.clone());
+    }
+    let done = work(publication)?;
+    variables.forget_subranges();
+    attributes.clear();
+    Ok(done)
+}
+
+/// Notes what a publish did.
+fn note(producer: &mut Producer, done: &Published) {
+    if done.outcome == Outcome::Published
+        && let Some(beginning) = &mut producer.beginning
+    {
+        beginning.end();
+    }
+}
+
+fn told(done: &Published) -> stillframe_published {
+    stillframe_published {
+        version: done.version,
+        dirty_pages: done.dirty_pages,
+        copied_pages: done.copied_pages,
+        total_pages: done.total_pages,
+        seconds: done.duration.as_secs_f64(),
+        skipped: u32::from(done.outcome == Outcome::Skipped),
+        reserved: 0,
+    }
+}
+
 fn publish(
     call: &Call,
     region: *mut stillframe_region,
@@ -74,53 +137,10 @@ fn publish(
     published: *mut stillframe_published,
 ) -> Result<(), Failure> {
     let out = call.out_or_null("published", published)?;
-    handle::with(region, |Producer { region, variables, attributes, beginning, .. }| {
-        let take = |given| take(call, region, variables, given);
-        let given = given.iter().map(take).collect::<Result<Vec<Given>, Failure>>()?;
-        let mut publication = region.publish(version);
-        for Given { id, address, bytes, shape, order } in &given {
-            // SAFETY: the header asks that the array is where it was said to be, and that nobody writes it now.
-            publication = unsafe { publication.tracked_raw(*id, *address as *const u8, *bytes, shape, *order) };
-        }
-        for (id, Place { address, bytes, shape, order, subrange }) in variables.followed() {
-            if given.iter().any(|given| given.id == id) {
-                continue;
-            }
-            // SAFETY: as above.
-            publication = unsafe {
-                let address = *address as *const u8;
-                match subrange {
-                    None => publication.tracked_raw(id, address, *bytes, shape, *order),
-                    Some(Subrange { range, before }) => {
-                        let memory = std::ptr::slice_from_raw_parts(address, *bytes);
-                        let before = before.map(|before| before as *const u8);
-                        publication.tracked_part(id, memory, shape, *order, range.clone(), before)
-                    }
-                }
-            };
-        }
-        for (name, value) in &*attributes {
-            publication = publication.attr(name, value.clone());
-        }
-        let done = publication.commit()?;
-        variables.forget_subranges();
-        if let Some(beginning) = beginning
-            && done.outcome == Outcome::Published
-        {
-            beginning.end();
-        }
-        if !attributes.is_empty() {
-            attributes.clear();
-        }
-        out.put(stillframe_published {
-            version: done.version,
-            dirty_pages: done.dirty_pages,
-            copied_pages: done.copied_pages,
-            total_pages: done.total_pages,
-            seconds: done.duration.as_secs_f64(),
-            skipped: u32::from(done.outcome == Outcome::Skipped),
-            reserved: 0,
-        });
+    handle::with(region, |producer: &mut Producer| {
+        let done = with_publication(call, producer, version, given, |publication| publication.commit())?;
+        note(producer, &done);
+        out.put(told(&done));
         Ok(())
     })
 }
@@ -162,5 +182,91 @@ pub extern "C" fn stillframe_publish_with(
     run("stillframe_publish_with", |call| {
         let given = call.slice("given", given, given_count as usize)?;
         publish(call, region, version, given, published)
+    })
+}
+
+/// For stillframe_publish_start: the arrays may be written, freed and tracked elsewhere before the publish is finished. A child
+/// process copies, which has the memory as it was. That costs the time of fork(2) when it is started, a fault at the first write
+/// to each page of the process afterwards, and memory for the pages that are written meanwhile. Arrays that are shared with other
+/// processes, and those that forked children do not get, are copied when it is started.
+pub const STILLFRAME_PUBLISH_GUARD: u32 = 1;
+
+/// Starts a publish and returns when it is known which pages have to be copied. Threads copy them on processors that are free,
+/// and stillframe_publish_finish what they did not get to. Observers see the version when it is finished: by
+/// stillframe_publish_finish or stillframe_publish_test, by the next publish, or by what changes variables (declaring, resizing,
+/// removing, pinning and lending them, and closing the region). As with nonblocking sends of MPI the variables may be read until
+/// then and not be written, and arrays that are tracked or given stay where they are. Where one is written all the same, the
+/// version is a mixture of before and after, and nothing else breaks; with STILLFRAME_CHECK=1 in the environment the publish fails
+/// when it is finished, and names variable and page. A program that ends before has not published.
+///
+/// version, given, given_count: as for stillframe_publish_with. flags: 0, or STILLFRAME_PUBLISH_GUARD. Attributes that were
+/// set are the version's.
+///
+/// Errors: as stillframe_publish_with, and those of a publish before that was not finished; nothing is started then.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_publish_start(
+    region: *mut stillframe_region,
+    version: u64,
+    given: *const stillframe_given,
+    given_count: u32,
+    flags: u32,
+) -> stillframe_status {
+    run("stillframe_publish_start", |call| {
+        let given = call.slice("given", given, given_count as usize)?;
+        if flags & !STILLFRAME_PUBLISH_GUARD != 0 {
+            return Err(Failure::argument("flags", "it is neither 0 nor STILLFRAME_PUBLISH_GUARD"));
+        }
+        handle::with(region, |producer: &mut Producer| {
+            with_publication(call, producer, version, given, |publication| {
+                let is_guarded = flags & STILLFRAME_PUBLISH_GUARD != 0;
+                let publication = if is_guarded { publication.guard() } else { publication };
+                // SAFETY: the header asks for it.
+                unsafe { publication.start() }
+            })
+        })
+    })
+}
+
+/// Finishes the publish that was started: waits for what threads are just copying, copies the rest, and makes the version
+/// visible. On return all variables may be written again.
+///
+/// published: what the publish did, also if something else has finished it; may be NULL. found: whether one was started that was
+/// not told of yet; may be NULL.
+///
+/// Errors, after which nothing was published, and what was written is part of the next publish: as stillframe_publish, and
+/// WRITTEN; CHILD_GONE if it was guarded; BAD_HANDLE; FORKED; BUSY.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_publish_finish(
+    region: *mut stillframe_region,
+    published: *mut stillframe_published,
+    found: *mut bool,
+) -> stillframe_status {
+    run("stillframe_publish_finish", |call| {
+        let (out, found) = (call.out_or_null("published", published)?, call.out_or_null("found", found)?);
+        handle::with(region, |producer: &mut Producer| {
+            let done = producer.region.publish_finish()?;
+            found.put(done.is_some());
+            if let Some(done) = done {
+                note(producer, &done);
+                out.put(told(&done));
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Finishes the publish that was started if nothing is left to be copied, and so without waiting for that.
+///
+/// done: whether none is left to be finished.
+///
+/// Errors: as stillframe_publish_finish.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_publish_test(region: *mut stillframe_region, done: *mut bool) -> stillframe_status {
+    run("stillframe_publish_test", |call| {
+        let out = call.out("done", done)?;
+        handle::with(region, |producer: &mut Producer| {
+            out.put(producer.region.publish_test()?);
+            Ok(())
+        })
     })
 }

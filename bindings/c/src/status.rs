@@ -59,6 +59,8 @@ pub enum stillframe_status_code {
     STILLFRAME_LIMIT = 26,
     /// The variable is pinned, and would have to move.
     STILLFRAME_IS_PINNED = 27,
+    /// With STILLFRAME_CHECK=1: a variable was written while a publish that was started copied it.
+    STILLFRAME_WRITTEN = 28,
     /// The region has a living producer.
     STILLFRAME_IN_USE = 100,
     /// There is no such region.
@@ -109,6 +111,8 @@ pub enum stillframe_status_code {
     STILLFRAME_ARENA_BUSY = 123,
     /// Ranks of a group have a version of the same number, but of different runs.
     STILLFRAME_MIXED_RUNS = 124,
+    /// The process that copied for a guarded publish was killed.
+    STILLFRAME_CHILD_GONE = 125,
     /// A shared file is damaged.
     STILLFRAME_CORRUPT = 200,
     /// A defect of Stillframe, caught before it could do more harm. Please report its text.
@@ -200,6 +204,7 @@ names! {
     c"NOT_CONTIGUOUS" => STILLFRAME_NOT_CONTIGUOUS,
     c"LIMIT" => STILLFRAME_LIMIT,
     c"IS_PINNED" => STILLFRAME_IS_PINNED,
+    c"WRITTEN" => STILLFRAME_WRITTEN,
     c"IN_USE" => STILLFRAME_IN_USE,
     c"NO_REGION" => STILLFRAME_NO_REGION,
     c"DENIED" => STILLFRAME_DENIED,
@@ -225,6 +230,7 @@ names! {
     c"NO_ARENA" => STILLFRAME_NO_ARENA,
     c"ARENA_BUSY" => STILLFRAME_ARENA_BUSY,
     c"MIXED_RUNS" => STILLFRAME_MIXED_RUNS,
+    c"CHILD_GONE" => STILLFRAME_CHILD_GONE,
     c"CORRUPT" => STILLFRAME_CORRUPT,
     c"INTERNAL" => STILLFRAME_INTERNAL,
     c"OTHER_REGION" => STILLFRAME_OTHER_REGION,

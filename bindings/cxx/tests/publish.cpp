@@ -557,6 +557,39 @@ TEST(pinned_memory_keeps_its_pages) {
     FAILS(wrong_kind, "loaned", region.try_loaned<double>("refused", 10, sf::declaration().pinned()));
 }
 
+TEST(a_version_is_published_in_the_background) {
+    sf::region region("background");
+    std::vector<double> u(200000, 1.0), given(1000, 2.0);
+    region.track("u", u);
+    const auto shows = [](const char* name, double value) {
+        const auto newest = sf::observer("background").newest();
+        return newest.view<double>(name)[7] == value;
+    };
+    CHECK(!region.publish_finish() && region.publish_test());
+    for (std::uint64_t version = 1; version < 20; ++version) {
+        u.assign(u.size(), static_cast<double>(version));
+        region.publish_start(version, sf::array("given", given), sf::attribute("time", 0.5));
+        if (version % 2 == 0) {
+            while (!region.publish_test()) {}
+        }
+        CHECK(region.publish_finish()->version == version);
+        CHECK(!region.publish_finish());
+        CHECK(shows("u", static_cast<double>(version)) && shows("given", 2.0));
+        const auto newest = sf::observer("background").newest();
+        CHECK(std::get<double>(newest.attributes().at("time")) == 0.5);
+    }
+    region.publish_start(20);
+    FAILS(not_increasing, "20", region.try_publish_start(20));
+    CHECK(shows("u", 19.0) && sf::observer("background").newest().version() == 20);
+    u.assign(u.size(), 21.0);
+    region.publish_start_guarded(21);
+    u.assign(u.size(), 22.0);
+    CHECK(region.publish_finish()->version == 21 && shows("u", 21.0));
+    region.publish_start(22);
+    region.close();
+    CHECK(shows("u", 22.0) && sf::observer("background").newest().version() == 22);
+}
+
 TEST(options_reach_the_engine) {
     sf::region region("options", sf::options().keep(3).tracker("full_copy").threads(1).rule(sf::rule::fail).bound_bytes(1 << 20)
                                      .wait(std::chrono::milliseconds(5)).mode(0700).large_pages(false).demote(false));

@@ -15,7 +15,9 @@ program using
   call check_records()
   call check_waiting()
   call check_room()
+  call check_background()
   call check_looking_after()
+  call check_polite()
   call conclude()
 
 contains
@@ -199,6 +201,78 @@ contains
     call expect(region%recovered() == 2, 'the next producer goes on from the last version')
     call region%array('u', u, [10, 30])
     call expect(u(1, 1) == 5 .and. u(10, 30) == 6, 'managed memory is recovered')
+    call region%unlink()
+  end subroutine
+
+  subroutine check_background()
+    type(stillframe_region) :: region
+    type(stillframe_observer) :: observer
+    type(stillframe_snapshot) :: snapshot
+    type(stillframe_published) :: published
+    real(real64), allocatable, target, asynchronous :: u(:)
+    real(real64), pointer :: v(:) => null()
+    logical :: found
+    integer :: version, stat
+
+    allocate (u(200000), source=0.0_real64)
+    call region%create('background')
+    call region%track('u', u)
+    call region%publish_finish(found=found)
+    call expect(.not. found .and. region%publish_test(), 'nothing is started')
+    call observer%open('background')
+    do version = 1, 10
+      u = version
+      call region%publish_start(version)
+      if (mod(version, 2) == 0) then
+        do while (.not. region%publish_test())
+        end do
+      end if
+      call region%publish_finish(published, found)
+      call expect(found .and. published%version == version .and. .not. published%skipped, 'it is told once')
+      call observer%newest(snapshot)
+      call snapshot%view('u', v)
+      call expect(size(v) == size(u) .and. all(v == version), 'it is what was started')
+    end do
+    call region%publish_start(11, guard=.true.)
+    u = 77
+    call region%publish_finish()
+    call observer%newest(snapshot)
+    call snapshot%view('u', v)
+    call expect(all(v == 10), 'a guarded one may be written')
+    call region%publish_start(11_int64, stat=stat)
+    call expect(stat == stillframe_not_increasing, 'versions increase')
+    call region%publish_start(-1, stat=stat)
+    call expect(stat == stillframe_bad_argument, 'versions are not negative')
+    call region%publish_start(12)
+    call snapshot%release()
+    call region%close()
+    call observer%newest(snapshot)
+    call snapshot%view('u', v)
+    call expect(all(v == 77), 'what is closed is finished first')
+    call snapshot%release()
+    call observer%close()
+    call region%create('background')
+    call region%unlink()
+  end subroutine
+
+  ! The process stays polite, so this comes last.
+  subroutine check_polite()
+    type(stillframe_region) :: region
+    type(stillframe_observer) :: observer
+    type(stillframe_snapshot) :: snapshot
+    real(real64), target :: u(10)
+    integer :: stat
+
+    u = 3
+    call region%create('polite')
+    call region%publish(1, 'u', u)
+    call observer%open('polite', polite=.true., processors='one', stat=stat)
+    call expect(stat == stillframe_bad_option, 'processors have numbers')
+    call observer%open('polite', polite=.true., share=0.5_real64, bytes_per_s=2_int64**30, processors='0-1023')
+    call observer%newest(snapshot)
+    call expect(snapshot%version() == 1, 'who is polite sees versions')
+    call snapshot%release()
+    call observer%close()
     call region%unlink()
   end subroutine
 

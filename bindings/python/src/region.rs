@@ -9,6 +9,7 @@ use crate::arena::Arena;
 use crate::memory::{Borrowed, Layout, Memory};
 use crate::recovery::{self, OriginRow};
 use crate::{convert, errors, wait};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::HashMap;
@@ -16,7 +17,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 use stillframe::{
-    Attributes, Declaration, EndedLoan, Error, KeptMemory, Kind, LoanBytes, Order, Outcome, Part, Rule, VariableId,
+    Attributes, Declaration, EndedLoan, Error, Finish, KeptMemory, Kind, LoanBytes, Order, Outcome, Part, Publication,
+    Rule, VariableId,
 };
 use stillframe_checkpoint::Recovered;
 
@@ -234,6 +236,8 @@ pub struct Region {
     tracker: String,
     /// What it begins with, if it was recovered.
     origin: Option<OriginRow>,
+    /// Memory that a publish which was started reads.
+    started: Mutex<Vec<Borrowed>>,
 }
 
 /// What the engine said about a publish: version, skipped, dirty, copied and total pages, seconds.
@@ -324,6 +328,7 @@ impl Region {
             origin: recovered.as_ref().map(recovery::origin_of),
             recovered: region.recovered(),
             tracker: region.tracker().to_string(),
+            started: Mutex::default(),
             name: region.name().to_string(),
             shared: Arc::new(Shared {
                 pid: std::process::id(),
@@ -520,22 +525,73 @@ impl Region {
         attrs: &Bound<'_, PyDict>,
     ) -> PyResult<Published> {
         let attributes = convert::attributes_from_python(attrs)?;
-        let tracked = tracked
-            .iter()
-            .map(|(name, array, shape, order)| {
-                Ok((name.as_str(), Borrowed::new(array)?, shape.as_slice(), convert::order_from_python(py, order)?))
-            })
-            .collect::<PyResult<Vec<_>>>()?;
+        let given = Given::new(py, &tracked)?;
+        self.settle(py)?;
         let published = self.patiently(py, |region, variables, slice| {
-            commit(region, variables, version, &tracked, &attributes, slice)
+            let Some(done) = prepare(region, variables, version, &given, &attributes)?.commit_within(slice)? else {
+                return Ok(None);
+            };
+            given.note(variables);
+            Ok(Some(told(done)))
         })?;
-        if self.origin.is_some() && !published.1 {
-            self.shared.with_state(py, |_, _, recovered| {
-                *recovered = None;
-                Ok(())
-            })?;
-        }
+        self.note(py, published.1)?;
         Ok(published)
+    }
+
+    /// Starts a publish, and keeps the memory it reads until it is finished.
+    fn publish_start(
+        &self,
+        py: Python<'_>,
+        version: u64,
+        tracked: Vec<(String, Bound<'_, PyAny>, Vec<usize>, String)>,
+        attrs: &Bound<'_, PyDict>,
+        guard: bool,
+    ) -> PyResult<()> {
+        let attributes = convert::attributes_from_python(attrs)?;
+        let given = Given::new(py, &tracked)?;
+        self.settle(py)?;
+        self.patiently(py, |region, variables, slice| {
+            let publication = prepare(region, variables, version, &given, &attributes)?;
+            let publication = if guard { publication.guard() } else { publication };
+            // SAFETY: the borrowed memory is kept until the publish is finished; that it is not written meanwhile, unless it
+            // is guarded, is what the caller is asked for.
+            let is_started = unsafe { publication.start_within(slice) }?;
+            given.note(variables);
+            Ok(is_started.then_some(()))
+        })?;
+        *self.started() = given.0.into_iter().map(|(_, memory, ..)| memory).collect();
+        Ok(())
+    }
+
+    /// Finishes the publish that was started; what the last one did that was not told.
+    fn publish_finish(&self, py: Python<'_>) -> PyResult<Option<Published>> {
+        let finished = self.patiently(py, |region, _, slice| {
+            Ok(match region.publish_finish_within(slice)? {
+                Finish::Done(published) => Some(published.map(told)),
+                Finish::Later => None,
+            })
+        });
+        let finished = match finished {
+            // It goes on.
+            Err(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => return Err(error),
+            finished => {
+                drop(std::mem::take(&mut *self.started()));
+                finished?
+            }
+        };
+        if let Some(published) = &finished {
+            self.note(py, published.1)?;
+        }
+        Ok(finished)
+    }
+
+    /// Finishes the publish that was started if that needs no waiting; whether none is left.
+    fn publish_test(&self, py: Python<'_>) -> PyResult<bool> {
+        let is_finished = self.shared.with(py, |region, _| Ok(region.publish_test()?))?;
+        if is_finished {
+            drop(std::mem::take(&mut *self.started()));
+        }
+        Ok(is_finished)
     }
 
     /// Counts since the region was created.
@@ -579,6 +635,27 @@ impl Drop for Region {
 }
 
 impl Region {
+    fn started(&self) -> MutexGuard<'_, Vec<Borrowed>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finishes the publish that was started before another one begins: patiently, as the engine would not.
+    fn settle(&self, py: Python<'_>) -> PyResult<()> {
+        let is_started = self.shared.with(py, |region, _| Ok(region.is_publishing()))?;
+        if is_started { self.publish_finish(py).map(drop) } else { Ok(()) }
+    }
+
+    /// After a version was published, what was recovered is read no more.
+    fn note(&self, py: Python<'_>, skipped: bool) -> PyResult<()> {
+        if self.origin.is_some() && !skipped {
+            self.shared.with_state(py, |_, _, recovered| {
+                *recovered = None;
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
     /// Repeats work that waits for room, a slice each time, until its rule decides: so Ctrl-C gets through, and other threads
     /// come to the region.
     fn patiently<T: Send>(
@@ -612,32 +689,51 @@ fn refuse_if_exported(name: &str, known: &Known, what: &str) -> Result<(), Failu
     }
 }
 
-fn commit(
-    region: &mut stillframe::Region,
-    variables: &mut HashMap<String, Known>,
+/// The arrays that a version is given for tracked variables: name, memory, shape and order of each.
+struct Given<'a>(Vec<(&'a str, Borrowed, &'a [usize], Order)>);
+
+impl<'a> Given<'a> {
+    fn new(py: Python<'_>, tracked: &'a [(String, Bound<'_, PyAny>, Vec<usize>, String)]) -> PyResult<Given<'a>> {
+        let arrays = tracked.iter().map(|(name, array, shape, order)| {
+            Ok((name.as_str(), Borrowed::new(array)?, shape.as_slice(), convert::order_from_python(py, order)?))
+        });
+        Ok(Given(arrays.collect::<PyResult<_>>()?))
+    }
+
+    /// Remembers how long the arrays are.
+    fn note(&self, variables: &mut HashMap<String, Known>) {
+        for (name, memory, ..) in &self.0 {
+            if let Some(known) = variables.get_mut(*name) {
+                known.bytes = memory.bytes();
+            }
+        }
+    }
+}
+
+fn prepare<'a>(
+    region: &'a mut stillframe::Region,
+    variables: &HashMap<String, Known>,
     version: u64,
-    tracked: &[(&str, Borrowed, &[usize], Order)],
+    given: &Given,
     attributes: &Attributes,
-    slice: Duration,
-) -> Result<Option<Published>, Failure> {
+) -> Result<Publication<'a>, Failure> {
     let mut publication = region.publish(version);
-    for (name, memory, shape, order) in tracked {
-        let id = known(variables, name)?.id;
-        // SAFETY: the borrowed memory lives until after the commit, and is as long as it says.
+    for (name, memory, shape, order) in &given.0 {
+        let known = variables.get(*name);
+        let id = known.ok_or_else(|| Failure::Misuse(format!("variable '{name}' was not declared by this region")))?.id;
+        // SAFETY: the borrowed memory lives until the publish is finished, and is as long as it says.
         publication = unsafe { publication.tracked_raw(id, memory.start(), memory.bytes(), shape, *order) };
     }
     for (name, value) in attributes {
         publication = publication.attr(name, value.clone());
     }
-    let Some(done) = publication.commit_within(slice)? else { return Ok(None) };
-    for (name, memory, _, _) in tracked {
-        if let Some(known) = variables.get_mut(*name) {
-            known.bytes = memory.bytes();
-        }
-    }
+    Ok(publication)
+}
+
+fn told(done: stillframe::Published) -> Published {
     let skipped = done.outcome == Outcome::Skipped;
     let seconds = done.duration.as_secs_f64();
-    Ok(Some((done.version, skipped, done.dirty_pages, done.copied_pages, done.total_pages, seconds)))
+    (done.version, skipped, done.dirty_pages, done.copied_pages, done.total_pages, seconds)
 }
 
 /// Free slots of a loaned variable, until they are submitted or given back.

@@ -16,13 +16,20 @@ from pathlib import Path
 
 import pytest
 
-SECONDS_MAX = 120
+SECONDS_MAX = 600
+
+# The standard error of the run. While a test runs, pytest has a file of its own in its place, which nobody would read.
+STDERR = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[STDERR] = os.dup(2)
 
 
 @pytest.fixture(autouse=True)
-def watchdog() -> Iterator[None]:
+def watchdog(request: pytest.FixtureRequest) -> Iterator[None]:
     """A test that hangs prints where, and ends the run."""
-    faulthandler.dump_traceback_later(SECONDS_MAX, exit=True)
+    faulthandler.dump_traceback_later(SECONDS_MAX, exit=True, file=request.config.stash[STDERR])
     yield
     faulthandler.cancel_dump_traceback_later()
 

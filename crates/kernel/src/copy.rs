@@ -18,6 +18,17 @@ pub struct PageCopy {
     pub to: usize,
 }
 
+/// Bytes to copy from one address to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Address of the first byte to read.
+    pub from: usize,
+    /// Address of the first byte to write.
+    pub to: usize,
+    /// Number of bytes.
+    pub bytes: usize,
+}
+
 type CopyLoop = unsafe fn(&[PageCopy]);
 
 fn choose_loop() -> CopyLoop {

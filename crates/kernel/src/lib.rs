@@ -12,6 +12,8 @@
 //! * System calls are checked for errors at the place of the call and reported as [`Failure`] with the call's name.
 #![allow(unsafe_code)]
 
+pub mod background;
+pub mod child;
 pub mod copy;
 pub mod disk;
 mod entries;

@@ -30,6 +30,8 @@ const PROCMAP_QUERY: libc::c_ulong = 0xc068_6611;
 const _: () = assert!(std::mem::size_of::<Query>() == 0x68);
 /// The mapping at the address, if it can be read.
 const VMA_READABLE: u64 = 1;
+/// That the mapping found is shared.
+const VMA_SHARED: u64 = 8;
 
 /// The list of this process's mappings.
 #[derive(Debug, Default)]
@@ -51,6 +53,23 @@ impl Maps {
         self.look(address, bytes, false)
     }
 
+    /// Whether all memory at these addresses is there and the process's own: what others write to it is not seen. Before Linux
+    /// 6.11 none is known to be.
+    pub fn is_private(&self, address: usize, bytes: usize) -> bool {
+        let Some(end) = address.checked_add(bytes) else { return false };
+        let Some(file) = self.file.get_or_init(|| File::open("/proc/self/maps").ok()) else { return false };
+        let mut at = address;
+        while at < end {
+            match query(file, at, 0) {
+                Ok(Some(found)) if found.found_flags & VMA_SHARED == 0 && found.end as usize > at => {
+                    at = found.end as usize
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
     fn look(&self, address: usize, bytes: usize, touches: bool) -> bool {
         let Some(end) = address.checked_add(bytes) else { return false };
         let file = self.file.get_or_init(|| File::open("/proc/self/maps").ok()).as_ref();
@@ -69,14 +88,21 @@ impl Maps {
 /// The end of the readable mapping at an address, if there is one; and, if it is of a file and may be touched, has it there up
 /// to `end`.
 fn readable_end(file: &File, address: usize, end: usize, touches: bool) -> Result<Option<usize>, Failure> {
+    Ok(query(file, address, VMA_READABLE)?.and_then(|found| {
+        let next = found.end as usize;
+        let is_there = !touches || found.inode == 0 || is_in_file(next.min(end) - 1);
+        // What ends at or before its beginning would be asked for again and again.
+        Some(next).filter(|next| *next > address && is_there)
+    }))
+}
+
+/// The mapping at an address, if there is one of this kind.
+fn query(file: &File, address: usize, flags: u64) -> Result<Option<Query>, Failure> {
     let size = std::mem::size_of::<Query>() as u64;
-    let mut query = Query { size, flags: VMA_READABLE, address: address as u64, ..Query::default() };
+    let mut query = Query { size, flags, address: address as u64, ..Query::default() };
     // SAFETY: the structure is the one the call takes, and asks for no text to be written elsewhere.
     if unsafe { libc::ioctl(file.as_raw_fd(), PROCMAP_QUERY, &raw mut query) } == 0 {
-        let next = query.end as usize;
-        let is_there = !touches || query.inode == 0 || is_in_file(next.min(end) - 1);
-        // What ends at or before its beginning would be asked for again and again.
-        return Ok(Some(next).filter(|next| *next > address && is_there));
+        return Ok(Some(query));
     }
     let failure = Failure::last("ioctl", "PROCMAP_QUERY");
     if failure.errno() == libc::ENOENT { Ok(None) } else { Err(failure) }

@@ -1,7 +1,6 @@
 //! How much of the machine a command takes that looks for longer than an instant.
 
 use crate::units::parse_bytes;
-use std::ops::RangeInclusive;
 use stillframe::{ObserverOptions, Polite};
 
 /// Arguments of the commands that look for longer than an instant.
@@ -9,7 +8,7 @@ use stillframe::{ObserverOptions, Polite};
 pub struct PoliteArgs {
     /// Use these processors alone, such as 60-63,127
     #[arg(long, value_name = "LIST", value_parser = parse_processors, help_heading = HEADING)]
-    processors: Option<Ranges>,
+    processors: Option<String>,
     /// Take processors as any other program, whoever wants them, and not only what others leave
     #[arg(long, conflicts_with = "processors", help_heading = HEADING)]
     impolite: bool,
@@ -34,10 +33,9 @@ impl PoliteArgs {
     /// What was asked for; `None` if the command is to be as any other.
     fn polite(&self) -> Option<Polite> {
         let polite = Polite::new();
-        let polite = match &self.processors {
-            Some(Ranges(ranges)) => polite.processors(ranges.iter().cloned()),
-            None => polite,
-        };
+        // What is no list was refused with the arguments.
+        let listed = self.processors.as_ref().and_then(|list| polite.clone().processors_listed(list).ok());
+        let polite = listed.unwrap_or(polite);
         (!self.impolite).then_some(polite)
     }
 
@@ -61,10 +59,6 @@ impl PaceArgs {
     }
 }
 
-/// Numbers of processors.
-#[derive(Debug, Clone, PartialEq)]
-struct Ranges(Vec<RangeInclusive<usize>>);
-
 fn parse_share(text: &str) -> Result<f64, String> {
     let percent = text.trim().strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
     match percent {
@@ -73,14 +67,9 @@ fn parse_share(text: &str) -> Result<f64, String> {
     }
 }
 
-fn parse_processors(text: &str) -> Result<Ranges, String> {
-    let range = |item: &str| {
-        let (first, last) = item.split_once('-').unwrap_or((item, item));
-        let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        (first <= last).then_some(first..=last)
-    };
-    let ranges: Option<Vec<_>> = text.split(',').map(range).collect();
-    ranges.map(Ranges).ok_or_else(|| "give numbers and ranges of them, such as 0,4-7".into())
+fn parse_processors(text: &str) -> Result<String, String> {
+    let list = Polite::new().processors_listed(text).map(|_| text.into());
+    list.map_err(|_| "give numbers and ranges of them, such as 0,4-7".into())
 }
 
 #[cfg(test)]
@@ -94,7 +83,11 @@ mod tests {
         for wrong in ["0%", "2", "101%", "-1%", "nan%", ""] {
             assert!(parse_share(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(parse_processors("60-63, 127"), Ok(Ranges(vec![60..=63, 127..=127])));
+        assert_eq!(
+            Polite::new().processors_listed("60-63, 127").unwrap(),
+            Polite::new().processors([60..=63, 127..=127])
+        );
+        assert!(parse_processors("60-63, 127").is_ok());
         for wrong in ["", "a", "4-2", "1,,2", "-1"] {
             assert!(parse_processors(wrong).is_err(), "{wrong}");
         }

@@ -180,6 +180,33 @@ pub enum Error {
         /// How long it was said to be.
         bytes: usize,
     },
+    /// A variable was written while a publish that was started copied it (`STILLFRAME_CHECK=1`).
+    #[error(
+        "variable '{name}': bytes {} to {} of it (page {page} of its memory) were written while version {version} was \
+         published in the background: nothing is published; finish the publish before the variable is written",
+        .bytes.start, .bytes.end
+    )]
+    Written {
+        /// The variable.
+        name: String,
+        /// The version that was started.
+        version: u64,
+        /// The page, counted from the one in which the variable begins.
+        page: usize,
+        /// The bytes of the variable that lie in it.
+        bytes: std::ops::Range<usize>,
+    },
+    /// The process that copied for a guarded publish was killed.
+    #[error(
+        "region '{region}': the process that copied version {version} is gone before it was done, killed for want of \
+         memory or by somebody: nothing is published, and what was written comes with the next version"
+    )]
+    ChildGone {
+        /// The region.
+        region: String,
+        /// The version that was started.
+        version: u64,
+    },
     /// More than a reader of the region accepts.
     #[error("region '{region}': {what} would be {needed}, and readers accept at most {most}: {advice}")]
     Limit {
@@ -565,6 +592,7 @@ impl Error {
             Error::NotGroup { .. } => 24,
             Error::Limit { .. } => 26,
             Error::IsPinned { .. } => 27,
+            Error::Written { .. } => 28,
             Error::InUse { .. } => 100,
             Error::NoRegion { .. } => 101,
             Error::Denied { .. } => 102,
@@ -590,6 +618,7 @@ impl Error {
             Error::NoArena { .. } => 122,
             Error::ArenaBusy { .. } => 123,
             Error::MixedRuns { .. } => 124,
+            Error::ChildGone { .. } => 125,
             Error::Corrupt { .. } => 200,
         }
     }

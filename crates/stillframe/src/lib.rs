@@ -40,6 +40,7 @@ pub use part::Part;
 pub use place::arena::{Arena, ArenaOptions, ArenaUsage, RegionUsage};
 pub use producer::former::FormerGroup;
 pub use producer::options::{RegionOptions, Rule};
+pub use producer::pending::Finish;
 pub use producer::publication::Publication;
 pub use producer::region::{KeptMemory, Region};
 pub use producer::staging::Staging;

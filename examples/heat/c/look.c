@@ -17,7 +17,9 @@ int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "heat";
     stillframe_group *group;
     uint32_t ranks, columns = 1;
-    if (stillframe_group_open(name, &(stillframe_observer_options){.wait_ms = 30000}, &group))
+    // Takes only what the ranks leave.
+    stillframe_observer_options options = {.wait_ms = 30000, .polite = &(stillframe_polite){0}};
+    if (stillframe_group_open(name, &options, &group))
         fail("cannot open the group");
     if (stillframe_group_size(group, &ranks))
         fail("cannot tell its size");

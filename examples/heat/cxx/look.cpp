@@ -63,7 +63,7 @@ static void show(const stillframe::group_snapshot &snapshot) {
 int main(int argc, char **argv) {
     try {
         const stillframe::group group(argc > 1 ? argv[1] : "heat",
-                                      stillframe::observer_options().wait(std::chrono::seconds(30)));
+                                      stillframe::observer_options().wait(std::chrono::seconds(30)).polite());
         // Ends when all ranks have ended; that one died while others go on is an error.
         for (const auto &snapshot : group.snapshots())
             show(snapshot);

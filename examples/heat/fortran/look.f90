@@ -22,7 +22,7 @@ program look
 
     name = 'heat'
     if (command_argument_count() >= 1) call get_command_argument(1, name)
-    call group%open(trim(name), wait_ms=30000, stat=status, errmsg=message)
+    call group%open(trim(name), wait_ms=30000, polite=.true., stat=status, errmsg=message)
     if (status /= stillframe_ok) call fail()
     do
         call group%newest_after(parts, stat=status, errmsg=message)

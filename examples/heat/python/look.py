@@ -38,7 +38,7 @@ def main():
     name = sys.argv[1] if len(sys.argv) > 1 else "heat"
     picture = sys.argv[2] if len(sys.argv) > 2 else f"{name}.png"
     plate = None
-    with sf.open_group(name, wait=30) as group:
+    with sf.open_group(name, wait=30, polite=True) as group:
         for snapshot in group.iterate():
             with snapshot:
                 plate = assemble(snapshot)

@@ -3,7 +3,7 @@
 //!     look [NAME]
 use std::process::ExitCode;
 use std::time::Duration;
-use stillframe::{Group, GroupSnapshot, Result};
+use stillframe::{Group, GroupSnapshot, Polite, Result};
 
 /// Most characters of a line of the picture. They are twice as high as they are wide.
 const PICTURE_WIDTH: usize = 64;
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
 }
 
 fn watch(name: &str) -> Result<()> {
-    let group = Group::options().wait(Duration::from_secs(30)).open(name)?;
+    let group = Group::options().wait(Duration::from_secs(30)).polite(Polite::new()).open(name)?;
     // Ends when all ranks have ended; that one died while others go on is an error.
     for snapshot in group.snapshots(false, None) {
         show(&snapshot?)?;

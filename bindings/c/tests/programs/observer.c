@@ -2,6 +2,10 @@
 #include "check.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static stillframe_region *region;
 static int32_t *data;
@@ -268,6 +272,37 @@ static void variables_without_bytes_have_an_address_all_the_same(void) {
     OK(stillframe_unlink(region));
 }
 
+static void a_polite_observer_takes_what_others_leave(void) {
+    stillframe_region *region = make("polite");
+    double *u = calloc(1000, sizeof *u);
+    OK(stillframe_track(region, "u", "float64", 1, SHAPE(1000), u));
+    OK(stillframe_publish(region, 1, NULL));
+    stillframe_polite polite = {.share = 2};
+    stillframe_observer_options options = {.polite = &polite};
+    stillframe_observer *observer = NULL;
+    FAILS(STILLFRAME_BAD_OPTION, "share", stillframe_open("polite", &options, &observer));
+    polite = (stillframe_polite){.processors = "one"};
+    FAILS(STILLFRAME_BAD_OPTION, "'one'", stillframe_open("polite", &options, &observer));
+    polite = (stillframe_polite){.reserved = {1}};
+    FAILS(STILLFRAME_BAD_ARGUMENT, "reserved", stillframe_open("polite", &options, &observer));
+    // A process that is polite stays so.
+    pid_t child = fork();
+    if (child == 0) {
+        polite = (stillframe_polite){.share = 0.1, .bytes_per_s = 1 << 30, .processors = "0-1023"};
+        stillframe_snapshot *snapshot = NULL;
+        int seen = !stillframe_open("polite", &options, &observer) && !stillframe_newest(observer, &snapshot)
+            && sched_getscheduler(0) == SCHED_IDLE;
+        // What it has from its parent is not to be looked for.
+        if (seen)
+            raise(SIGKILL);
+        _exit(1);
+    }
+    int status = 1;
+    CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+    free(u);
+    OK(stillframe_unlink(region));
+}
+
 int main(int argc, char **argv) {
     const test tests[] = {
         TEST(a_snapshot_does_not_change_while_it_is_held),
@@ -278,6 +313,7 @@ int main(int argc, char **argv) {
         TEST(pieces_and_changes_are_walked_over),
         TEST(a_visitor_may_use_what_it_visits),
         TEST(variables_without_bytes_have_an_address_all_the_same),
+        TEST(a_polite_observer_takes_what_others_leave),
     };
     return RUN_TESTS(tests);
 }

@@ -654,12 +654,81 @@ static void pinned_memory_keeps_its_pages(void) {
     OK(stillframe_unlink(region));
 }
 
+static void a_version_can_be_published_in_the_background(void) {
+    enum { COUNT = 200000 };
+    stillframe_region *region = make("background");
+    double *u = calloc(COUNT, sizeof *u), *given = calloc(1000, sizeof *given);
+    bool found = true, done = false;
+    stillframe_published published;
+    OK(stillframe_track(region, "u", "float64", 1, SHAPE(COUNT), u));
+    OK(stillframe_publish_finish(region, &published, &found));
+    OK(stillframe_publish_test(region, &done));
+    CHECK(!found && done);
+    OK(stillframe_track(region, "given", "float64", 0, NULL, NULL));
+    stillframe_given arrays = {.data = given, .shape = SHAPE(1000), .rank = 1};
+    OK(stillframe_find(region, "given", &arrays.variable));
+    for (uint64_t version = 1; version <= 20; version++) {
+        for (size_t i = 0; i < COUNT; i++)
+            u[i] = given[i % 1000] = (double)(version + i);
+        OK(stillframe_set_int(region, "step", (int64_t)version));
+        OK(stillframe_publish_start(region, version, &arrays, 1, 0));
+        for (done = false; version % 2 == 0 && !done;)
+            OK(stillframe_publish_test(region, &done));
+        OK(stillframe_publish_finish(region, &published, &found));
+        CHECK(found && published.version == version && !published.skipped && published.copied_pages >= 300);
+        CHECK(shows("background", "u", u, COUNT * sizeof *u) && shows("background", "given", given, 1000 * sizeof *given));
+    }
+    // With a guard it shows what was there, whatever is written and freed meanwhile.
+    double *copy = malloc(COUNT * sizeof *copy);
+    memcpy(copy, u, COUNT * sizeof *u);
+    OK(stillframe_publish_start(region, 21, NULL, 0, STILLFRAME_PUBLISH_GUARD));
+    memset(u, 0, COUNT * sizeof *u);
+    OK(stillframe_track(region, "u", "float64", 0, NULL, NULL));
+    free(u);
+    OK(stillframe_publish_finish(region, NULL, NULL));
+    CHECK(shows("background", "u", copy, COUNT * sizeof *copy));
+    FAILS(STILLFRAME_NOT_INCREASING, "21", stillframe_publish_start(region, 21, NULL, 0, 0));
+    FAILS(STILLFRAME_BAD_ARGUMENT, "flags", stillframe_publish_start(region, 22, NULL, 0, 2));
+    FAILS(STILLFRAME_BAD_ARGUMENT, "done", stillframe_publish_test(region, NULL));
+    // What is closed is finished first.
+    OK(stillframe_track(region, "u", "float64", 1, SHAPE(COUNT), copy));
+    copy[0] = 77;
+    OK(stillframe_publish_start(region, 22, NULL, 0, 0));
+    OK(stillframe_close(region));
+    CHECK(shows("background", "u", copy, COUNT * sizeof *copy));
+    free(copy);
+    free(given);
+    OK(stillframe_unlink(make("background")));
+}
+
+static void who_writes_what_is_being_published_is_told(void) {
+    enum { COUNT = 200000 };
+    setenv("STILLFRAME_CHECK", "1", 1);
+    stillframe_region *region = make("checked");
+    unsetenv("STILLFRAME_CHECK");
+    double *u = calloc(COUNT, sizeof *u);
+    OK(stillframe_track(region, "u", "float64", 1, SHAPE(COUNT), u));
+    OK(stillframe_publish_start(region, 1, NULL, 0, 0));
+    u[COUNT / 2] = 1;
+    stillframe_status status = stillframe_publish_finish(region, NULL, NULL);
+    // One tracker publishes at once what is started.
+    if (status != STILLFRAME_OK) {
+        CHECK(status == STILLFRAME_WRITTEN && strstr(stillframe_error_text(), "variable 'u'") && strstr(stillframe_error_text(), "page 19"));
+        OK(stillframe_publish(region, 1, NULL));
+        CHECK(shows("checked", "u", u, COUNT * sizeof *u));
+    }
+    free(u);
+    OK(stillframe_unlink(region));
+}
+
 int main(int argc, char **argv) {
     const test tests[] = {
         TEST(a_tracked_array_is_shown_as_it_was_at_each_publish),
         TEST(a_tracked_array_may_move_and_change_its_shape),
         TEST(a_tracked_array_that_was_given_up_keeps_its_last_content),
         TEST(a_part_of_a_tracked_array_can_be_published_alone),
+        TEST(a_version_can_be_published_in_the_background),
+        TEST(who_writes_what_is_being_published_is_told),
         TEST(a_managed_array_is_memory_of_the_region),
         TEST(what_a_resized_array_gets_is_zero),
         TEST(removed_memory_can_be_kept_beyond_the_region),

@@ -59,6 +59,17 @@ public:
         return *this;
     }
 
+    /// Takes of the machine only what others leave, and where nothing is left over `share` of one processor; at most so many bytes in
+    /// a second (0: any number); on these processors, such as "60-63,127". It is of the whole process, which is to look and do
+    /// nothing else, and lasts until its end.
+    observer_options& polite(double share = 0.02, std::uint64_t bytes_per_s = 0, std::string processors = {}) {
+        is_polite_ = true;
+        polite_.share = share;
+        polite_.bytes_per_s = bytes_per_s;
+        processors_ = std::move(processors);
+        return *this;
+    }
+
     /// The name of the region or group that these options make of a name.
     std::string name_of(const std::string& name) const { return arena_.empty() ? name : arena_ + '/' + name; }
 
@@ -67,12 +78,17 @@ public:
         stillframe_observer_options given = given_;
         given.dir = dir_.empty() ? nullptr : dir_.c_str();
         given.trust = trust_.empty() ? nullptr : trust_.c_str();
+        polite_.processors = processors_.empty() ? nullptr : processors_.c_str();
+        given.polite = is_polite_ ? &polite_ : nullptr;
         return given;
     }
 
 private:
     stillframe_observer_options given_{};
-    std::string dir_, trust_, arena_;
+    // Its text is where these options are by now.
+    mutable stillframe_polite polite_{};
+    bool is_polite_ = false;
+    std::string dir_, trust_, arena_, processors_;
 };
 
 /// A number of a version, or none.

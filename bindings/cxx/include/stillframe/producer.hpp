@@ -138,6 +138,27 @@ public:
         return published;
     }
 
+    /// As `publish`, but starts it.
+    result<void> publish_start(std::uint64_t version, const std::vector<const source*>& arrays, std::uint32_t flags) {
+        std::vector<placed> places(arrays.size());
+        std::vector<stillframe_given> given;
+        if (auto ready = place_all(arrays, places, given); !ready) return ready.error();
+        return check(stillframe_publish_start(handle_, version, given.data(), static_cast<std::uint32_t>(given.size()), flags));
+    }
+
+    result<std::optional<stillframe_published>> publish_finish() {
+        stillframe_published published{};
+        bool found = false;
+        if (const auto status = stillframe_publish_finish(handle_, &published, &found)) return failure(status);
+        return found ? std::optional(published) : std::nullopt;
+    }
+
+    result<bool> publish_test() {
+        bool done = false;
+        if (const auto status = stillframe_publish_test(handle_, &done)) return failure(status);
+        return done;
+    }
+
     /// Memory for a container: a managed variable of this name, whose former memory, if there is any, becomes kept.
     result<void*> allocate(const std::string& name, const std::string& dtype, const shape& shape,
                            const declaration& about) {

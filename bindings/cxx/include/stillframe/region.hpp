@@ -506,17 +506,52 @@ public:
     /// is given as another part than its variable is, or two containers have allocators of one name; `forked`.
     template <class... Items>
     result<stillframe::published> try_publish(std::uint64_t version, const Items&... items) {
-        static_assert((... && (std::is_same_v<Items, stillframe::array> || std::is_same_v<Items, attribute>)),
-                      "publish takes stillframe::array and stillframe::attribute behind the version");
         std::vector<const detail::source*> arrays;
-        result<void> taken;
-        (take(items, arrays, taken), ...);
-        if (!taken) return taken.error();
+        if (auto taken = take_all(arrays, items...); !taken) return taken.error();
         auto done = producer().publish(version, arrays);
         if (!done) return done.error();
-        return stillframe::published{done->version,     done->dirty_pages, done->copied_pages,
-                                     done->total_pages, done->seconds,     done->skipped != 0};
+        return told(*done);
     }
+
+    /// Starts a publish and returns when it is known which pages have to be copied. Threads copy them on processors that are
+    /// free, and `publish_finish` what they did not get to. Observers see the version when it is finished: by `publish_finish` or
+    /// `publish_test`, by the next publish, or by what changes variables, which memory for a container does, too.
+    ///
+    /// As with nonblocking sends of MPI, all arrays, those that come with it, too, may be read until then, and neither be
+    /// written nor go. Where one is written all the same, the version is a mixture of before and after, and nothing else breaks;
+    /// with `STILLFRAME_CHECK=1` in the environment `publish_finish` fails with `status::written`, and names variable and page.
+    ///
+    /// Errors: as `publish`, and those of a publish before that was not finished.
+    template <class... Items>
+    result<void> try_publish_start(std::uint64_t version, const Items&... items) {
+        return start(0, version, items...);
+    }
+
+    /// As `publish_start`, of a version whose arrays may be written and may go before it is finished: a child process copies, which
+    /// has the memory as it was. That costs the time of fork(2) when it is started, and a fault at the first write to each page
+    /// afterwards.
+    ///
+    /// Errors: as `publish_start`.
+    template <class... Items>
+    result<void> try_publish_start_guarded(std::uint64_t version, const Items&... items) {
+        return start(STILLFRAME_PUBLISH_GUARD, version, items...);
+    }
+
+    /// Finishes the publish that was started, after which all arrays may be written. Returns what it did, once, also if something
+    /// else has finished it; nothing if there was none.
+    ///
+    /// Errors, after which nothing was published, and what was written is part of the next version: as `publish`; `written`;
+    /// `child_gone` if it was guarded.
+    result<std::optional<stillframe::published>> try_publish_finish() {
+        auto done = producer().publish_finish();
+        if (!done) return done.error();
+        return *done ? std::optional(told(**done)) : std::nullopt;
+    }
+
+    /// Finishes the publish that was started if nothing is left to be copied; whether none is left to be finished.
+    ///
+    /// Errors: as `publish_finish`.
+    result<bool> try_publish_test() { return producer().publish_test(); }
 
     /// The version that was taken over from a dead producer.
     ///
@@ -622,6 +657,16 @@ public:
     stillframe::published publish(std::uint64_t version, const Items&... items) {
         return try_publish(version, items...).value();
     }
+    template <class... Items>
+    void publish_start(std::uint64_t version, const Items&... items) {
+        try_publish_start(version, items...).value();
+    }
+    template <class... Items>
+    void publish_start_guarded(std::uint64_t version, const Items&... items) {
+        try_publish_start_guarded(version, items...).value();
+    }
+    std::optional<stillframe::published> publish_finish() { return try_publish_finish().value(); }
+    bool publish_test() { return try_publish_test().value(); }
     std::optional<std::uint64_t> recovered() const { return try_recovered().value(); }
     std::optional<std::uint64_t> newest() const { return try_newest().value(); }
     std::string tracker() const { return try_tracker().value(); }
@@ -634,6 +679,26 @@ private:
     template <class T>
     friend class allocator;
     friend class memory_resource;
+
+    template <class... Items>
+    result<void> take_all(std::vector<const detail::source*>& arrays, const Items&... items) {
+        static_assert((... && (std::is_same_v<Items, stillframe::array> || std::is_same_v<Items, attribute>)),
+                      "publish takes stillframe::array and stillframe::attribute behind the version");
+        result<void> taken;
+        (take(items, arrays, taken), ...);
+        return taken;
+    }
+
+    template <class... Items>
+    result<void> start(std::uint32_t flags, std::uint64_t version, const Items&... items) {
+        std::vector<const detail::source*> arrays;
+        if (auto taken = take_all(arrays, items...); !taken) return taken;
+        return producer().publish_start(version, arrays, flags);
+    }
+
+    static stillframe::published told(const stillframe_published& done) {
+        return {done.version, done.dirty_pages, done.copied_pages, done.total_pages, done.seconds, done.skipped != 0};
+    }
 
     region(std::string name, std::shared_ptr<detail::producer> producer)
         : name_(std::move(name)), producer_(std::move(producer)) {}

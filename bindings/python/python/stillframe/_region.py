@@ -50,6 +50,21 @@ class Published(NamedTuple):
     seconds: float
 
 
+class Started:
+    """A publish that was started, to be finished at the end of a ``with`` block."""
+
+    def __init__(self, region: Region) -> None:
+        self._region = region
+
+    def __enter__(self) -> Region:
+        return self._region
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._region.publish_finish()
+
+
 class _Declared(NamedTuple):
     kind: str
     dtype: Native
@@ -255,13 +270,57 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         not kept. A tracked variable that is left out shows the array that it follows, or else keeps its last content. No
         thread may write any of the arrays meanwhile.
         """
-        given = {**self._defaults, **(arrays or {})}
+        return Published(*self._native.publish(version, self._given(arrays), scalars(attrs)))
+
+    def publish_start(
+        self,
+        version: int,
+        arrays: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        guard: bool = False,
+    ) -> Started:
+        """Starts a publish and returns when it is known which pages have to be copied.
+
+        Threads copy them on processors that are free, and :meth:`publish_finish` what they did not get to. Observers see the
+        version when it is finished: by :meth:`publish_finish` or :meth:`publish_test`, by the next publish, by the end of a
+        ``with`` block, or by what changes variables::
+
+            with region.publish_start(step):
+                work_that_reads(u)
+            u[:] = ...
+
+        Until then the arrays may be read and not be written, as with nonblocking sends of MPI. Where one is written all the same,
+        the version is a mixture of before and after, and nothing else breaks; with ``STILLFRAME_CHECK=1`` in the environment
+        :meth:`publish_finish` raises :exc:`MisuseError`, which names variable and page. With ``guard`` they may be written: a child
+        process copies, which has the memory as it was. That costs the time of a fork when it is started, and a fault at the
+        first write to each page afterwards.
+
+        What goes wrong is raised here or when it is finished; then nothing is published, and what was written is part of the
+        next version.
+        """
+        self._native.publish_start(version, self._given(arrays), scalars(attrs), guard)
+        return Started(self)
+
+    def publish_finish(self) -> Published | None:
+        """Finishes the publish that was started, after which all arrays may be written.
+
+        Returns what it did, also if something else has finished it, but only once; ``None`` if there was none.
+        """
+        done = self._native.publish_finish()
+        return done and Published(*done)
+
+    def publish_test(self) -> bool:
+        """Finishes the publish that was started if nothing is left to be copied; whether none is left to be finished."""
+        return self._native.publish_test()
+
+    def _given(self, arrays: Mapping[str, Any] | None) -> list[tuple[str, Any, tuple[int, ...], str]]:
         tracked = []
-        for name, value in given.items():
+        for name, value in {**self._defaults, **(arrays or {})}.items():
             declared = self._get_tracked(name)
             lent = Lent(name, value, declared.dtype, declared.order)
             tracked.append((name, lent.array, lent.shape, lent.order))
-        return Published(*self._native.publish(version, tracked, scalars(attrs)))
+        return tracked
 
     def resize(self, name: str, shape: Shape) -> NDArray[Any] | None:
         """Changes the shape of a variable, keeping its first bytes.

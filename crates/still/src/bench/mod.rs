@@ -5,6 +5,7 @@
 
 mod advance;
 mod attach;
+mod background;
 mod compose;
 mod memory;
 mod notify;
@@ -15,6 +16,7 @@ mod rate;
 mod regions;
 mod report;
 mod restart;
+mod solver;
 
 use crate::trial::{Place, Result, measure};
 use report::Report;
@@ -64,6 +66,10 @@ pub struct Args {
 enum Name {
     /// Cost of tracking and publishing, relative to a memcpy of the whole region
     Publish,
+    /// How long a publish in the background holds the program up
+    Background,
+    /// What publishing costs a solver that rewrites all its vectors in each iteration
+    Solver,
     /// Publishes per second of a region of one page
     Rate,
     /// From opening a region to the first byte of a snapshot
@@ -84,8 +90,10 @@ enum Name {
     All,
 }
 
-const NAMES: [Name; 9] = [
+const NAMES: [Name; 11] = [
     Name::Publish,
+    Name::Background,
+    Name::Solver,
     Name::Rate,
     Name::Attach,
     Name::Advance,
@@ -133,6 +141,8 @@ fn measure_all(setting: &Setting) -> Result<()> {
     for name in NAMES.into_iter().filter(|name| names.contains(name) || names.contains(&Name::All)) {
         match name {
             Name::Publish => publish::run(setting, &mut report)?,
+            Name::Background => background::run(setting, &mut report)?,
+            Name::Solver => solver::run(setting, &mut report)?,
             Name::Rate => rate::run(setting, &mut report)?,
             Name::Attach => attach::run(setting, &mut report)?,
             Name::Advance => advance::run(setting, &mut report)?,

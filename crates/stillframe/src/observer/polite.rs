@@ -81,6 +81,25 @@ impl Polite {
         self
     }
 
+    /// The same, as numbers and ranges of them, such as `60-63,127`.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`] if it is no such list.
+    pub fn processors_listed(self, list: &str) -> Result<Self> {
+        let range = |item: &str| {
+            let (first, last) = item.split_once('-').unwrap_or((item, item));
+            let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+            (first <= last).then_some(first..=last)
+        };
+        match list.split(',').map(range).collect::<Option<Vec<_>>>() {
+            Some(ranges) => Ok(self.processors(ranges)),
+            None => {
+                let why = format!("'{list}' is no list of numbers and ranges of them, such as 0,4-7");
+                Err(Error::BadOption { option: "processors", why })
+            }
+        }
+    }
+
     /// Makes the process polite from now on, as an observer that is opened so does; what it looks at without one is not slept
     /// for.
     ///

@@ -1,8 +1,10 @@
 //! The producer's side of a region.
 
 pub(crate) mod aside;
+pub(crate) mod check;
 pub(crate) mod collect;
 pub(crate) mod compact;
+pub(crate) mod copying;
 pub(crate) mod declare;
 pub(crate) mod demote;
 pub(crate) mod former;
@@ -11,6 +13,7 @@ pub(crate) mod loan;
 pub(crate) mod open;
 pub(crate) mod options;
 pub(crate) mod patience;
+pub(crate) mod pending;
 pub(crate) mod pin;
 pub(crate) mod publication;
 pub(crate) mod publish;

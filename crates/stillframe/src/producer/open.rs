@@ -101,6 +101,7 @@ impl Producer {
             tracker,
             maps: Maps::default(),
             copier: Copier::new(options.copy_threads()),
+            background: None,
             demoted_windows: 0,
             copies: Vec::new(),
         };
@@ -120,6 +121,8 @@ impl Producer {
             run,
             statistics: Statistics::default(),
             patience: Patience::default(),
+            pending: None,
+            finished: None,
         })
     }
 }

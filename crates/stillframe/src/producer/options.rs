@@ -55,6 +55,7 @@ pub struct RegionOptions {
     pub(crate) mode: u32,
     pub(crate) large_pages: bool,
     pub(crate) demote: bool,
+    pub(crate) check_writes: bool,
     /// Rank and number of ranks, if the region is of a group.
     pub(crate) rank: Option<(u32, u32)>,
     pub(crate) drift: usize,
@@ -91,6 +92,7 @@ impl Default for RegionOptions {
             mode: 0o700,
             large_pages: true,
             demote: true,
+            check_writes: false,
             rank: None,
             drift: DRIFT_DEFAULT,
             rollback: None,
@@ -169,6 +171,14 @@ impl RegionOptions {
     /// Whether managed variables of at least 2 MiB, and whole windows of loaned ones, ask for large pages; true by default.
     pub fn large_pages(mut self, large_pages: bool) -> Self {
         self.large_pages = large_pages;
+        self
+    }
+
+    /// Whether publishes in the background look if a variable is written before they are finished, and are then an error that
+    /// names the variable and the page; false by default, but true with `STILLFRAME_CHECK=1` in the environment. All that is
+    /// copied is read three times more.
+    pub fn check_writes(mut self, check_writes: bool) -> Self {
+        self.check_writes = check_writes;
         self
     }
 

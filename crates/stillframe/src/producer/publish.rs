@@ -4,12 +4,8 @@
 //! describe the version, commit, retire what is no longer wanted. Whatever fails before the commit leaves the region as it
 //! was, with the dirty pages remembered.
 //!
-//! # Safety
-//!
-//! This module copies from memory the application owns. Its invariant: nobody writes the memory of a variable while publish
-//! runs. For managed memory the borrow checker sees to that, for tracked memory given as slices too; whoever hands over raw
-//! addresses vouches for it.
-#![allow(unsafe_code)]
+//! A publish in the background (`pending`) goes the same way, in two parts: it takes frames and
+//! memory, and all that follows comes when it is finished.
 
 use crate::error::{Error, Result};
 use crate::mask::Mask;
@@ -23,15 +19,14 @@ use crate::store::draft::{Content, Description, Draft};
 use crate::store::planes::Assignment;
 use crate::working::Working;
 use std::time::{Duration, Instant};
-use stillframe_kernel::copy::{PageCopy, copy_bytes};
 use stillframe_kernel::points;
 use stillframe_segment::head::Counter;
 use stillframe_segment::table::ZERO_PLANE;
-use stillframe_segment::{Extent, PAGE_BYTES, WINDOW_PAGES};
+use stillframe_segment::{Extent, WINDOW_PAGES};
 
 /// The submitted loans of a variable, as indices, and the one that the next version shows.
 #[derive(Debug)]
-struct Submitted {
+pub(crate) struct Submitted {
     id: u32,
     loans: Vec<usize>,
     shown: Option<usize>,
@@ -39,10 +34,9 @@ struct Submitted {
 
 /// What a version that was committed shows.
 #[derive(Debug)]
-struct Committed {
+pub(crate) struct Committed {
     extents: Vec<Extent>,
-    submitted: Vec<Submitted>,
-    copied_pages: usize,
+    pub(crate) copied_pages: usize,
 }
 
 impl Producer {
@@ -54,6 +48,37 @@ impl Producer {
         slice: Option<Duration>,
     ) -> Result<Option<Published>> {
         let begin = Instant::now();
+        self.settle()?;
+        let (mut jobs, dirty_pages) = self.collect(label, inputs)?;
+        let all_held = self.peers.is_some();
+        let room = self.with_room(slice, &mut |workspace, mut draft| {
+            workspace.take_frames(&mut jobs, &mut draft)?;
+            draft.take_memory(all_held)?;
+            let pieces = workspace.pieces(&jobs, &draft)?;
+            workspace.copy(&pieces);
+            points::hit("publish.copied");
+            let submitted = workspace.submitted_loans();
+            let committed = workspace.conclude(label, inputs, &jobs, &submitted, draft)?;
+            Ok((committed, submitted))
+        });
+        match room {
+            Ok(Room::Made((committed, submitted))) => {
+                let copied_pages = committed.copied_pages;
+                self.end_publish(committed, &submitted, &jobs);
+                Ok(Some(self.count(label.number, dirty_pages, Some(copied_pages), begin.elapsed())))
+            }
+            room => {
+                self.workspace.remember(&jobs);
+                match room? {
+                    Room::Later => Ok(None),
+                    _ => Ok(Some(self.leave_out(label.number, dirty_pages, begin.elapsed()))),
+                }
+            }
+        }
+    }
+
+    /// Finds the dirty pages of a version, and their number. On an error they are remembered.
+    pub(crate) fn collect(&mut self, label: &Label, inputs: &[Input]) -> Result<(Vec<Job>, usize)> {
         self.check_process()?;
         self.check_number(label.number)?;
         for input in inputs {
@@ -70,42 +95,14 @@ impl Producer {
             return Err(error);
         }
         points::hit("publish.collected");
-        let dirty_pages: usize = jobs.iter().map(|job| job.dirty).sum();
-        let all_held = self.peers.is_some();
-        let room = self.with_room(slice, &mut |workspace, mut draft| {
-            workspace.take_frames(&mut jobs, &mut draft)?;
-            draft.take_memory(all_held)?;
-            workspace.write(label, inputs, &jobs, draft, dirty_pages)
-        });
-        let total_pages = self.workspace.total_pages();
-        let published = |outcome, copied_pages: usize, duration| Published {
-            version: label.number,
-            outcome,
-            dirty_pages: dirty_pages as u64,
-            copied_pages: copied_pages as u64,
-            total_pages,
-            duration,
-        };
-        match room {
-            Ok(Room::Made(committed)) => {
-                let copied_pages = committed.copied_pages;
-                self.forget_waiting();
-                self.end_publish(committed, &jobs);
-                let published = published(Outcome::Published, copied_pages, begin.elapsed());
-                self.count(&published);
-                Ok(Some(published))
-            }
-            room => {
-                self.workspace.remember(&jobs);
-                if let Room::Later = room? {
-                    return Ok(None);
-                }
-                self.skip(label.number);
-                self.statistics.skipped += 1;
-                self.store.head.add(Counter::Skipped, 1);
-                Ok(Some(published(Outcome::Skipped, 0, begin.elapsed())))
-            }
-        }
+        let dirty_pages = jobs.iter().map(|job| job.dirty).sum();
+        Ok((jobs, dirty_pages))
+    }
+
+    /// Leaves a version out, as the rule says.
+    pub(crate) fn leave_out(&mut self, version: u64, dirty_pages: usize, duration: Duration) -> Published {
+        self.skip(version);
+        self.count(version, dirty_pages, None, duration)
     }
 
     fn check_number(&self, version: u64) -> Result<()> {
@@ -117,23 +114,40 @@ impl Producer {
         }
     }
 
-    fn count(&mut self, published: &Published) {
-        let statistics = &mut self.statistics;
-        statistics.published += 1;
-        statistics.dirty_pages += published.dirty_pages;
-        statistics.copied_pages += published.copied_pages;
-        statistics.total_pages = published.total_pages;
-        statistics.publish_time += published.duration;
-        let head = &self.store.head;
-        head.add(Counter::Published, 1);
-        head.add(Counter::DirtyPages, published.dirty_pages);
-        head.add(Counter::CopiedPages, published.copied_pages);
-        head.add(Counter::PublishNs, published.duration.as_nanos() as u64);
+    /// Counts a publish, with the pages that were copied; `None` if it was left out.
+    pub(crate) fn count(
+        &mut self,
+        version: u64,
+        dirty_pages: usize,
+        copied_pages: Option<usize>,
+        duration: Duration,
+    ) -> Published {
+        let total_pages = self.workspace.total_pages();
+        let outcome = if copied_pages.is_some() { Outcome::Published } else { Outcome::Skipped };
+        let (dirty_pages, copied_pages) = (dirty_pages as u64, copied_pages.unwrap_or(0) as u64);
+        let (statistics, head) = (&mut self.statistics, &self.store.head);
+        if outcome == Outcome::Skipped {
+            statistics.skipped += 1;
+            head.add(Counter::Skipped, 1);
+        } else {
+            statistics.published += 1;
+            statistics.dirty_pages += dirty_pages;
+            statistics.copied_pages += copied_pages;
+            statistics.total_pages = total_pages;
+            statistics.publish_time += duration;
+            head.add(Counter::Published, 1);
+            head.add(Counter::DirtyPages, dirty_pages);
+            head.add(Counter::CopiedPages, copied_pages);
+            head.add(Counter::PublishNs, duration.as_nanos() as u64);
+        }
+        Published { version, outcome, dirty_pages, copied_pages, total_pages, duration }
     }
 
-    /// After the commit: ends the loans that are shown, lets old versions go, demotes cold windows, gives idle memory back. The
-    /// version is published, so nothing here is an error of its publish: what could not be done is tried again at the next.
-    fn end_publish(&mut self, committed: Committed, jobs: &[Job]) {
+    /// After the commit: ends the loans that are shown, lets old versions go, demotes cold windows of the jobs given, gives idle
+    /// memory back. The version is published, so nothing here is an error of its publish: what could not be done is tried
+    /// again at the next.
+    pub(crate) fn end_publish(&mut self, committed: Committed, submitted: &[Submitted], jobs: &[Job]) {
+        self.forget_waiting();
         for extent in committed.extents {
             if let Some(state) = self.workspace.variables.get_mut(&extent.variable) {
                 state.shown = Some(extent);
@@ -142,7 +156,7 @@ impl Producer {
         for undeclared in std::mem::take(&mut self.workspace.undeclared) {
             self.store.free(undeclared.extent.window, undeclared.extent.windows() as u32);
         }
-        self.take_loans(&committed.submitted);
+        self.take_loans(submitted);
         let Producer { store, peers, options, workspace, .. } = self;
         let _ = retention::retire_unwanted(store, peers.as_mut(), options);
         for job in jobs {
@@ -176,46 +190,27 @@ impl Producer {
 }
 
 impl Workspace {
-    /// Takes frames for all dirty pages.
-    fn take_frames(&mut self, jobs: &mut [Job], draft: &mut Draft) -> Result<()> {
-        for job in jobs {
-            let start = draft.frames().len();
-            let Some(source) = self.source_mut(job.id, job.source) else { continue };
-            let first = source.maps.allocation.window as usize;
-            for window in 0..source.windows() {
-                let dirty = source.collected.dirty[window].without(source.blank(window));
-                if !dirty.is_empty() {
-                    source.hint = draft.take_frames(first + window, dirty, source.hint)?;
-                }
-            }
-            job.frames = start..draft.frames().len();
-        }
-        Ok(())
-    }
-
-    /// Copies, describes and commits.
-    fn write(
+    /// Describes and commits a version whose pages are copied.
+    pub(crate) fn conclude(
         &mut self,
         label: &Label,
         inputs: &[Input],
         jobs: &[Job],
+        submitted: &[Submitted],
         mut draft: Draft,
-        dirty_pages: usize,
     ) -> Result<Committed> {
-        let copied_pages = self.copy(jobs, &draft)?;
-        points::hit("publish.copied");
+        let copied_pages = draft.frames().iter().map(|part| part.pages.count()).sum();
         if self.schema_changed {
             draft.write_schema(&self.schema())?;
             self.schema_changed = false;
         }
-        let submitted = self.submitted_loans();
         let extents = self.extents(inputs);
         let mut words = draft.base();
         for (window, windows) in self.left_windows(&draft, &extents) {
             words[window as usize..(window + windows) as usize].fill(u32::from(ZERO_PLANE));
         }
         let mut others = self.cut_pages(&mut words, &draft, &extents);
-        others.extend(self.shown_frames(&submitted));
+        others.extend(self.shown_frames(submitted));
         others.extend(self.blank_pages(jobs));
         draft.tabulate(words, &others)?;
         let description = Description {
@@ -223,48 +218,11 @@ impl Workspace {
             published_ns: label.published_ns,
             attributes: &label.attributes,
             extents: &extents,
-            dirty_pages: dirty_pages as u64,
+            dirty_pages: jobs.iter().map(|job| job.dirty as u64).sum(),
             total_pages: self.total_pages(),
         };
         draft.commit(Content::New(description), ["publish.described", "publish.committed"])?;
-        Ok(Committed { extents, submitted, copied_pages })
-    }
-
-    /// Copies the dirty pages to their frames, and returns their number.
-    fn copy(&mut self, jobs: &[Job], draft: &Draft) -> Result<usize> {
-        let mut copies = std::mem::take(&mut self.copies);
-        copies.clear();
-        let mut edges = 0;
-        for job in jobs {
-            let Some(source) = self.source_mut(job.id, job.source) else { continue };
-            for part in &draft.frames()[job.frames.clone()] {
-                let window = part.window - source.maps.allocation.window as usize;
-                let to = source.maps.address_for_writing(part.plane, window, part.pages, draft.planes())?;
-                for in_window in part.pages.pages() {
-                    let (page, to) = (window * WINDOW_PAGES + in_window, to + in_window * PAGE_BYTES);
-                    let base = match &job.before {
-                        Some(before) if before.has(page) => before.address.wrapping_sub(source.page_offset),
-                        _ => source.memory.address,
-                    };
-                    let from = base.wrapping_add(page * PAGE_BYTES);
-                    if source.memory.whole.contains(&page) && from.is_multiple_of(PAGE_BYTES) {
-                        copies.push(PageCopy { from, to });
-                    } else {
-                        let part = source.part(page);
-                        // SAFETY: the part lies inside the memory the caller vouches for; the frame was chosen because
-                        // no version uses it, and has space behind it.
-                        unsafe { copy_bytes(from.wrapping_add(part.start), to + part.start, part.len()) };
-                        edges += 1;
-                    }
-                }
-            }
-        }
-        // SAFETY: whole pages lie inside the memory the caller vouches for, each frame is chosen once, no version uses it,
-        // and its space was taken.
-        unsafe { self.copier.copy_pages(&copies) };
-        let copied = copies.len() + edges;
-        self.copies = copies;
-        Ok(copied)
+        Ok(Committed { extents, copied_pages })
     }
 
     /// Where the version to come has its variables.
@@ -329,7 +287,7 @@ impl Workspace {
     }
 
     /// The loans submitted by now. Others may be submitted at any time, by other threads: they are for later versions.
-    fn submitted_loans(&self) -> Vec<Submitted> {
+    pub(crate) fn submitted_loans(&self) -> Vec<Submitted> {
         let mut all = Vec::new();
         for (id, state) in &self.variables {
             if let Working::Loaned(loaned) = &state.working {

@@ -15,9 +15,10 @@ use crate::place::Place;
 use crate::place::directory::Directory;
 use crate::producer::input::Label;
 use crate::producer::options::RegionOptions;
+use crate::producer::pending::Finish;
 use crate::producer::publication::Publication;
 use crate::producer::state::Producer;
-use crate::producer::statistics::Statistics;
+use crate::producer::statistics::{Published, Statistics};
 use crate::store::ownership;
 use crate::variable::{Array, Declaration, Kind, Loaned, Tracked, VariableId};
 use crate::working::Working;
@@ -76,6 +77,14 @@ impl RegionOptions {
         {
             options.tracker = Some(name.parse()?);
         }
+        match std::env::var("STILLFRAME_CHECK").as_deref() {
+            Ok("1") => options.check_writes = true,
+            Ok("" | "0") | Err(_) => {}
+            Ok(other) => {
+                let why = format!("$STILLFRAME_CHECK is '{other}', and may be 1 or 0");
+                return Err(Error::BadOption { option: "check_writes", why });
+            }
+        }
         Ok(Region { producer: Producer::open(options, name)? })
     }
 }
@@ -130,7 +139,7 @@ impl Region {
     /// # Errors
     /// Misuse if the name is taken or is none, or the type or shape cannot be; environment if memory cannot be had.
     pub fn declare(&mut self, declaration: Declaration) -> Result<VariableId> {
-        self.check_process()?;
+        self.settle()?;
         self.producer.declare(declaration).map(VariableId)
     }
 
@@ -250,6 +259,12 @@ impl Region {
         self.producer.check_process()
     }
 
+    /// For what changes variables, or which loans are theirs: finishes the publish that was started.
+    fn settle(&mut self) -> Result<()> {
+        self.check_process()?;
+        self.producer.settle()
+    }
+
     /// Gives a managed variable another shape, keeping its leading bytes, or a loaned one. What a managed one gets beyond its
     /// old bytes is zero, also where it had bytes before that it gave up. Of a loaned one versions show zeros until a loan of
     /// the new shape is submitted.
@@ -258,7 +273,7 @@ impl Region {
     /// Misuse if the variable is tracked, the shape cannot be, or its part of a global array does not have it, and
     /// [`Error::IsPinned`] if it is pinned and would have to move; environment if memory cannot be had.
     pub fn resize(&mut self, id: VariableId, shape: &[usize]) -> Result<()> {
-        self.check_process()?;
+        self.settle()?;
         let producer = &mut self.producer;
         let Some(mut state) = producer.workspace.variables.remove(&id.0) else {
             return Err(producer.unknown(&format!("number {}", id.0)));
@@ -275,7 +290,7 @@ impl Region {
     /// # Errors
     /// As [`resize`](Region::resize), and misuse if the shape does not fit the part. Nothing is changed then.
     pub fn repart(&mut self, id: VariableId, shape: &[usize], part: &Part) -> Result<()> {
-        self.check_process()?;
+        self.settle()?;
         let state = self.producer.state(id.0)?;
         let (name, old, is_tracked) = (state.meta.name.clone(), state.part.clone(), state.is_tracked());
         part.check(shape).map_err(|why| Error::WrongShape { name, why })?;
@@ -294,7 +309,7 @@ impl Region {
     /// # Errors
     /// Misuse if there is no such variable.
     pub fn remove(&mut self, name: &str) -> Result<()> {
-        self.check_process()?;
+        self.settle()?;
         let producer = &mut self.producer;
         let variables = &mut producer.workspace.variables;
         let id = variables.iter().find(|(_, state)| state.meta.name == name).map(|(id, _)| *id);
@@ -319,7 +334,7 @@ impl Region {
     /// Misuse if there is no such managed variable; environment if there is no memory for the copies, and then the variable
     /// stays.
     pub fn remove_keeping(&mut self, id: VariableId) -> Result<KeptMemory> {
-        self.check_process()?;
+        self.settle()?;
         let producer = &mut self.producer;
         let dir = producer.store.dir().to_path_buf();
         let state = producer.state_mut(id.0)?;
@@ -370,7 +385,7 @@ impl Region {
     /// Misuse if there is no such variable, or it is a loaned one, whose memory ends with each loan; environment if memory
     /// cannot be had: the variable is not pinned then.
     pub fn pin(&mut self, id: VariableId) -> Result<()> {
-        self.check_process()?;
+        self.settle()?;
         self.producer.pin(id.0)
     }
 
@@ -401,7 +416,7 @@ impl Region {
     /// # Errors
     /// As [`loan`](Region::loan).
     pub fn loan_bytes(&mut self, id: VariableId) -> Result<LoanBytes> {
-        self.check_process()?;
+        self.settle()?;
         loop {
             if let Some(loan) = self.producer.lend(id.0, None)? {
                 return Ok(loan);
@@ -415,7 +430,7 @@ impl Region {
     /// # Errors
     /// As [`loan`](Region::loan).
     pub fn loan_bytes_within(&mut self, id: VariableId, slice: Duration) -> Result<Option<LoanBytes>> {
-        self.check_process()?;
+        self.settle()?;
         self.producer.lend(id.0, Some(slice))
     }
 
@@ -433,6 +448,46 @@ impl Region {
         Publication::new(&mut self.producer, label)
     }
 
+    /// Finishes the publish that was [started](Publication::start): waits for the threads, copies what they did not get to, and
+    /// makes the version visible. Returns what it did, once, also if it was finished by something else; `None` if there was
+    /// none.
+    ///
+    /// # Errors
+    /// As [`commit`](Publication::commit). Nothing was published then, and what was written is part of the next version.
+    pub fn publish_finish(&mut self) -> Result<Option<Published>> {
+        loop {
+            if let Finish::Done(published) = self.producer.finish(None)? {
+                return Ok(published);
+            }
+        }
+    }
+
+    /// As [`publish_finish`](Region::publish_finish), but gives up waiting for room after `slice`, as
+    /// [`commit_within`](Publication::commit_within) does.
+    ///
+    /// # Errors
+    /// As [`publish_finish`](Region::publish_finish).
+    pub fn publish_finish_within(&mut self, slice: Duration) -> Result<Finish> {
+        self.producer.finish(Some(slice))
+    }
+
+    /// Whether a publish was started and is not finished.
+    pub fn is_publishing(&self) -> bool {
+        self.producer.pending.is_some()
+    }
+
+    /// Finishes the publish that was started if nothing is left to be copied. `true` if none is left to be finished.
+    ///
+    /// # Errors
+    /// As [`publish_finish`](Region::publish_finish).
+    pub fn publish_test(&mut self) -> Result<bool> {
+        let is_copied = self.producer.is_copied();
+        if is_copied {
+            self.producer.settle()?;
+        }
+        Ok(is_copied)
+    }
+
     /// Whether frames and blocks that are noted as in use are those that versions and loans use, for tests.
     ///
     /// # Errors
@@ -445,7 +500,8 @@ impl Region {
             _ => None,
         });
         let loans = loaned.flat_map(|loaned| &loaned.loans);
-        self.producer.store.check_accounts(loans.flat_map(|loan| &loan.frames))
+        let pending = self.producer.pending.iter().flat_map(|pending| &pending.frames);
+        self.producer.store.check_accounts(loans.flat_map(|loan| &loan.frames).chain(pending))
     }
 
     /// What the region did.
@@ -453,20 +509,21 @@ impl Region {
         self.producer.statistics
     }
 
-    /// Ends the producer, keeping the region's files. The same as dropping it.
+    /// Ends the producer, keeping the region's files. The same as dropping it, but tells what went wrong.
     ///
     /// # Errors
-    /// None today; kept for those to come.
-    pub fn close(self) -> Result<()> {
-        Ok(())
+    /// Those of [`publish_finish`](Region::publish_finish), of a publish that was started and not finished.
+    pub fn close(mut self) -> Result<()> {
+        self.settle()
     }
 
     /// Ends the producer and removes the region's files. Observers keep what they hold.
     ///
     /// # Errors
     /// Environment if a file cannot be removed.
-    pub fn unlink(self) -> Result<()> {
+    pub fn unlink(mut self) -> Result<()> {
         self.check_process()?;
+        self.producer.abandon();
         let Producer { options, store, end, .. } = &self.producer;
         let _aside = end.say(true, true);
         match store.place.clone() {
@@ -490,6 +547,10 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         if self.check_process().is_ok() {
+            match std::thread::panicking() {
+                true => self.producer.abandon(),
+                false => drop(self.producer.settle()),
+            }
             // A panic is an accident, though it unwinds.
             let _aside = self.producer.end.say(!std::thread::panicking(), false);
             // Whoever waits for the next version learns at once that none will come. Where frames are on loan, the last of

@@ -6,7 +6,8 @@ use crate::part::Part;
 use crate::producer::aside::End;
 use crate::producer::options::RegionOptions;
 use crate::producer::patience::Patience;
-use crate::producer::statistics::Statistics;
+use crate::producer::pending::Pending;
+use crate::producer::statistics::{Published, Statistics};
 use crate::store::Store;
 use crate::variable::Kind;
 use crate::working::Working;
@@ -15,6 +16,7 @@ use crate::working::tracker::Tracker;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use stillframe_kernel::background::Background;
 use stillframe_kernel::copy::{Copier, PageCopy};
 use stillframe_kernel::exit::ShutdownHook;
 use stillframe_kernel::maps::Maps;
@@ -72,6 +74,8 @@ pub(crate) struct Workspace {
     pub(crate) tracker: Tracker,
     pub(crate) maps: Maps,
     pub(crate) copier: Copier,
+    /// Copies in the background, from the first publish that is started so.
+    pub(crate) background: Option<Background>,
     /// Windows of managed variables that show a plane.
     pub(crate) demoted_windows: usize,
     /// A list reused by every publish.
@@ -121,6 +125,10 @@ pub(crate) struct Producer {
     pub(crate) run: NonZeroU64,
     pub(crate) statistics: Statistics,
     pub(crate) patience: Patience,
+    /// The publish that was started and is not finished.
+    pub(crate) pending: Option<Pending>,
+    /// What the last one did that is finished, until it is asked for.
+    pub(crate) finished: Option<Published>,
 }
 
 impl Producer {

@@ -20,6 +20,8 @@ use stillframe_segment::{Extent, Manifest, PAGE_BYTES, Schema, WINDOW_PAGES, man
 pub(crate) struct Draft<'a> {
     store: &'a mut Store,
     frames: Vec<Assignment>,
+    /// Whether the frames stay taken if the draft does not become a version.
+    keeps_frames: bool,
     /// The window table, of whose sub-tables each is counted once for the draft; empty until it is made.
     words: Vec<u32>,
     /// Other runs of blocks, by their first and their bytes.
@@ -53,7 +55,7 @@ pub(crate) type Points = [&'static str; 2];
 impl Store {
     /// Begins a version. There has to be a [free slot](Store::free_slot) for it to be committed.
     pub(crate) fn draft(&mut self) -> Draft<'_> {
-        Draft { store: self, frames: Vec::new(), words: Vec::new(), blocks: Vec::new() }
+        Draft { store: self, frames: Vec::new(), keeps_frames: false, words: Vec::new(), blocks: Vec::new() }
     }
 }
 
@@ -116,6 +118,12 @@ impl Draft<'_> {
     /// Keeps the frames without a version: they are free again when [`Store::free_frames_of`] is told so.
     pub(crate) fn lend(mut self) -> Vec<Assignment> {
         std::mem::take(&mut self.frames)
+    }
+
+    /// Uses frames that were taken and [lent](Draft::lend) before. They stay taken if no version comes of the draft.
+    pub(crate) fn adopt(&mut self, frames: Vec<Assignment>) {
+        self.frames = frames;
+        self.keeps_frames = true;
     }
 
     /// The window table with which the version begins: the newest's, less what was given up since.
@@ -297,6 +305,8 @@ impl Drop for Draft<'_> {
             self.store.tables.release(block, bytes);
         }
         let frames = std::mem::take(&mut self.frames);
-        self.store.free_frames_of(&frames);
+        if !self.keeps_frames {
+            self.store.free_frames_of(&frames);
+        }
     }
 }

@@ -540,13 +540,17 @@ impl<'a> World<'a> {
         self.doubtful = Some((version, content.clone()));
         let buffer = std::mem::take(&mut self.buffer);
         let kept = &buffer;
+        let in_background = self.numbers.below(2) == 0;
         let published = self.with(fate, |producer| {
             let publication = producer.region.publish(version);
             let publication = match gives {
                 true => publication.tracked(&producer.tracked, kept, &[kept.len()]),
                 false => publication,
             };
-            publication.commit()
+            match in_background {
+                true => publication.commit_while(|| {}).map(|((), published)| published),
+                false => publication.commit(),
+            }
         });
         self.buffer = buffer;
         match published {

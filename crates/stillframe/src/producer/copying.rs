@@ -1,0 +1,153 @@
+//! Copying the dirty pages of a publish to their frames.
+//!
+//! # Safety
+//!
+//! This module copies from memory the application owns. Its invariant: nobody writes the memory of a variable while publish
+//! runs, or between the start and the end of one in the background. For managed memory the borrow checker sees to that, for
+//! tracked memory given as slices too; whoever hands over raw addresses vouches for it.
+#![allow(unsafe_code)]
+
+use crate::error::Result;
+use crate::producer::collect::Job;
+use crate::producer::state::Workspace;
+use crate::store::draft::Draft;
+use crate::working::source::Source;
+use crate::working::tracker::kind::TrackerKind;
+use std::ops::Range;
+use stillframe_kernel::background::{Background, Transfer};
+use stillframe_kernel::child::CopyingChild;
+use stillframe_kernel::copy::{PageCopy, Piece, copy_bytes};
+use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
+
+/// Most pages of one piece: threads share the work by pieces.
+const PIECE_PAGES: usize = 64;
+
+impl Workspace {
+    /// Takes frames for all dirty pages.
+    pub(crate) fn take_frames(&mut self, jobs: &mut [Job], draft: &mut Draft) -> Result<()> {
+        for job in jobs {
+            let start = draft.frames().len();
+            let Some(source) = self.source_mut(job.id, job.source) else { continue };
+            let first = source.maps.allocation.window as usize;
+            for window in 0..source.windows() {
+                let dirty = source.collected.dirty[window].without(source.blank(window));
+                if !dirty.is_empty() {
+                    source.hint = draft.take_frames(first + window, dirty, source.hint)?;
+                }
+            }
+            job.frames = start..draft.frames().len();
+        }
+        Ok(())
+    }
+
+    /// What is to be copied where. Pages that follow each other in both places are one piece.
+    pub(crate) fn pieces(&mut self, jobs: &[Job], draft: &Draft) -> Result<Vec<Piece>> {
+        let mut pieces = Vec::new();
+        for job in jobs {
+            let Some(source) = self.source_mut(job.id, job.source) else { continue };
+            for part in &draft.frames()[job.frames.clone()] {
+                let window = part.window - source.maps.allocation.window as usize;
+                let to = source.maps.address_for_writing(part.plane, window, part.pages, draft.planes())?;
+                for (start, end) in part.pages.runs() {
+                    push_pieces(&mut pieces, job, source, window, start..end, to);
+                }
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// Copies the pieces: whole pages by all threads, parts of pages here.
+    pub(crate) fn copy(&mut self, pieces: &[Piece]) {
+        let mut copies = std::mem::take(&mut self.copies);
+        copies.clear();
+        for piece in pieces {
+            if is_whole(piece) {
+                let offsets = (0..piece.bytes).step_by(PAGE_BYTES);
+                copies.extend(offsets.map(|at| PageCopy { from: piece.from + at, to: piece.to + at }));
+            } else {
+                // SAFETY: the part lies inside the memory the caller vouches for; the frame was chosen because no version
+                // uses it, and has space behind it.
+                unsafe { copy_bytes(piece.from, piece.to, piece.bytes) };
+            }
+        }
+        // SAFETY: whole pages lie inside the memory the caller vouches for, each frame is chosen once, no version uses it,
+        // and its space was taken.
+        unsafe { self.copier.copy_pages(&copies) };
+        self.copies = copies;
+    }
+
+    /// Begins to copy the pieces in the background, with a thread less than copy where the caller waits.
+    pub(crate) fn transfer(&mut self, pieces: &[Piece]) -> Transfer {
+        let background = self.background();
+        // SAFETY: the targets are frames that no version uses, each chosen once; they stay taken and mapped until the transfer
+        // is gone, because what would unmap them or give them up finishes or gives up the publish first.
+        unsafe { background.start(pieces.to_vec()) }
+    }
+
+    fn background(&mut self) -> &Background {
+        let threads = self.copier.threads() - 1;
+        self.background.get_or_insert_with(|| Background::new(threads))
+    }
+
+    /// Has threads take pages back that a child has copied. Pages that are armed are left out: their next write is a fault anyway,
+    /// by which it is found.
+    pub(crate) fn own_after(&mut self, child: &CopyingChild, pieces: &[Piece], jobs: &[Job]) -> Option<Transfer> {
+        if self.tracker.kind() == TrackerKind::SoftDirty {
+            return None;
+        }
+        let sources = jobs.iter().filter_map(|job| self.variables.get(&job.id)?.working.sources().get(job.source));
+        let sources: Vec<&Source> = sources.collect();
+        let is_armed = |piece: &&Piece| {
+            let armed = sources.iter().find_map(|source| {
+                let window = piece.from.wrapping_sub(source.memory.address) / WINDOW_BYTES;
+                source.collected.armed.get(window)
+            });
+            armed.is_none_or(|armed| *armed)
+        };
+        let pieces = pieces.iter().filter(|piece| !is_armed(piece)).copied().collect();
+        Some(self.background().own_after(child.process(), pieces))
+    }
+
+    /// Begins to copy the pieces by a child process, as they are now. `None`: there can be none, or it has not got them all.
+    pub(crate) fn copy_in_child(&self, pieces: &[Piece]) -> Option<CopyingChild> {
+        // SAFETY: as for `transfer`; the memory was looked for when the publish began.
+        unsafe { CopyingChild::start(pieces, &self.copier) }.ok().flatten()
+    }
+
+    /// Whether the memory of the jobs is private to the process.
+    pub(crate) fn is_private(&self, jobs: &[Job]) -> bool {
+        jobs.iter().all(|job| {
+            let source = self.variables.get(&job.id).and_then(|state| state.working.sources().get(job.source));
+            source.is_none_or(|source| {
+                let before = job.before.as_ref().map(|before| before.address);
+                let mut addresses = before.into_iter().chain([source.memory.address + source.page_offset]);
+                source.memory.owned || addresses.all(|address| self.maps.is_private(address, source.bytes))
+            })
+        })
+    }
+}
+
+fn is_whole(piece: &Piece) -> bool {
+    [piece.from, piece.to, piece.bytes].iter().all(|number| number.is_multiple_of(PAGE_BYTES))
+}
+
+/// Adds what copies a run of pages of a window to the frames that begin at `to` for that window.
+fn push_pieces(pieces: &mut Vec<Piece>, job: &Job, source: &Source, window: usize, run: Range<usize>, to: usize) {
+    let (first, end) = (window * WINDOW_PAGES + run.start, window * WINDOW_PAGES + run.end);
+    let to = |page: usize| to + (page - window * WINDOW_PAGES) * PAGE_BYTES;
+    let whole = first.max(source.memory.whole.start)..end.min(source.memory.whole.end).max(first);
+    let is_plain = job.before.is_none();
+    let mut page = first;
+    while page < end {
+        let before = job.before.as_ref().filter(|before| before.has(page));
+        let base = before.map_or(source.memory.address, |before| before.address.wrapping_sub(source.page_offset));
+        let from = base.wrapping_add(page * PAGE_BYTES);
+        let pages = match whole.contains(&page) {
+            true if is_plain => PIECE_PAGES.min(whole.end - page),
+            _ => 1,
+        };
+        let part = if pages > 1 { 0..pages * PAGE_BYTES } else { source.part(page) };
+        pieces.push(Piece { from: from.wrapping_add(part.start), to: to(page) + part.start, bytes: part.len() });
+        page += pages;
+    }
+}

@@ -1,0 +1,281 @@
+//! Publishing in the background: a publish that is started and finished by two calls.
+//!
+//! The first finds the dirty pages and takes frames and memory for them; threads copy from then on. The second waits for them,
+//! copies what none has begun, and commits. Between the two the program may read its variables and not write them, as with
+//! MPI's nonblocking sends; one that writes makes the version a mixture of before and after, and breaks nothing else. What
+//! changes the variables themselves finishes the publish first. With `guard` the program may write: a child process copies,
+//! which has the memory as it was when it was started.
+
+use crate::error::{Error, Result};
+use crate::producer::check::Sums;
+use crate::producer::collect::Job;
+use crate::producer::input::{Input, Label};
+use crate::producer::publish::Submitted;
+use crate::producer::room::Room;
+use crate::producer::state::Producer;
+use crate::producer::statistics::Published;
+use crate::store::planes::Assignment;
+use crate::working::tracker::kind::TrackerKind;
+use std::time::{Duration, Instant};
+use stillframe_kernel::background::Transfer;
+use stillframe_kernel::child::CopyingChild;
+use stillframe_kernel::copy::Piece;
+use stillframe_kernel::points;
+use stillframe_segment::PAGE_BYTES;
+
+/// Bytes that are copied by the start itself: to wake a thread takes longer.
+const AT_ONCE_BYTES: usize = 64 << 10;
+
+/// A publish that was started.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    label: Label,
+    inputs: Vec<Input>,
+    jobs: Vec<Job>,
+    submitted: Vec<Submitted>,
+    /// What is copied to: taken, and of no version yet.
+    pub(crate) frames: Vec<Assignment>,
+    /// `None` when all is copied.
+    copying: Option<Copying>,
+    /// For looking whether it was written meanwhile, if that is asked for.
+    sums: Option<Sums>,
+    /// Time that the start and tries to finish took.
+    spent: Duration,
+}
+
+/// Who copies.
+#[derive(Debug)]
+enum Copying {
+    Threads(Transfer),
+    /// A process that has the memory as it was; and threads that take pages back which it has copied. In this order, so that they
+    /// need not wait for it when both are given up.
+    Child(CopyingChild, Option<Transfer>),
+}
+
+impl Copying {
+    fn is_done(&mut self) -> bool {
+        match self {
+            Copying::Threads(transfer) => transfer.is_done(),
+            Copying::Child(child, _) => child.is_done(),
+        }
+    }
+}
+
+impl Pending {
+    fn dirty_pages(&self) -> usize {
+        self.jobs.iter().map(|job| job.dirty).sum()
+    }
+
+    /// Whether nothing is left to be copied.
+    fn is_copied(&mut self) -> bool {
+        self.copying.as_mut().is_none_or(Copying::is_done)
+    }
+}
+
+/// How far a publish is that was to be finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// None is started that is not finished. What the last one did, unless that was told before.
+    Done(Option<Published>),
+    /// There is no room yet, and the rule would wait on.
+    Later,
+}
+
+impl Producer {
+    /// Starts a publish, after what is left of the one before. `false`: there is no room yet, and `slice` is over, see
+    /// [`with_room`](Producer::with_room).
+    pub(crate) fn start(
+        &mut self,
+        label: &Label,
+        inputs: &[Input],
+        guard: bool,
+        slice: Option<Duration>,
+    ) -> Result<bool> {
+        let begin = Instant::now();
+        self.settle()?;
+        self.finished = None;
+        if self.workspace.tracker.kind() == TrackerKind::PrivateCow {
+            // It lays pages of the version in the place of those that were published, which nobody may write meanwhile.
+            self.finished = self.publish(label, inputs, slice)?;
+            return Ok(self.finished.is_some());
+        }
+        let (mut jobs, dirty_pages) = self.collect(label, inputs)?;
+        let all_held = self.peers.is_some();
+        let room = self.with_room(slice, &mut |workspace, mut draft| {
+            workspace.take_frames(&mut jobs, &mut draft)?;
+            draft.take_memory(all_held)?;
+            let pieces = workspace.pieces(&jobs, &draft)?;
+            Ok((pieces, draft.lend()))
+        });
+        let (pieces, frames) = match room {
+            Ok(Room::Made(made)) => made,
+            room => {
+                self.workspace.remember(&jobs);
+                return match room? {
+                    Room::Later => Ok(false),
+                    _ => {
+                        self.finished = Some(self.leave_out(label.number, dirty_pages, begin.elapsed()));
+                        Ok(true)
+                    }
+                };
+            }
+        };
+        points::hit("publish.started");
+        let sums = (self.options.check_writes && !guard).then(|| Sums::of(&pieces));
+        let copying = self.begin_copying(pieces, &jobs, guard);
+        self.pending = Some(Pending {
+            label: label.clone(),
+            inputs: inputs.to_vec(),
+            jobs,
+            submitted: self.workspace.submitted_loans(),
+            frames,
+            copying,
+            sums,
+            spent: begin.elapsed(),
+        });
+        Ok(true)
+    }
+
+    /// Begins to copy. `None`: all is copied, because there is little, or because a child that is to copy what is guarded would
+    /// not have it, or not as it was.
+    fn begin_copying(&mut self, pieces: Vec<Piece>, jobs: &[Job], guard: bool) -> Option<Copying> {
+        let bytes: usize = pieces.iter().map(|piece| piece.bytes).sum();
+        if bytes > AT_ONCE_BYTES {
+            let copying = match guard {
+                false => Some(Copying::Threads(self.workspace.transfer(&pieces))),
+                true if self.workspace.is_private(jobs) => self.copy_in_child(&pieces, jobs),
+                true => None,
+            };
+            if copying.is_some() {
+                return copying;
+            }
+        }
+        self.workspace.copy(&pieces);
+        None
+    }
+
+    fn copy_in_child(&mut self, pieces: &[Piece], jobs: &[Job]) -> Option<Copying> {
+        let child = self.workspace.copy_in_child(pieces)?;
+        let own = self.workspace.own_after(&child, pieces, jobs);
+        Some(Copying::Child(child, own))
+    }
+
+    /// Finishes the publish that was started, if one was. On an error nothing is published, and what was written is part of the
+    /// next version.
+    pub(crate) fn finish(&mut self, slice: Option<Duration>) -> Result<Finish> {
+        let Some(mut pending) = self.pending.take() else { return Ok(Finish::Done(self.finished.take())) };
+        let begin = Instant::now();
+        let room = self.copy_rest(&mut pending).and_then(|()| self.commit(&pending, slice));
+        pending.spent += begin.elapsed();
+        match room {
+            Ok(Room::Made(copied_pages)) => {
+                let Pending { label, spent, .. } = &pending;
+                Ok(Finish::Done(Some(self.count(label.number, pending.dirty_pages(), Some(copied_pages), *spent))))
+            }
+            Ok(Room::Later) => {
+                self.pending = Some(pending);
+                Ok(Finish::Later)
+            }
+            room => {
+                let (number, dirty_pages, spent) = (pending.label.number, pending.dirty_pages(), pending.spent);
+                self.give_up(pending);
+                room.map(|_| Finish::Done(Some(self.leave_out(number, dirty_pages, spent))))
+            }
+        }
+    }
+
+    /// Copies what was not copied in the background.
+    fn copy_rest(&mut self, pending: &mut Pending) -> Result<()> {
+        self.check_process()?;
+        let rest = match pending.copying.take() {
+            Some(Copying::Threads(mut transfer)) => transfer.take_rest(),
+            Some(Copying::Child(mut child, _own)) => match child.wait() {
+                true => Vec::new(),
+                // What the program has by now is something else.
+                false => {
+                    return Err(Error::ChildGone { region: self.name.clone(), version: pending.label.number });
+                }
+            },
+            None => Vec::new(),
+        };
+        points::hit("publish.joined");
+        if !rest.is_empty() || pending.sums.is_some() {
+            // It may have been freed since.
+            pending.inputs.iter().try_for_each(|input| self.check_mapped(input))?;
+        }
+        self.workspace.copy(&rest);
+        points::hit("publish.copied");
+        match pending.sums.take().and_then(|sums| sums.find_written()) {
+            Some(address) => Err(self.written(address, pending)),
+            None => Ok(()),
+        }
+    }
+
+    /// Names what was written while it was copied.
+    fn written(&mut self, address: usize, pending: &Pending) -> Error {
+        let version = pending.label.number;
+        for job in &pending.jobs {
+            let Some(source) = self.workspace.source_mut(job.id, job.source) else { continue };
+            let at = address.wrapping_sub(source.memory.address);
+            if at < source.memory.pages * PAGE_BYTES {
+                let page = at / PAGE_BYTES;
+                let end = ((page + 1) * PAGE_BYTES - source.page_offset).min(source.bytes);
+                let bytes = (page * PAGE_BYTES).saturating_sub(source.page_offset)..end;
+                let name = self.state(job.id).map(|state| state.meta.name.clone());
+                return name.map_or_else(|error| error, |name| Error::Written { name, version, page, bytes });
+            }
+        }
+        // What was there before it was written is in memory of the caller's own.
+        let why = format!("what version {version} shows of the time before was written while it was published");
+        Error::BadOption { option: "before", why }
+    }
+
+    /// Makes the version visible, and returns how many pages were copied for it.
+    fn commit(&mut self, pending: &Pending, slice: Option<Duration>) -> Result<Room<usize>> {
+        let Pending { label, inputs, jobs, submitted, frames, .. } = pending;
+        let room = self.with_room(slice, &mut |workspace, mut draft| {
+            draft.adopt(frames.clone());
+            workspace.conclude(label, inputs, jobs, submitted, draft)
+        })?;
+        Ok(match room {
+            Room::Made(committed) => {
+                let copied_pages = committed.copied_pages;
+                // No window is demoted: that would undo what was written since the dirty pages were found.
+                self.end_publish(committed, submitted, &[]);
+                Room::Made(copied_pages)
+            }
+            Room::Refused(error) => Room::Refused(error),
+            Room::Later => Room::Later,
+        })
+    }
+
+    /// Whether finishing need not wait for any copying.
+    pub(crate) fn is_copied(&mut self) -> bool {
+        self.pending.as_mut().is_none_or(Pending::is_copied)
+    }
+
+    /// Finishes the publish that was started, if one was, before something that would change what it publishes.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        if self.pending.is_some()
+            && let Finish::Done(published) = self.finish(None)?
+        {
+            self.finished = published;
+        }
+        Ok(())
+    }
+
+    /// Gives up the publish that was started, if one was. What was written is part of the next version.
+    pub(crate) fn abandon(&mut self) {
+        if let Some(pending) = self.pending.take() {
+            self.give_up(pending);
+        }
+    }
+
+    fn give_up(&mut self, pending: Pending) {
+        let Pending { jobs, frames, copying, .. } = pending;
+        // Nobody writes to frames that may be used for something else.
+        drop(copying);
+        self.store.free_frames_of(&frames);
+        self.workspace.remember(&jobs);
+    }
+}
