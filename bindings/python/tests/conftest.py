@@ -32,6 +32,8 @@ def watchdog(request: pytest.FixtureRequest) -> Iterator[None]:
     faulthandler.dump_traceback_later(SECONDS_MAX, exit=True, file=request.config.stash[STDERR])
     yield
     faulthandler.cancel_dump_traceback_later()
+    # It would last, and all tests after it would wait for a processor that nobody wants.
+    assert os.sched_getscheduler(0) != os.SCHED_IDLE, "the test has made the whole run polite"
 
 
 @pytest.fixture(autouse=True)

@@ -166,6 +166,7 @@ def test_a_series_has_a_row_per_version(tmp_path: Path) -> None:
             },
             every=True,
             timeout=0,
+            polite=False,
         )
         assert count == 5
         rows = rows_of(tmp_path / "u.csv")
@@ -308,7 +309,7 @@ def test_a_reducer_holds_nothing_while_it_waits(tmp_path: Path) -> None:
         u = region.array("u", (1000,))
         region.publish(1)
         files = {tmp_path / "u.csv": analysis.Statistics("u")}
-        arguments = {"timeout": 20.0, "every": True, "progress": lambda snapshot: seen.append(snapshot.version)}
+        arguments = {"timeout": 20.0, "every": True, "polite": False, "progress": lambda snapshot: seen.append(snapshot.version)}
         thread = threading.Thread(target=analysis.run, args=("r", files), kwargs=arguments)
         thread.start()
         while seen != [1]:
