@@ -93,6 +93,18 @@ impl Shared {
             futex::wake_all(&self.busy);
         }
     }
+
+    /// Waits until no thread works at it.
+    fn join(&self) {
+        let begin = Instant::now();
+        loop {
+            match self.busy.load(Ordering::SeqCst) {
+                0 => break,
+                _ if begin.elapsed() < LOOK => std::hint::spin_loop(),
+                busy_threads => futex::wait(&self.busy, busy_threads, None),
+            }
+        }
+    }
 }
 
 /// Has the kernel copy; `false` if it did not copy all.
@@ -142,22 +154,23 @@ impl Transfer {
         self.shared.next.load(Ordering::SeqCst) >= self.shared.count() && self.shared.busy.load(Ordering::SeqCst) == 0
     }
 
+    /// Works along with the threads until nothing is left, and waits until they are done.
+    pub fn help(&self) {
+        if self.generation == crate::fork::generation() {
+            self.shared.work();
+            self.shared.join();
+        }
+    }
+
     /// Ends the copying and returns what is not copied, once no thread copies any more.
     pub fn take_rest(&mut self) -> Vec<Piece> {
         // In a forked child no thread is at work, and nothing that they did is here.
         if self.generation != crate::fork::generation() {
             return self.shared.pieces.clone();
         }
-        let Shared { pieces, next, busy, refused, .. } = &*self.shared;
+        let Shared { pieces, next, refused, .. } = &*self.shared;
         let rest = *self.rest.get_or_insert_with(|| next.swap(STOPPED, Ordering::SeqCst).min(self.shared.count()));
-        let begin = Instant::now();
-        loop {
-            match busy.load(Ordering::SeqCst) {
-                0 => break,
-                _ if begin.elapsed() < LOOK => std::hint::spin_loop(),
-                busy_threads => futex::wait(busy, busy_threads, None),
-            }
-        }
+        self.shared.join();
         let refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
         let items = refused.iter().copied().chain(rest..self.shared.count());
         items.flat_map(|item| &pieces[self.shared.pieces_of(item)]).copied().collect()

@@ -189,8 +189,12 @@ impl Producer {
         self.check_process()?;
         let rest = match pending.copying.take() {
             Some(Copying::Threads(mut transfer)) => transfer.take_rest(),
-            Some(Copying::Child(mut child, _own)) => match child.wait() {
-                true => Vec::new(),
+            Some(Copying::Child(mut child, own)) => match child.wait() {
+                true => {
+                    // At once it costs a sixth of what the faults would that are left over.
+                    own.iter().for_each(Transfer::help);
+                    Vec::new()
+                }
                 // What the program has by now is something else.
                 false => {
                     return Err(Error::ChildGone { region: self.name.clone(), version: pending.label.number });
