@@ -214,11 +214,12 @@ fn is_there(pieces: &[Piece]) -> bool {
 fn copy(piece: &Piece, copier: &Copier) {
     let Piece { from, to, bytes } = *piece;
     let first = to / PAGE_BYTES * PAGE_BYTES;
-    // Page-table entries of shared memory are not inherited, and to make many at once is cheaper than a fault for each.
+    // Page-table entries of shared memory are not inherited, and to make many at once is cheaper than a fault for each. To read
+    // is enough for memory that is in use: the kernel then makes entries that can be written, for sixteen pages at a time.
     // SAFETY: the advice changes no content.
     unsafe {
         let length = (to + bytes).next_multiple_of(PAGE_BYTES) - first;
-        libc::madvise(first as *mut libc::c_void, length, libc::MADV_POPULATE_WRITE);
+        libc::madvise(first as *mut libc::c_void, length, libc::MADV_POPULATE_READ);
     }
     if ![from, to, bytes].iter().all(|number| number.is_multiple_of(PAGE_BYTES)) {
         // SAFETY: who began this vouched for the pieces.
