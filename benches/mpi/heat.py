@@ -12,8 +12,9 @@ Each line of --json is one case:
     {"bench": "heat", "case": {"language", "size", "ranks", "steps", "measures"}, "value", "unit": "ms", "baseline", "ratio",
      "detail": {"ratios", "publish_ms", "publish_share", "versions_seen"}}
 
-value and baseline are medians of milliseconds per step, with and without; ratio is the median of the rounds' ratios, whose
-spread is in detail. publish_ms is the time in publish per step of the rank that took longest, and publish_share its part of
+measures are `publish` and `publish, observed`, both against the plain program, and `observer`: what is published with an
+observer against the same without one. value and baseline are medians of milliseconds per step, with and without; ratio is the
+median of the rounds' ratios, whose spread is in detail. publish_ms is the time in publish per step of the rank that took longest, and publish_share its part of
 the step. versions_seen counts what the observer read per run; results of all runs are compared to the last bit.
 """
 
@@ -98,17 +99,22 @@ def measure(args, directory):
     if len(bits) != 1:
         sys.exit(f"the runs do not agree: {bits}")
     case = {"language": args.language, "size": args.size, "ranks": args.ranks, "steps": args.steps}
-    for kind in list(kinds)[1:]:
-        runs, plain = rounds[kind], rounds["plain"]
-        ratios = sorted(run.step_ms / other.step_ms for run, other in zip(runs, plain))
+    comparisons = {
+        "publish": ("publish", "plain"),
+        "publish, observed": ("publish, observed", "plain"),
+        "observer": ("publish, observed", "publish"),
+    }
+    for measures, (kind, other) in comparisons.items():
+        runs, others = rounds[kind], rounds[other]
+        ratios = sorted(run.step_ms / other.step_ms for run, other in zip(runs, others))
         value = statistics.median(run.step_ms for run in runs)
         publish_ms = statistics.median(run.publish_ms for run in runs)
         yield {
             "bench": "heat",
-            "case": {**case, "measures": kind},
+            "case": {**case, "measures": measures},
             "value": round(value, 4),
             "unit": "ms",
-            "baseline": round(statistics.median(run.step_ms for run in plain), 4),
+            "baseline": round(statistics.median(run.step_ms for run in others), 4),
             "ratio": round(statistics.median(ratios), 4),
             "detail": {
                 "ratios": [round(ratio, 4) for ratio in ratios],
