@@ -62,6 +62,49 @@ fn a_polite_process_is_of_the_idle_class_and_lets_its_own_session_count_least() 
     leader.finish();
 }
 
+/// Has the kernel refuse to change a thread's class (seccomp(2)), as a container may, and looks twice.
+fn forbidden(arguments: &[String]) {
+    let filter = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut program = [
+        // The number of the call; EPERM if it is that one.
+        filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_sched_setscheduler as u32),
+        filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: the program lives until the calls return, which restrict this process alone.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+    }
+    for _ in 0..2 {
+        let observer = observe(&arguments[0], Polite::new()).unwrap();
+        check_play(&observer.newest_after(None, None).unwrap());
+    }
+    assert!(classes().iter().all(|class| *class != libc::SCHED_IDLE), "{:?}", classes());
+    computes(arguments);
+}
+
+#[test]
+fn where_the_class_is_forbidden_it_says_so_once_and_goes_on() {
+    let _watchdog = watchdog(300);
+    let dir = Dir::new("forbidden");
+    let mut play = Play::open(dir.options(), "r");
+    play.step();
+    let said = dir.path().join("said");
+    let mut looks = command("forbidden", &[dir.path().to_str().unwrap()]);
+    looks.stderr(std::fs::File::create(&said).unwrap());
+    let mut helper = helper::Helper::start(looks);
+    while helper.try_hear(Duration::from_millis(20)).is_none() {
+        play.step();
+    }
+    helper.finish();
+    let said = std::fs::read_to_string(said).unwrap();
+    assert_eq!(said.matches("not as politely as it was asked to").count(), 1, "{said}");
+    assert!(said.contains("sched_setscheduler"), "{said}");
+}
+
 /// What a process of the session of this one has to say.
 fn own_session(text: &str) -> String {
     let session = std::fs::read_to_string("/proc/self/autogroup").unwrap_or_default();
@@ -200,5 +243,11 @@ fn it_uses_the_processors_it_is_told_alone() {
 
 #[test]
 fn helper_process() {
-    helper::enter(&[("looks", looks), ("computes", computes), ("holds", holds), ("bound", is_bound)]);
+    helper::enter(&[
+        ("looks", looks),
+        ("computes", computes),
+        ("forbidden", forbidden),
+        ("holds", holds),
+        ("bound", is_bound),
+    ]);
 }
