@@ -34,7 +34,7 @@ impl CheckpointerOptions {
     /// the engine, such as that there is no such region.
     pub fn start(self, name: &str, to: impl AsRef<Path>) -> Result<Checkpointer> {
         self.check()?;
-        let target = find(&self.regions, name)?;
+        let target = find(&self, name)?;
         if target.is_none() && self.wait.is_zero() {
             return Err(stillframe::Error::NoRegion { region: name.into(), dir: self.regions }.into());
         }

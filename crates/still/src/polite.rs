@@ -59,7 +59,7 @@ impl PaceArgs {
     }
 }
 
-fn parse_share(text: &str) -> Result<f64, String> {
+pub fn parse_share(text: &str) -> Result<f64, String> {
     let percent = text.trim().strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
     match percent {
         Some(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),

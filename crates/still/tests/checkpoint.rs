@@ -669,6 +669,45 @@ fn threads(pid: &str) -> Vec<(String, i64, i64)> {
     tasks.map(thread).collect()
 }
 
+/// Seconds of processor time that a process used (proc(5), `stat`).
+fn used_s(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
+}
+
+#[test]
+fn where_nothing_is_left_over_it_keeps_to_its_share_and_still_saves() {
+    let scene = Scene::new();
+    let mut simulation = Simulation::start(&scene, "heat", WORDS);
+    simulation.publish(1, 1);
+    let ends = std::sync::atomic::AtomicBool::new(false);
+    let share = std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().unwrap().get() {
+            scope.spawn(|| {
+                while !ends.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        // Without a share it would have as much as any of them.
+        let mut checkpoint = Checkpoint::start(&scene, &["heat", "--to", "ck", "--nice", "0", "--share", "2%"]);
+        checkpoint.event("saved");
+        let (begin, before) = (Instant::now(), used_s(checkpoint.0.child.id()));
+        for round in 0..4 {
+            simulation.publish(2 + 100 * round, 101 + 100 * round);
+            checkpoint.event("saved");
+        }
+        let share = (used_s(checkpoint.0.child.id()) - before) / begin.elapsed().as_secs_f64();
+        ends.store(true, std::sync::atomic::Ordering::Relaxed);
+        simulation.end();
+        let missed: u64 = numbers(&checkpoint.end(), "missed", "count").iter().sum();
+        assert!(missed > 0, "what is left out is told");
+        share
+    });
+    assert!(share < 0.2, "{share} of a processor");
+}
+
 #[test]
 fn a_session_of_its_own_counts_as_its_threads_do() {
     // A kernel without autogroups.

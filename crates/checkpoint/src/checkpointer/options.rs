@@ -27,6 +27,7 @@ pub struct CheckpointerOptions {
     pub(super) save: SaveOptions,
     pub(super) nice: u32,
     pub(super) own_session: bool,
+    pub(super) share: Option<f64>,
     pub(super) wait: Duration,
     pub(super) follow: Duration,
     pub(super) listener: Option<Listener>,
@@ -42,7 +43,8 @@ impl std::fmt::Debug for CheckpointerOptions {
             .field("held_bytes", &self.held_bytes)
             .field("save", &self.save)
             .field("nice", &self.nice)
-            .field("own_session", &self.own_session);
+            .field("own_session", &self.own_session)
+            .field("share", &self.share);
         shown.field("wait", &self.wait).field("follow", &self.follow).finish_non_exhaustive()
     }
 }
@@ -62,6 +64,7 @@ impl Default for CheckpointerOptions {
             save: SaveOptions::default(),
             nice: NICE,
             own_session: false,
+            share: None,
             wait: Duration::ZERO,
             follow: Duration::ZERO,
             listener: None,
@@ -165,6 +168,14 @@ impl CheckpointerOptions {
     /// nice value, too: the kernel shares out time among sessions first, and the threads' values count within one (sched(7)).
     pub fn own_session(mut self, own: bool) -> Self {
         self.own_session = own;
+        self
+    }
+
+    /// How much of one processor the process takes where nothing is left over, above 0 and at most 1: after a version is saved,
+    /// versions are left out until that is so. Where processors stay idle it takes more. Not with [`all`](Self::all) and
+    /// [`once`](Self::once). As much as it needs by default. For a process that does nothing but save: all that it computes counts.
+    pub fn share(mut self, share: f64) -> Self {
+        self.share = Some(share);
         self
     }
 

@@ -8,10 +8,9 @@ use super::shared::{Command, Record, Shared};
 use crate::position::Position;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stillframe::{AnyObserver, AnySnapshot, Observer};
+use stillframe::{AnyObserver, AnySnapshot, Observer, Polite};
 use stillframe_kernel::memory;
 
 /// Longest sleep before it asks whether it is to end, or the producer is gone.
@@ -147,7 +146,7 @@ impl Watch {
             if self.command() != Command::Run {
                 return Ok(None);
             }
-            self.target = find(&self.options().regions, &self.shared.name)?;
+            self.target = find(self.options(), &self.shared.name)?;
             if self.target.is_none() && begin.elapsed() >= self.options().wait {
                 let (region, what) = (self.shared.name.clone(), "the region to appear");
                 return Err(stillframe::Error::Timeout { region, what, waited: self.options().wait }.into());
@@ -198,6 +197,10 @@ impl Watch {
             return Ok(Look::On);
         }
         drop(record);
+        // What is left out meanwhile is told as any other version that was missed.
+        if !target.pause(Some(TICK)) {
+            return Ok(Look::On);
+        }
         // A single version may be any, unless a rule says which.
         if self.options().once && !self.options().has_rule() {
             return Ok(self.hand_over(target.newest()?));
@@ -424,7 +427,7 @@ impl Watch {
                 Some(target) if target.is_current() && target.is_alive() => return Ok(true),
                 Some(target) if !target.is_current() => self.target = None,
                 None => {
-                    if let Some(target) = find(&self.options().regions, &self.shared.name)? {
+                    if let Some(target) = find(self.options(), &self.shared.name)? {
                         self.target = Some(target);
                         return Ok(true);
                     }
@@ -438,8 +441,13 @@ impl Watch {
 }
 
 /// Looks at what has this name; `None` if nothing has.
-pub(super) fn find(dir: &Path, name: &str) -> Result<Option<AnyObserver>> {
-    match Observer::options().dir(dir).open_any(name) {
+pub(super) fn find(options: &CheckpointerOptions, name: &str) -> Result<Option<AnyObserver>> {
+    let looking = Observer::options().dir(&options.regions);
+    let looking = match options.share.filter(|_| !options.all && !options.once) {
+        Some(share) => looking.polite(Polite::new().share(share).keep_class()),
+        None => looking,
+    };
+    match looking.open_any(name) {
         Ok(target) => Ok(Some(target)),
         Err(stillframe::Error::NoRegion { .. }) => Ok(None),
         Err(error) => Err(error.into()),

@@ -44,11 +44,12 @@ pub struct Polite {
     share: f64,
     bytes_per_s: Option<u64>,
     processors: Option<Vec<RangeInclusive<usize>>>,
+    keeps_class: bool,
 }
 
 impl Default for Polite {
     fn default() -> Polite {
-        Polite { share: Polite::SHARE, bytes_per_s: None, processors: None }
+        Polite { share: Polite::SHARE, bytes_per_s: None, processors: None, keeps_class: false }
     }
 }
 
@@ -100,6 +101,13 @@ impl Polite {
         }
     }
 
+    /// Leaves the process's class and its session as they are: for one that holds what others wait for, as who writes to a file
+    /// system does, and that would hold it for as long as ranks spin. The share holds all the same.
+    pub fn keep_class(mut self) -> Self {
+        self.keeps_class = true;
+        self
+    }
+
     /// Makes the process polite from now on, as an observer that is opened so does; what it looks at without one is not slept
     /// for.
     ///
@@ -127,7 +135,9 @@ impl Polite {
             }
             attempt(processors.bind_process());
         }
-        attempt(priority::go_idle());
+        if !self.keeps_class {
+            attempt(priority::go_idle());
+        }
         Ok(Pace::new(self.share, self.bytes_per_s, processors))
     }
 }
