@@ -123,7 +123,7 @@ impl Workspace {
             let Some(state) = variables.get_mut(&id) else { continue };
             let subrange = input.and_then(|input| input.subrange.as_ref());
             let Dirty { pages, unshown } = match &mut state.working {
-                Working::Managed(managed) => managed.collect(store, state.shown.as_ref())?,
+                Working::Managed(managed) => managed.collect(tracker, store, state.shown.as_ref())?,
                 Working::Tracked(tracked) => {
                     let zeros = input.and_then(|input| input.zeros.as_ref()).unwrap_or(Zeros::NONE);
                     tracked.collect(store, &Known { subrange, zeros, shown: state.shown.as_ref() })?
