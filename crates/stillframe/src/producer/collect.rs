@@ -1,12 +1,14 @@
 //! Finding the dirty pages of a publish.
 
 use crate::error::{Error, Result};
+use crate::list;
 use crate::mask::Mask;
 use crate::producer::input::Input;
 use crate::producer::state::{Producer, VariableState, Workspace};
 use crate::store::Store;
 use crate::working::Working;
 use crate::working::dirty::{Dirty, Known, Zeros};
+use crate::working::source::Source;
 use crate::working::tracker::kind::TrackerKind;
 use crate::working::tracker::memory::Watch;
 use std::collections::BTreeMap;
@@ -90,7 +92,14 @@ impl Producer {
                 // Until the next version is there, the newest may be all there is of its content.
                 self.store.leave(allocation.window, allocation.windows);
             }
-            new = Some(self.store.allocate(windows)?);
+            let allocation = self.store.allocate(windows)?;
+            match Source::new(allocation, false) {
+                Ok(source) => new = Some(source),
+                Err(failure) => {
+                    self.store.free(allocation.window, allocation.windows);
+                    return Err(Error::system(self.store.dir(), failure));
+                }
+            }
         }
         let state = self.state_mut(input.id)?;
         if let Working::Tracked(tracked) = &mut state.working {
@@ -117,7 +126,9 @@ impl Workspace {
             source.search(tracker);
             jobs.push(Job { id, source: index, dirty: 0, frames: 0..0, before: None });
             if overlapping {
-                let dirty: Vec<usize> = source.dirty_addresses().collect();
+                let mut dirty: Vec<usize> = Vec::new();
+                let told = source.dirty_addresses().try_for_each(|address| list::push(&mut dirty, address));
+                told.map_err(|failure| Error::system(store.dir(), failure))?;
                 tell_others(variables, (id, index), &dirty);
             }
             let Some(state) = variables.get_mut(&id) else { continue };

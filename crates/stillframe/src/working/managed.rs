@@ -23,10 +23,15 @@ pub(crate) struct Managed {
 
 impl Managed {
     /// Of new memory, or with `is_recovered` of what a version showed.
-    pub(crate) fn new(allocation: Allocation, pages: Pages, bytes: usize, is_recovered: bool) -> Managed {
-        let mut source = Source::new(allocation, true);
+    pub(crate) fn new(
+        allocation: Allocation,
+        pages: Pages,
+        bytes: usize,
+        is_recovered: bool,
+    ) -> Result<Managed, Failure> {
+        let mut source = Source::new(allocation, true)?;
         source.set_memory(pages.address(), bytes);
-        Managed { source, pages, zero_end: !is_recovered }
+        Ok(Managed { source, pages, zero_end: !is_recovered })
     }
 
     /// Finds the pages to publish, after a search, and sees to it that they have memory of their own.

@@ -15,6 +15,7 @@
 //! for it. So what a variable gets back is zeros, and takes no memory until it is written.
 
 use crate::error::{Error, Result};
+use crate::list;
 use crate::mask::Mask;
 use crate::store::planes::Planes;
 use crate::store::version::Subtable;
@@ -65,7 +66,7 @@ impl Pages {
     /// Zeroed memory of whole windows.
     pub(crate) fn new(windows: usize, large: bool) -> Result<Pages, Failure> {
         let memory = Mapping::private(windows.max(1) * WINDOW_BYTES, large)?;
-        Ok(Pages { memory, windows: vec![Window::NEW; windows.max(1)], large })
+        Ok(Pages { memory, windows: list::filled(Window::NEW, windows.max(1))?, large })
     }
 
     pub(crate) fn address(&self) -> usize {
