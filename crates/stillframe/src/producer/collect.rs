@@ -1,7 +1,6 @@
 //! Finding the dirty pages of a publish.
 
 use crate::error::{Error, Result};
-use crate::list;
 use crate::mask::Mask;
 use crate::producer::input::Input;
 use crate::producer::state::{Producer, VariableState, Workspace};
@@ -13,7 +12,7 @@ use crate::working::tracker::kind::TrackerKind;
 use crate::working::tracker::memory::Watch;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
+use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
 
 /// A source whose dirty pages are published.
 #[derive(Debug)]
@@ -126,10 +125,12 @@ impl Workspace {
             source.search(tracker);
             jobs.push(Job { id, source: index, dirty: 0, frames: 0..0, before: None });
             if overlapping {
-                let mut dirty: Vec<usize> = Vec::new();
-                let told = source.dirty_addresses().try_for_each(|address| list::push(&mut dirty, address));
-                told.map_err(|failure| Error::system(store.dir(), failure))?;
-                tell_others(variables, (id, index), &dirty);
+                let (address, windows) = (source.memory.address, source.windows());
+                for window in 0..windows {
+                    let source = variables.get(&id).and_then(|state| state.working.sources().get(index));
+                    let dirty = source.map_or(Mask::EMPTY, |source| source.collected.dirty[window]);
+                    tell_others(variables, (id, index), address + window * WINDOW_BYTES, dirty);
+                }
             }
             let Some(state) = variables.get_mut(&id) else { continue };
             let subrange = input.and_then(|input| input.subrange.as_ref());
@@ -191,14 +192,20 @@ fn is_overlapping(variables: &BTreeMap<u32, Box<VariableState>>) -> bool {
     ranges.windows(2).any(|pair| pair[1].0 < pair[0].1)
 }
 
-/// Notes pages found dirty for one source in all others that have them: the search that found them armed them, and none
+/// Notes pages of a window found dirty for one source in all others that have them: the search that found them armed them, and none
 /// will find them again.
-fn tell_others(variables: &mut BTreeMap<u32, Box<VariableState>>, finder: (u32, usize), addresses: &[usize]) {
+fn tell_others(
+    variables: &mut BTreeMap<u32, Box<VariableState>>,
+    finder: (u32, usize),
+    window_address: usize,
+    dirty: Mask,
+) {
     for (id, state) in variables.iter_mut() {
         let sources = state.working.sources_mut().iter_mut().enumerate();
         for (_, source) in sources.filter(|(index, _)| (*id, *index) != finder) {
             let (start, end) = source.watched();
-            for address in addresses.iter().filter(|address| (start..end).contains(address)) {
+            let addresses = dirty.pages().map(|page| window_address + page * PAGE_BYTES);
+            for address in addresses.filter(|address| (start..end).contains(address)) {
                 let page = (address - source.memory.address) / PAGE_BYTES;
                 source.pending[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
             }

@@ -116,13 +116,6 @@ impl Source {
         self.blank.get(window).copied().unwrap_or(Mask::EMPTY)
     }
 
-    /// Addresses of the pages that the last collection found dirty.
-    pub(crate) fn dirty_addresses(&self) -> impl Iterator<Item = usize> {
-        let masks = self.collected.dirty.iter().enumerate();
-        let pages = masks.flat_map(|(window, mask)| mask.pages().map(move |page| window * WINDOW_PAGES + page));
-        pages.map(|page| self.memory.address + page * PAGE_BYTES)
-    }
-
     /// Number of windows in use.
     pub(crate) fn windows(&self) -> usize {
         self.memory.pages.div_ceil(WINDOW_PAGES)
