@@ -153,7 +153,12 @@ impl Pagemap {
         while arguments.start < end {
             if is_short {
                 let regions = (self.regions.len() * 4).clamp(REGIONS_FIRST, REGIONS_MAX);
-                self.regions.resize(regions, PageRegion::default());
+                // What there is of the list does, too: more calls are made with it.
+                match self.regions.try_reserve(regions - self.regions.len()) {
+                    Ok(()) => self.regions.resize(regions, PageRegion::default()),
+                    Err(_) if self.regions.is_empty() => return Err(no_memory(regions * size_of::<PageRegion>())),
+                    Err(_) => {}
+                }
             }
             arguments.regions = self.regions.as_mut_ptr() as u64;
             arguments.regions_len = self.regions.len() as u64;
@@ -183,7 +188,10 @@ impl Pagemap {
     /// Calls `visit` with the index and the entry of each page of the range.
     pub fn entries(&mut self, address: usize, pages: usize, mut visit: impl FnMut(usize, u64)) -> Result<(), Failure> {
         const CHUNK: usize = 4096;
-        self.entries.resize(CHUNK.min(pages), 0);
+        let chunk = CHUNK.min(pages);
+        let more = chunk.saturating_sub(self.entries.len());
+        self.entries.try_reserve(more).map_err(|_| no_memory(chunk * size_of::<u64>()))?;
+        self.entries.resize(chunk, 0);
         let mut index = 0;
         while index < pages {
             let count = CHUNK.min(pages - index);
@@ -202,6 +210,11 @@ impl Pagemap {
         }
         Ok(())
     }
+}
+
+fn no_memory(bytes: usize) -> Failure {
+    let source = std::io::Error::from_raw_os_error(libc::ENOMEM);
+    Failure { call: "malloc", detail: format!("{bytes} bytes"), source }
 }
 
 fn forked() -> Failure {

@@ -14,6 +14,7 @@ mod element;
 mod error;
 mod group;
 pub mod inspect;
+mod list;
 mod mask;
 mod observer;
 mod part;

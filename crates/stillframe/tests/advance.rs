@@ -80,6 +80,18 @@ fn what_is_brought_along_is_what_the_version_shows() {
     }
 }
 
+/// In how many mappings of the process bytes lie.
+fn mappings_of(bytes: &[u8]) -> usize {
+    let own = bytes.as_ptr_range();
+    let (start, end) = (own.start as usize, own.end as usize);
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let ranges = maps.lines().filter_map(|line| line.split_whitespace().next()?.split_once('-'));
+    let is_ours = |(from, to): (&str, &str)| {
+        usize::from_str_radix(from, 16).unwrap() < end && usize::from_str_radix(to, 16).unwrap() > start
+    };
+    ranges.filter(|range| is_ours(*range)).count()
+}
+
 #[test]
 fn a_copy_does_not_outlive_the_size_of_its_array() {
     let _watchdog = watchdog(120);
@@ -87,31 +99,37 @@ fn a_copy_does_not_outlive_the_size_of_its_array() {
     let mut region = dir.options().keep(3).create("r").unwrap();
     let id = region.array::<u8>("u", &[PAGES * PAGE]).unwrap().id();
     let observer = dir.observe("r");
+    let mut version = 0;
+    // Writes every so many pages of the array from one on and publishes.
+    let mut write = |region: &mut Region, first: usize, every: usize| {
+        version += 1;
+        let bytes = region.bytes_mut(id).unwrap();
+        bytes.iter_mut().skip(first * PAGE).step_by(every * PAGE).for_each(|byte| *byte = version as u8);
+        let content = bytes.to_vec();
+        region.publish(version).commit().unwrap();
+        content
+    };
+    // In all of its windows; by a part of a page; into other windows; shorter; and shorter by a part of a page.
+    let sizes = [PAGES * PAGE, PAGES * PAGE + 1, (PAGES + 1000) * PAGE, (PAGES - 300) * PAGE, (PAGES - 301) * PAGE + 1];
     let mut last: Option<Snapshot> = None;
-    let mut bytes = PAGES * PAGE;
-    for version in 0..40 {
-        match version {
-            10 => bytes += 1,
-            20 => bytes += 100 * PAGE,
-            30 => bytes -= 300 * PAGE,
-            _ => {}
-        }
+    for bytes in sizes {
         region.resize(id, &[bytes]).unwrap();
-        // Every second page after all of it has moved, so that it lies in many pieces, and few else, so that it is copied.
-        let every = if version % 10 == 0 { 2 } else { 40 };
-        let mut content = Vec::new();
-        for part in 0..3 {
-            let bytes = region.bytes_mut(id).unwrap();
-            bytes.iter_mut().skip(PAGE).step_by(every * PAGE).for_each(|byte| *byte = version as u8);
-            content = bytes.to_vec();
-            region.publish(3 * version + part).commit().unwrap();
+        // After all pages the odd ones, an eighth of all at a time, which is too few to be left unarmed: so they lie in as many
+        // pieces as there are pages, for which a copy is made rather than maps.
+        write(&mut region, 0, 1);
+        let mut content = [1, 3, 5, 7].map(|first| write(&mut region, first, 8))[3].clone();
+        for step in 0..4 {
+            let next = observer.newest().unwrap();
+            match &mut last {
+                Some(last) => last.advance(next).unwrap(),
+                None => last = Some(next),
+            }
+            let found = last.as_ref().unwrap().slice::<u8>("u").unwrap();
+            assert!(found == content, "{bytes} bytes, step {step}");
+            // What came along is a copy, which is what the next size must not find.
+            assert!(step == 0 || mappings_of(found) < 10, "{bytes} bytes, step {step}: {} maps", mappings_of(found));
+            content = write(&mut region, step, 100);
         }
-        let next = observer.newest().unwrap();
-        match &mut last {
-            Some(last) => last.advance(next).unwrap(),
-            None => last = Some(next),
-        }
-        assert!(last.as_ref().unwrap().slice::<u8>("u").unwrap() == content, "version {version}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Errors of what the library calls, as its own.
 
 use super::Error;
+use crate::list;
 use std::path::Path;
 use stillframe_kernel::Failure;
 use stillframe_kernel::trust::{NoTrust, Refused};
@@ -44,8 +45,7 @@ impl Error {
 
     /// There is no memory for this many bytes of what is at `path`.
     pub(crate) fn no_memory(path: &Path, bytes: usize) -> Error {
-        let source = std::io::Error::from_raw_os_error(libc::ENOMEM);
-        Error::system(path, Failure { call: "malloc", detail: format!("{bytes} bytes"), source })
+        Error::system(path, list::no_memory(bytes))
     }
 
     /// Why what is at `path` was not opened.

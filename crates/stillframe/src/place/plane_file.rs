@@ -2,6 +2,7 @@
 //! chunk of an arena.
 
 use crate::error::{Error, Result};
+use crate::list;
 use crate::place::arena::region::ArenaRegion;
 use std::fs::File;
 use std::ops::Range;
@@ -66,7 +67,7 @@ impl PlaneFile {
             let at = self.window_at(window)? + (page % WINDOW_PAGES * PAGE_BYTES) as u64;
             match runs.last_mut() {
                 Some((last, from)) if *from + (last.len() * PAGE_BYTES) as u64 == at => last.end = end,
-                _ => runs.push((page..end, at)),
+                _ => list::push(&mut runs, (page..end, at)).map_err(self.fail())?,
             }
             page = end;
         }
@@ -222,7 +223,9 @@ impl PlaneFile {
             while window < windows.end && self.has_window(window)? {
                 window += 1;
             }
-            runs.extend(self.runs(begin * WINDOW_PAGES..window * WINDOW_PAGES)?);
+            let more = self.runs(begin * WINDOW_PAGES..window * WINDOW_PAGES)?;
+            list::make_room(&mut runs, more.len()).map_err(self.fail())?;
+            runs.extend(more);
             while window < windows.end && !self.has_window(window)? {
                 window += 1;
             }
@@ -249,7 +252,12 @@ impl PlaneFile {
 
     /// Offsets of windows in the file: as long as they are the same, so is what a map of them shows.
     pub(crate) fn windows_at(&self, windows: Range<usize>) -> Result<Vec<u64>> {
-        windows.map(|window| self.window_at(window)).collect()
+        let mut offsets = Vec::new();
+        list::make_room(&mut offsets, windows.len()).map_err(self.fail())?;
+        for window in windows {
+            offsets.push(self.window_at(window)?);
+        }
+        Ok(offsets)
     }
 
     /// Maps pages privately: what is written there is a copy.

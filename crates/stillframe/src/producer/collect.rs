@@ -7,11 +7,12 @@ use crate::producer::state::{Producer, VariableState, Workspace};
 use crate::store::Store;
 use crate::working::Working;
 use crate::working::dirty::{Dirty, Known, Zeros};
+use crate::working::source::Source;
 use crate::working::tracker::kind::TrackerKind;
 use crate::working::tracker::memory::Watch;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
+use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
 
 /// A source whose dirty pages are published.
 #[derive(Debug)]
@@ -90,7 +91,14 @@ impl Producer {
                 // Until the next version is there, the newest may be all there is of its content.
                 self.store.leave(allocation.window, allocation.windows);
             }
-            new = Some(self.store.allocate(windows)?);
+            let allocation = self.store.allocate(windows)?;
+            match Source::new(allocation, false) {
+                Ok(source) => new = Some(source),
+                Err(failure) => {
+                    self.store.free(allocation.window, allocation.windows);
+                    return Err(Error::system(self.store.dir(), failure));
+                }
+            }
         }
         let state = self.state_mut(input.id)?;
         if let Working::Tracked(tracked) = &mut state.working {
@@ -117,13 +125,17 @@ impl Workspace {
             source.search(tracker);
             jobs.push(Job { id, source: index, dirty: 0, frames: 0..0, before: None });
             if overlapping {
-                let dirty: Vec<usize> = source.dirty_addresses().collect();
-                tell_others(variables, (id, index), &dirty);
+                let (address, windows) = (source.memory.address, source.windows());
+                for window in 0..windows {
+                    let source = variables.get(&id).and_then(|state| state.working.sources().get(index));
+                    let dirty = source.map_or(Mask::EMPTY, |source| source.collected.dirty[window]);
+                    tell_others(variables, (id, index), address + window * WINDOW_BYTES, dirty);
+                }
             }
             let Some(state) = variables.get_mut(&id) else { continue };
             let subrange = input.and_then(|input| input.subrange.as_ref());
             let Dirty { pages, unshown } = match &mut state.working {
-                Working::Managed(managed) => managed.collect(store, state.shown.as_ref())?,
+                Working::Managed(managed) => managed.collect(tracker, store, state.shown.as_ref())?,
                 Working::Tracked(tracked) => {
                     let zeros = input.and_then(|input| input.zeros.as_ref()).unwrap_or(Zeros::NONE);
                     tracked.collect(store, &Known { subrange, zeros, shown: state.shown.as_ref() })?
@@ -180,14 +192,20 @@ fn is_overlapping(variables: &BTreeMap<u32, Box<VariableState>>) -> bool {
     ranges.windows(2).any(|pair| pair[1].0 < pair[0].1)
 }
 
-/// Notes pages found dirty for one source in all others that have them: the search that found them armed them, and none
+/// Notes pages of a window found dirty for one source in all others that have them: the search that found them armed them, and none
 /// will find them again.
-fn tell_others(variables: &mut BTreeMap<u32, Box<VariableState>>, finder: (u32, usize), addresses: &[usize]) {
+fn tell_others(
+    variables: &mut BTreeMap<u32, Box<VariableState>>,
+    finder: (u32, usize),
+    window_address: usize,
+    dirty: Mask,
+) {
     for (id, state) in variables.iter_mut() {
         let sources = state.working.sources_mut().iter_mut().enumerate();
         for (_, source) in sources.filter(|(index, _)| (*id, *index) != finder) {
             let (start, end) = source.watched();
-            for address in addresses.iter().filter(|address| (start..end).contains(address)) {
+            let addresses = dirty.pages().map(|page| window_address + page * PAGE_BYTES);
+            for address in addresses.filter(|address| (start..end).contains(address)) {
                 let page = (address - source.memory.address) / PAGE_BYTES;
                 source.pending[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
             }

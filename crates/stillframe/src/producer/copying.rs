@@ -7,13 +7,15 @@
 //! tracked memory given as slices too; whoever hands over raw addresses vouches for it.
 #![allow(unsafe_code)]
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::list;
 use crate::producer::collect::Job;
 use crate::producer::state::Workspace;
 use crate::store::draft::Draft;
 use crate::working::source::Source;
 use crate::working::tracker::kind::TrackerKind;
 use std::ops::Range;
+use stillframe_kernel::Failure;
 use stillframe_kernel::background::{Background, Transfer};
 use stillframe_kernel::child::CopyingChild;
 use stillframe_kernel::copy::{PageCopy, Piece, copy_bytes};
@@ -43,13 +45,14 @@ impl Workspace {
     /// What is to be copied where. Pages that follow each other in both places are one piece.
     pub(crate) fn pieces(&mut self, jobs: &[Job], draft: &Draft) -> Result<Vec<Piece>> {
         let mut pieces = Vec::new();
+        let fail = |failure| Error::system(draft.store().dir(), failure);
         for job in jobs {
             let Some(source) = self.source_mut(job.id, job.source) else { continue };
             for part in &draft.frames()[job.frames.clone()] {
                 let window = part.window - source.maps.allocation.window as usize;
                 let to = source.maps.address_for_writing(part.plane, window, part.pages, draft.planes())?;
                 for (start, end) in part.pages.runs() {
-                    push_pieces(&mut pieces, job, source, window, start..end, to);
+                    push_pieces(&mut pieces, job, source, window, start..end, to).map_err(fail)?;
                 }
             }
         }
@@ -60,10 +63,19 @@ impl Workspace {
     pub(crate) fn copy(&mut self, pieces: &[Piece]) {
         let mut copies = std::mem::take(&mut self.copies);
         copies.clear();
+        let pages: usize = pieces.iter().filter(|piece| is_whole(piece)).map(|piece| piece.bytes / PAGE_BYTES).sum();
+        // Without memory for a list of all pages they are copied one by one.
+        let is_listed = list::make_room(&mut copies, pages).is_ok();
         for piece in pieces {
             if is_whole(piece) {
-                let offsets = (0..piece.bytes).step_by(PAGE_BYTES);
-                copies.extend(offsets.map(|at| PageCopy { from: piece.from + at, to: piece.to + at }));
+                for at in (0..piece.bytes).step_by(PAGE_BYTES) {
+                    let page = PageCopy { from: piece.from + at, to: piece.to + at };
+                    match is_listed {
+                        true => copies.push(page),
+                        // SAFETY: as for all of them together, below.
+                        false => unsafe { self.copier.copy_here(std::slice::from_ref(&page)) },
+                    }
+                }
             } else {
                 // SAFETY: the part lies inside the memory the caller vouches for; the frame was chosen because no version
                 // uses it, and has space behind it.
@@ -77,11 +89,11 @@ impl Workspace {
     }
 
     /// Begins to copy the pieces in the background, with a thread less than copy where the caller waits.
-    pub(crate) fn transfer(&mut self, pieces: &[Piece]) -> Transfer {
+    pub(crate) fn transfer(&mut self, pieces: Vec<Piece>) -> Transfer {
         let background = self.background();
         // SAFETY: the targets are frames that no version uses, each chosen once; they stay taken and mapped until the transfer
         // is gone, because what would unmap them or give them up finishes or gives up the publish first.
-        unsafe { background.start(pieces.to_vec()) }
+        unsafe { background.start(pieces) }
     }
 
     fn background(&mut self) -> &Background {
@@ -104,8 +116,10 @@ impl Workspace {
             });
             armed.is_none_or(|armed| *armed)
         };
-        let pieces = pieces.iter().filter(|piece| !is_armed(piece)).copied().collect();
-        Some(self.background().own_after(child.process(), pieces))
+        let mut own = Vec::new();
+        list::make_room(&mut own, pieces.len()).ok()?;
+        own.extend(pieces.iter().filter(|piece| !is_armed(piece)).copied());
+        Some(self.background().own_after(child.process(), own))
     }
 
     /// Begins to copy the pieces by a child process, as they are now. `None`: there can be none, or it has not got them all.
@@ -132,7 +146,14 @@ fn is_whole(piece: &Piece) -> bool {
 }
 
 /// Adds what copies a run of pages of a window to the frames that begin at `to` for that window.
-fn push_pieces(pieces: &mut Vec<Piece>, job: &Job, source: &Source, window: usize, run: Range<usize>, to: usize) {
+fn push_pieces(
+    pieces: &mut Vec<Piece>,
+    job: &Job,
+    source: &Source,
+    window: usize,
+    run: Range<usize>,
+    to: usize,
+) -> Result<(), Failure> {
     let (first, end) = (window * WINDOW_PAGES + run.start, window * WINDOW_PAGES + run.end);
     let to = |page: usize| to + (page - window * WINDOW_PAGES) * PAGE_BYTES;
     let whole = first.max(source.memory.whole.start)..end.min(source.memory.whole.end).max(first);
@@ -147,7 +168,9 @@ fn push_pieces(pieces: &mut Vec<Piece>, job: &Job, source: &Source, window: usiz
             _ => 1,
         };
         let part = if pages > 1 { 0..pages * PAGE_BYTES } else { source.part(page) };
-        pieces.push(Piece { from: from.wrapping_add(part.start), to: to(page) + part.start, bytes: part.len() });
+        let (from, to) = (from.wrapping_add(part.start), to(page) + part.start);
+        list::push(pieces, Piece { from, to, bytes: part.len() })?;
         page += pages;
     }
+    Ok(())
 }

@@ -90,7 +90,14 @@ impl Producer {
         Ok(match kind {
             Kind::Managed { .. } => {
                 let pages = self.pages(windows, bytes)?;
-                Working::Managed(Managed::new(self.store.allocate(windows as u32)?, pages, bytes, false).into())
+                let allocation = self.store.allocate(windows as u32)?;
+                match Managed::new(allocation, pages, bytes, false) {
+                    Ok(managed) => Working::Managed(managed.into()),
+                    Err(failure) => {
+                        self.store.free(allocation.window, allocation.windows);
+                        return Err(Error::system(self.store.dir(), failure));
+                    }
+                }
             }
             Kind::Tracked => Working::Tracked(Tracked::default()),
             Kind::Loaned { .. } => Working::Loaned(Loaned::new(self.store.allocate(windows as u32)?, bytes)),
@@ -132,7 +139,8 @@ impl Producer {
             // What cannot be watched yet counts as written.
             let _ = workspace.tracker.rewatch(pages.address() + run[0] * WINDOW_BYTES, run.len() * WINDOW_BYTES);
         }
-        let mut managed = Managed::new(allocation, pages, bytes, true);
+        let managed = Managed::new(allocation, pages, bytes, true);
+        let mut managed = managed.map_err(|failure| Error::system(self.store.dir(), failure))?;
         managed.source.maps = maps;
         Ok(Working::Managed(managed.into()))
     }

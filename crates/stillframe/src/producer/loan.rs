@@ -15,11 +15,11 @@ impl Producer {
         let discarded = self.loaned(id)?.take_discarded();
         self.free_loans(&discarded);
         let loaned = self.loaned(id)?;
-        let (allocation, bytes, pages) = (loaned.allocation, loaned.bytes, loaned.page_masks());
+        let (allocation, bytes, pages) = (loaned.allocation, loaned.bytes, loaned.pages());
         let present_bytes = self.store.planes().present_bytes();
         let all_held = self.peers.is_some();
         let room = self.with_room(slice, &mut |_, mut draft| {
-            let plane = draft.take_in_one_plane(allocation.window as usize, &pages)?;
+            let plane = draft.take_in_one_plane(allocation.window as usize, pages)?;
             draft.take_memory(all_held)?;
             Ok((plane, draft.lend()))
         })?;

@@ -7,6 +7,7 @@
 //! which has the memory as it was when it was started.
 
 use crate::error::{Error, Result};
+use crate::list;
 use crate::producer::check::Sums;
 use crate::producer::collect::Job;
 use crate::producer::input::{Input, Label};
@@ -141,13 +142,13 @@ impl Producer {
     fn begin_copying(&mut self, pieces: Vec<Piece>, jobs: &[Job], guard: bool) -> Option<Copying> {
         let bytes: usize = pieces.iter().map(|piece| piece.bytes).sum();
         if bytes > AT_ONCE_BYTES {
-            let copying = match guard {
-                false => Some(Copying::Threads(self.workspace.transfer(&pieces))),
-                true if self.workspace.is_private(jobs) => self.copy_in_child(&pieces, jobs),
-                true => None,
-            };
-            if copying.is_some() {
-                return copying;
+            if !guard {
+                return Some(Copying::Threads(self.workspace.transfer(pieces)));
+            }
+            if self.workspace.is_private(jobs)
+                && let Some(copying) = self.copy_in_child(&pieces, jobs)
+            {
+                return Some(copying);
             }
         }
         self.workspace.copy(&pieces);
@@ -238,7 +239,8 @@ impl Producer {
     fn commit(&mut self, pending: &Pending, slice: Option<Duration>) -> Result<Room<usize>> {
         let Pending { label, inputs, jobs, submitted, frames, .. } = pending;
         let room = self.with_room(slice, &mut |workspace, mut draft| {
-            draft.adopt(frames.clone());
+            let frames = list::copied(frames, 0).map_err(|failure| Error::system(draft.store().dir(), failure))?;
+            draft.adopt(frames);
             workspace.conclude(label, inputs, jobs, submitted, draft)
         })?;
         Ok(match room {

@@ -8,6 +8,7 @@
 //! memory, and all that follows comes when it is finished.
 
 use crate::error::{Error, Result};
+use crate::list;
 use crate::mask::Mask;
 use crate::producer::collect::Job;
 use crate::producer::input::{Input, Label};
@@ -19,7 +20,7 @@ use crate::store::draft::{Content, Description, Draft};
 use crate::store::planes::Assignment;
 use crate::working::Working;
 use std::time::{Duration, Instant};
-use stillframe_kernel::points;
+use stillframe_kernel::{Failure, points};
 use stillframe_segment::head::Counter;
 use stillframe_segment::table::ZERO_PLANE;
 use stillframe_segment::{Extent, WINDOW_PAGES};
@@ -205,13 +206,14 @@ impl Workspace {
             self.schema_changed = false;
         }
         let extents = self.extents(inputs);
-        let mut words = draft.base();
+        let mut words = draft.base()?;
         for (window, windows) in self.left_windows(&draft, &extents) {
             words[window as usize..(window + windows) as usize].fill(u32::from(ZERO_PLANE));
         }
         let mut others = self.cut_pages(&mut words, &draft, &extents);
-        others.extend(self.shown_frames(submitted));
-        others.extend(self.blank_pages(jobs));
+        let dir = draft.store().dir();
+        self.shown_frames(submitted, &mut others).map_err(|failure| Error::system(dir, failure))?;
+        self.blank_pages(jobs, &mut others).map_err(|failure| Error::system(dir, failure))?;
         draft.tabulate(words, &others)?;
         let description = Description {
             number: label.number,
@@ -298,28 +300,30 @@ impl Workspace {
         all
     }
 
-    fn shown_frames(&self, submitted: &[Submitted]) -> Vec<Assignment> {
+    /// Adds the frames of the loans that the version shows.
+    fn shown_frames(&self, submitted: &[Submitted], out: &mut Vec<Assignment>) -> Result<(), Failure> {
         let frames = |submitted: &Submitted| match &self.variables.get(&submitted.id)?.working {
             Working::Loaned(loaned) => Some(&loaned.loans[submitted.shown?].frames),
             _ => None,
         };
-        submitted.iter().filter_map(frames).flatten().copied().collect()
+        for frames in submitted.iter().filter_map(frames) {
+            list::make_room(out, frames.len())?;
+            out.extend_from_slice(frames);
+        }
+        Ok(())
     }
 
-    /// The pages that the version shows as zeros and the one before it did not.
-    fn blank_pages(&self, jobs: &[Job]) -> Vec<Assignment> {
-        let mut pages = Vec::new();
+    /// Adds the pages that the version shows as zeros and the one before it did not.
+    fn blank_pages(&self, jobs: &[Job], out: &mut Vec<Assignment>) -> Result<(), Failure> {
         for job in jobs {
             let source = self.variables.get(&job.id).and_then(|state| state.working.sources().get(job.source));
             let Some(source) = source else { continue };
             let first = source.maps.allocation.window as usize;
-            let blank = source.blank.iter().enumerate().filter(|(_, pages)| !pages.is_empty());
-            pages.extend(blank.map(|(window, pages)| Assignment {
-                window: first + window,
-                plane: usize::from(ZERO_PLANE),
-                pages: *pages,
-            }));
+            for (window, pages) in source.blank.iter().enumerate().filter(|(_, pages)| !pages.is_empty()) {
+                let plane = usize::from(ZERO_PLANE);
+                list::push(out, Assignment { window: first + window, plane, pages: *pages })?;
+            }
         }
-        pages
+        Ok(())
     }
 }

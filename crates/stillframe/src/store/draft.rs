@@ -2,6 +2,7 @@
 
 use crate::clock;
 use crate::error::{Error, Result};
+use crate::list;
 use crate::mask::Mask;
 use crate::store::Store;
 use crate::store::planes::{Assignment, Planes};
@@ -80,8 +81,8 @@ impl Draft<'_> {
         Ok(self.frames.last().map_or(0, |part| part.plane))
     }
 
-    /// Takes frames of one plane for pages of neighbouring windows, and returns the plane.
-    pub(crate) fn take_in_one_plane(&mut self, window: usize, pages: &[Mask]) -> Result<usize> {
+    /// Takes frames of one plane for so many pages from the begin of a window on, and returns the plane.
+    pub(crate) fn take_in_one_plane(&mut self, window: usize, pages: usize) -> Result<usize> {
         self.store.planes.assign_whole(window, pages, &mut self.frames)
     }
 
@@ -127,29 +128,35 @@ impl Draft<'_> {
     }
 
     /// The window table with which the version begins: the newest's, less what was given up since.
-    pub(crate) fn base(&self) -> Vec<u32> {
-        let mut words = Vec::clone(&self.store.base);
-        words.resize(self.store.space.windows(), u32::from(ZERO_PLANE));
-        words
+    pub(crate) fn base(&self) -> Result<Vec<u32>> {
+        let windows = self.store.space.windows();
+        let words = list::copied(&self.store.base, windows);
+        let mut words = words.map_err(|failure| Error::system(self.store.dir(), failure))?;
+        words.resize(windows, u32::from(ZERO_PLANE));
+        Ok(words)
     }
 
     /// Makes the window table: `words`, changed to the frames of the draft and to these others.
     pub(crate) fn tabulate(&mut self, words: Vec<u32>, others: &[Assignment]) -> Result<()> {
         self.release_table();
         let Draft { store, frames, .. } = self;
+        let mut all: Vec<(usize, &Assignment)> = Vec::new();
+        let room = list::make_room(&mut all, frames.len() + others.len());
+        room.map_err(|failure| Error::system(store.dir(), failure))?;
+        all.extend(frames.iter().chain(others).enumerate());
+        // In place, because a sort that keeps the order of equals by itself takes memory.
+        all.sort_unstable_by_key(|(index, part)| (part.window, *index));
         let tables = &mut store.tables;
         words.iter().filter(|word| **word & SUBTABLE != 0).for_each(|w| tables.retain(w & !SUBTABLE, WINDOW_PAGES));
         self.words = words;
-        let mut all: Vec<&Assignment> = frames.iter().chain(others).collect();
-        all.sort_by_key(|part| part.window);
-        for parts in all.chunk_by(|left, right| left.window == right.window) {
-            let window = parts[0].window;
+        for parts in all.chunk_by(|(_, left), (_, right)| left.window == right.window) {
+            let window = parts[0].1.window;
             let old = self.words[window];
             let new = match parts[..] {
-                [part] if part.pages == Mask::FULL => Entry::Uniform(part.plane as u8),
+                [(_, part)] if part.pages == Mask::FULL => Entry::Uniform(part.plane as u8),
                 _ => {
                     let mut subtable = expand(tables, old);
-                    for part in parts.iter() {
+                    for (_, part) in parts {
                         for (start, end) in part.pages.runs() {
                             subtable[start..end].fill(part.plane as u8);
                         }
@@ -271,6 +278,9 @@ impl Draft<'_> {
     fn write_table(&mut self) -> Result<(u32, u32)> {
         let mut bytes = std::mem::take(&mut self.store.buffer);
         bytes.clear();
+        if let Err(failure) = list::make_room(&mut bytes, self.words.len() * 4) {
+            return Err(Error::system(self.store.dir(), failure));
+        }
         self.words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
         let written = self.write_blocks(&bytes, "the bytes of the version's window table", u64::MAX, "");
         self.store.buffer = bytes;

@@ -23,6 +23,7 @@ pub(crate) mod version;
 
 use crate::clock;
 use crate::error::{Error, Result};
+use crate::list;
 use crate::place::Place;
 use crate::place::arena::index::SchemaEntry;
 use crate::place::names::schema_file;
@@ -251,7 +252,7 @@ impl Store {
             manifest::ALLOCATION_END - 1,
             MAKE_ANEW,
         )?;
-        let window = self.space.take(windows);
+        let window = self.space.take(windows).map_err(|failure| Error::system(self.place.path(), failure))?;
         let fits = self
             .check_limit(
                 "the number of its windows of 2 MiB",
@@ -270,7 +271,14 @@ impl Store {
 
     /// Gives windows back, which the versions to come leave out. The versions that exist keep their pages.
     pub(crate) fn free(&mut self, window: u32, windows: u32) {
-        let table = Arc::make_mut(&mut self.base);
+        if Arc::get_mut(&mut self.base).is_none() {
+            match list::copied(&self.base, self.base.len()) {
+                Ok(own) => self.base = Arc::new(own),
+                // Without memory for a table of its own it is left out when the version to come has one.
+                Err(_) => return self.leave(window, windows),
+            }
+        }
+        let Some(table) = Arc::get_mut(&mut self.base) else { return self.leave(window, windows) };
         let end = (window as usize + windows as usize).min(table.len());
         // Blocks of sub-tables belong to versions, which keep their own table.
         table[(window as usize).min(end)..end].fill(u32::from(ZERO_PLANE));

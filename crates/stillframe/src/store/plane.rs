@@ -3,7 +3,8 @@
 //! A frame is the place of a page in a plane. It is *in use* while some version that exists has its page there, and
 //! *present* while the file system has memory behind it.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::list;
 use crate::mask::{Mask, insert_pages};
 use crate::place::plane_file::PlaneFile;
 use std::ops::Range;
@@ -71,9 +72,10 @@ impl Plane {
     }
 
     pub(crate) fn grow(&mut self, windows: usize) -> Result<()> {
-        self.in_use.resize(windows, Mask::EMPTY);
-        self.present.resize(windows, Mask::EMPTY);
-        self.idle.resize(windows, Mask::EMPTY);
+        for masks in [&mut self.in_use, &mut self.present, &mut self.idle] {
+            let grown = list::resize(masks, windows, Mask::EMPTY);
+            grown.map_err(|failure| Error::system(self.file.path(), failure))?;
+        }
         self.file.grow(windows)
     }
 }

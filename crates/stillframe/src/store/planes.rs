@@ -3,11 +3,13 @@
 //! Free frames that have memory are written again before new ones are taken.
 
 use crate::error::{Error, Result};
+use crate::list;
 use crate::mask::{Mask, insert_pages};
 use crate::place::Place;
 use crate::store::plane::{Plane, pages_of};
 
 use std::ops::Range;
+use stillframe_kernel::Failure;
 use stillframe_segment::{PAGE_BYTES, PLANES_MAX, WINDOW_PAGES};
 
 /// All planes of a region.
@@ -207,9 +209,9 @@ impl Planes {
         rest: &mut Mask,
         out: &mut Vec<Assignment>,
     ) -> Result<()> {
+        list::push(out, Assignment { window, plane, pages }).map_err(|failure| self.no_memory(failure))?;
         self.mark(plane, window, pages);
         *rest = rest.without(pages);
-        out.push(Assignment { window, plane, pages });
         Ok(())
     }
 
@@ -230,14 +232,21 @@ impl Planes {
             .map(|best| best.1)
     }
 
-    /// A plane in which all these pages of neighbouring windows are free, for a loan.
-    pub(crate) fn assign_whole(&mut self, window: usize, pages: &[Mask], out: &mut Vec<Assignment>) -> Result<usize> {
+    fn no_memory(&self, failure: Failure) -> Error {
+        Error::system(self.place.path(), failure)
+    }
+
+    /// A plane in which so many pages from the begin of a window on are free, for a loan.
+    pub(crate) fn assign_whole(&mut self, window: usize, pages: usize, out: &mut Vec<Assignment>) -> Result<usize> {
         self.scan_residency()?;
+        let windows = pages.div_ceil(WINDOW_PAGES);
+        let of = |index: usize| Mask::first((pages - index * WINDOW_PAGES).min(WINDOW_PAGES));
+        list::make_room(out, windows).map_err(|failure| self.no_memory(failure))?;
         let fits = |planes: &Planes, plane: usize, ready: bool| {
-            pages.iter().enumerate().all(|(index, mask)| {
+            (0..windows).all(|index| {
                 let frames =
                     if ready { planes.ready(plane, window + index) } else { planes.free(plane, window + index) };
-                mask.without(frames).is_empty()
+                of(index).without(frames).is_empty()
             })
         };
         let all = 0..self.list.len();
@@ -253,9 +262,9 @@ impl Planes {
                 return Err(Error::NoSlot { region, slots: PLANES_MAX, held: 0 });
             }
         };
-        for (index, mask) in pages.iter().enumerate() {
-            self.mark(plane, window + index, *mask);
-            out.push(Assignment { window: window + index, plane, pages: *mask });
+        for index in 0..windows {
+            self.mark(plane, window + index, of(index));
+            out.push(Assignment { window: window + index, plane, pages: of(index) });
         }
         Ok(plane)
     }
@@ -294,7 +303,7 @@ impl Planes {
                     Some((plane, last)) if *plane == assignment.plane && last.end == pages.start => {
                         last.end = pages.end
                     }
-                    _ => runs.push((assignment.plane, pages)),
+                    _ => list::push(&mut runs, (assignment.plane, pages)).map_err(|failure| self.no_memory(failure))?,
                 }
             }
         }

@@ -122,7 +122,8 @@ impl Store {
         self.schema = newest.schema;
         let mut variables = Vec::with_capacity(manifest.extents.len());
         for (extent, meta) in manifest.extents.into_iter().zip(metas) {
-            self.space.claim(extent.window, extent.windows() as u32);
+            let claimed = self.space.claim(extent.window, extent.windows() as u32);
+            claimed.map_err(|failure| Error::system(self.place.path(), failure))?;
             self.next_serial = self.next_serial.max(extent.allocation + 1);
             variables.push((meta.clone(), extent));
         }

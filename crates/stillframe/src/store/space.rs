@@ -1,6 +1,8 @@
 //! The page space of a region: which windows belong to a variable.
 
+use crate::list;
 use std::ops::Range;
+use stillframe_kernel::Failure;
 
 /// Windows of the page space that belong to the memory of one variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +29,7 @@ pub(crate) struct Space {
 
 impl Space {
     /// Takes a run of free windows, the lowest that fits.
-    pub(crate) fn take(&mut self, windows: u32) -> u32 {
+    pub(crate) fn take(&mut self, windows: u32) -> Result<u32, Failure> {
         let count = windows.max(1) as usize;
         let mut run = 0;
         for (index, taken) in self.taken.iter().enumerate() {
@@ -35,22 +37,23 @@ impl Space {
             if run == count {
                 let start = index + 1 - count;
                 self.taken[start..=index].fill(true);
-                return start as u32;
+                return Ok(start as u32);
             }
         }
         let start = self.taken.len() - run;
-        self.taken.resize(start + count, true);
+        list::resize(&mut self.taken, start + count, true)?;
         self.taken[start..].fill(true);
-        start as u32
+        Ok(start as u32)
     }
 
     /// Takes windows whose place is known already.
-    pub(crate) fn claim(&mut self, window: u32, windows: u32) {
+    pub(crate) fn claim(&mut self, window: u32, windows: u32) -> Result<(), Failure> {
         let end = (window + windows.max(1)) as usize;
         if self.taken.len() < end {
-            self.taken.resize(end, false);
+            list::resize(&mut self.taken, end, false)?;
         }
         self.taken[window as usize..end].fill(true);
+        Ok(())
     }
 
     pub(crate) fn give_back(&mut self, window: u32, windows: u32) {

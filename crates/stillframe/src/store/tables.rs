@@ -1,6 +1,7 @@
 //! The producer's side of the `tables` file: blocks that hold manifests, window tables and sub-tables.
 
 use crate::error::{Error, Result};
+use crate::list;
 use crate::place::table_memory::TableMemory;
 use stillframe_segment::description::{self, Blocks};
 use stillframe_segment::{BLOCK_BYTES, Corrupt, WINDOW_PAGES};
@@ -58,6 +59,8 @@ impl Tables {
             });
         }
         let blocks = needed.max(old * 3 / 2).next_multiple_of(GROW_BLOCKS).min(most);
+        let room = list::make_room(&mut self.users, blocks - old);
+        room.map_err(|failure| Error::system(self.memory.path(), failure))?;
         self.memory.grow(blocks * BLOCK_BYTES)?;
         self.users.resize(self.memory.bytes() / BLOCK_BYTES, 0);
         self.users[old..old + count].fill(1);

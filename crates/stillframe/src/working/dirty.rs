@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use crate::error::{Error, Result};
+use crate::list;
 use crate::mask::{Mask, insert_pages};
 use crate::store::Store;
 use crate::store::planes::Planes;
@@ -109,11 +110,18 @@ impl Source {
             insert_pages(&mut self.pending, 0, self.memory.pages);
         }
         self.blank.clear();
+        let mut found = Dirty::default();
+        let fail = |failure| Error::system(store.dir(), failure);
+        if !known.zeros.memory.is_empty() || !known.zeros.before.is_empty() {
+            list::make_room(&mut self.blank, self.memory.pages.div_ceil(WINDOW_PAGES)).map_err(fail)?;
+        }
+        if known.subrange.is_some() {
+            list::make_room(&mut found.unshown, self.windows()).map_err(fail)?;
+        }
         let mut entries = match known.zeros.are_holes {
             true => Some(Pagemap::open().map_err(unknown)?),
             false => None,
         };
-        let mut found = Dirty::default();
         let mut written_pages = 0;
         for window in 0..self.windows() {
             let valid = self.valid(window);

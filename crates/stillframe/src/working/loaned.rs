@@ -1,7 +1,6 @@
 //! Loaned variables: frames of the planes, lent anew for each version.
 
 use crate::error::{Error, Result};
-use crate::mask::Mask;
 use crate::store::planes::{Assignment, Planes};
 use crate::store::space::Allocation;
 use crate::working::loan::{After, LoanMap, Ticket};
@@ -44,13 +43,6 @@ impl Loaned {
         self.bytes.div_ceil(PAGE_BYTES)
     }
 
-    /// Its pages, window by window.
-    pub(crate) fn page_masks(&self) -> Vec<Mask> {
-        let pages = self.pages();
-        let of = |window: usize| Mask::first((pages - window * WINDOW_PAGES).min(WINDOW_PAGES));
-        (0..pages.div_ceil(WINDOW_PAGES)).map(of).collect()
-    }
-
     /// Takes out the loans that were given back unpublished.
     pub(crate) fn take_discarded(&mut self) -> Vec<OpenLoan> {
         let (ended, open) = std::mem::take(&mut self.loans).into_iter().partition(|loan| loan.ticket.is_discarded());
@@ -87,9 +79,8 @@ impl Loaned {
         }
         let mut map = file.map_unforked(self.allocation.range())?;
         map.unmap_by(workers);
-        let pages = self.page_masks();
         // Only windows that the variable fills, for a large page takes memory for all frames of its window.
-        let whole = pages.iter().take_while(|mask| **mask == Mask::FULL).count() * WINDOW_BYTES;
+        let whole = self.pages() / WINDOW_PAGES * WINDOW_BYTES;
         let collapsed = if large_pages && whole > 0 && map.collapse(0, whole) { whole } else { 0 };
         let rest = self.pages() * PAGE_BYTES - collapsed;
         match is_recycled {

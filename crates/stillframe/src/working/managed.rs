@@ -7,9 +7,10 @@ use crate::store::space::Allocation;
 use crate::working::dirty::{Dirty, Known, Zeros};
 use crate::working::pages::Pages;
 use crate::working::source::Source;
+use crate::working::tracker::Tracker;
 use stillframe_kernel::Failure;
 use stillframe_segment::table::ZERO_PLANE;
-use stillframe_segment::{Extent, PAGE_BYTES, WINDOW_PAGES};
+use stillframe_segment::{Extent, PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
 
 /// The memory of a managed variable, and what is known of it.
 #[derive(Debug)]
@@ -22,17 +23,28 @@ pub(crate) struct Managed {
 
 impl Managed {
     /// Of new memory, or with `is_recovered` of what a version showed.
-    pub(crate) fn new(allocation: Allocation, pages: Pages, bytes: usize, is_recovered: bool) -> Managed {
-        let mut source = Source::new(allocation, true);
+    pub(crate) fn new(
+        allocation: Allocation,
+        pages: Pages,
+        bytes: usize,
+        is_recovered: bool,
+    ) -> Result<Managed, Failure> {
+        let mut source = Source::new(allocation, true)?;
         source.set_memory(pages.address(), bytes);
-        Managed { source, pages, zero_end: !is_recovered }
+        Ok(Managed { source, pages, zero_end: !is_recovered })
     }
 
-    /// Finds the pages to publish, after a search, and gives them memory of their own.
-    pub(crate) fn collect(&mut self, store: &Store, shown: Option<&Extent>) -> Result<Dirty> {
+    /// Finds the pages to publish, after a search, and sees to it that they have memory of their own.
+    pub(crate) fn collect(&mut self, tracker: &mut Tracker, store: &Store, shown: Option<&Extent>) -> Result<Dirty> {
         let dirty = self.source.find_dirty(store, &Known { subrange: None, zeros: Zeros::NONE, shown })?;
         for (window, dirty) in self.source.collected.dirty.iter().enumerate() {
-            self.pages.own_pages(window, *dirty).map_err(|failure| Error::system(store.dir(), failure))?;
+            let shared = self.pages.shared(window, *dirty);
+            if !shared.is_empty() {
+                // The search armed them: to write to one that a write has given memory already would make it dirty once more.
+                let own = tracker.own_pages(self.source.memory.address + window * WINDOW_BYTES, shared);
+                self.pages.note_own(window, own);
+                self.pages.own_pages(window, *dirty).map_err(|failure| Error::system(store.dir(), failure))?;
+            }
         }
         Ok(dirty)
     }

@@ -15,6 +15,7 @@
 //! for it. So what a variable gets back is zeros, and takes no memory until it is written.
 
 use crate::error::{Error, Result};
+use crate::list;
 use crate::mask::Mask;
 use crate::store::planes::Planes;
 use crate::store::version::Subtable;
@@ -65,7 +66,7 @@ impl Pages {
     /// Zeroed memory of whole windows.
     pub(crate) fn new(windows: usize, large: bool) -> Result<Pages, Failure> {
         let memory = Mapping::private(windows.max(1) * WINDOW_BYTES, large)?;
-        Ok(Pages { memory, windows: vec![Window::NEW; windows.max(1)], large })
+        Ok(Pages { memory, windows: list::filled(Window::NEW, windows.max(1))?, large })
     }
 
     pub(crate) fn address(&self) -> usize {
@@ -87,7 +88,18 @@ impl Pages {
         self.windows.iter().map(|window| (window.private.count() * PAGE_BYTES) as u64).sum()
     }
 
-    /// Gives dirty pages memory of their own, if a write did not do so already.
+    /// Those of some pages of a window of which nobody noted that they have memory of their own.
+    pub(crate) fn shared(&self, window: usize, pages: Mask) -> Mask {
+        pages.without(self.windows[window].private)
+    }
+
+    /// Notes that pages of a window have memory of their own.
+    pub(crate) fn note_own(&mut self, window: usize, pages: Mask) {
+        let state = &mut self.windows[window];
+        state.private = state.private.or(pages);
+    }
+
+    /// Gives dirty pages memory of their own by writing to those of which nobody noted that they have it.
     pub(crate) fn own_pages(&mut self, window: usize, dirty: Mask) -> Result<(), Failure> {
         let Pages { memory, windows, .. } = self;
         let state = &mut windows[window];

@@ -1,6 +1,7 @@
 //! Where a variable lies in the planes, mapped.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::list;
 use crate::mask::Mask;
 use crate::store::planes::Planes;
 use crate::store::space::Allocation;
@@ -44,7 +45,8 @@ impl PlaneMaps {
                 let file = &planes.plane(plane).file;
                 // What is mapped with all of its file needs no map here.
                 let own = if file.is_mapped() { None } else { Some(file.map(windows, true)?) };
-                let entered = vec![Mask::EMPTY; self.allocation.windows as usize];
+                let entered = list::filled(Mask::EMPTY, self.allocation.windows as usize);
+                let entered = entered.map_err(|failure| Error::system(file.path(), failure))?;
                 Ok(known.insert(PlaneMap { own, entered }))
             }
         }

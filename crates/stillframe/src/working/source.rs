@@ -1,11 +1,13 @@
 //! The memory a variable is published from, and what is known of it.
 
+use crate::list;
 use crate::mask::Mask;
 use crate::store::space::Allocation;
 use crate::working::plane_maps::PlaneMaps;
 use crate::working::sticky::Sticky;
 use crate::working::tracker::Tracker;
 use crate::working::tracker::memory::{Collected, Memory, Watch};
+use stillframe_kernel::Failure;
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
 
 /// One memory a variable is published from, and what is known of it. A tracked variable has one for each address it was
@@ -36,26 +38,24 @@ pub(crate) struct Source {
 
 impl Source {
     /// Of memory of the region's own, or of the application's.
-    pub(crate) fn new(allocation: Allocation, owned: bool) -> Source {
+    pub(crate) fn new(allocation: Allocation, owned: bool) -> Result<Source, Failure> {
         let memory = Memory { address: 0, pages: 0, whole: 0..0, owned, pinned: false };
         let windows = allocation.windows as usize;
-        let mut source = Source {
+        Ok(Source {
             maps: PlaneMaps::new(allocation),
             memory,
             page_offset: 0,
             bytes: 0,
             watch: Watch::New,
-            sticky: Sticky::default(),
-            pending: vec![Mask::EMPTY; windows],
-            collected: Collected::default(),
+            sticky: Sticky::new(windows)?,
+            pending: list::filled(Mask::EMPTY, windows)?,
+            collected: Collected::for_windows(windows)?,
             blank: Vec::new(),
             stale: false,
             written_percent: 0,
             used: 0,
             hint: 0,
-        };
-        source.sticky.reset(windows);
-        source
+        })
     }
 
     /// Sets where the memory is and how long. Pages with bytes that it did not have before count as dirty, also one that it
@@ -99,12 +99,10 @@ impl Source {
 
     /// Forgets what is known of the pages from `pages` on, which are no more.
     pub(crate) fn forget(&mut self, pages: usize) {
-        let windows = self.pending.len();
         for (window, pending) in self.pending.iter_mut().enumerate().skip(pages / WINDOW_PAGES) {
             *pending = pending.and(Mask::first(pages.saturating_sub(window * WINDOW_PAGES)));
         }
-        self.sticky.resize(pages.div_ceil(WINDOW_PAGES));
-        self.sticky.resize(windows);
+        self.sticky.forget(pages.div_ceil(WINDOW_PAGES));
     }
 
     /// Addresses of the pages that a tracker watches.
@@ -116,13 +114,6 @@ impl Source {
     /// Pages of a window that are published as zeros and never looked at.
     pub(crate) fn blank(&self, window: usize) -> Mask {
         self.blank.get(window).copied().unwrap_or(Mask::EMPTY)
-    }
-
-    /// Addresses of the pages that the last collection found dirty.
-    pub(crate) fn dirty_addresses(&self) -> impl Iterator<Item = usize> {
-        let masks = self.collected.dirty.iter().enumerate();
-        let pages = masks.flat_map(|(window, mask)| mask.pages().map(move |page| window * WINDOW_PAGES + page));
-        pages.map(|page| self.memory.address + page * PAGE_BYTES)
     }
 
     /// Number of windows in use.

@@ -6,7 +6,9 @@
 //! again, the share of its unarmed pages that are dirty at the very next publish is a sample of it. A high share doubles
 //! the number of publishes until the window is armed again, a low one halves it.
 
+use crate::list;
 use crate::mask::Mask;
+use stillframe_kernel::Failure;
 
 /// Longest time, in publishes, for which a window is left alone.
 const PERIOD_MAX: u16 = 64;
@@ -29,23 +31,26 @@ struct Window {
     fresh: bool,
 }
 
+impl Window {
+    const NEW: Window = Window { last: Mask::EMPTY, sample: Mask::EMPTY, period: 1, age: 0, fresh: false };
+}
+
 /// What is known of the windows of one place.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Sticky {
     windows: Vec<Window>,
 }
 
 impl Sticky {
-    /// Starts over with this many windows, of which nothing is known.
-    pub(crate) fn reset(&mut self, windows: usize) {
-        self.windows.clear();
-        self.resize(windows);
+    /// Of this many windows nothing is known.
+    pub(crate) fn new(windows: usize) -> Result<Sticky, Failure> {
+        Ok(Sticky { windows: list::filled(Window::NEW, windows)? })
     }
 
-    /// Keeps what is known of the windows that remain.
-    pub(crate) fn resize(&mut self, windows: usize) {
-        self.windows
-            .resize(windows, Window { last: Mask::EMPTY, sample: Mask::EMPTY, period: 1, age: 0, fresh: false });
+    /// Forgets what is known of the windows from one on.
+    pub(crate) fn forget(&mut self, from: usize) {
+        let from = from.min(self.windows.len());
+        self.windows[from..].fill(Window::NEW);
     }
 
     /// Whether a window is to be armed with the collection that comes now.
@@ -99,8 +104,7 @@ mod tests {
 
     /// Plays publishes over one window; returns faults and copies per step of the last half.
     fn play(steps: usize, mut writes: impl FnMut(usize) -> Mask) -> (f64, f64) {
-        let mut sticky = Sticky::default();
-        sticky.reset(1);
+        let mut sticky = Sticky::new(1).unwrap();
         let (mut unarmed, mut faults, mut copies) = (Mask::FULL, 0, 0);
         for step in 0..steps {
             let written = writes(step);

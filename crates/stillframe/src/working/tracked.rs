@@ -2,7 +2,6 @@
 
 use crate::error::Result;
 use crate::store::Store;
-use crate::store::space::Allocation;
 use crate::working::dirty::{Dirty, Known};
 use crate::working::source::Source;
 use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES};
@@ -49,13 +48,13 @@ impl Tracked {
         Some(self.sources.remove(victim))
     }
 
-    /// Makes the source of an address the one that is published. `new` are windows for one that is not known.
-    pub(crate) fn switch_to(&mut self, address: usize, bytes: usize, new: Option<Allocation>, sequence: u64) {
+    /// Makes the source of an address the one that is published: `new` if none was known.
+    pub(crate) fn switch_to(&mut self, address: usize, bytes: usize, new: Option<Source>, sequence: u64) {
         let known = self.find(address, bytes);
         let index = match (known, new) {
             (Some(index), _) => index,
-            (None, Some(allocation)) => {
-                self.sources.push(Source::new(allocation, false));
+            (None, Some(source)) => {
+                self.sources.push(source);
                 self.sources.len() - 1
             }
             (None, None) => return,

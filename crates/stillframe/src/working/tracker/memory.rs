@@ -1,7 +1,9 @@
 //! The memory that a tracker looks at, and what it found there.
 
+use crate::list;
 use crate::mask::{Mask, insert_pages};
 use std::ops::Range;
+use stillframe_kernel::Failure;
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
 
 /// How far the pages of a working memory are watched.
@@ -45,6 +47,15 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
+    /// With room for what is found in so many windows, so that a search, which cannot be made again, takes no memory.
+    pub(crate) fn for_windows(windows: usize) -> Result<Collected, Failure> {
+        let mut collected = Collected::default();
+        list::make_room(&mut collected.dirty, windows)?;
+        list::make_room(&mut collected.unsure, windows)?;
+        list::make_room(&mut collected.armed, windows)?;
+        Ok(collected)
+    }
+
     /// Forgets all but that the pages at the ends, which others may write, have to be compared.
     pub(crate) fn reset(&mut self, range: &Memory) {
         let windows = range.pages.div_ceil(WINDOW_PAGES);

@@ -6,6 +6,7 @@ pub(crate) mod memory;
 pub(crate) mod wp_async;
 
 use crate::error::{Error, Result};
+use crate::mask::Mask;
 use crate::working::sticky::Sticky;
 use crate::working::tracker::entries::{collect_entries, is_own, is_soft_dirty, is_suspect};
 use crate::working::tracker::kind::{TRACKERS, TrackerKind};
@@ -14,9 +15,9 @@ use crate::working::tracker::wp_async::{begin_again, collect_wp_async};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stillframe_kernel::Failure;
-use stillframe_kernel::pagemap::{self, Pagemap};
+use stillframe_kernel::pagemap::{self, Bare, Pagemap};
 use stillframe_kernel::uffd::Userfault;
-use stillframe_segment::WINDOW_PAGES;
+use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
 
 static SOFT_DIRTY_TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -130,6 +131,26 @@ impl Tracker {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Those of some pages of an owned memory's window at `address` that are known to have memory of their own. Which of the
+    /// others have some, too, only a write to them would tell, or see to.
+    pub(crate) fn own_pages(&mut self, address: usize, pages: Mask) -> Mask {
+        let mut own = Mask::EMPTY;
+        if let Means::WpAsync { pagemap, .. } = &mut self.means {
+            for (start, end) in pages.runs() {
+                let note = |page: usize, entry: u64| {
+                    // One that was swapped out looks like one that was armed and has none.
+                    if is_own(entry) && pagemap::bareness(entry) == Bare::No {
+                        own.insert(start + page);
+                    }
+                };
+                if pagemap.entries(address + start * PAGE_BYTES, end - start, note).is_err() {
+                    break;
+                }
+            }
+        }
+        own
     }
 
     /// Whether [`fill`](Tracker::fill) may work.
