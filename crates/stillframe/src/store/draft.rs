@@ -259,6 +259,7 @@ impl Draft<'_> {
         let mut bytes = std::mem::take(&mut self.store.buffer);
         bytes.clear();
         Manifest::encode(description.extents, description.attributes, &mut bytes);
+        self.store.tables.seek([bytes.len(), self.words.len() * size_of::<u32>()]);
         let written = self.write_blocks(
             &bytes,
             "the bytes of the version's manifest",
