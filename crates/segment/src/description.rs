@@ -6,6 +6,7 @@
 use crate::head::Descriptor;
 use crate::table::{self, Entry};
 use crate::{BLOCK_BYTES, Corrupt, Manifest, PLANES_MAX, Schema, Variable, WINDOW_PAGES, manifest};
+use std::borrow::Cow;
 
 /// The blocks of a `tables` file, however their bytes are read.
 pub trait Blocks {
@@ -15,11 +16,25 @@ pub trait Blocks {
     /// Number of whole blocks. It is asked for only where it decides, because it may cost a system call.
     fn count(&self) -> Result<u32, Self::Error>;
 
+    /// As [`count`](Blocks::count), but any lower number that is above `block` will do: where the file was once so long, it need
+    /// not be asked for again.
+    ///
+    /// # Errors
+    /// As [`count`](Blocks::count).
+    fn count_beyond(&self, _block: u32) -> Result<u32, Self::Error> {
+        self.count()
+    }
+
     /// Fills `out` from byte `offset` of the file on.
     ///
     /// # Errors
     /// [`missing`] if the file has fewer bytes.
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), Self::Error>;
+
+    /// Bytes from byte `offset` of the file on, if they were read already.
+    fn at_hand(&self, _offset: u64, _bytes: usize) -> Option<&[u8]> {
+        None
+    }
 
     /// The error that tells of damage.
     fn corrupt(&self, corrupt: Corrupt) -> Self::Error;
@@ -86,7 +101,8 @@ impl<'a, B: Blocks> Description<'a, B> {
         let bytes = self.part(table_block, windows as usize * 4, table_crc, "a window table")?;
         let (words, _) = bytes.as_chunks();
         let words = words.iter().map(|word| u32::from_le_bytes(*word));
-        let count = if words.clone().any(|word| word & table::SUBTABLE != 0) { self.blocks.count()? } else { 0 };
+        let last = words.clone().filter(|word| word & table::SUBTABLE != 0).map(|word| word & !table::SUBTABLE).max();
+        let count = last.map_or(Ok(0), |block| self.blocks.count_beyond(block))?;
         let base = table_block as usize * BLOCK_BYTES;
         let decode = |(index, word)| Entry::decode(word, base + 4 * index, count, PLANES_MAX);
         let mut entries = Vec::new();
@@ -98,12 +114,12 @@ impl<'a, B: Blocks> Description<'a, B> {
         Ok(entries)
     }
 
-    fn manifest_bytes(&self) -> Result<Vec<u8>, B::Error> {
+    fn manifest_bytes(&self) -> Result<Cow<'a, [u8]>, B::Error> {
         let Descriptor { manifest_block, manifest_bytes, manifest_crc, .. } = self.descriptor;
         self.part(manifest_block, manifest_bytes as usize, manifest_crc, "a manifest")
     }
 
-    fn part(&self, block: u32, bytes: usize, crc: u32, what: &str) -> Result<Vec<u8>, B::Error> {
+    fn part(&self, block: u32, bytes: usize, crc: u32, what: &str) -> Result<Cow<'a, [u8]>, B::Error> {
         let offset = u64::from(block) * BLOCK_BYTES as u64;
         // Before much memory is taken for a number that may be anything.
         if bytes > READ_EASY {
@@ -112,11 +128,17 @@ impl<'a, B: Blocks> Description<'a, B> {
                 return Err(self.blocks.corrupt(missing(offset, bytes, count)));
             }
         }
-        let mut buffer = Vec::new();
-        buffer.try_reserve_exact(bytes).map_err(|_| self.blocks.no_memory(bytes))?;
-        buffer.resize(bytes, 0);
-        self.blocks.read(offset, &mut buffer)?;
-        let found = table::checksum(&buffer);
+        let part = match self.blocks.at_hand(offset, bytes) {
+            Some(part) => Cow::Borrowed(part),
+            None => {
+                let mut buffer = Vec::new();
+                buffer.try_reserve_exact(bytes).map_err(|_| self.blocks.no_memory(bytes))?;
+                buffer.resize(bytes, 0);
+                self.blocks.read(offset, &mut buffer)?;
+                Cow::Owned(buffer)
+            }
+        };
+        let found = table::checksum(&part);
         if found != crc {
             let expected = format!("{what} with checksum {crc:#010x}");
             return Err(self.blocks.corrupt(Corrupt::new(
@@ -126,7 +148,7 @@ impl<'a, B: Blocks> Description<'a, B> {
                 format!("{found:#010x}"),
             )));
         }
-        Ok(buffer)
+        Ok(part)
     }
 }
 

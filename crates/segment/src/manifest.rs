@@ -231,6 +231,9 @@ impl<'a> Reader<'a> {
 
     /// Each variable occurs once and has its windows to itself.
     fn check_apart(&self, extents: &[Extent]) -> Result<(), Corrupt> {
+        if extents.len() < 2 {
+            return Ok(());
+        }
         let at = |index: usize, field: usize| HEADER_BYTES + index * EXTENT_BYTES + field;
         let mut order: Vec<usize> = (0..extents.len()).collect();
         order.sort_by_key(|index| extents[*index].variable);

@@ -323,6 +323,71 @@ fn only_what_is_asked_for_is_read() {
     assert_eq!(counted.counts.get(), 0);
 }
 
+/// Tables of which some bytes were read before, and that are known to have had so many blocks once.
+struct Known<'a> {
+    counted: Counted<'a>,
+    at_hand: std::ops::Range<usize>,
+    blocks: u32,
+}
+
+impl Blocks for Known<'_> {
+    type Error = Corrupt;
+
+    fn count(&self) -> Result<u32, Corrupt> {
+        self.counted.count()
+    }
+
+    fn count_beyond(&self, block: u32) -> Result<u32, Corrupt> {
+        if self.blocks > block { Ok(self.blocks) } else { self.count() }
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), Corrupt> {
+        self.counted.read(offset, out)
+    }
+
+    fn at_hand(&self, offset: u64, bytes: usize) -> Option<&[u8]> {
+        let start = (offset as usize).checked_sub(self.at_hand.start)?;
+        self.counted.tables.0.get(self.at_hand.clone())?.get(start..start + bytes)
+    }
+
+    fn corrupt(&self, corrupt: Corrupt) -> Corrupt {
+        corrupt
+    }
+
+    fn no_memory(&self, bytes: usize) -> Corrupt {
+        panic!("there is no memory for {bytes} bytes")
+    }
+}
+
+#[test]
+fn what_is_at_hand_is_not_read_again_and_is_checked_all_the_same() {
+    let sample = healthy();
+    let Descriptor { manifest_block, manifest_bytes, .. } = sample.descriptor;
+    let manifest =
+        manifest_block as usize * BLOCK_BYTES..manifest_block as usize * BLOCK_BYTES + manifest_bytes as usize;
+    let tables = Tables(&sample.tables);
+    let whole = Description::new(&tables, sample.descriptor, 0).unwrap();
+    let (expected, entries) = (whole.manifest().unwrap(), whole.entries().unwrap());
+    // All of it, all but the manifest's last byte, and nothing that is asked for.
+    for (at_hand, read) in [
+        (0..sample.tables.len(), 0),
+        (0..manifest.end - 1, manifest.len()),
+        (manifest.start + 1..sample.tables.len(), manifest.len() + 16),
+    ] {
+        let known = Known { counted: Counted::new(&sample.tables), at_hand, blocks: u32::MAX };
+        let found = Description::new(&known, sample.descriptor, 0).unwrap();
+        assert_eq!((found.manifest(), found.entries()), (Ok(expected.clone()), Ok(entries.clone())));
+        assert_eq!((known.counted.bytes.get(), known.counted.counts.get()), (read, 0));
+    }
+    let mut damaged = sample.tables.clone();
+    damaged[manifest.start + 5] ^= 1;
+    let known = Known { counted: Counted::new(&damaged), at_hand: 0..damaged.len(), blocks: 1 };
+    let found = Description::new(&known, sample.descriptor, 0).unwrap();
+    assert!(found.manifest().unwrap_err().expected.contains("checksum"));
+    // Blocks that are not known to be there are counted.
+    assert_eq!((found.entries(), known.counted.counts.get()), (Ok(entries), 1));
+}
+
 #[test]
 fn no_memory_is_taken_for_bytes_that_are_not_there() {
     let healthy = healthy();

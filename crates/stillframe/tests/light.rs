@@ -8,6 +8,7 @@
 mod common;
 
 use common::{Dir, watchdog};
+use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stillframe::{Arena, Error, Observer, Region, TrackerKind, inspect};
@@ -19,6 +20,17 @@ fn tracker() -> Option<TrackerKind> {
 fn newest(dir: &Path, name: &str) -> Vec<u64> {
     let observer = Observer::options().dir(dir).open(name).unwrap();
     observer.newest().unwrap().slice::<u64>("u").unwrap().to_vec()
+}
+
+/// Calls by which this thread read files so far, by one more; `None` where the kernel does not count them.
+fn reads() -> Option<u64> {
+    let mut text = [0; 512];
+    let bytes = std::fs::File::open("/proc/thread-self/io").and_then(|mut file| file.read(&mut text)).ok()?;
+    std::str::from_utf8(&text[..bytes])
+        .ok()?
+        .lines()
+        .find_map(|line| line.strip_prefix("syscr: "))
+        .and_then(|count| count.parse().ok())
 }
 
 /// Ends a child that forks, when it has done something.
@@ -40,6 +52,28 @@ fn reap(pid: i32) {
     // SAFETY: the pointer is to a live number, and the child is one of this process.
     assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
     assert_eq!(status, 0, "what the child did went wrong");
+}
+
+#[test]
+fn an_observer_reads_what_a_small_version_says_of_itself_by_one_call() {
+    let dir = Dir::new("reads");
+    let mut region = dir.options().create("r").unwrap();
+    let u = region.array::<u64>("u", &[1000]).unwrap();
+    let observer = dir.observe("r");
+    if reads().is_none() {
+        return;
+    }
+    for version in 1..=20 {
+        region.slice_mut(&u)[0] = version;
+        region.publish(version).attr("time", version as f64).commit().unwrap();
+        let before = reads().unwrap();
+        let snapshot = observer.newest_after(Some(version - 1), None).unwrap();
+        let calls = reads().unwrap() - before - 1;
+        assert_eq!(snapshot.attributes()["time"], (version as f64).into());
+        // The first one reads the schema, too. In an arena all of it is mapped.
+        let most = if common::is_in_arena() { 0 } else { 1 };
+        assert!(version == 1 || calls <= most, "{calls} calls for version {version}");
+    }
 }
 
 #[test]

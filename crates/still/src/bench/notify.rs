@@ -11,20 +11,25 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
-use stillframe::{Observer, Region};
+use stillframe::{Array, Observer, Region};
 
 /// What the waiting process needs to know.
 #[derive(clap::Args, Debug, Clone)]
 pub struct Args {
     /// File that both processes map
     board: PathBuf,
+    /// Processor to run on, of those that there are
+    processor: usize,
 }
 
 /// What the waiting process waits for.
 #[derive(Clone, Copy, PartialEq)]
 enum Wake {
     Futex = 1,
+    /// A newer version's number.
     Version = 2,
+    /// A newer version, held.
+    Snapshot = 3,
 }
 
 /// The page through which both processes time each other.
@@ -46,74 +51,140 @@ impl Board {
     fn woken(&self) -> &std::sync::atomic::AtomicU64 {
         self.0.long(128)
     }
-    /// CLOCK_MONOTONIC after the last wait.
+    /// CLOCK_MONOTONIC when the waiter had what it waited for.
     fn monotonic_ns(&self) -> &std::sync::atomic::AtomicU64 {
         self.0.long(192)
     }
-    /// CLOCK_MONOTONIC when the version that was waited for was held.
-    fn held_ns(&self) -> &std::sync::atomic::AtomicU64 {
-        self.0.long(320)
-    }
-    /// Unix time after the last wait, the clock in which versions are stamped.
+    /// Unix time of the same moment, the clock in which versions are stamped.
     fn unix_ns(&self) -> &std::sync::atomic::AtomicU64 {
         self.0.long(256)
     }
 }
 
 pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
-    let _pin = Pin::to(0);
-    let path = setting.root().join("board");
-    let board = Board::open(&path)?;
-    let mut region = Region::options().dir(setting.root()).keep(1).threads(1).create("notify")?;
-    let array = region.array::<u8>("data", &[PAGE_BYTES])?;
-    let mut version = 1;
-    region.publish(version).commit()?;
-    let mut waiter = Child::start(setting.root(), &[CHILD_COMMAND, "waiter", &path.to_string_lossy()])?;
-    let mut memcpy = Memcpy::new(PAGE_BYTES);
-    let (mut bare, mut called, mut committed, mut held, mut publishing, mut copied) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let warming = 20;
-    for round in 0..warming + setting.repetitions(1000, 50) as u64 {
-        let keep = |times: &mut Vec<f64>, value: f64| {
+    let both = std::thread::available_parallelism().map_or(1, |processors| processors.get().min(2));
+    (1..=both).rev().try_for_each(|processors| Bench::run(setting, report, processors))
+}
+
+/// A region, and a process that waits for its versions.
+struct Bench {
+    board: Board,
+    waiter: Child,
+    /// Waits that were asked for.
+    waits: u64,
+    region: Region,
+    array: Array<u8>,
+    version: u64,
+}
+
+/// Times of one kind of wait, and what they are over those of the bare wake in the same round.
+#[derive(Default)]
+struct Times {
+    ns: Vec<f64>,
+    ratios: Vec<f64>,
+}
+
+impl Times {
+    fn add(&mut self, ns: f64, bare_ns: f64) {
+        self.ns.push(ns);
+        self.ratios.push(ns / bare_ns);
+    }
+}
+
+impl Bench {
+    fn run(setting: &Setting, report: &mut Report, processors: usize) -> Result<()> {
+        let path = setting.root().join("board");
+        let board = Board::open(&path)?;
+        [board.begun(), board.woken()].iter().for_each(|count| count.store(0, Release));
+        let mut region = Region::options().dir(setting.root()).keep(1).threads(1).create("notify")?;
+        let array = region.array::<u8>("data", &[PAGE_BYTES])?;
+        region.publish(1).commit()?;
+        let processor = (processors - 1).to_string();
+        // A child may use no processor that its parent may not, so it is started first.
+        let waiter = Child::start(setting.root(), &[CHILD_COMMAND, "waiter", &path.to_string_lossy(), &processor])?;
+        let _pin = Pin::to(0);
+        let mut bench = Bench { board, waiter, waits: 0, region, array, version: 1 };
+        let rows = bench.measure(setting, processors)?;
+        let Bench { waiter, region, .. } = bench;
+        drop(waiter);
+        region.unlink()?;
+        rows.into_iter().try_for_each(|row| report.add(row))
+    }
+
+    fn measure(&mut self, setting: &Setting, processors: usize) -> Result<Vec<Row>> {
+        let mut memcpy = Memcpy::new(PAGE_BYTES);
+        let (mut bare, mut publishing, mut copied) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut committed, mut called, mut held) = (Times::default(), Times::default(), Times::default());
+        let warming = 20;
+        for round in 0..warming + setting.repetitions(1000, 50) {
+            let memcpy_ns = memcpy.seconds(PAGE_BYTES) * 1e9;
+            let bare_ns = self.wake()?;
+            let (awake_ns, publish_ns) = self.publish(Wake::Version)?;
+            let info = Observer::options().dir(setting.root()).open("notify")?.newest()?.published_ns();
+            let since_commit_ns = since(self.board.unix_ns().load(Acquire), info);
+            let (held_ns, _) = self.publish(Wake::Snapshot)?;
             if round >= warming {
-                times.push(value);
+                copied.push(memcpy_ns);
+                bare.push(bare_ns);
+                publishing.push(publish_ns);
+                committed.add(since_commit_ns, bare_ns);
+                called.add(awake_ns, bare_ns);
+                held.add(held_ns, bare_ns);
             }
-        };
-        keep(&mut copied, memcpy.seconds(PAGE_BYTES) * 1e9);
-
-        wait_for_sleep(&mut waiter, &board, Wake::Futex, 2 * round)?;
-        let start = monotonic_ns();
-        board.notifications().fetch_add(1, Release);
-        futex_wake(board.notifications());
-        wait_for_waking(&board, 2 * round + 1)?;
-        keep(&mut bare, since(board.monotonic_ns().load(Acquire), start));
-
-        wait_for_sleep(&mut waiter, &board, Wake::Version, 2 * round + 1)?;
-        version += 1;
-        region.slice_mut(&array).fill(version as u8);
-        let start = monotonic_ns();
-        let published = region.publish(version).commit()?;
-        wait_for_waking(&board, 2 * round + 2)?;
-        keep(&mut called, since(board.monotonic_ns().load(Acquire), start));
-        keep(&mut held, since(board.held_ns().load(Acquire), start));
-        keep(&mut publishing, published.duration.as_nanos() as f64);
-        let info = Observer::options().dir(setting.root()).open("notify")?.newest()?.published_ns();
-        keep(&mut committed, since(board.unix_ns().load(Acquire), info));
+        }
+        let (bare_ns, memcpy_ns, publish_ns) = (median(&mut bare), median(&mut copied), median(&mut publishing));
+        let bare_p99_ns = measure::p99(&mut bare);
+        let rows = [("commit", "awake", committed), ("call", "awake", called), ("call", "snapshot", held)];
+        Ok(Vec::from(rows.map(|(from, until, mut times)| {
+            let detail = json!({"p99_ns": measure::p99(&mut times.ns), "baseline_p99_ns": bare_p99_ns,
+                                "publish_ns": publish_ns, "memcpy_ns": memcpy_ns});
+            let case = json!({"from": from, "until": until, "processors": processors});
+            let row = Row::new("notify", case, median(&mut times.ns), "ns", bare_ns).with(detail);
+            Row { ratio: median(&mut times.ratios), ..row }
+        })))
     }
-    drop(waiter);
-    region.unlink()?;
-    let bare_ns = median(&mut bare);
-    let memcpy_ns = median(&mut copied);
-    let publish_ns = median(&mut publishing);
-    let rows = [("commit", "awake", committed), ("call", "awake", called), ("call", "snapshot", held)];
-    for (from, until, mut times) in rows {
-        let detail = json!({"p99_ns": measure::p99(&mut times), "baseline_p99_ns": measure::p99(&mut bare),
-                            "publish_ns": publish_ns, "memcpy_ns": memcpy_ns});
-        report.add(
-            Row::new("notify", json!({"from": from, "until": until}), median(&mut times), "ns", bare_ns).with(detail),
-        )?;
+
+    /// Wakes the waiter by nothing but a futex. Returns the nanoseconds until it ran.
+    fn wake(&mut self) -> Result<f64> {
+        self.wait_for_sleep(Wake::Futex)?;
+        let start = monotonic_ns();
+        self.board.notifications().fetch_add(1, Release);
+        futex_wake(self.board.notifications());
+        self.wait_for_waking()?;
+        Ok(since(self.board.monotonic_ns().load(Acquire), start))
     }
-    Ok(())
+
+    /// Publishes a page. Returns the nanoseconds until the waiter had what it waits for, and those of the publish.
+    fn publish(&mut self, wake: Wake) -> Result<(f64, f64)> {
+        self.wait_for_sleep(wake)?;
+        self.version += 1;
+        self.region.slice_mut(&self.array).fill(self.version as u8);
+        let start = monotonic_ns();
+        let published = self.region.publish(self.version).commit()?;
+        self.wait_for_waking()?;
+        Ok((since(self.board.monotonic_ns().load(Acquire), start), published.duration.as_nanos() as f64))
+    }
+
+    /// Tells the waiter what to wait for and gives it time to fall asleep.
+    fn wait_for_sleep(&mut self, wake: Wake) -> Result<()> {
+        self.waiter.tell(&format!("{}", wake as u32))?;
+        self.waits += 1;
+        if !spin_until(PATIENCE, || self.board.begun().load(Acquire) >= self.waits) {
+            return Err(Error::Child { role: "waiter".into(), why: "did not begin to wait".into() });
+        }
+        // Long enough for the system call to have put the process to sleep, and short enough for its processor to be as
+        // awake in one case as in the other.
+        let start = std::time::Instant::now();
+        spin_until(PATIENCE, || start.elapsed() > Duration::from_micros(200));
+        Ok(())
+    }
+
+    fn wait_for_waking(&self) -> Result<()> {
+        if spin_until(PATIENCE, || self.board.woken().load(Acquire) >= self.waits) {
+            return Ok(());
+        }
+        Err(Error::Child { role: "waiter".into(), why: "was not woken".into() })
+    }
 }
 
 fn since(end_ns: u64, start_ns: u64) -> f64 {
@@ -121,53 +192,42 @@ fn since(end_ns: u64, start_ns: u64) -> f64 {
     end_ns.saturating_sub(start_ns) as f64
 }
 
-/// Tells the waiter what to wait for and gives it time to fall asleep.
-fn wait_for_sleep(waiter: &mut Child, board: &Board, wake: Wake, waits: u64) -> Result<()> {
-    waiter.tell(&format!("{}", wake as u32))?;
-    if !spin_until(PATIENCE, || board.begun().load(Acquire) > waits) {
-        return Err(Error::Child { role: "waiter".into(), why: "did not begin to wait".into() });
-    }
-    // Long enough for the system call to have put the process to sleep, and short enough for its processor to be as
-    // awake in one case as in the other.
-    let start = std::time::Instant::now();
-    spin_until(PATIENCE, || start.elapsed() > Duration::from_micros(200));
-    Ok(())
-}
-
-fn wait_for_waking(board: &Board, waits: u64) -> Result<()> {
-    if spin_until(PATIENCE, || board.woken().load(Acquire) >= waits) {
-        return Ok(());
-    }
-    Err(Error::Child { role: "waiter".into(), why: "was not woken".into() })
-}
-
 /// Waits for whatever the parent names, and notes on the board when it came.
 pub fn play(args: Args) -> Result<()> {
-    let _pin = Pin::to(1);
+    let _pin = Pin::to(args.processor);
     let parent = Parent::listen();
     let board = Board::open(&args.board)?;
     let observer = Observer::options().open("notify")?;
     let mut last = observer.newest()?;
+    let is = |line: &str, wake: Wake| line == (wake as u32).to_string();
     while let Some(line) = parent.hear() {
         let notifications = board.notifications().load(Acquire);
         board.begun().fetch_add(1, Release);
-        if line == (Wake::Futex as u32).to_string() {
+        if is(&line, Wake::Futex) {
             while board.notifications().load(Acquire) == notifications {
                 futex_wait(board.notifications(), notifications, PATIENCE);
             }
-            note(&board, monotonic_ns(), now_ns());
-        } else {
+            note(&board);
+        } else if is(&line, Wake::Version) {
             observer.wait_newer(Some(last.version()), Some(PATIENCE))?;
-            let (awake_ns, awake_unix_ns) = (monotonic_ns(), now_ns());
+            let times = (monotonic_ns(), now_ns());
             last = observer.newest()?;
-            board.held_ns().store(monotonic_ns(), Release);
-            note(&board, awake_ns, awake_unix_ns);
+            note_at(&board, times);
+        } else {
+            let next = observer.newest_after(Some(last.version()), Some(PATIENCE))?;
+            let times = (monotonic_ns(), now_ns());
+            last = next;
+            note_at(&board, times);
         }
     }
     Ok(())
 }
 
-fn note(board: &Board, monotonic_ns: u64, unix_ns: u64) {
+fn note(board: &Board) {
+    note_at(board, (monotonic_ns(), now_ns()));
+}
+
+fn note_at(board: &Board, (monotonic_ns, unix_ns): (u64, u64)) {
     board.monotonic_ns().store(monotonic_ns, Release);
     board.unix_ns().store(unix_ns, Release);
     board.woken().fetch_add(1, Release);

@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use stillframe_kernel::folder::About;
 use stillframe_kernel::map::Mapping;
@@ -40,6 +41,9 @@ pub(crate) struct Shared {
     /// User whose the files are.
     owner: u32,
     caches: Mutex<Caches>,
+    /// Blocks that the tables had when they were last counted. They become no fewer, unless somebody cuts the file; then what is
+    /// read of it is found missing.
+    blocks: AtomicU32,
     /// Who makes page-table entries of variables that are seen whole, unless each page is left to the first that reads it.
     pub(crate) workers: Option<Arc<Workers>>,
     /// How fast a polite observer goes on.
@@ -109,7 +113,8 @@ impl Shared {
         };
         let (leases, caches) = (RegionLeases::File(leases.into()), Mutex::new(Caches::default()));
         let (name, source) = (name.into(), Source::Directory { directory, tables });
-        let shared = Shared { name, dir, source, head, leases, identity, owner, caches, workers: None, pace: None };
+        let (blocks, workers, pace) = (AtomicU32::new(0), None, None);
+        let shared = Shared { name, dir, source, head, leases, identity, owner, caches, blocks, workers, pace };
         // A region that was replaced while its files were opened is opened anew, or waited for.
         Ok(shared.check_names().is_ok().then_some(shared))
     }
@@ -138,6 +143,7 @@ impl Shared {
             identity: (about.identity.1, u64::from(found.number) << 32 | u64::from(found.generation)),
             owner: about.owner,
             caches: Mutex::new(Caches::default()),
+            blocks: AtomicU32::new(0),
             workers: None,
             pace: None,
         }))
@@ -344,6 +350,16 @@ impl Blocks for Shared {
             }
         };
         Ok((bytes / BLOCK_BYTES as u64).min(u64::from(u32::MAX >> 1)) as u32)
+    }
+
+    fn count_beyond(&self, block: u32) -> Result<u32> {
+        let known = self.blocks.load(Ordering::Relaxed);
+        if known > block {
+            return Ok(known);
+        }
+        let count = self.count()?;
+        self.blocks.store(count, Ordering::Relaxed);
+        Ok(count)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {

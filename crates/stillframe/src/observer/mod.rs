@@ -1,5 +1,6 @@
 //! Observers: those who look.
 
+pub(crate) mod ahead;
 pub(crate) mod attachment;
 pub(crate) mod changes;
 pub(crate) mod chunks;

@@ -9,6 +9,7 @@
 
 use crate::element::Element;
 use crate::error::{Error, Result};
+use crate::observer::ahead::Ahead;
 use crate::observer::attachment::{Hold, Shared};
 use crate::observer::chunks::Chunks;
 use crate::observer::pieces::{Inner, Piece, WINDOW_PIECES_MAX, pieces_easy};
@@ -46,7 +47,8 @@ impl Snapshot {
         let leased = hold.leased;
         let shared = &hold.shared;
         let descriptor = shared.head.descriptor(leased.slot);
-        let description = Description::new(&**shared, descriptor, leased.slot)?;
+        let blocks = Ahead::new(shared, &descriptor);
+        let description = Description::new(&blocks, descriptor, leased.slot)?;
         let manifest = description.manifest()?;
         let entries = description.entries()?;
         shared.open_planes()?;

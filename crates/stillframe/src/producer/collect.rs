@@ -115,9 +115,9 @@ impl Workspace {
     pub(crate) fn collect(&mut self, store: &Store, inputs: &[Input], jobs: &mut Vec<Job>) -> Result<()> {
         let Workspace { variables, tracker, .. } = self;
         let overlapping = is_overlapping(variables);
-        let ids: Vec<u32> = variables.keys().copied().collect();
-        for id in ids {
-            let Some(state) = variables.get_mut(&id) else { continue };
+        let mut next = 0;
+        while let Some((&id, state)) = variables.range_mut(next..).next() {
+            next = id + 1;
             let input = inputs.iter().find(|input| input.id == id);
             let given = !state.is_tracked() || input.is_some();
             let Some(index) = state.working.current().filter(|_| given) else { continue };
@@ -186,8 +186,11 @@ impl Workspace {
 
 /// Whether some page is watched for two sources, as when two variables swap their buffers or managed memory is tracked too.
 fn is_overlapping(variables: &BTreeMap<u32, Box<VariableState>>) -> bool {
-    let sources = variables.values().flat_map(|state| state.working.sources());
-    let mut ranges: Vec<(usize, usize)> = sources.map(|source| source.watched()).collect();
+    let sources = || variables.values().flat_map(|state| state.working.sources());
+    if sources().nth(1).is_none() {
+        return false;
+    }
+    let mut ranges: Vec<(usize, usize)> = sources().map(|source| source.watched()).collect();
     ranges.sort_unstable();
     ranges.windows(2).any(|pair| pair[1].0 < pair[0].1)
 }

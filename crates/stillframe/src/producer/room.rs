@@ -81,7 +81,8 @@ impl Producer {
         slice: Option<Duration>,
         attempt: &mut dyn FnMut(&mut Workspace, Draft<'_>) -> Result<T>,
     ) -> Result<Room<T>> {
-        let begin = Instant::now();
+        // Of the first try that found none: most find room at once.
+        let mut begin: Option<Instant> = None;
         let mut is_cool = false;
         loop {
             let present_bytes = self.store.planes().present_bytes();
@@ -99,6 +100,7 @@ impl Producer {
             if !error.is_want_of_room() {
                 return Err(error);
             }
+            let begin = *begin.get_or_insert_with(Instant::now);
             if matches!(error, Error::NoSpace { .. } | Error::ArenaFull { .. }) && self.end.run.make_room() {
                 continue;
             }

@@ -29,6 +29,15 @@ pub(crate) struct Draft<'a> {
     blocks: Vec<(u32, usize)>,
 }
 
+/// Lists that are of no use any more but for their memory, which the next version takes.
+#[derive(Debug, Default)]
+pub(crate) struct Spare {
+    frames: Vec<Assignment>,
+    blocks: Vec<(u32, usize)>,
+    /// The window table of a version that is gone.
+    pub(crate) words: Vec<u32>,
+}
+
 /// What is said of a version.
 #[derive(Debug)]
 pub(crate) struct Description<'a> {
@@ -56,7 +65,9 @@ pub(crate) type Points = [&'static str; 2];
 impl Store {
     /// Begins a version. There has to be a [free slot](Store::free_slot) for it to be committed.
     pub(crate) fn draft(&mut self) -> Draft<'_> {
-        Draft { store: self, frames: Vec::new(), keeps_frames: false, words: Vec::new(), blocks: Vec::new() }
+        let Spare { frames, blocks, .. } = &mut self.spare;
+        let (frames, blocks) = (std::mem::take(frames), std::mem::take(blocks));
+        Draft { store: self, frames, keeps_frames: false, words: Vec::new(), blocks }
     }
 }
 
@@ -128,10 +139,13 @@ impl Draft<'_> {
     }
 
     /// The window table with which the version begins: the newest's, less what was given up since.
-    pub(crate) fn base(&self) -> Result<Vec<u32>> {
+    pub(crate) fn base(&mut self) -> Result<Vec<u32>> {
         let windows = self.store.space.windows();
-        let words = list::copied(&self.store.base, windows);
-        let mut words = words.map_err(|failure| Error::system(self.store.dir(), failure))?;
+        let mut words = std::mem::take(&mut self.store.spare.words);
+        words.clear();
+        let more = list::make_room(&mut words, windows.max(self.store.base.len()));
+        more.map_err(|failure| Error::system(self.store.dir(), failure))?;
+        words.extend_from_slice(&self.store.base);
         words.resize(windows, u32::from(ZERO_PLANE));
         Ok(words)
     }
@@ -212,20 +226,24 @@ impl Draft<'_> {
         store.head.set(Counter::Planes, store.planes.count() as u64);
         protocol::commit(&store.head, slot, sequence);
         points::hit(points[1]);
+        if let Content::New(_) = &content {
+            // Whoever waits gets to work while the rest is done here.
+            store.head.notify();
+        }
         store.sequence = sequence;
         // What was taken is the version's from here on.
-        let (table, frames) = (Arc::new(std::mem::take(&mut self.words)), std::mem::take(&mut self.frames));
+        let table = Arc::new(std::mem::take(&mut self.words));
+        self.keeps_frames = true;
         self.blocks.clear();
         match content {
             Content::New(Description { extents, .. }) => {
                 store.base = table.clone();
-                store.head.notify();
                 store.give_back_left(extents);
             }
             Content::Again(_) => {
                 // What was given up since stays so.
                 let base = Arc::make_mut(&mut store.base);
-                frames.iter().for_each(|part| base[part.window] = table[part.window]);
+                self.frames.iter().for_each(|part| base[part.window] = table[part.window]);
             }
         }
         store.versions.push(Version {
@@ -250,6 +268,7 @@ impl Draft<'_> {
         let mut bytes = std::mem::take(&mut self.store.buffer);
         bytes.clear();
         Manifest::encode(description.extents, description.attributes, &mut bytes);
+        self.store.tables.seek([bytes.len(), self.words.len() * size_of::<u32>()]);
         let written = self.write_blocks(
             &bytes,
             "the bytes of the version's manifest",
@@ -311,12 +330,14 @@ impl Draft<'_> {
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
         self.release_table();
-        for (block, bytes) in self.blocks.drain(..) {
-            self.store.tables.release(block, bytes);
+        let Draft { store, frames, blocks, .. } = self;
+        for (block, bytes) in blocks.drain(..) {
+            store.tables.release(block, bytes);
         }
-        let frames = std::mem::take(&mut self.frames);
         if !self.keeps_frames {
-            self.store.free_frames_of(&frames);
+            store.free_frames_of(frames);
         }
+        frames.clear();
+        (store.spare.frames, store.spare.blocks) = (std::mem::take(frames), std::mem::take(blocks));
     }
 }

@@ -27,6 +27,7 @@ use crate::list;
 use crate::place::Place;
 use crate::place::arena::index::SchemaEntry;
 use crate::place::names::schema_file;
+use crate::store::draft::Spare;
 use crate::store::head::Head;
 use crate::store::lease::RegionLeases;
 use crate::store::planes::{Assignment, Planes};
@@ -74,6 +75,7 @@ pub(crate) struct Store {
     next_serial: u64,
     /// Bytes to be written, reused by every commit.
     buffer: Vec<u8>,
+    spare: Spare,
 }
 
 /// What a producer says of itself in the head.
@@ -135,6 +137,7 @@ impl Store {
             next_id: 0,
             next_serial: 1,
             buffer: Vec::new(),
+            spare: Spare::default(),
         };
         Ok((store, is_whole))
     }

@@ -72,6 +72,9 @@ impl Store {
         if self.versions.iter().all(|other| other.schema != version.schema) && version.schema != self.schema {
             self.remove_schema(version.schema);
         }
+        if let Some(words) = Arc::into_inner(version.table) {
+            self.spare.words = words;
+        }
         points::hit("retire.done");
         Ok(true)
     }

@@ -38,9 +38,17 @@ impl Tables {
         &self.users
     }
 
+    /// Has the runs that are taken next lie one behind the other, if there is a place for that: who reads them reads them at once.
+    pub(crate) fn seek(&mut self, runs_bytes: [usize; 2]) {
+        let count = runs_bytes.into_iter().map(blocks_for).sum();
+        if let Some(start) = self.find(self.cursor, count).or_else(|| self.find(0, count)) {
+            self.cursor = start;
+        }
+    }
+
     /// Takes a run of blocks that can hold `bytes`, growing the file if need be.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<u32> {
-        let count = bytes.div_ceil(BLOCK_BYTES).max(1);
+        let count = blocks_for(bytes);
         if let Some(start) = self.find(self.cursor, count).or_else(|| self.find(0, count)) {
             self.users[start..start + count].fill(1);
             self.cursor = start + count;
@@ -95,7 +103,7 @@ impl Tables {
 
     fn span(&mut self, block: u32, bytes: usize) -> &mut [u32] {
         let start = (block as usize).min(self.users.len());
-        let end = (start + bytes.div_ceil(BLOCK_BYTES).max(1)).min(self.users.len());
+        let end = (start + blocks_for(bytes)).min(self.users.len());
         &mut self.users[start..end]
     }
 
@@ -110,6 +118,11 @@ impl Tables {
         self.memory.read(block as usize * BLOCK_BYTES, &mut subtable);
         subtable
     }
+}
+
+/// Blocks of a run that can hold `bytes`.
+fn blocks_for(bytes: usize) -> usize {
+    bytes.div_ceil(BLOCK_BYTES).max(1)
 }
 
 /// Most blocks the `tables` file may have: 64 GiB. What is in use is counted for each block of it.

@@ -140,8 +140,9 @@ pub(crate) fn collect_wp_async(
 const TABLE_BYTES: usize = LARGE_BYTES;
 
 /// Adds pages without memory to the unsure ones: an allocator may give memory back to the kernel and hand it out again as
-/// zeros, and a scan for written pages may pass over what has not even a page table. Where it found a page of a table, it
-/// saw the others; in other windows dirty pages may be such as were not looked for.
+/// zeros, and a scan for written pages may pass over what has not even a page table. Where there is a table, it saw all pages,
+/// and those without memory are among the written ones. So of each table of which it found no page one page is looked at: if
+/// that has memory, the table is there. To look at all of them takes three times as long as the scan itself.
 fn find_given_back(pagemap: &mut Pagemap, range: &Memory, out: &mut Collected) -> Result<(), Failure> {
     let Collected { dirty, unsure, .. } = out;
     let part_end = |page: usize| {
@@ -154,22 +155,23 @@ fn find_given_back(pagemap: &mut Pagemap, range: &Memory, out: &mut Collected) -
         part.insert_run(page % WINDOW_PAGES, (part_end(page) - 1) % WINDOW_PAGES + 1);
         dirty[page / WINDOW_PAGES].and(part).is_empty()
     };
+    let mut holes = |pages: Range<usize>, unsure: &mut Vec<Mask>| {
+        let (at, bytes) = span(range, pages);
+        let mut found = false;
+        pagemap.scan_holes(at, bytes, |address, bytes| {
+            let page = (address - range.address) / PAGE_BYTES;
+            insert_pages(unsure, page, page + bytes / PAGE_BYTES);
+            found = true;
+        })?;
+        Ok(found)
+    };
     let mut page = range.whole.start;
     while page < range.whole.end {
-        let first = page;
-        while page < range.whole.end && is_silent(page) {
-            page = part_end(page);
+        let end = part_end(page);
+        if is_silent(page) && holes(page..page + 1, unsure)? {
+            holes(page + 1..end, unsure)?;
         }
-        if first < page {
-            let (at, bytes) = span(range, first..page);
-            pagemap.scan_holes(at, bytes, |address, bytes| {
-                let page = (address - range.address) / PAGE_BYTES;
-                insert_pages(unsure, page, page + bytes / PAGE_BYTES);
-            })?;
-        }
-        if page < range.whole.end {
-            page = part_end(page);
-        }
+        page = end;
     }
     Ok(())
 }
