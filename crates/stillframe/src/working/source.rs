@@ -2,6 +2,8 @@
 
 use crate::mask::Mask;
 use crate::store::space::Allocation;
+use crate::working::gather::Gather;
+use crate::working::layout::Placed;
 use crate::working::plane_maps::PlaneMaps;
 use crate::working::sticky::Sticky;
 use crate::working::tracker::Tracker;
@@ -13,7 +15,10 @@ use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) maps: PlaneMaps,
+    /// Of a section, whose memory is in `gather`: as many pages as versions show, at no address.
     pub(crate) memory: Memory,
+    /// Of a section: where its elements come from.
+    pub(crate) gather: Option<Box<Gather>>,
     /// Offset of the first byte in the first page.
     pub(crate) page_offset: usize,
     pub(crate) bytes: usize,
@@ -42,6 +47,7 @@ impl Source {
         let mut source = Source {
             maps: PlaneMaps::new(allocation),
             memory,
+            gather: None,
             page_offset: 0,
             bytes: 0,
             watch: Watch::New,
@@ -56,6 +62,24 @@ impl Source {
         };
         source.sticky.reset(windows);
         source
+    }
+
+    /// Of the application's memory, of which a section is published.
+    pub(crate) fn gathered(allocation: Allocation, placed: Placed) -> Source {
+        let mut source = Source::new(allocation, false);
+        source.bytes = placed.layout.bytes();
+        source.memory.pages = source.bytes.div_ceil(PAGE_BYTES);
+        source.gather = Some(Box::new(Gather::new(placed)));
+        source
+    }
+
+    /// Whether it is what such an input is published from: the memory at an address, or a section.
+    pub(crate) fn is_of(&self, address: usize, section: Option<&Placed>) -> bool {
+        match (&self.gather, section) {
+            (Some(gather), Some(placed)) => gather.is_of(placed),
+            (None, None) => self.memory.address + self.page_offset == address,
+            _ => false,
+        }
     }
 
     /// Sets where the memory is and how long. Pages with bytes that it did not have before count as dirty, also one that it
@@ -86,8 +110,35 @@ impl Source {
     /// Finds what was written since the last search, or may have been.
     pub(crate) fn search(&mut self, tracker: &mut Tracker) {
         let mut collected = std::mem::take(&mut self.collected);
-        tracker.collect(&self.memory, &mut self.watch, &self.sticky, &mut collected);
+        match &mut self.gather {
+            Some(gather) => gather.search(tracker, self.memory.pages, &mut collected),
+            None => tracker.collect(&self.memory, &mut self.watch, &self.sticky, &mut collected),
+        }
         self.collected = collected;
+    }
+
+    /// Whether it was searched before.
+    pub(crate) fn is_known(&self) -> bool {
+        self.gather.as_ref().map_or(self.watch != Watch::New, |gather| gather.is_known())
+    }
+
+    /// Has the tracker stop watching it.
+    pub(crate) fn unwatch(&self, tracker: &mut Tracker) {
+        match &self.gather {
+            Some(gather) => gather.unwatch(tracker),
+            None => tracker.unwatch(&self.memory, self.watch),
+        }
+    }
+
+    /// Notes a watched page that a search for another source found dirty, by its address.
+    pub(crate) fn note(&mut self, address: usize) {
+        match &mut self.gather {
+            Some(gather) => gather.note(address),
+            None => {
+                let page = (address - self.memory.address) / PAGE_BYTES;
+                self.pending[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
+            }
+        }
     }
 
     /// Keeps the pages that the last search found for the next publish.
@@ -109,6 +160,9 @@ impl Source {
 
     /// Addresses of the pages that a tracker watches.
     pub(crate) fn watched(&self) -> (usize, usize) {
+        if let Some(gather) = &self.gather {
+            return gather.watched();
+        }
         let Memory { address, whole, .. } = &self.memory;
         (address + whole.start * PAGE_BYTES, address + whole.end * PAGE_BYTES)
     }
@@ -118,11 +172,14 @@ impl Source {
         self.blank.get(window).copied().unwrap_or(Mask::EMPTY)
     }
 
-    /// Addresses of the pages that the last collection found dirty.
-    pub(crate) fn dirty_addresses(&self) -> impl Iterator<Item = usize> {
+    /// Addresses of the watched pages that the last search found dirty.
+    pub(crate) fn dirty_addresses(&self) -> Vec<usize> {
+        if let Some(gather) = &self.gather {
+            return gather.dirty_addresses().collect();
+        }
         let masks = self.collected.dirty.iter().enumerate();
         let pages = masks.flat_map(|(window, mask)| mask.pages().map(move |page| window * WINDOW_PAGES + page));
-        pages.map(|page| self.memory.address + page * PAGE_BYTES)
+        pages.map(|page| self.memory.address + page * PAGE_BYTES).collect()
     }
 
     /// Number of windows in use.
