@@ -89,6 +89,12 @@ mod tests {
             // SAFETY: the source is as long as it has to be, and the part as long as the window.
             unsafe { transfer.run_window(source.as_ptr(), asked, part.as_mut_ptr()) };
             prop_assert_eq!(&part, &whole[window]);
+            // What is said to lie together does.
+            let few = start..start + bytes % 4;
+            if let Some(from) = transfer.run_of(few.clone()) {
+                let (from, few) = (from as usize, few.start as usize..few.end as usize);
+                prop_assert_eq!(&source[from..from + few.len()], &whole[few]);
+            }
         }
     }
 }

@@ -13,12 +13,13 @@
 
 use crate::mask::{Mask, insert_pages};
 use crate::working::layout::{Layout, Placed};
+use crate::working::narrow::Narrow;
 use crate::working::sticky::Sticky;
 use crate::working::tracker::Tracker;
 use crate::working::tracker::memory::{Collected, Memory, Watch};
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use stillframe_kernel::copy::{Copier, PageCopy};
+use stillframe_kernel::copy::{Copier, PageCopy, prefetch_at};
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
 
 /// Where a section has fewer than one element of 8 bytes in each page, to look at the elements costs no more than to look
@@ -28,6 +29,9 @@ const SPAN_PAGES_MAX: usize = PAGE_BYTES / 8;
 
 /// Pages that are gathered in the cache before they are written past it.
 const GROUP_PAGES: usize = 8;
+
+/// Pages that are written at once. The loop that does asks the memory for those that follow.
+const COPIES: usize = 64;
 
 /// Bytes of numbers that are gathered before they are rounded.
 const WIDE_BYTES: usize = 8 << 10;
@@ -43,6 +47,26 @@ pub(crate) struct Gather {
     /// Pages of the span that are dirty although no tracker will say so again.
     pending: Vec<Mask>,
     collected: Collected,
+}
+
+/// Bytes of rounded numbers that are written to a page before it is the next one's turn.
+const ROUNDED_BYTES: usize = 256;
+
+/// Pages that are written at once.
+struct Batch {
+    /// The first, of so many.
+    first: usize,
+    count: usize,
+    copies: [PageCopy; COPIES],
+    /// Those of them that are gathered before.
+    apart: [usize; GROUP_PAGES],
+    apart_count: usize,
+}
+
+impl Batch {
+    fn apart(&self) -> &[usize] {
+        &self.apart[..self.apart_count]
+    }
 }
 
 /// Memory for pages that were gathered.
@@ -198,21 +222,135 @@ impl Gather {
     pub(crate) unsafe fn copy(&self, pages: Range<usize>, to: usize, copier: &Copier) {
         let mut group = Group([const { MaybeUninit::uninit() }; GROUP_PAGES * PAGE_BYTES]);
         let memory: *mut u8 = group.0.as_mut_ptr().cast();
-        for first in pages.clone().step_by(GROUP_PAGES) {
-            let count = GROUP_PAGES.min(pages.end - first);
-            let bytes = first * PAGE_BYTES..((first + count) * PAGE_BYTES).min(self.layout().bytes());
-            let length = bytes.len();
-            let copies: [PageCopy; GROUP_PAGES] = std::array::from_fn(|index| PageCopy {
-                from: memory as usize + index * PAGE_BYTES,
-                to: to + (first - pages.start + index) * PAGE_BYTES,
-            });
-            // SAFETY: as the caller vouches; what is gathered is no more than the memory, which begins with a page; what is behind
-            // the last element is zeros, so that all bytes of the pages were written.
-            unsafe {
-                self.read(bytes, memory);
-                memory.add(length).write_bytes(0, count * PAGE_BYTES - length);
-                copier.copy_here(&copies[..count]);
+        let mut batch = self.batch(pages.clone(), to, memory);
+        while batch.count > 0 {
+            // SAFETY: as the caller vouches; there is room for as many pages as lie apart.
+            unsafe { self.gather_batch(&batch, memory) };
+            let (rest, done) = (batch.first + batch.count..pages.end, batch.count * PAGE_BYTES);
+            // Asked for while these are written.
+            let next = self.batch(rest, batch.copies[0].to + done, memory);
+            // SAFETY: sources are pages that were gathered, or lie in the span; the targets are as the caller vouches.
+            unsafe { copier.copy_here(&batch.copies[..batch.count]) };
+            batch = next;
+        }
+    }
+
+    /// The next pages that are written at once. The memory is asked for those of them that are to be gathered.
+    fn batch(&self, pages: Range<usize>, to: usize, memory: *mut u8) -> Batch {
+        let mut batch = Batch {
+            first: pages.start,
+            count: 0,
+            copies: [PageCopy { from: 0, to: 0 }; COPIES],
+            apart: [0; GROUP_PAGES],
+            apart_count: 0,
+        };
+        for (index, page) in pages.enumerate().take(COPIES) {
+            let from = match self.together(page) {
+                Some(from) => from,
+                None if batch.apart_count == GROUP_PAGES => break,
+                None => {
+                    batch.apart[batch.apart_count] = page;
+                    batch.apart_count += 1;
+                    memory as usize + (batch.apart_count - 1) * PAGE_BYTES
+                }
+            };
+            batch.copies[index] = PageCopy { from, to: to + index * PAGE_BYTES };
+            batch.count += 1;
+        }
+        if self.layout().narrow().is_none() {
+            let source = self.placed.address as *const u8;
+            for run in batch.apart().chunk_by(|one, next| one + 1 == *next) {
+                let bytes = self.bytes_of(&(run[0]..run[0] + run.len()));
+                self.layout().transfer().fetch_window(source, bytes.start as u64..bytes.end as u64);
             }
+        }
+        batch
+    }
+
+    /// Gathers the pages of a batch that lie apart.
+    ///
+    /// # Safety
+    /// As this module's, and there is room for as many pages at `memory`.
+    unsafe fn gather_batch(&self, batch: &Batch, memory: *mut u8) {
+        let mut room = memory;
+        // SAFETY: as the caller vouches; each run has the room behind the one before.
+        unsafe {
+            if let Some(narrow) = self.layout().narrow() {
+                return self.round_pages(narrow, batch.apart(), memory);
+            }
+            for run in batch.apart().chunk_by(|one, next| one + 1 == *next) {
+                self.gather(run[0]..run[0] + run.len(), room);
+                room = room.add(run.len() * PAGE_BYTES);
+            }
+        }
+    }
+
+    /// Gathers pages of numbers that are rounded. Of those whose numbers lie together in memory some of each are rounded in turns:
+    /// memory is fastest where it is read in several places at a time.
+    ///
+    /// # Safety
+    /// As [`gather_batch`](Gather::gather_batch).
+    unsafe fn round_pages(&self, narrow: Narrow, pages: &[usize], memory: *mut u8) {
+        let (ratio, mut lanes, mut count) = (narrow.ratio(), [(0usize, memory); GROUP_PAGES], 0);
+        for (index, page) in pages.iter().enumerate() {
+            let to = memory.wrapping_add(index * PAGE_BYTES);
+            let window = (page * PAGE_BYTES * ratio) as u64..((page + 1) * PAGE_BYTES * ratio) as u64;
+            match self.layout().transfer().run_of(window) {
+                Some(from) => {
+                    lanes[count] = (self.placed.address + from as usize, to);
+                    prefetch_at(lanes[count].0, ROUNDED_BYTES * ratio);
+                    count += 1;
+                }
+                // SAFETY: as the caller vouches.
+                None => unsafe { self.gather(*page..page + 1, to) },
+            }
+        }
+        for at in (0..PAGE_BYTES).step_by(ROUNDED_BYTES) {
+            for (from, to) in &lanes[..count] {
+                let next = at + ROUNDED_BYTES;
+                if next < PAGE_BYTES {
+                    prefetch_at(from + next * ratio, ROUNDED_BYTES * ratio);
+                }
+                // SAFETY: the numbers lie in the span, and the room is that of a page.
+                unsafe { narrow.round((from + at * ratio) as *const u8, to.add(at), ROUNDED_BYTES) };
+            }
+        }
+    }
+
+    /// Bytes of pages of what is published.
+    fn bytes_of(&self, pages: &Range<usize>) -> Range<usize> {
+        let byte = |page: usize| (page * PAGE_BYTES).min(self.layout().bytes());
+        byte(pages.start)..byte(pages.end)
+    }
+
+    /// Whether there are pages whose elements may lie together in memory.
+    fn has_long_runs(&self) -> bool {
+        let layout = self.layout();
+        let is_long = || layout.transfer().moves().iter().any(|each| each.run_bytes >= PAGE_BYTES as u64);
+        layout.narrow().is_none() && is_long()
+    }
+
+    /// The address of a page of what is published, if its bytes lie together in memory.
+    fn together(&self, page: usize) -> Option<usize> {
+        let window = page * PAGE_BYTES..(page + 1) * PAGE_BYTES;
+        if !self.has_long_runs() || window.end > self.layout().bytes() {
+            return None;
+        }
+        let from = self.layout().transfer().run_of(window.start as u64..window.end as u64)?;
+        Some(self.placed.address + from as usize)
+    }
+
+    /// Gathers pages of what is published. Behind the last element there are zeros.
+    ///
+    /// # Safety
+    /// As this module's, and there is room for as many pages at `to`.
+    unsafe fn gather(&self, pages: Range<usize>, to: *mut u8) {
+        let bytes = self.bytes_of(&pages);
+        let length = bytes.len();
+        // SAFETY: as the caller vouches; the rest of the last page is inside the room, too.
+        unsafe {
+            self.read(bytes, to);
+            to.add(length).write_bytes(0, pages.len() * PAGE_BYTES - length);
         }
     }
 
@@ -222,10 +360,10 @@ impl Gather {
     /// As this module's, and `to` has room for as many bytes as there are.
     unsafe fn read(&self, bytes: Range<usize>, to: *mut u8) {
         let Placed { layout, address } = &self.placed;
-        let source = *address as *const u8;
+        let (transfer, source) = (layout.transfer(), *address as *const u8);
         let Some(narrow) = layout.narrow() else {
             // SAFETY: as the caller vouches.
-            return unsafe { layout.transfer().run_window(source, bytes.start as u64..bytes.end as u64, to) };
+            return unsafe { transfer.run_window(source, bytes.start as u64..bytes.end as u64, to) };
         };
         let (ratio, step) = (layout.ratio(), WIDE_BYTES / layout.ratio());
         let mut wide = Wide([const { MaybeUninit::uninit() }; WIDE_BYTES]);
@@ -233,14 +371,17 @@ impl Gather {
         for start in bytes.clone().step_by(step) {
             let end = bytes.end.min(start + step);
             let window = (start * ratio) as u64..(end * ratio) as u64;
-            // SAFETY: as the caller vouches; the window has no more bytes than the memory, and all of them are written before they
-            // are read. What they are rounded to has room behind what was written before.
-            unsafe {
-                layout.transfer().run_window(source, window, memory);
-                let from = std::slice::from_raw_parts(memory, (end - start) * ratio);
-                let to = std::slice::from_raw_parts_mut(to.add(start - bytes.start), end - start);
-                narrow.round(from, to);
-            }
+            transfer.fetch_window(source, window.end..window.end + WIDE_BYTES as u64);
+            let from = match transfer.run_of(window.clone()) {
+                Some(from) => source.wrapping_add(from as usize),
+                None => {
+                    // SAFETY: as the caller vouches; the window has no more bytes than the memory.
+                    unsafe { transfer.run_window(source, window, memory) };
+                    memory.cast_const()
+                }
+            };
+            // SAFETY: the numbers lie together in the span, or were gathered; there is room behind what was written before.
+            unsafe { narrow.round(from, to.add(start - bytes.start), end - start) };
         }
     }
 }

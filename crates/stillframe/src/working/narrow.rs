@@ -7,10 +7,14 @@
 //!
 //! # Safety
 //!
-//! Loops compiled for instructions that a processor may lack are called where it was asked for them.
+//! Numbers are read and written through pointers, because the program's memory is among them. Whoever calls vouches for as many
+//! as are named. Loops compiled for instructions that a processor may lack are called where it was asked for them.
 #![allow(unsafe_code)]
 
-use half::{bf16, f16};
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+
+use half::f16;
 use stillframe_segment::DType;
 
 /// From which numbers to which.
@@ -22,9 +26,6 @@ pub(crate) enum Narrow {
     SingleToHalf,
     SingleToBfloat,
 }
-
-/// Numbers that are rounded in one step through the loops: as many as lie in two registers.
-const STEP: usize = 16;
 
 impl Narrow {
     /// How elements of one type become those of another; `None` if they do not.
@@ -49,64 +50,53 @@ impl Narrow {
         }
     }
 
-    /// Rounds all numbers of `from` to those of `to`, which has as many. Both begin at a multiple of 8.
-    pub(crate) fn round(self, from: &[u8], to: &mut [u8]) {
-        #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("f16c") {
-            // SAFETY: the processor has the instructions.
-            return unsafe { self.round_avx2(from, to) };
-        }
-        self.round_with(from, to, singles_to_halves);
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,f16c")]
-    fn round_avx2(self, from: &[u8], to: &mut [u8]) {
-        self.round_with(from, to, |from, to| singles_to_halves_f16c(from, to));
-    }
-
-    #[inline(always)]
-    fn round_with(self, from: &[u8], to: &mut [u8], halves: impl Fn(&[f32; STEP], &mut [u16; STEP])) {
-        match self {
-            Narrow::DoubleToSingle => each(from, to, |from: &[f64; STEP], to: &mut [f32; STEP]| {
-                for (from, to) in from.iter().zip(to) {
-                    *to = *from as f32;
-                }
-            }),
-            Narrow::DoubleToHalf => {
-                each(from, to, |from: &[f64; STEP], to: &mut [u16; STEP]| halves(&from.map(to_odd), to));
+    /// Rounds numbers at `from` to `bytes` bytes of shorter ones at `to`. Neither has to be aligned.
+    ///
+    /// # Safety
+    /// `from` can be read for as many numbers as `bytes` bytes hold of the shorter ones, and `to` written; they do not overlap.
+    pub(crate) unsafe fn round(self, from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: as the caller vouches; the loops round the first numbers, and the rest is rounded one by one.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("f16c") {
+                let done = avx2::round(self, from, to, bytes);
+                return self.round_each(from.add(done * self.ratio()), to.add(done), bytes - done);
             }
-            Narrow::DoubleToBfloat => each(from, to, |from: &[f64; STEP], to: &mut [u16; STEP]| {
-                for (from, to) in from.iter().zip(to) {
-                    *to = bf16::from_f32(to_odd(*from)).to_bits();
-                }
-            }),
-            Narrow::SingleToHalf => each(from, to, halves),
-            Narrow::SingleToBfloat => each(from, to, |from: &[f32; STEP], to: &mut [u16; STEP]| {
-                for (from, to) in from.iter().zip(to) {
-                    *to = bf16::from_f32(*from).to_bits();
-                }
-            }),
+            self.round_each(from, to, bytes);
+        }
+    }
+
+    /// As [`round`](Narrow::round), on any processor.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn round_each(self, from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: as the caller vouches.
+        unsafe {
+            match self {
+                Narrow::DoubleToSingle => each(from, to, bytes, |number: f64| number as f32),
+                Narrow::DoubleToHalf => each(from, to, bytes, |number| f16::from_f32_const(to_odd(number))),
+                Narrow::DoubleToBfloat => each(from, to, bytes, |number| to_bfloat(to_odd(number))),
+                Narrow::SingleToHalf => each(from, to, bytes, f16::from_f32_const),
+                Narrow::SingleToBfloat => each(from, to, bytes, to_bfloat),
+            }
         }
     }
 }
 
-/// Calls `round` for all numbers, some at a time.
-#[inline(always)]
-fn each<F: bytemuck::Pod, T: bytemuck::Pod>(from: &[u8], to: &mut [u8], round: impl Fn(&[F; STEP], &mut [T; STEP])) {
-    let (from, to): (&[F], &mut [T]) = (bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to));
-    let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<STEP>(), to.as_chunks_mut::<STEP>());
-    for (from, to) in from.iter().zip(to) {
-        round(from, to);
+/// # Safety
+/// As [`Narrow::round`].
+unsafe fn each<F, T>(from: *const u8, to: *mut u8, bytes: usize, round: impl Fn(F) -> T) {
+    for number in 0..bytes / size_of::<T>() {
+        // SAFETY: as the caller vouches.
+        unsafe {
+            let rounded = round(from.cast::<F>().add(number).read_unaligned());
+            to.cast::<T>().add(number).write_unaligned(rounded);
+        }
     }
-    let (mut last, mut rounded) = ([F::zeroed(); STEP], [T::zeroed(); STEP]);
-    last[..from_rest.len()].copy_from_slice(from_rest);
-    round(&last, &mut rounded);
-    to_rest.copy_from_slice(&rounded[..to_rest.len()]);
 }
 
 /// The number of 4 bytes next to this one whose last bit is 1, or the number itself if 4 bytes have it.
-#[inline(always)]
 fn to_odd(number: f64) -> f32 {
     let nearest = number as f32;
     let (bits, back) = (nearest.to_bits(), f64::from(nearest));
@@ -117,51 +107,35 @@ fn to_odd(number: f64) -> f32 {
     f32::from_bits(bits + up - down)
 }
 
-fn singles_to_halves(from: &[f32; STEP], to: &mut [u16; STEP]) {
-    for (from, to) in from.iter().zip(to) {
-        *to = f16::from_f32(*from).to_bits();
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx,f16c")]
-#[inline]
-fn singles_to_halves_f16c(from: &[f32; STEP], to: &mut [u16; STEP]) {
-    use std::arch::x86_64::{_MM_FROUND_TO_NEAREST_INT, _mm_storeu_si128, _mm256_cvtps_ph, _mm256_loadu_ps};
-    for (from, to) in from.as_chunks::<8>().0.iter().zip(to.as_chunks_mut::<8>().0) {
-        // SAFETY: the arrays have as many bytes as are read and written.
-        unsafe {
-            let rounded = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(from.as_ptr()));
-            _mm_storeu_si128(to.as_mut_ptr().cast(), rounded);
-        }
-    }
+/// The bits of the nearest number that has the upper half alone.
+fn to_bfloat(number: f32) -> u16 {
+    let bits = number.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+    // One of the bits that stay says that it is none.
+    let none = bits >> 16 | 0x40;
+    (if number.is_nan() { none } else { rounded }) as u16
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use half::bf16;
     use proptest::prelude::*;
 
     fn rounded(narrow: Narrow, from: &[u8]) -> Vec<u8> {
         let bytes = from.len() / narrow.ratio();
-        let aligned = |bytes: &[u8]| {
-            let mut words = vec![0u64; bytes.len().div_ceil(8)];
-            bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
-            words
-        };
-        let (words, mut to, mut plain) = (aligned(from), aligned(&vec![0; bytes]), aligned(&vec![0; bytes]));
-        let from = &bytemuck::cast_slice::<u64, u8>(&words)[..from.len()];
-        let (to, plain): (&mut [u8], &mut [u8]) =
-            (bytemuck::cast_slice_mut(&mut to), bytemuck::cast_slice_mut(&mut plain));
-        let (to, plain) = (&mut to[..bytes], &mut plain[..bytes]);
-        narrow.round(from, to);
-        narrow.round_with(from, plain, singles_to_halves);
-        let is_nan = |bytes: &[u8]| bytes.len() == 2 && f16::from_ne_bytes([bytes[0], bytes[1]]).is_nan();
+        let (mut to, mut plain) = (vec![0; bytes], vec![0; bytes]);
+        // SAFETY: all of them are as long as is said.
+        unsafe {
+            narrow.round(from.as_ptr(), to.as_mut_ptr(), bytes);
+            narrow.round_each(from.as_ptr(), plain.as_mut_ptr(), bytes);
+        }
+        let is_nan = |bytes: &[u8]| f16::from_ne_bytes([bytes[0], bytes[1]]).is_nan();
         // Which of the numbers that are none it is may differ between processors.
         if to.chunks(2).zip(plain.chunks(2)).any(|(one, other)| one != other && !(is_nan(one) && is_nan(other))) {
             panic!("{narrow:?}: loops differ");
         }
-        to.to_vec()
+        to
     }
 
     /// The nearest of all numbers that 2 bytes have, by looking at each; of two the even one. `of` gives the number of bits.
@@ -196,7 +170,9 @@ mod tests {
             (Narrow::SingleToBfloat, &single, f64::from(number as f32), &bfloat, 0x7f80),
         ];
         for (narrow, bytes, number, of, infinite) in cases {
-            let found = u16::from_ne_bytes(rounded(narrow, bytes).try_into().unwrap());
+            let all = rounded(narrow, &bytes.repeat(21));
+            let found = u16::from_ne_bytes([all[0], all[1]]);
+            assert!(all.chunks(2).all(|one| one == found.to_ne_bytes()));
             let expected = if number.is_infinite() {
                 infinite | if number < 0.0 { 0x8000 } else { 0 }
             } else {
@@ -236,8 +212,8 @@ mod tests {
                     Narrow::DoubleToHalf | Narrow::DoubleToBfloat => double.to_ne_bytes().to_vec(),
                     _ => (double as f32).to_ne_bytes().to_vec(),
                 };
-                let found = rounded(narrow, &bytes);
-                let found = u16::from_ne_bytes(found.try_into().unwrap());
+                let found = rounded(narrow, &bytes.repeat(21));
+                let found = u16::from_ne_bytes([found[0], found[1]]);
                 let is_nan = match narrow {
                     Narrow::DoubleToHalf | Narrow::SingleToHalf => f16::from_bits(found).is_nan(),
                     _ => bf16::from_bits(found).is_nan(),

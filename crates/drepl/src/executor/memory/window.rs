@@ -8,8 +8,8 @@
 use std::ops::Range;
 
 use super::super::clip::clip;
-use super::run_single;
-use crate::transfer::{Side, Transfer};
+use super::{for_each, kernels, run_single};
+use crate::transfer::{LINE_BYTES, Move, Side, Transfer, span};
 
 impl Transfer {
     /// Moves the bytes that end in `window` of the destination to memory that is just this window. For who needs small
@@ -42,4 +42,43 @@ impl Transfer {
             });
         }
     }
+
+    /// Asks the memory for what [`run_window`](Transfer::run_window) will read, and does not wait: while one window is moved,
+    /// the next one comes. Nothing is read, so that the address may be any.
+    pub fn fetch_window(&self, source: *const u8, window: Range<u64>) {
+        for each in self.moves() {
+            clip(each, Side::Destination, window.clone(), &mut |part| fetch(&part, source));
+        }
+    }
+
+    /// Where in the source the bytes lie that end in `window` of the destination, if they lie together in both.
+    pub fn run_of(&self, window: Range<u64>) -> Option<u64> {
+        let [each] = self.moves() else { return None };
+        let bytes = window.end.checked_sub(window.start)?;
+        // Most who ask have runs that are too short.
+        if bytes == 0 || each.run_bytes < bytes {
+            return None;
+        }
+        let (mut from, mut at) = (each.from as i64, window.start.checked_sub(each.to)?);
+        for axis in &each.axes {
+            let index = (at / axis.to_bytes as u64).min(axis.count - 1);
+            at -= index * axis.to_bytes as u64;
+            from += index as i64 * axis.from_bytes;
+        }
+        (at + bytes <= each.run_bytes).then_some(from as u64 + at)
+    }
+}
+
+fn fetch(part: &Move, source: *const u8) {
+    // Along the last axes there is something in every line, or nearly.
+    let is_far = |axis: &crate::transfer::Axis| axis.from_bytes.unsigned_abs() > LINE_BYTES;
+    let outer = part.axes.iter().rposition(is_far).map_or(0, |last| last + 1);
+    let (outer, inner) = part.axes.split_at(outer);
+    let (below, above) = span(inner, Side::Source);
+    for_each(outer, |from_at, _| {
+        let first = part.from as i64 + from_at;
+        for at in (first + below..first + above + part.run_bytes as i64).step_by(LINE_BYTES as usize) {
+            kernels::fetch(source.wrapping_offset(at as isize));
+        }
+    });
 }
