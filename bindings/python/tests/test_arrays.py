@@ -480,5 +480,6 @@ def test_names_of_types_need_no_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
         assert _types.native_dtype(name) == "float64"
     assert _types.native_dtype("S5") == "bytes5"
     assert _types.native_dtype("?") == "bool"
+    assert _types.native_dtype("f2") == "float16" and _types.native_dtype("bfloat16") == "bfloat16"
     with pytest.raises(sf.MisuseError):
-        _types.native_dtype("f2")
+        _types.native_dtype("f1")
