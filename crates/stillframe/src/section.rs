@@ -152,7 +152,7 @@ mod tests {
         #[allow(clippy::reversed_empty_ranges)]
         let backwards = all.clone().inside(&[3..2, 0..1]);
         assert!(of(backwards).contains("3..2 of dimension 0"));
-        assert!(of(all.clone().inside(&[0..4])).contains("1 ranges"));
+        assert!(of(all.clone().inside(&[0..4, 0..4, 0..4])).contains("3 ranges"));
         assert!(of(all.clone().every(&[1, 0])).contains("every 0th"));
         assert!(Section::of(&[usize::MAX, 3]).places(40).is_err());
     }

@@ -167,7 +167,7 @@ fn play(tracker: TrackerKind, sections: &[Shape; 2], turns: &[Turn]) -> Result<(
     for (index, turn) in turns.iter().enumerate() {
         let version = index as u64 + 1;
         for (at, length) in &turn.writes {
-            let at = (u64::from(*at) * bytes as u64 >> 32) as usize;
+            let at = ((u64::from(*at) * bytes as u64) >> 32) as usize;
             write(&mut buffers[turn.buffer], at, *length, version);
         }
         // The other variable shows the other section, so that both search the same pages.

@@ -158,12 +158,15 @@ mod tests {
         sign | if is_below { low - 1 } else { low }
     }
 
+    /// How the bytes of a number are rounded, what their bits stand for, and which are infinite.
+    type Case<'a> = (Narrow, &'a [u8], f64, &'a dyn Fn(u16) -> f64, u16);
+
     fn check(number: f64) {
         let half = |bits: u16| f16::from_bits(bits).to_f64();
         let bfloat = |bits: u16| bf16::from_bits(bits).to_f64();
         let double = number.to_ne_bytes();
         let single = (number as f32).to_ne_bytes();
-        let cases: [(Narrow, &[u8], f64, &dyn Fn(u16) -> f64, u16); 4] = [
+        let cases: [Case; 4] = [
             (Narrow::DoubleToHalf, &double, number, &half, 0x7c00),
             (Narrow::DoubleToBfloat, &double, number, &bfloat, 0x7f80),
             (Narrow::SingleToHalf, &single, f64::from(number as f32), &half, 0x7c00),
