@@ -17,7 +17,7 @@ for row in rows:
     assert row["value"] >= 0, row
 names = {row["bench"] for row in rows}
 expected = {"publish", "rate", "attach", "advance", "notify", "memory", "restart", "regions", "compose"}
-expected |= {"solver", "background"}
+expected |= {"solver", "background", "sections"}
 assert names == expected, names
 print(f"{len(rows)} rows of {len(names)} benchmarks")
 PY

@@ -11,8 +11,8 @@ use crate::handle;
 use crate::producer::{Producer, stillframe_region};
 use crate::status::stillframe_status;
 use crate::variable::{order_of, stillframe_order};
-use crate::variables::{Given, Place, Subrange, Variables};
-use engine::{Outcome, Publication, Published, Region};
+use crate::variables::{Given, Place, Section, Subrange, Variables};
+use engine::{Outcome, Publication, Published, Region, Strided};
 use std::ffi::c_void;
 
 /// An array that one version is given for a tracked variable, see stillframe_publish_with.
@@ -82,16 +82,20 @@ fn with_publication<T>(
         // SAFETY: the header asks that the array is where it was said to be, and that nobody writes it now.
         publication = unsafe { publication.tracked_raw(*id, *address as *const u8, *bytes, shape, *order) };
     }
-    for (id, Place { address, bytes, shape, order, subrange }) in variables.followed() {
+    for (id, Place { address, bytes, shape, order, section, subrange }) in variables.followed() {
         if given.iter().any(|given| given.id == id) {
             continue;
         }
         // SAFETY: as above.
         publication = unsafe {
             let address = *address as *const u8;
-            match subrange {
-                None => publication.tracked_raw(id, address, *bytes, shape, *order),
-                Some(Subrange { range, before }) => {
+            match (section, subrange) {
+                (Some(Section { strides, dtype }), _) => {
+                    let (dtype, order) = (dtype.clone(), *order);
+                    publication.section_raw(id, &Strided { address, shape, strides, dtype, order })
+                }
+                (None, None) => publication.tracked_raw(id, address, *bytes, shape, *order),
+                (None, Some(Subrange { range, before })) => {
                     let memory = std::ptr::slice_from_raw_parts(address, *bytes);
                     let before = before.map(|before| before as *const u8);
                     publication.tracked_part(id, memory, shape, *order, range.clone(), before)

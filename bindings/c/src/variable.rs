@@ -57,9 +57,9 @@ use stillframe_declaration_flag::*;
 pub struct stillframe_declaration {
     /// Unique in the region.
     pub name: *const c_char,
-    /// Type of the elements: "int8", "int16", "int32", "int64", "uint8" to "uint64", "float32", "float64", "complex64",
-    /// "complex128" (two floats, real part first), "bool" (one byte), "bytesN" (N bytes without meaning), or a record as
-    /// JSON: {"fields":[{"name":"rho","dtype":"float64","offset":0}],"bytes":8}.
+    /// Type of the elements: "int8", "int16", "int32", "int64", "uint8" to "uint64", "float16", "bfloat16" (the upper half of
+    /// a float), "float32", "float64", "complex64", "complex128" (two floats, real part first), "bool" (one byte), "bytesN" (N
+    /// bytes without meaning), or a record as JSON: {"fields":[{"name":"rho","dtype":"float64","offset":0}],"bytes":8}.
     pub dtype: *const c_char,
     /// Unit of measurement; NULL: none.
     pub units: *const c_char,
@@ -249,13 +249,50 @@ pub extern "C" fn stillframe_track_at(
     })
 }
 
+/// Says which elements of an array versions of a declared tracked variable show from now on: any that have a shape and a distance
+/// along each dimension. They are gathered at each publish; what lies between them is not copied. All memory from the first of
+/// their bytes to the last has to be there. See docs/concepts.md, "Less to copy". Call it again, or stillframe_track_at, as
+/// stillframe_track is called again.
+///
+/// shape: rank numbers. strides: rank distances in bytes, which may be negative. dtype: the type that the elements have in memory,
+/// if they are rounded to the variable's: "float64" to "float32", "float16" or "bfloat16", "float32" to the last two,
+/// "complex128" to "complex64"; NULL if it is the variable's. order: in which order versions show them. data: the element of
+/// which all indices are the lowest; NULL as for stillframe_track.
+///
+/// Errors: UNKNOWN_VARIABLE; WRONG_KIND; WRONG_SHAPE; BAD_ARGUMENT. The publish fails with WRONG_SHAPE if elements cannot be
+/// rounded so, or if they leave the address space.
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments)]
+pub extern "C" fn stillframe_track_section(
+    region: *mut stillframe_region,
+    variable: u32,
+    rank: u32,
+    shape: *const usize,
+    strides: *const isize,
+    dtype: *const c_char,
+    order: stillframe_order,
+    data: *const c_void,
+) -> stillframe_status {
+    run("stillframe_track_section", |call| {
+        let order = order_of(order)?;
+        let dtype = call.text_or_null("dtype", dtype)?.map(dtype_of).transpose()?;
+        let (shape, strides): (&[usize], &[isize]) = match data.is_null() {
+            true => (&[], &[]),
+            false => (call.shape(rank, shape)?, call.slice("strides", strides, call.rank(rank)?)?),
+        };
+        with(region, |region, variables| {
+            variables.place_section(region, variable, data as usize, shape, order, (strides, dtype))
+        })
+    })
+}
+
 /// Narrows what the next version takes of a tracked variable's array to some bytes, in whole pages of 4 KiB: all others stay
 /// as the newest version shows them, and what was written there is part of the first later version that takes them. Counts for
 /// one version, and until the array is said to be elsewhere. For programs that publish as msync does.
 ///
 /// before: the content of the whole array as it was, for pages that no version shows yet; NULL if there are none.
 ///
-/// Errors: UNKNOWN_VARIABLE; WRONG_KIND; OUT_OF_RANGE, also if it has no array. The publish fails with WRONG_SHAPE if before is
+/// Errors: UNKNOWN_VARIABLE; WRONG_KIND; OUT_OF_RANGE, also if it has no array, or a section of one. The publish fails with WRONG_SHAPE if before is
 /// NULL and needed.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_track_part(

@@ -15,8 +15,18 @@ pub struct Place {
     pub bytes: usize,
     pub shape: Vec<usize>,
     pub order: Order,
+    /// What is shown of it, unless its elements lie one behind the other and are of the variable's type.
+    pub section: Option<Section>,
     /// What the next version takes of it, unless it is all.
     pub subrange: Option<Subrange>,
+}
+
+/// How the elements of a section lie in memory.
+pub struct Section {
+    /// Distances in bytes.
+    pub strides: Vec<isize>,
+    /// The type that they have there.
+    pub dtype: DType,
 }
 
 /// A subrange of a tracked array.
@@ -157,9 +167,31 @@ impl Variables {
         let bytes = known.array_bytes(shape)?;
         match &mut known.place {
             Some(place) if place.shape == shape => {
-                (place.address, place.order, place.subrange) = (address, order, None);
+                (place.address, place.order, place.section, place.subrange) = (address, order, None, None);
             }
-            place => *place = Some(Place { address, bytes, shape: shape.to_vec(), order, subrange: None }),
+            place => {
+                *place = Some(Place { address, bytes, shape: shape.to_vec(), order, section: None, subrange: None })
+            }
+        }
+        Ok(())
+    }
+
+    /// Says of which elements the array of a tracked variable consists from now on: `dtype` is their type in memory, if it is not
+    /// the variable's.
+    pub fn place_section(
+        &mut self,
+        region: &Region,
+        number: u32,
+        address: usize,
+        shape: &[usize],
+        order: Order,
+        (strides, dtype): (&[isize], Option<DType>),
+    ) -> Result<(), Failure> {
+        self.place(region, number, address, shape, order)?;
+        let known = self.tracked_mut(region, number)?;
+        if let Some(place) = &mut known.place {
+            let dtype = dtype.unwrap_or_else(|| known.dtype.clone());
+            place.section = Some(Section { strides: strides.to_vec(), dtype });
         }
         Ok(())
     }
@@ -207,7 +239,7 @@ impl Variables {
         let Range { start, end } = subrange.range;
         let bytes = known.place.as_ref().map_or(0, |place| place.bytes);
         match &mut known.place {
-            Some(place) if end <= bytes => place.subrange = Some(subrange),
+            Some(place) if end <= bytes && place.section.is_none() => place.subrange = Some(subrange),
             _ => return Err(Error::OutOfRange { name: known.name.clone(), start, end, bytes }.into()),
         }
         Ok(())

@@ -67,6 +67,9 @@ pub fn buffer_format(dtype: &DType) -> String {
         DType::Uint(2) => "H".into(),
         DType::Uint(4) => "I".into(),
         DType::Uint(_) => "Q".into(),
+        DType::Float(2) => "e".into(),
+        // The language has none: the bits.
+        DType::Bfloat16 => "H".into(),
         DType::Float(4) => "f".into(),
         DType::Float(_) => "d".into(),
         DType::Complex(8) => "Zf".into(),

@@ -229,6 +229,11 @@ impl Borrowed {
         Self::with(object, ffi::PyBUF_ANY_CONTIGUOUS | ffi::PyBUF_WRITABLE)
     }
 
+    /// Borrows what `object` holds, with gaps; [`start`](Borrowed::start) is its first element.
+    pub fn strided(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::with(object, ffi::PyBUF_STRIDES)
+    }
+
     fn with(object: &Bound<'_, PyAny>, flags: c_int) -> PyResult<Self> {
         let mut view = Box::new(ffi::Py_buffer::new());
         // SAFETY: the object is alive and the view new; a failure leaves a Python exception and nothing to release.

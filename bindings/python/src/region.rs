@@ -17,8 +17,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 use stillframe::{
-    Attributes, Declaration, EndedLoan, Error, Finish, KeptMemory, Kind, LoanBytes, Order, Outcome, Part, Publication,
-    Rule, VariableId,
+    Attributes, DType, Declaration, EndedLoan, Error, Finish, KeptMemory, Kind, LoanBytes, Order, Outcome, Part,
+    Publication, Rule, Strided, VariableId,
 };
 use stillframe_checkpoint::Recovered;
 
@@ -516,12 +516,12 @@ impl Region {
         })
     }
 
-    /// Publishes; `tracked` has a name, an object with a buffer, its shape and its order for each tracked variable.
+    /// Publishes; `tracked` has an array for each tracked variable.
     fn publish(
         &self,
         py: Python<'_>,
         version: u64,
-        tracked: Vec<(String, Bound<'_, PyAny>, Vec<usize>, String)>,
+        tracked: Vec<TrackedRow<'_>>,
         attrs: &Bound<'_, PyDict>,
     ) -> PyResult<Published> {
         let attributes = convert::attributes_from_python(attrs)?;
@@ -543,7 +543,7 @@ impl Region {
         &self,
         py: Python<'_>,
         version: u64,
-        tracked: Vec<(String, Bound<'_, PyAny>, Vec<usize>, String)>,
+        tracked: Vec<TrackedRow<'_>>,
         attrs: &Bound<'_, PyDict>,
         guard: bool,
     ) -> PyResult<()> {
@@ -559,7 +559,7 @@ impl Region {
             given.note(variables);
             Ok(is_started.then_some(()))
         })?;
-        *self.started() = given.0.into_iter().map(|(_, memory, ..)| memory).collect();
+        *self.started() = given.0.into_iter().map(|given| given.memory).collect();
         Ok(())
     }
 
@@ -689,22 +689,42 @@ fn refuse_if_exported(name: &str, known: &Known, what: &str) -> Result<(), Failu
     }
 }
 
-/// The arrays that a version is given for tracked variables: name, memory, shape and order of each.
-struct Given<'a>(Vec<(&'a str, Borrowed, &'a [usize], Order)>);
+/// An array for a tracked variable: the name, an object with a buffer, its shape and order, and if it has gaps or is rounded its
+/// strides. At the end the dtype that it has in memory.
+type TrackedRow<'py> = (String, Bound<'py, PyAny>, Vec<usize>, String, Option<Vec<isize>>, Bound<'py, PyAny>);
+
+/// The array that a version is given for a tracked variable.
+struct GivenArray<'a> {
+    name: &'a str,
+    memory: Borrowed,
+    shape: &'a [usize],
+    order: Order,
+    /// Distances of the elements and their type in memory, if these are not those of the variable, one behind the other.
+    section: Option<(&'a [isize], DType)>,
+}
+
+/// The arrays that a version is given for tracked variables.
+struct Given<'a>(Vec<GivenArray<'a>>);
 
 impl<'a> Given<'a> {
-    fn new(py: Python<'_>, tracked: &'a [(String, Bound<'_, PyAny>, Vec<usize>, String)]) -> PyResult<Given<'a>> {
-        let arrays = tracked.iter().map(|(name, array, shape, order)| {
-            Ok((name.as_str(), Borrowed::new(array)?, shape.as_slice(), convert::order_from_python(py, order)?))
+    fn new(py: Python<'_>, tracked: &'a [TrackedRow<'_>]) -> PyResult<Given<'a>> {
+        let arrays = tracked.iter().map(|(name, array, shape, order, strides, dtype)| {
+            let (memory, section) = match strides {
+                Some(strides) => {
+                    (Borrowed::strided(array)?, Some((strides.as_slice(), convert::dtype_from_python(dtype)?)))
+                }
+                None => (Borrowed::new(array)?, None),
+            };
+            Ok(GivenArray { name, memory, shape, order: convert::order_from_python(py, order)?, section })
         });
         Ok(Given(arrays.collect::<PyResult<_>>()?))
     }
 
-    /// Remembers how long the arrays are.
+    /// Remembers how long the arrays are, as versions show them.
     fn note(&self, variables: &mut HashMap<String, Known>) {
-        for (name, memory, ..) in &self.0 {
+        for GivenArray { name, shape, .. } in &self.0 {
             if let Some(known) = variables.get_mut(*name) {
-                known.bytes = memory.bytes();
+                known.bytes = known.dtype.array_bytes(shape).unwrap_or(0);
             }
         }
     }
@@ -718,11 +738,19 @@ fn prepare<'a>(
     attributes: &Attributes,
 ) -> Result<Publication<'a>, Failure> {
     let mut publication = region.publish(version);
-    for (name, memory, shape, order) in &given.0 {
+    for GivenArray { name, memory, shape, order, section } in &given.0 {
         let known = variables.get(*name);
         let id = known.ok_or_else(|| Failure::Misuse(format!("variable '{name}' was not declared by this region")))?.id;
-        // SAFETY: the borrowed memory lives until the publish is finished, and is as long as it says.
-        publication = unsafe { publication.tracked_raw(id, memory.start(), memory.bytes(), shape, *order) };
+        // SAFETY: the borrowed memory lives until the publish is finished, and is as long as its shape and strides say.
+        publication = unsafe {
+            match section {
+                None => publication.tracked_raw(id, memory.start(), memory.bytes(), shape, *order),
+                Some((strides, dtype)) => {
+                    let (address, dtype, order) = (memory.start(), dtype.clone(), *order);
+                    publication.section_raw(id, &Strided { address, shape, strides, dtype, order })
+                }
+            }
+        };
     }
     for (name, value) in attributes {
         publication = publication.attr(name, value.clone());

@@ -419,7 +419,7 @@ def test_views_of_a_loan_that_is_over_touch_neither_the_version_nor_others_memor
     [
         ("U5", "bytes"),
         (">f8", "byte order"),
-        ("f2", "not supported"),
+        ("longdouble", "not supported"),
         ("O", "objects"),
         ("M8[s]", "view"),
         ("nope", "nope"),
@@ -438,11 +438,9 @@ def test_subarrays_in_records_are_refused() -> None:
         region.array("u", (3,), [("x", "f8", (3,))])
 
 
-def test_tracked_arrays_have_no_gaps() -> None:
+def test_tracked_arrays_are_arrays_of_the_dtype() -> None:
     with sf.create("r") as region:
         region.track("x", dtype="f8")
-        with pytest.raises(sf.MisuseError, match="ascontiguousarray"):
-            region.publish(1, arrays={"x": np.zeros((4, 4))[:, ::2]})
         with pytest.raises(sf.MisuseError, match="float32"):
             region.publish(1, arrays={"x": np.zeros(4, "f4")})
         with pytest.raises(sf.MisuseError, match="no array"):
@@ -482,5 +480,6 @@ def test_names_of_types_need_no_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
         assert _types.native_dtype(name) == "float64"
     assert _types.native_dtype("S5") == "bytes5"
     assert _types.native_dtype("?") == "bool"
+    assert _types.native_dtype("f2") == "float16" and _types.native_dtype("bfloat16") == "bfloat16"
     with pytest.raises(sf.MisuseError):
-        _types.native_dtype("f2")
+        _types.native_dtype("f1")

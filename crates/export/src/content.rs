@@ -180,6 +180,9 @@ fn describe(variable: &Described, without: &[&str]) -> Values {
     if !units.is_empty() {
         values.push(("units".into(), Value::Text(units)));
     }
+    if matches!(variable.dtype, DType::Float(2) | DType::Bfloat16) {
+        values.push(("dtype".into(), Value::Text(variable.dtype.to_string())));
+    }
     if variable.order == Order::Fortran && variable.shape.len() > 1 {
         values.push(("order".into(), Value::Text("fortran".into())));
     }

@@ -233,6 +233,8 @@ fn describe(dtype: &DType) -> hdf5::types::TypeDescriptor {
     match dtype {
         DType::Int(bytes) => TypeDescriptor::Integer(int(*bytes)),
         DType::Uint(bytes) => TypeDescriptor::Unsigned(int(*bytes)),
+        // The library has no type of two bytes: the bits. What they are stands in an attribute.
+        DType::Float(2) | DType::Bfloat16 => TypeDescriptor::Unsigned(IntSize::U2),
         DType::Float(bytes) => float(*bytes),
         DType::Complex(bytes) => {
             let half = bytes / 2;

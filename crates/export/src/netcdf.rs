@@ -143,7 +143,8 @@ impl File {
             DType::Int(4) => (nc::NC_INT, None),
             DType::Int(_) => (nc::NC_INT64, None),
             DType::Uint(1) => (nc::NC_UBYTE, None),
-            DType::Uint(2) => (nc::NC_USHORT, None),
+            // It has no real numbers of two bytes: the bits. What they are stands in an attribute.
+            DType::Uint(2) | DType::Float(2) | DType::Bfloat16 => (nc::NC_USHORT, None),
             DType::Uint(4) => (nc::NC_UINT, None),
             DType::Uint(_) => (nc::NC_UINT64, None),
             DType::Float(4) => (nc::NC_FLOAT, None),

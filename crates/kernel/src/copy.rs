@@ -10,10 +10,10 @@ use crate::points;
 use crate::workers::Workers;
 use std::sync::Arc;
 
-/// One page to copy: where from and where to, both page-aligned addresses.
+/// A page's bytes to copy: from any address to that of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageCopy {
-    /// Address of the page to read.
+    /// Address of the first byte to read.
     pub from: usize,
     /// Address of the page to write.
     pub to: usize,
@@ -53,14 +53,19 @@ const LINE_BYTES: usize = 64;
 
 /// Asks the processor to bring these bytes into its cache, and does not wait. It is a hint, and may do nothing.
 pub fn prefetch(bytes: &[u8]) {
+    prefetch_at(bytes.as_ptr() as usize, bytes.len());
+}
+
+/// As [`prefetch`], at an address where there may be nothing.
+pub fn prefetch_at(address: usize, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
-    for line in bytes.chunks(LINE_BYTES) {
+    for at in (0..bytes).step_by(LINE_BYTES) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: the instruction is part of every x86-64, and has no effect that a program could see, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(at) as *const i8) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = bytes;
+    let _ = (address, bytes);
 }
 
 /// Pages interleaved by one loop.
@@ -71,8 +76,8 @@ const LANES: usize = 8;
 macro_rules! streaming_loop {
     ($name:ident, $feature:literal, $vector:ty, $load:ident, $store:ident) => {
         /// # Safety
-        /// All pages are valid for reading and writing, the targets are written by nobody else, and the processor has
-        /// the instructions.
+        /// All sources are valid for reading and all targets for writing, which are pages that are written by nobody else; and the
+        /// processor has the instructions.
         #[target_feature(enable = $feature)]
         unsafe fn $name(pages: &[PageCopy]) {
             use std::arch::x86_64::*;
@@ -90,7 +95,7 @@ macro_rules! streaming_loop {
                     for page in group {
                         let from = (page.from + offset) as *const $vector;
                         let to = (page.to + offset) as *mut $vector;
-                        // SAFETY: both pages are valid and page-aligned by the caller's word, so every vector of them is.
+                        // SAFETY: both are valid by the caller's word, and the target is a page, so that its vectors are aligned.
                         unsafe {
                             let mut vectors: [$vector; VECTORS] = std::mem::zeroed();
                             for (lane, vector) in vectors.iter_mut().enumerate() {
@@ -109,11 +114,11 @@ macro_rules! streaming_loop {
     };
 }
 #[cfg(target_arch = "x86_64")]
-streaming_loop!(copy_avx512, "avx512f", __m512i, _mm512_load_si512, _mm512_stream_si512);
+streaming_loop!(copy_avx512, "avx512f", __m512i, _mm512_loadu_si512, _mm512_stream_si512);
 #[cfg(target_arch = "x86_64")]
-streaming_loop!(copy_avx, "avx", __m256i, _mm256_load_si256, _mm256_stream_si256);
+streaming_loop!(copy_avx, "avx", __m256i, _mm256_loadu_si256, _mm256_stream_si256);
 #[cfg(target_arch = "x86_64")]
-streaming_loop!(copy_sse2, "sse2", __m128i, _mm_load_si128, _mm_stream_si128);
+streaming_loop!(copy_sse2, "sse2", __m128i, _mm_loadu_si128, _mm_stream_si128);
 
 /// Copies through the cache, as other processors than x86-64 always do.
 ///
@@ -166,7 +171,7 @@ impl Copier {
     /// Copies the pages; on return all of them are visible to other processes that see a later atomic store.
     ///
     /// # Safety
-    /// Each `from` is a readable page and each `to` a writable one, all page-aligned; nobody writes any of them
+    /// As many bytes as a page has are readable at each `from`, and each `to` is a writable page; nobody writes any of them
     /// meanwhile; no page is a target twice.
     pub unsafe fn copy_pages(&self, pages: &[PageCopy]) {
         if let Some(done) = points::torn(pages.len()) {
@@ -227,8 +232,8 @@ mod tests {
     #[test]
     fn all_pages_arrive_with_any_number_of_threads_and_every_loop() {
         const PAGES: usize = 5000;
-        let from = Mapping::private(PAGES * PAGE_BYTES, false).unwrap();
-        (0..PAGES).for_each(|page| from.write(page * PAGE_BYTES, &[page as u8; PAGE_BYTES]));
+        let from = Mapping::private((PAGES + 1) * PAGE_BYTES, false).unwrap();
+        (0..PAGES + 1).for_each(|page| from.write(page * PAGE_BYTES, &[page as u8; PAGE_BYTES]));
         let mut loops: Vec<CopyLoop> = vec![choose_loop()];
         #[cfg(target_arch = "x86_64")]
         loops.push(copy_sse2);
@@ -237,17 +242,20 @@ mod tests {
                 let to = Mapping::private(PAGES * PAGE_BYTES, false).unwrap();
                 let copier = Copier::with_loop(threads, run);
                 for count in [0, 1, 7, 9, CACHED_PAGES_MAX, CACHED_PAGES_MAX + 1, 300, PAGES] {
-                    // Backwards, as pages that do not follow each other.
+                    // Backwards, as pages that do not follow each other; and from the middle of pages, too.
                     let address = |map: &Mapping, page: usize| map.address() + page * PAGE_BYTES;
+                    let shift = count % 2 * 8;
                     let pages: Vec<PageCopy> = (0..count)
-                        .map(|page| PageCopy { from: address(&from, page), to: address(&to, PAGES - 1 - page) })
+                        .map(|page| PageCopy { from: address(&from, page) + shift, to: address(&to, PAGES - 1 - page) })
                         .collect();
                     // SAFETY: all pages lie in the two mappings, which nobody else uses.
                     unsafe { copier.copy_pages(&pages) };
                     let mut found = vec![0; PAGE_BYTES];
                     for page in 0..count {
                         to.read((PAGES - 1 - page) * PAGE_BYTES, &mut found);
-                        assert!(found.iter().all(|byte| *byte == page as u8), "page {page} of {count}");
+                        let (own, next) = found.split_at(PAGE_BYTES - shift);
+                        assert!(own.iter().all(|byte| *byte == page as u8), "page {page} of {count}");
+                        assert!(next.iter().all(|byte| *byte == (page + 1) as u8), "page {page} of {count}");
                     }
                 }
             }

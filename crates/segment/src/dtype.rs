@@ -11,8 +11,10 @@ pub enum DType {
     Int(u8),
     /// Unsigned integer of 1, 2, 4 or 8 bytes.
     Uint(u8),
-    /// IEEE 754 number of 4 or 8 bytes.
+    /// IEEE 754 number of 2, 4 or 8 bytes.
     Float(u8),
+    /// The upper half of an IEEE 754 number of 4 bytes: its exponent, and 8 bits of precision.
+    Bfloat16,
     /// Two IEEE 754 numbers, real part first; 8 or 16 bytes in all.
     Complex(u8),
     /// One byte, 0 or 1.
@@ -54,7 +56,9 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DTypeError {
     /// The text names no type.
-    #[error("'{0}' is no dtype: use int8…int64, uint8…uint64, float32, float64, complex64, complex128, bool or bytesN")]
+    #[error(
+        "'{0}' is no dtype: use int8…int64, uint8…uint64, float16, bfloat16, float32, float64, complex64, complex128, bool or bytesN"
+    )]
     Unknown(String),
     /// A text that begins as a record does, and is none.
     #[error(
@@ -109,6 +113,7 @@ impl DType {
         match self {
             DType::Int(n) | DType::Uint(n) | DType::Float(n) | DType::Complex(n) => *n as usize,
             DType::Bool => 1,
+            DType::Bfloat16 => 2,
             DType::Bytes(n) => *n as usize,
             DType::Record { bytes, .. } => *bytes as usize,
         }
@@ -167,9 +172,9 @@ impl DType {
     fn check_inside(&self, depth: usize) -> Result<(), DTypeError> {
         let known = match self {
             DType::Int(n) | DType::Uint(n) => matches!(n, 1 | 2 | 4 | 8),
-            DType::Float(n) => matches!(n, 4 | 8),
+            DType::Float(n) => matches!(n, 2 | 4 | 8),
             DType::Complex(n) => matches!(n, 8 | 16),
-            DType::Bool => true,
+            DType::Bool | DType::Bfloat16 => true,
             DType::Bytes(n) => *n > 0,
             DType::Record { fields, bytes } => return check_record(fields, *bytes, depth + 1),
         };
@@ -213,6 +218,7 @@ impl std::fmt::Display for DType {
             DType::Float(n) => write!(f, "float{}", *n as u32 * 8),
             DType::Complex(n) => write!(f, "complex{}", *n as u32 * 8),
             DType::Bool => write!(f, "bool"),
+            DType::Bfloat16 => write!(f, "bfloat16"),
             DType::Bytes(n) => write!(f, "bytes{n}"),
             DType::Record { fields, .. } => {
                 write!(f, "{{")?;
@@ -233,6 +239,9 @@ impl std::str::FromStr for DType {
         let unknown = || DTypeError::Unknown(text.to_string());
         if text == "bool" {
             return Ok(DType::Bool);
+        }
+        if text == "bfloat16" {
+            return Ok(DType::Bfloat16);
         }
         let digits = text.find(|c: char| c.is_ascii_digit()).ok_or_else(unknown)?;
         let (kind, number) = text.split_at(digits);
@@ -288,12 +297,12 @@ mod tests {
     #[test]
     fn every_plain_name_reads_back_as_itself() {
         for name in
-            "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128 bool bytes17"
+            "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128 bool bytes17"
                 .split(' ')
         {
             assert_eq!(name.parse::<DType>().unwrap().to_string(), name);
         }
-        for name in ["int7", "float16", "complex32", "bytes0", "int", "", "int99999999999", "str8"] {
+        for name in ["int7", "float8", "bfloat32", "complex32", "bytes0", "int", "", "int99999999999", "str8"] {
             assert!(name.parse::<DType>().is_err(), "{name}");
         }
     }

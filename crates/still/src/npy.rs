@@ -50,6 +50,8 @@ fn describe(dtype: &DType) -> String {
         DType::Uint(bytes) => number('u', *bytes),
         DType::Float(bytes) => number('f', *bytes),
         DType::Complex(bytes) => number('c', *bytes),
+        // numpy has none: the bits.
+        DType::Bfloat16 => number('u', 2),
         DType::Bool => "'|b1'".into(),
         DType::Bytes(bytes) => format!("'|S{bytes}'"),
         DType::Record { fields, bytes } => {
@@ -131,6 +133,8 @@ mod tests {
                     .reshape((2,3,4),order=o)";
         for (dtype, python_dtype, is_bool) in [
             (DType::Float(8), "'f8'", false),
+            (DType::Float(2), "'f2'", false),
+            (DType::Bfloat16, "'u2'", false),
             (DType::Uint(1), "'u1'", false),
             (DType::Int(4), "'i4'", false),
             (DType::Complex(8), "'c8'", false),

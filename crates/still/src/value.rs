@@ -1,6 +1,6 @@
 //! One element of an array, taken out of its bytes.
 
-use stillframe::DType;
+use stillframe::{DType, bf16, f16};
 
 /// An element.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +28,8 @@ pub fn decode(dtype: &DType, bytes: &[u8]) -> Value {
         DType::Uint(2) => Value::Uint(u16::from_ne_bytes(head(bytes)).into()),
         DType::Uint(4) => Value::Uint(u32::from_ne_bytes(head(bytes)).into()),
         DType::Uint(_) => Value::Uint(u64::from_ne_bytes(head(bytes))),
+        DType::Float(2) => Value::Float32(f16::from_ne_bytes(head(bytes)).to_f32()),
+        DType::Bfloat16 => Value::Float32(bf16::from_ne_bytes(head(bytes)).to_f32()),
         DType::Float(4) => Value::Float32(f32::from_ne_bytes(head(bytes))),
         DType::Float(_) => Value::Float64(f64::from_ne_bytes(head(bytes))),
         DType::Complex(8) => Value::Complex32([0, 4].map(|at| f32::from_ne_bytes(head(tail(bytes, at))))),
@@ -143,6 +145,8 @@ mod tests {
         assert_eq!(decode(&DType::Bytes(4), b"ab\0\0").to_string(), "ab");
         assert_eq!(decode(&DType::Bytes(3), b"\x01\xff\0").to_string(), "\\x01\\xff");
         assert_eq!(decode(&DType::Float(8), &[]), Value::Float64(0.0));
+        assert_eq!(decode(&DType::Float(2), &f16::from_f32(-1.5).to_ne_bytes()), Value::Float32(-1.5));
+        assert_eq!(decode(&DType::Bfloat16, &bf16::from_f32(-1.5).to_ne_bytes()), Value::Float32(-1.5));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::{DType, Order};
 use bytemuck::Pod;
+use half::{bf16, f16};
 use num_complex::Complex;
 
 /// A plain type with a [`DType`] of its own. Implement it for your own `#[repr(C)]` records (derive `bytemuck::Pod`)
@@ -23,6 +24,7 @@ macro_rules! element {
 element! {
     i8 => DType::Int(1), i16 => DType::Int(2), i32 => DType::Int(4), i64 => DType::Int(8),
     u8 => DType::Uint(1), u16 => DType::Uint(2), u32 => DType::Uint(4), u64 => DType::Uint(8),
+    f16 => DType::Float(2), bf16 => DType::Bfloat16,
     f32 => DType::Float(4), f64 => DType::Float(8),
     Complex<f32> => DType::Complex(8), Complex<f64> => DType::Complex(16),
 }

@@ -88,6 +88,46 @@ static void a_part_of_a_tracked_array_can_be_published_alone(void) {
     free(before);
 }
 
+static void a_section_is_shown_without_what_lies_between_its_elements(void) {
+    enum { N = 130, M = 90 };
+    stillframe_region *region = make("sections");
+    double *u = malloc(N * M * sizeof *u);
+    for (size_t i = 0; i < N * M; i++)
+        u[i] = (double)i / 3;
+    stillframe_declaration inner = {.name = "inner", .dtype = "float64", .kind = STILLFRAME_TRACKED};
+    stillframe_declaration column = {.name = "column", .dtype = "float32", .kind = STILLFRAME_TRACKED};
+    uint32_t numbers[2];
+    OK(stillframe_declare(region, &inner, &numbers[0]));
+    OK(stillframe_declare(region, &column, &numbers[1]));
+    const ptrdiff_t strides[] = {M * sizeof *u, sizeof *u}, upwards[] = {-(ptrdiff_t)(M * sizeof *u)};
+    OK(stillframe_track_section(region, numbers[0], 2, SHAPE(N - 2, M - 2), strides, NULL, STILLFRAME_C, u + M + 1));
+    OK(stillframe_track_section(region, numbers[1], 1, SHAPE(N), upwards, "float64", STILLFRAME_C, u + (N - 1) * M));
+    FAILS(STILLFRAME_OUT_OF_RANGE, "column", stillframe_track_part(region, numbers[1], 0, 1, NULL));
+    double *wanted = malloc((N - 2) * (M - 2) * sizeof *wanted);
+    float reversed[N];
+    for (uint64_t version = 1; version <= 3; version++) {
+        u[version * M + 5] = -(double)version;
+        u[version * M] = (double)version / 7;
+        OK(stillframe_publish(region, version, NULL));
+        for (size_t row = 0; row < N; row++) {
+            reversed[row] = (float)u[(N - 1 - row) * M];
+            if (row > 0 && row < N - 1)
+                memcpy(wanted + (row - 1) * (M - 2), u + row * M + 1, (M - 2) * sizeof *u);
+        }
+        CHECK(shows("sections", "inner", wanted, (N - 2) * (M - 2) * sizeof *u));
+        CHECK(shows("sections", "column", reversed, sizeof reversed));
+    }
+    // Of float64 there is no int32, which is said when it is published.
+    OK(stillframe_track_section(region, numbers[1], 1, SHAPE(N), upwards, "int32", STILLFRAME_C, u + (N - 1) * M));
+    FAILS(STILLFRAME_WRONG_SHAPE, "int32 cannot be shown as float32", stillframe_publish(region, 4, NULL));
+    OK(stillframe_track_section(region, numbers[1], 0, NULL, NULL, NULL, STILLFRAME_C, NULL));
+    OK(stillframe_publish(region, 4, NULL));
+    CHECK(shows("sections", "column", reversed, sizeof reversed));
+    OK(stillframe_unlink(region));
+    free(u);
+    free(wanted);
+}
+
 static void a_managed_array_is_memory_of_the_region(void) {
     stillframe_region *region = make("managed");
     int64_t *data;
@@ -727,6 +767,7 @@ int main(int argc, char **argv) {
         TEST(a_tracked_array_may_move_and_change_its_shape),
         TEST(a_tracked_array_that_was_given_up_keeps_its_last_content),
         TEST(a_part_of_a_tracked_array_can_be_published_alone),
+        TEST(a_section_is_shown_without_what_lies_between_its_elements),
         TEST(a_version_can_be_published_in_the_background),
         TEST(who_writes_what_is_being_published_is_told),
         TEST(a_managed_array_is_memory_of_the_region),

@@ -10,7 +10,7 @@ from ._types import Native, item_bytes, native_dtype, numpy, numpy_dtype
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ._native import Memory
+    from ._native import Given, Memory
 
 
 def array_over(memory: Memory, dtype: Native, shape: tuple[int, ...], order: str) -> NDArray[Any]:
@@ -30,19 +30,38 @@ def flat_over(memory: Memory, dtype: Native, offset: int, count: int) -> NDArray
     return cast("NDArray[Any]", numpy.ndarray((count,), numpy_dtype(dtype), memory, offset))
 
 
-class Lent:
-    """An array of the application as a publish needs it."""
+#: The dtypes that elements in memory are rounded to, if a variable has them.
+_ROUNDED = {
+    "float64": ("float32", "float16", "bfloat16"),
+    "float32": ("float16", "bfloat16"),
+    "complex128": ("complex64",),
+}
 
-    __slots__ = ("array", "order", "shape")
+
+class Lent:
+    """An array of the application as a publish needs it. One with gaps, or of numbers that are rounded, has strides, and the
+    dtype that it has in memory."""
+
+    __slots__ = ("array", "memory", "order", "shape", "strides")
 
     def __init__(self, name: str, value: Any, dtype: Native, order: str) -> None:
         array = as_array(name, value)
         found = dtype_of(name, array)
-        if found != dtype and not (numpy is not None and numpy_dtype(found) == numpy_dtype(dtype)):
+        is_same = found == dtype or (numpy is not None and numpy_dtype(found) == numpy_dtype(dtype))
+        if not is_same and not (isinstance(found, str) and dtype in _ROUNDED.get(found, ())):
             raise MisuseError(f"variable '{name}' was declared as {dtype}, and the array given holds {found}")
-        self.array = array
-        self.order = order_of(name, array, order)
+        self.order = order_of(array, order)
         self.shape: tuple[int, ...] = tuple(array.shape)
+        self.strides: tuple[int, ...] | None = None
+        self.memory: Native = dtype if is_same else found
+        if not is_same or not is_contiguous(array):
+            self.strides = tuple(array.strides)
+        # Arrays of types that numpy does not have itself cannot be borrowed.
+        self.array = array.view("uint16") if found == "bfloat16" and numpy is not None else array
+
+    def native(self, name: str) -> Given:
+        """What the native module is given."""
+        return name, self.array, self.shape, self.order, self.strides, self.memory
 
 
 def as_array(name: str, value: Any) -> Any:
@@ -65,6 +84,7 @@ def dtype_of(name: str, array: Any) -> Native:
     plain = {"b": "int8", "h": "int16", "i": "int32", "q": "int64", "l": "int64"}
     plain |= {"B": "uint8", "H": "uint16", "I": "uint32", "Q": "uint64", "L": "uint64"}
     plain |= {
+        "e": "float16",
         "f": "float32",
         "d": "float64",
         "?": "bool",
@@ -77,13 +97,20 @@ def dtype_of(name: str, array: Any) -> Native:
         raise MisuseError(f"variable '{name}': elements of format '{array.format}' need numpy") from None
 
 
-def order_of(name: str, array: Any, preferred: str) -> str:
-    """In which order the array lies in memory; the preferred one where it lies in both."""
+def is_contiguous(array: Any) -> bool:
+    """Whether the elements lie one behind the other, in either order."""
+    layout = array if isinstance(array, memoryview) else array.flags
+    return bool(layout.c_contiguous or layout.f_contiguous)
+
+
+def order_of(array: Any, preferred: str) -> str:
+    """In which order the array lies in memory; the preferred one where it lies in both. Of one with gaps it is the one in
+    which its elements follow each other more closely."""
     layout = array if isinstance(array, memoryview) else array.flags
     orders = [order for order, fits in (("C", layout.c_contiguous), ("F", layout.f_contiguous)) if fits]
-    if not orders:
-        raise MisuseError(
-            f"variable '{name}': the array (shape {tuple(array.shape)}, strides {tuple(array.strides)}) has gaps or "
-            "is a view in another order; keep it contiguous, or publish numpy.ascontiguousarray(...) of it"
-        )
-    return preferred if preferred in orders else orders[0]
+    if orders:
+        return preferred if preferred in orders else orders[0]
+    strides = [abs(stride) for stride in array.strides]
+    if len(strides) > 1 and strides[0] != strides[-1]:
+        return "F" if strides == sorted(strides) else "C"
+    return preferred

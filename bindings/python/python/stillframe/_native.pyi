@@ -9,6 +9,9 @@ from ._types import Native, Scalar
 
 __version__: str
 
+#: An array that a version is given: the name, its shape and order, strides if it has gaps or is rounded, its dtype in memory.
+Given = tuple[str, Any, tuple[int, ...], str, tuple[int, ...] | None, Native]
+
 @final
 class Memory:
     """Memory that offers the buffer protocol, and keeps alive what it belongs to."""
@@ -120,13 +123,13 @@ class Region:
     def publish(
         self,
         version: int,
-        tracked: list[tuple[str, Any, tuple[int, ...], str]],
+        tracked: list[Given],
         attrs: dict[str, Scalar],
     ) -> tuple[int, bool, int, int, int, float]: ...
     def publish_start(
         self,
         version: int,
-        tracked: list[tuple[str, Any, tuple[int, ...], str]],
+        tracked: list[Given],
         attrs: dict[str, Scalar],
         guard: bool,
     ) -> None: ...

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _native
 from ._arena import Arena
-from ._arrays import Lent, array_over, as_array, dtype_of, order_of
+from ._arrays import Lent, array_over, as_array, dtype_of, is_contiguous, order_of
 from ._closing import Closing
 from ._errors import MisuseError, UnknownVariable
 from ._made import Made
@@ -27,6 +27,7 @@ from ._types import (
 )
 
 if TYPE_CHECKING:
+    from ._native import Given
     from numpy.typing import DTypeLike, NDArray
 
 Shape = int | tuple[int, ...] | list[int]
@@ -142,7 +143,9 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
             out = numpy.empty(shape_of(shape), numpy_dtype(native), found)
         else:
             array = as_array(name, out)
-            native, found = dtype_of(name, array), order_of(name, array, order)
+            native, found = dtype_of(name, array), order_of(array, order)
+            if not is_contiguous(array):
+                raise MisuseError(f"variable '{name}': the array given with out= has gaps; give a contiguous one")
             if array.readonly if isinstance(array, memoryview) else not array.flags.writeable:
                 raise MisuseError(f"variable '{name}': the array given with out= is read-only")
             shape = tuple(array.shape) if shape is None else shape
@@ -205,6 +208,10 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         An array given here is followed: each publish reads it, but one that is itself given another array for the variable.
         It tells the dtype, and the region keeps a reference to it until :meth:`untrack`. Call ``track`` again to follow
         another array, also one of another shape. ``part`` is that of :meth:`array`.
+
+        The array may be a view with gaps, such as ``u[1:-1, 1:-1]`` or ``u[::4]``: versions show its elements, and have no room
+        for others. With a ``dtype`` of fewer bits, versions show its numbers rounded: float64 as "float32", "float16" or
+        "bfloat16", float32 as the last two, complex128 as "complex64".
         """
         if array is None:
             if dtype is None:
@@ -214,7 +221,7 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         else:
             array = as_array(name, array)
             native = dtype_of(name, array)
-            found = order_of(name, array, order or "C")
+            found = order_of(array, order or "C")
             if dtype is not None:
                 native = native_dtype(dtype)
             Lent(name, array, native, found)
@@ -314,12 +321,12 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         """Finishes the publish that was started if nothing is left to be copied; whether none is left to be finished."""
         return self._native.publish_test()
 
-    def _given(self, arrays: Mapping[str, Any] | None) -> list[tuple[str, Any, tuple[int, ...], str]]:
+    def _given(self, arrays: Mapping[str, Any] | None) -> list[Given]:
         tracked = []
         for name, value in {**self._defaults, **(arrays or {})}.items():
             declared = self._get_tracked(name)
             lent = Lent(name, value, declared.dtype, declared.order)
-            tracked.append((name, lent.array, lent.shape, lent.order))
+            tracked.append(lent.native(name))
         return tracked
 
     def resize(self, name: str, shape: Shape) -> NDArray[Any] | None:

@@ -18,6 +18,12 @@ try:
 except ImportError:  # numpy is optional: without it variables are memoryviews.
     numpy = None
 
+bfloat16: Any
+try:
+    from ml_dtypes import bfloat16
+except ImportError:  # It is optional, too.
+    bfloat16 = None
+
 #: What an attribute may be.
 Scalar = bool | int | float | str
 
@@ -32,7 +38,7 @@ _KINDS = {
     "S": "bytes",
     "V": "bytes",
 }
-_NAME = re.compile(r"(int|uint|float|complex|bytes)([1-9][0-9]*)|bool")
+_NAME = re.compile(r"(int|uint|float|complex|bytes|bfloat)([1-9][0-9]*)|bool")
 _SHORT = re.compile(r"[=|<@]?([iufcSV])([1-9][0-9]*)")
 _PYTHON: dict[Any, str] = {
     float: "float64",
@@ -73,11 +79,13 @@ def _from_numpy(dtype: np.dtype[Any]) -> Native:
         raise MisuseError(f"dtype {dtype}: a region has the byte order of its machine; use dtype.newbyteorder('=')")
     if dtype.kind == "b":
         return "bool"
+    if dtype.name == "bfloat16":
+        return "bfloat16"
     return _plain(dtype.kind, dtype.itemsize, str(dtype))
 
 
 def _plain(kind: str, size: int, said: str) -> str:
-    good = {"i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (4, 8), "c": (8, 16)}
+    good = {"i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8), "c": (8, 16)}
     if kind in "SV" and size > 0:
         return f"bytes{size}"
     if size in good.get(kind, ()):
@@ -94,7 +102,9 @@ def _plain(kind: str, size: int, said: str) -> str:
 
 
 def numpy_dtype(native: Native) -> np.dtype[Any]:
-    """The dtype as numpy knows it."""
+    """The dtype as numpy knows it. It has no bfloat16: that of ml_dtypes where there is one, else the bits."""
+    if native == "bfloat16":
+        return cast("np.dtype[Any]", numpy.dtype("uint16" if bfloat16 is None else bfloat16))
     if isinstance(native, str):
         return cast(
             "np.dtype[Any]",

@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 mod kernels;
+mod window;
 
 use std::{
     marker::PhantomData,

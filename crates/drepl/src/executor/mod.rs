@@ -7,6 +7,7 @@ mod batch;
 mod clip;
 mod file;
 mod memory;
+mod reach;
 mod thread;
 
 use std::{fs::File, io, path::Path, path::PathBuf};

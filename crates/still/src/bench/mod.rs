@@ -16,6 +16,7 @@ mod rate;
 mod regions;
 mod report;
 mod restart;
+mod sections;
 mod solver;
 
 use crate::trial::{Place, Result, measure};
@@ -68,6 +69,8 @@ enum Name {
     Publish,
     /// How long a publish in the background holds the program up
     Background,
+    /// What sections and rounded numbers cost, relative to a contiguous array
+    Sections,
     /// What publishing costs a solver that rewrites all its vectors in each iteration
     Solver,
     /// Publishes per second of a region of one page
@@ -90,9 +93,10 @@ enum Name {
     All,
 }
 
-const NAMES: [Name; 11] = [
+const NAMES: [Name; 12] = [
     Name::Publish,
     Name::Background,
+    Name::Sections,
     Name::Solver,
     Name::Rate,
     Name::Attach,
@@ -142,6 +146,7 @@ fn measure_all(setting: &Setting) -> Result<()> {
         match name {
             Name::Publish => publish::run(setting, &mut report)?,
             Name::Background => background::run(setting, &mut report)?,
+            Name::Sections => sections::run(setting, &mut report)?,
             Name::Solver => solver::run(setting, &mut report)?,
             Name::Rate => rate::run(setting, &mut report)?,
             Name::Attach => attach::run(setting, &mut report)?,

@@ -1,7 +1,7 @@
 //! Sums over numbers that come block by block.
 
 use crate::value::Value;
-use stillframe::DType;
+use stillframe::{DType, bf16, f16};
 
 /// Numbers that are worked on together. Their copies in double precision stay in a processor's first cache.
 const BLOCK: usize = 2048;
@@ -28,6 +28,14 @@ impl Decoder {
                 }
             };
         }
+        macro_rules! half {
+            ($type:ty) => {
+                |bytes, block| {
+                    let (elements, _) = bytes.as_chunks::<2>();
+                    block.extend(elements.iter().map(|element| <$type>::from_ne_bytes(*element).to_f64()));
+                }
+            };
+        }
         macro_rules! complex {
             ($type:ty) => {
                 |bytes, block| {
@@ -50,6 +58,8 @@ impl Decoder {
             DType::Uint(2) => plain!(u16),
             DType::Uint(4) => plain!(u32),
             DType::Uint(_) => plain!(u64),
+            DType::Float(2) => half!(f16),
+            DType::Bfloat16 => half!(bf16),
             DType::Float(4) => plain!(f32),
             DType::Float(_) => plain!(f64),
             DType::Complex(8) => complex!(f32),
@@ -189,7 +199,7 @@ fn extremes(dtype: &DType, bytes: &[u8], block: &[f64]) -> (Value, Value) {
             let value = |number: f64| match dtype {
                 DType::Int(_) => Value::Int(number as i64),
                 DType::Bool | DType::Uint(_) => Value::Uint(number as u64),
-                DType::Float(4) => Value::Float32(number as f32),
+                DType::Float(2 | 4) | DType::Bfloat16 => Value::Float32(number as f32),
                 _ => Value::Float64(number),
             };
             (value(least), value(most))

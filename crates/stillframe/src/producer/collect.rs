@@ -9,10 +9,9 @@ use crate::working::Working;
 use crate::working::dirty::{Dirty, Known, Zeros};
 use crate::working::source::Source;
 use crate::working::tracker::kind::TrackerKind;
-use crate::working::tracker::memory::Watch;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
+use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
 
 /// A source whose dirty pages are published.
 #[derive(Debug)]
@@ -43,7 +42,7 @@ impl Before {
 impl Producer {
     /// An array that was freed is an error while nothing has been touched, not a signal while it is copied.
     pub(crate) fn check_mapped(&mut self, input: &Input) -> Result<()> {
-        let bytes = input.bytes;
+        let bytes = input.memory_bytes();
         let before = input.subrange.as_ref().and_then(|subrange| subrange.before);
         let known = input.zeros.as_ref().unwrap_or(Zeros::NONE);
         let before = before.map(|address| (address, &known.before));
@@ -78,21 +77,25 @@ impl Producer {
 
     /// Has a tracked variable published from where it is this time.
     pub(crate) fn take_input(&mut self, input: &Input) -> Result<()> {
-        let (address, bytes) = (input.address, input.bytes);
+        let given = input.given();
         let sequence = self.store.sequence();
         let Working::Tracked(tracked) = &mut self.state_mut(input.id)?.working else {
             return Err(self.state(input.id)?.wrong_kind("tracked"));
         };
         let mut new = None;
-        if let Some(windows) = tracked.windows_for(address, bytes) {
-            if let Some(source) = tracked.make_way(address) {
+        if let Some(windows) = tracked.windows_for(&given) {
+            if let Some(source) = tracked.make_way(&given) {
                 let allocation = source.maps.allocation;
-                self.workspace.tracker.unwatch(&source.memory, source.watch);
+                source.unwatch(&mut self.workspace.tracker);
                 // Until the next version is there, the newest may be all there is of its content.
                 self.store.leave(allocation.window, allocation.windows);
             }
             let allocation = self.store.allocate(windows)?;
-            match Source::new(allocation, false) {
+            let source = match given.section {
+                Some(placed) => Source::gathered(allocation, placed.clone()),
+                None => Source::new(allocation, false),
+            };
+            match source {
                 Ok(source) => new = Some(source),
                 Err(failure) => {
                     self.store.free(allocation.window, allocation.windows);
@@ -102,7 +105,7 @@ impl Producer {
         }
         let state = self.state_mut(input.id)?;
         if let Working::Tracked(tracked) = &mut state.working {
-            tracked.switch_to(address, bytes, new, sequence);
+            tracked.switch_to(&given, new, sequence);
         }
         state.shape = input.shape.clone();
         state.order = input.order;
@@ -125,11 +128,10 @@ impl Workspace {
             source.search(tracker);
             jobs.push(Job { id, source: index, dirty: 0, frames: 0..0, before: None });
             if overlapping {
-                let (address, windows) = (source.memory.address, source.windows());
-                for window in 0..windows {
+                for window in 0..source.watched_windows() {
                     let source = variables.get(&id).and_then(|state| state.working.sources().get(index));
-                    let dirty = source.map_or(Mask::EMPTY, |source| source.collected.dirty[window]);
-                    tell_others(variables, (id, index), address + window * WINDOW_BYTES, dirty);
+                    let (address, dirty) = source.map_or((0, Mask::EMPTY), |source| source.watched_window(window));
+                    tell_others(variables, (id, index), address, dirty);
                 }
             }
             let Some(state) = variables.get_mut(&id) else { continue };
@@ -166,7 +168,7 @@ impl Workspace {
         for (id, state) in variables.iter_mut() {
             for (index, source) in state.working.sources_mut().iter_mut().enumerate() {
                 let searched = jobs.iter().any(|job| (job.id, job.source) == (*id, index));
-                if !searched && source.watch != Watch::New {
+                if !searched && source.is_known() {
                     source.search(tracker);
                     source.remember();
                 }
@@ -209,8 +211,7 @@ fn tell_others(
             let (start, end) = source.watched();
             let addresses = dirty.pages().map(|page| window_address + page * PAGE_BYTES);
             for address in addresses.filter(|address| (start..end).contains(address)) {
-                let page = (address - source.memory.address) / PAGE_BYTES;
-                source.pending[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
+                source.note(address);
             }
         }
     }

@@ -47,7 +47,9 @@ impl Workspace {
         let mut pieces = Vec::new();
         let fail = |failure| Error::system(draft.store().dir(), failure);
         for job in jobs {
-            let Some(source) = self.source_mut(job.id, job.source) else { continue };
+            let Some(source) = self.source_mut(job.id, job.source).filter(|source| source.gather.is_none()) else {
+                continue;
+            };
             for part in &draft.frames()[job.frames.clone()] {
                 let window = part.window - source.maps.allocation.window as usize;
                 let to = source.maps.address_for_writing(part.plane, window, part.pages, draft.planes())?;
@@ -108,7 +110,7 @@ impl Workspace {
             return None;
         }
         let sources = jobs.iter().filter_map(|job| self.variables.get(&job.id)?.working.sources().get(job.source));
-        let sources: Vec<&Source> = sources.collect();
+        let sources: Vec<&Source> = sources.filter(|source| source.gather.is_none()).collect();
         let is_armed = |piece: &&Piece| {
             let armed = sources.iter().find_map(|source| {
                 let window = piece.from.wrapping_sub(source.memory.address) / WINDOW_BYTES;
@@ -135,7 +137,9 @@ impl Workspace {
             source.is_none_or(|source| {
                 let before = job.before.as_ref().map(|before| before.address);
                 let mut addresses = before.into_iter().chain([source.memory.address + source.page_offset]);
-                source.memory.owned || addresses.all(|address| self.maps.is_private(address, source.bytes))
+                source.memory.owned
+                    || source.gather.is_some()
+                    || addresses.all(|address| self.maps.is_private(address, source.bytes))
             })
         })
     }

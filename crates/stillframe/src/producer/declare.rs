@@ -153,7 +153,7 @@ impl Producer {
     /// As [`drop_working`](Producer::drop_working), but returns the memory that is the region's.
     pub(crate) fn drop_keeping(&mut self, working: Working) -> Option<Pages> {
         for source in working.sources() {
-            self.workspace.tracker.unwatch(&source.memory, source.watch);
+            source.unwatch(&mut self.workspace.tracker);
         }
         for allocation in working.allocations() {
             self.store.free(allocation.window, allocation.windows);

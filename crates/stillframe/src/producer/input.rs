@@ -2,6 +2,8 @@
 
 use crate::variable::Attributes;
 use crate::working::dirty::{Subrange, Zeros};
+use crate::working::layout::Placed;
+use crate::working::tracked::Given;
 use stillframe_segment::Order;
 
 /// What a version is called, and what is said of it.
@@ -21,7 +23,20 @@ pub(crate) struct Input {
     pub(crate) bytes: usize,
     pub(crate) shape: Vec<usize>,
     pub(crate) order: Order,
+    /// Of a section: where its elements lie. The address is that of the lowest.
+    pub(crate) section: Option<Placed>,
     pub(crate) subrange: Option<Subrange>,
     /// What is known to be zeros, if the caller knows.
     pub(crate) zeros: Option<Zeros>,
+}
+
+impl Input {
+    pub(crate) fn given(&self) -> Given<'_> {
+        Given { address: self.address, bytes: self.bytes, section: self.section.as_ref() }
+    }
+
+    /// Bytes of memory from the first that is read to the last.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.section.as_ref().map_or(self.bytes, |placed| placed.layout.span_bytes())
+    }
 }

@@ -8,6 +8,7 @@ pub(crate) mod copying;
 pub(crate) mod declare;
 pub(crate) mod demote;
 pub(crate) mod former;
+pub(crate) mod gathering;
 pub(crate) mod input;
 pub(crate) mod loan;
 pub(crate) mod open;

@@ -105,7 +105,9 @@ impl Producer {
         let room = self.with_room(slice, &mut |workspace, mut draft| {
             workspace.take_frames(&mut jobs, &mut draft)?;
             draft.take_memory(all_held)?;
-            let pieces = workspace.pieces(&jobs, &draft)?;
+            let (pieces, runs) = (workspace.pieces(&jobs, &draft)?, workspace.runs(&jobs, &draft)?);
+            // What is written or freed from here on is no matter to sections.
+            workspace.gather(&runs);
             Ok((pieces, draft.lend()))
         });
         let (pieces, frames) = match room {
@@ -206,7 +208,8 @@ impl Producer {
         points::hit("publish.joined");
         if !rest.is_empty() || pending.sums.is_some() {
             // It may have been freed since.
-            pending.inputs.iter().try_for_each(|input| self.check_mapped(input))?;
+            let arrays = pending.inputs.iter().filter(|input| input.section.is_none());
+            arrays.into_iter().try_for_each(|input| self.check_mapped(input))?;
         }
         self.workspace.copy(&rest);
         points::hit("publish.copied");
@@ -220,7 +223,8 @@ impl Producer {
     fn written(&mut self, address: usize, pending: &Pending) -> Error {
         let version = pending.label.number;
         for job in &pending.jobs {
-            let Some(source) = self.workspace.source_mut(job.id, job.source) else { continue };
+            let source = self.workspace.source_mut(job.id, job.source).filter(|source| source.gather.is_none());
+            let Some(source) = source else { continue };
             let at = address.wrapping_sub(source.memory.address);
             if at < source.memory.pages * PAGE_BYTES {
                 let page = at / PAGE_BYTES;

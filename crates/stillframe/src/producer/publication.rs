@@ -12,11 +12,16 @@ use crate::producer::input::{Input, Label};
 use crate::producer::pending::Finish;
 use crate::producer::state::Producer;
 use crate::producer::statistics::Published;
+use crate::section::{Section, Strided};
 use crate::variable::{Tracked, VariableId};
 use crate::working::dirty::{Subrange, Zeros};
+use crate::working::layout::{Layout, Placed};
 use std::ops::Range;
 use std::time::Duration;
 use stillframe_segment::{Order, PAGE_BYTES, Scalar};
+
+/// Why a variable is refused.
+const TWICE: &str = "it was given twice for one version";
 
 /// A publish being prepared. It borrows the tracked arrays until it is committed, so that nobody writes them meanwhile.
 #[derive(Debug)]
@@ -84,6 +89,96 @@ impl<'a> Publication<'a> {
         self
     }
 
+    /// The elements of an array that a tracked variable shows this time. They are gathered into the version as they are published:
+    /// what lies between them is not copied, and the version has no room for it. Where the variable's elements have fewer bits
+    /// than those of the array, they are rounded on the way: `f64` to `f32`, [`f16`](crate::f16) or [`bf16`](crate::bf16), `f32` to
+    /// the last two, and `Complex<f64>` to `Complex<f32>`; to the nearest, to the even one of two as near, and to infinity what
+    /// is too large.
+    ///
+    /// A page of the version is copied if something was written to a page of the array from which one of its elements comes.
+    /// [`mark_dirty`](crate::Region::mark_dirty) counts bytes as versions show them. Sections are copied before a publish that is
+    /// [started](Publication::start) returns.
+    pub fn section<S: Element, V: Element>(
+        mut self,
+        tracked: &Tracked<V>,
+        elements: &'a [S],
+        section: &Section,
+    ) -> Self {
+        let bytes = size_of::<S>();
+        let distance = |elements: &usize| elements.saturating_mul(bytes) as isize;
+        match section.places(elements.len()) {
+            Ok(places) => {
+                let strides: Vec<isize> = places.strides.iter().map(distance).collect();
+                let address = elements.as_ptr().wrapping_add(places.first).cast();
+                let memory = Strided {
+                    address,
+                    shape: &places.shape,
+                    strides: &strides,
+                    dtype: S::dtype(),
+                    order: places.order,
+                };
+                // SAFETY: the elements lie in the slice, which is borrowed until the commit: it is readable and nobody writes it.
+                unsafe { self.push_section(tracked.id, &memory) };
+            }
+            Err(why) => self.refuse(tracked.id, why),
+        }
+        self
+    }
+
+    /// As [`section`](Publication::section), for memory that Rust does not know, and any distances between its elements. All
+    /// memory from the first byte of the section to the last has to be there.
+    ///
+    /// # Safety
+    /// The memory is readable from the first byte of the elements to the last, and nobody writes it until the commit returns.
+    pub unsafe fn section_raw(mut self, id: VariableId, memory: &Strided<'_>) -> Self {
+        // SAFETY: as the caller vouches.
+        unsafe { self.push_section(id.0, memory) };
+        self
+    }
+
+    /// # Safety
+    /// As [`section_raw`](Publication::section_raw).
+    unsafe fn push_section(&mut self, id: u32, memory: &Strided<'_>) {
+        let Strided { address, shape, strides, dtype, order } = memory;
+        let shown = match self.producer.state(id) {
+            Ok(state) => &state.meta.dtype,
+            Err(error) => {
+                self.error = self.error.take().or(Some(error));
+                return;
+            }
+        };
+        match Layout::place(*address as usize, dtype, shown, shape, strides, *order) {
+            Ok(Placed { layout, address }) if layout.is_plain() => {
+                let memory = std::ptr::slice_from_raw_parts(address as *const u8, layout.bytes());
+                // SAFETY: as the caller vouches.
+                unsafe { self.push(id, memory, shape, *order, None) };
+            }
+            Ok(placed) if self.inputs.iter().all(|input| input.id != id) => {
+                let (address, bytes, shape) = (placed.address, placed.layout.bytes(), shape.to_vec());
+                let section = Some(placed);
+                self.inputs.push(Input {
+                    id,
+                    address,
+                    bytes,
+                    shape,
+                    order: *order,
+                    section,
+                    subrange: None,
+                    zeros: None,
+                });
+            }
+            Ok(_) => self.refuse(id, TWICE.into()),
+            Err(why) => self.refuse(id, why),
+        }
+    }
+
+    /// Notes what is wrong with a variable, unless something was before.
+    fn refuse(&mut self, id: u32, why: String) {
+        let name = self.producer.state(id).map(|state| state.meta.name.clone());
+        let error = name.map_or_else(|error| error, |name| Error::WrongShape { name, why });
+        self.error = self.error.take().or(Some(error));
+    }
+
     /// # Safety
     /// As [`tracked_part`](Publication::tracked_part).
     unsafe fn push(
@@ -105,7 +200,7 @@ impl<'a> Publication<'a> {
                 return Err(Error::WrongShape { name: name(), why });
             }
             if self.inputs.iter().any(|input| input.id == id) {
-                return Err(Error::WrongShape { name: name(), why: "it was given twice for one version".into() });
+                return Err(Error::WrongShape { name: name(), why: TWICE.into() });
             }
             match &subrange {
                 Some((range, _)) if range.start > range.end || range.end > bytes => {
@@ -123,7 +218,7 @@ impl<'a> Publication<'a> {
         match check {
             Ok(()) => {
                 let shape = shape.to_vec();
-                self.inputs.push(Input { id, address, bytes, shape, order, subrange, zeros: None });
+                self.inputs.push(Input { id, address, bytes, shape, order, section: None, subrange, zeros: None });
             }
             Err(error) => self.error = self.error.take().or(Some(error)),
         }
@@ -147,6 +242,9 @@ impl<'a> Publication<'a> {
 
     fn say_zeros(mut self, id: VariableId, memory: &[Range<usize>], before: &[Range<usize>], are_holes: bool) -> Self {
         match self.inputs.iter_mut().find(|input| input.id == id.0) {
+            Some(input) if input.section.is_some() => {
+                self.refuse(id.0, "it is a section, of which zeros cannot be told".into());
+            }
             Some(input) => {
                 let pages = |ranges: &[Range<usize>]| {
                     let pages = ranges.iter().map(|range| whole_pages(range, input.address % PAGE_BYTES, input.bytes));
@@ -156,11 +254,7 @@ impl<'a> Publication<'a> {
             }
             // What was given wrongly is the error to be told.
             None if self.error.is_some() => {}
-            None => {
-                let name = self.producer.state(id.0).map(|state| state.meta.name.clone());
-                let why = "it was not given for this version".into();
-                self.error = Some(name.map_or_else(|error| error, |name| Error::WrongShape { name, why }));
-            }
+            None => self.refuse(id.0, "it was not given for this version".into()),
         }
         self
     }

@@ -55,8 +55,9 @@ impl Producer {
         let room = self.with_room(slice, &mut |workspace, mut draft| {
             workspace.take_frames(&mut jobs, &mut draft)?;
             draft.take_memory(all_held)?;
-            let pieces = workspace.pieces(&jobs, &draft)?;
+            let (pieces, runs) = (workspace.pieces(&jobs, &draft)?, workspace.runs(&jobs, &draft)?);
             workspace.copy(&pieces);
+            workspace.gather(&runs);
             points::hit("publish.copied");
             let submitted = workspace.submitted_loans();
             let committed = workspace.conclude(label, inputs, &jobs, &submitted, draft)?;

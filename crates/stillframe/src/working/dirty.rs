@@ -203,6 +203,9 @@ impl Source {
         if plane == ZERO_PLANE || plane as usize >= planes.count() {
             return Ok(true);
         }
+        if self.gather.is_some() {
+            return self.gathered_differs(page, plane, planes);
+        }
         let part = self.part(page);
         let from = self.memory.address + page * PAGE_BYTES + part.start;
         self.maps.map(plane as usize, planes)?;
@@ -211,6 +214,19 @@ impl Source {
         // SAFETY: the part lies inside the memory the caller vouches for, and the frame inside the map of its windows; its
         // space was taken when it was written.
         Ok(!unsafe { equal_bytes(from, frame, part.len()) })
+    }
+}
+
+impl Source {
+    /// As `differs`, of a section.
+    fn gathered_differs(&mut self, page: usize, plane: u8, planes: &Planes) -> Result<bool> {
+        self.maps.map(plane as usize, planes)?;
+        let window = self.maps.address(plane as usize, page / WINDOW_PAGES, planes)?;
+        let frame = window + page % WINDOW_PAGES * PAGE_BYTES;
+        let Some(gather) = &self.gather else { return Ok(true) };
+        // SAFETY: the span was looked for when the publish began; the frame is inside the map of its windows, and its space was
+        // taken when it was written.
+        Ok(!unsafe { gather.with_page(page, |bytes| equal_bytes(bytes.as_ptr() as usize, frame, bytes.len())) })
     }
 }
 

@@ -1,9 +1,12 @@
 //! What the application writes: memory that is managed, tracked or loaned, and how written pages are found.
 
 pub(crate) mod dirty;
+pub(crate) mod gather;
+pub(crate) mod layout;
 pub(crate) mod loan;
 pub(crate) mod loaned;
 pub(crate) mod managed;
+pub(crate) mod narrow;
 pub(crate) mod overlay;
 pub(crate) mod pages;
 pub(crate) mod pieces;

@@ -3,19 +3,24 @@
 use crate::list;
 use crate::mask::Mask;
 use crate::store::space::Allocation;
+use crate::working::gather::Gather;
+use crate::working::layout::Placed;
 use crate::working::plane_maps::PlaneMaps;
 use crate::working::sticky::Sticky;
 use crate::working::tracker::Tracker;
 use crate::working::tracker::memory::{Collected, Memory, Watch};
 use stillframe_kernel::Failure;
-use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
+use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
 
 /// One memory a variable is published from, and what is known of it. A tracked variable has one for each address it was
 /// published at lately, so that swapped buffers keep what was learned about each.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) maps: PlaneMaps,
+    /// Of a section, whose memory is in `gather`: as many pages as versions show, at no address.
     pub(crate) memory: Memory,
+    /// Of a section: where its elements come from.
+    pub(crate) gather: Option<Box<Gather>>,
     /// Offset of the first byte in the first page.
     pub(crate) page_offset: usize,
     pub(crate) bytes: usize,
@@ -44,6 +49,7 @@ impl Source {
         Ok(Source {
             maps: PlaneMaps::new(allocation),
             memory,
+            gather: None,
             page_offset: 0,
             bytes: 0,
             watch: Watch::New,
@@ -56,6 +62,24 @@ impl Source {
             used: 0,
             hint: 0,
         })
+    }
+
+    /// Of the application's memory, of which a section is published.
+    pub(crate) fn gathered(allocation: Allocation, placed: Placed) -> Result<Source, Failure> {
+        let mut source = Source::new(allocation, false)?;
+        source.bytes = placed.layout.bytes();
+        source.memory.pages = source.bytes.div_ceil(PAGE_BYTES);
+        source.gather = Some(Box::new(Gather::new(placed)?));
+        Ok(source)
+    }
+
+    /// Whether it is what such an input is published from: the memory at an address, or a section.
+    pub(crate) fn is_of(&self, address: usize, section: Option<&Placed>) -> bool {
+        match (&self.gather, section) {
+            (Some(gather), Some(placed)) => gather.is_of(placed),
+            (None, None) => self.memory.address + self.page_offset == address,
+            _ => false,
+        }
     }
 
     /// Sets where the memory is and how long. Pages with bytes that it did not have before count as dirty, also one that it
@@ -86,8 +110,35 @@ impl Source {
     /// Finds what was written since the last search, or may have been.
     pub(crate) fn search(&mut self, tracker: &mut Tracker) {
         let mut collected = std::mem::take(&mut self.collected);
-        tracker.collect(&self.memory, &mut self.watch, &self.sticky, &mut collected);
+        match &mut self.gather {
+            Some(gather) => gather.search(tracker, self.memory.pages, &mut collected),
+            None => tracker.collect(&self.memory, &mut self.watch, &self.sticky, &mut collected),
+        }
         self.collected = collected;
+    }
+
+    /// Whether it was searched before.
+    pub(crate) fn is_known(&self) -> bool {
+        self.gather.as_ref().map_or(self.watch != Watch::New, |gather| gather.is_known())
+    }
+
+    /// Has the tracker stop watching it.
+    pub(crate) fn unwatch(&self, tracker: &mut Tracker) {
+        match &self.gather {
+            Some(gather) => gather.unwatch(tracker),
+            None => tracker.unwatch(&self.memory, self.watch),
+        }
+    }
+
+    /// Notes a watched page that a search for another source found dirty, by its address.
+    pub(crate) fn note(&mut self, address: usize) {
+        match &mut self.gather {
+            Some(gather) => gather.note(address),
+            None => {
+                let page = (address - self.memory.address) / PAGE_BYTES;
+                self.pending[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
+            }
+        }
     }
 
     /// Keeps the pages that the last search found for the next publish.
@@ -107,6 +158,9 @@ impl Source {
 
     /// Addresses of the pages that a tracker watches.
     pub(crate) fn watched(&self) -> (usize, usize) {
+        if let Some(gather) = &self.gather {
+            return gather.watched();
+        }
         let Memory { address, whole, .. } = &self.memory;
         (address + whole.start * PAGE_BYTES, address + whole.end * PAGE_BYTES)
     }
@@ -114,6 +168,20 @@ impl Source {
     /// Pages of a window that are published as zeros and never looked at.
     pub(crate) fn blank(&self, window: usize) -> Mask {
         self.blank.get(window).copied().unwrap_or(Mask::EMPTY)
+    }
+
+    /// Number of windows of the watched memory that the last search looked at.
+    pub(crate) fn watched_windows(&self) -> usize {
+        self.gather.as_ref().map_or_else(|| self.windows(), |gather| gather.windows())
+    }
+
+    /// The address of a window of the watched memory, and its pages that the last search found dirty.
+    pub(crate) fn watched_window(&self, window: usize) -> (usize, Mask) {
+        let (address, collected) = match &self.gather {
+            Some(gather) => gather.found(),
+            None => (self.memory.address, &self.collected),
+        };
+        (address + window * WINDOW_BYTES, collected.dirty[window])
     }
 
     /// Number of windows in use.

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::store::Store;
 use crate::working::dirty::{Dirty, Known};
+use crate::working::layout::Placed;
 use crate::working::source::Source;
 use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES};
 
@@ -17,27 +18,37 @@ pub(crate) struct Tracked {
     pub(crate) current: Option<usize>,
 }
 
+/// Where a tracked variable is this time.
+#[derive(Debug)]
+pub(crate) struct Given<'a> {
+    pub(crate) address: usize,
+    /// Bytes that the version shows.
+    pub(crate) bytes: usize,
+    /// The section that is shown, if not all that lies there.
+    pub(crate) section: Option<&'a Placed>,
+}
+
 impl Tracked {
-    /// The source of an address, if there is one with room for so many bytes.
-    fn find(&self, address: usize, bytes: usize) -> Option<usize> {
-        let windows = windows_needed(address, bytes);
+    /// The source of what is given, if there is one with room for so many bytes.
+    fn find(&self, given: &Given) -> Option<usize> {
+        let windows = given.windows();
         self.sources.iter().position(|source| {
-            source.memory.address + source.page_offset == address && source.maps.allocation.windows as usize >= windows
+            source.is_of(given.address, given.section) && source.maps.allocation.windows as usize >= windows
         })
     }
 
     /// Whether [`switch_to`](Tracked::switch_to) needs a new source, and of how many windows.
-    pub(crate) fn windows_for(&self, address: usize, bytes: usize) -> Option<u32> {
+    pub(crate) fn windows_for(&self, given: &Given) -> Option<u32> {
         // A quarter more than needed, so that arrays that grow a little at a time keep their windows.
-        let windows = windows_needed(address, bytes);
+        let windows = given.windows();
         let room = if windows > 1 { windows + windows / 4 } else { 1 };
-        self.find(address, bytes).is_none().then_some(room as u32)
+        self.find(given).is_none().then_some(room as u32)
     }
 
     /// Takes out the source that makes way for a new one: that of the same address with too little room, or the one unused for
     /// longest.
-    pub(crate) fn make_way(&mut self, address: usize) -> Option<Source> {
-        let same = self.sources.iter().position(|source| source.memory.address + source.page_offset == address);
+    pub(crate) fn make_way(&mut self, given: &Given) -> Option<Source> {
+        let same = self.sources.iter().position(|source| source.is_of(given.address, given.section));
         let oldest = (0..self.sources.len()).min_by_key(|index| self.sources[*index].used);
         let victim = same.or(oldest.filter(|_| self.sources.len() >= SOURCES_MAX))?;
         self.current = match self.current {
@@ -48,9 +59,9 @@ impl Tracked {
         Some(self.sources.remove(victim))
     }
 
-    /// Makes the source of an address the one that is published: `new` if none was known.
-    pub(crate) fn switch_to(&mut self, address: usize, bytes: usize, new: Option<Source>, sequence: u64) {
-        let known = self.find(address, bytes);
+    /// Makes the source of what is given the one that is published: `new` if none was known.
+    pub(crate) fn switch_to(&mut self, given: &Given, new: Option<Source>, sequence: u64) {
+        let known = self.find(given);
         let index = match (known, new) {
             (Some(index), _) => index,
             (None, Some(source)) => {
@@ -61,8 +72,9 @@ impl Tracked {
         };
         let source = &mut self.sources[index];
         source.used = sequence;
-        if source.memory.address + source.page_offset != address || source.bytes != bytes {
-            source.set_memory(address, bytes);
+        // A section of another layout is another source.
+        if given.section.is_none() && (!source.is_of(given.address, None) || source.bytes != given.bytes) {
+            source.set_memory(given.address, given.bytes);
         }
         let left = self.current.replace(index).filter(|old| known.is_some() && *old != index);
         if let Some(source) = left.and_then(|old| self.sources.get_mut(old)) {
@@ -80,6 +92,9 @@ impl Tracked {
     }
 }
 
-fn windows_needed(address: usize, bytes: usize) -> usize {
-    (address % PAGE_BYTES + bytes).div_ceil(WINDOW_BYTES).max(1)
+impl Given<'_> {
+    fn windows(&self) -> usize {
+        let page_offset = if self.section.is_some() { 0 } else { self.address % PAGE_BYTES };
+        (page_offset + self.bytes).div_ceil(WINDOW_BYTES).max(1)
+    }
 }

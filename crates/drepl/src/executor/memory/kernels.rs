@@ -761,7 +761,7 @@ unsafe fn block<R: Run>(from: *const u8, to: *mut u8, nest: &Nest, tiled: bool, 
 
 /// Asks the memory for a line that is read later. It may lie anywhere.
 #[inline(always)]
-fn fetch(line: *const u8) {
+pub(super) fn fetch(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: what is asked for is not touched, and need not exist.
     unsafe {

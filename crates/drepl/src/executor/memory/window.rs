@@ -1,0 +1,84 @@
+//! Executing the part of a transfer that ends in a window of its destination, where that window is all there is of it.
+//!
+//! # Safety
+//!
+//! The invariant is that of [`memory`](super): a move that was clipped to a window has no position outside of it.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+
+use super::super::clip::clip;
+use super::{for_each, kernels, run_single};
+use crate::transfer::{LINE_BYTES, Move, Side, Transfer, span};
+
+impl Transfer {
+    /// Moves the bytes that end in `window` of the destination to memory that is just this window. For who needs small
+    /// parts of a destination one after the other, and has no memory for the whole. Nothing is planned and no thread is
+    /// started, so that a window may be as small as a page.
+    ///
+    /// ```
+    /// # use drepl::transfer::{Axis, Move, Transfer};
+    /// // Every second byte.
+    /// let axis = Axis { count: 4, from_bytes: 2, to_bytes: 1 };
+    /// let all = Move { from: 0, to: 0, run_bytes: 1, swap_bytes: 1, axes: [axis].into_iter().collect() };
+    /// let (transfer, source, mut two) = (Transfer::new(vec![all])?, b"a-b-c-d", [0; 2]);
+    /// // SAFETY: the source has as many bytes as the transfer reads, and the window as many as its memory.
+    /// unsafe { transfer.run_window(source.as_ptr(), 1..3, two.as_mut_ptr()) };
+    /// assert_eq!(&two, b"bc");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// `source` is valid for reads of [`source_bytes`](Transfer::source_bytes) bytes, and `to` for writes of as many bytes as
+    /// the window has, until this returns. They do not overlap, and no other thread of this process writes either of them
+    /// meanwhile or reads what is written.
+    pub unsafe fn run_window(&self, source: *const u8, window: Range<u64>, to: *mut u8) {
+        let to = to.wrapping_sub(window.start as usize);
+        for each in self.moves() {
+            clip(each, Side::Destination, window.clone(), &mut |part| {
+                // SAFETY: the part reads positions of the move, which lie inside the source, and writes inside the window.
+                unsafe { run_single(&part, source, to, false) };
+            });
+        }
+    }
+
+    /// Asks the memory for what [`run_window`](Transfer::run_window) will read, and does not wait: while one window is moved,
+    /// the next one comes. Nothing is read, so that the address may be any.
+    pub fn fetch_window(&self, source: *const u8, window: Range<u64>) {
+        for each in self.moves() {
+            clip(each, Side::Destination, window.clone(), &mut |part| fetch(&part, source));
+        }
+    }
+
+    /// Where in the source the bytes lie that end in `window` of the destination, if they lie together in both.
+    pub fn run_of(&self, window: Range<u64>) -> Option<u64> {
+        let [each] = self.moves() else { return None };
+        let bytes = window.end.checked_sub(window.start)?;
+        // Most who ask have runs that are too short.
+        if bytes == 0 || each.run_bytes < bytes {
+            return None;
+        }
+        let (mut from, mut at) = (each.from as i64, window.start.checked_sub(each.to)?);
+        for axis in &each.axes {
+            let index = (at / axis.to_bytes as u64).min(axis.count - 1);
+            at -= index * axis.to_bytes as u64;
+            from += index as i64 * axis.from_bytes;
+        }
+        (at + bytes <= each.run_bytes).then_some(from as u64 + at)
+    }
+}
+
+fn fetch(part: &Move, source: *const u8) {
+    // Along the last axes there is something in every line, or nearly.
+    let is_far = |axis: &crate::transfer::Axis| axis.from_bytes.unsigned_abs() > LINE_BYTES;
+    let outer = part.axes.iter().rposition(is_far).map_or(0, |last| last + 1);
+    let (outer, inner) = part.axes.split_at(outer);
+    let (below, above) = span(inner, Side::Source);
+    for_each(outer, |from_at, _| {
+        let first = part.from as i64 + from_at;
+        for at in (first + below..first + above + part.run_bytes as i64).step_by(LINE_BYTES as usize) {
+            kernels::fetch(source.wrapping_offset(at as isize));
+        }
+    });
+}
