@@ -72,7 +72,6 @@ impl Drop for Word {
 /// A process that copies.
 #[derive(Debug)]
 pub struct CopyingChild {
-    pid: libc::pid_t,
     process: Arc<OwnedFd>,
     word: Word,
     generation: u32,
@@ -109,13 +108,8 @@ impl CopyingChild {
         }
         // SAFETY: the call made the descriptor, and nobody else has it.
         let process = unsafe { OwnedFd::from_raw_fd(process) };
-        let mut child = CopyingChild {
-            pid: pid as libc::pid_t,
-            process: Arc::new(process),
-            word,
-            generation: fork::generation(),
-            is_gone: false,
-        };
+        let mut child =
+            CopyingChild { process: Arc::new(process), word, generation: fork::generation(), is_gone: false };
         while child.word.get().load(Ordering::Acquire) == BEGUN && !child.is_done() {
             futex::wait(child.word.get(), BEGUN, Some(LOOK));
         }
@@ -144,13 +138,15 @@ impl CopyingChild {
         let mut found: libc::siginfo_t = unsafe { std::mem::zeroed() };
         // SAFETY: the call writes what it found to a live structure.
         let waited = unsafe {
-            libc::waitid(libc::P_PID, self.pid as libc::id_t, &mut found, libc::WEXITED | libc::__WALL | flags)
+            let process = self.process.as_raw_fd() as libc::id_t;
+            libc::waitid(libc::P_PIDFD, process, &mut found, libc::WEXITED | libc::__WALL | flags)
         };
         self.is_gone = match waited {
             // SAFETY: a call that succeeded wrote a number there, or left 0 where no child has ended.
             0 => unsafe { found.si_pid() != 0 },
-            // Somebody who waits for any child came first: it has ended.
-            _ => io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD),
+            // Somebody who waits for any child came first, so that it has ended; or there is no way to wait for it. Whether it
+            // has copied all is what its word says.
+            _ => io::Error::last_os_error().kind() != io::ErrorKind::Interrupted,
         };
         self.is_gone
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ._errors import MisuseError
@@ -20,7 +21,7 @@ except ImportError:  # numpy is optional: without it variables are memoryviews.
 
 bfloat16: Any
 try:
-    from ml_dtypes import bfloat16
+    bfloat16 = import_module("ml_dtypes").bfloat16
 except ImportError:  # It is optional, too.
     bfloat16 = None
 

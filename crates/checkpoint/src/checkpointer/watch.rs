@@ -199,7 +199,8 @@ impl Watch {
         drop(record);
         // What is left out meanwhile is told as any other version that was missed.
         if !target.pause(Some(TICK)) {
-            return Ok(Look::On);
+            // The last one is saved at once.
+            return Ok(if target.is_alive() { Look::On } else { Look::Gone });
         }
         // A single version may be any, unless a rule says which.
         if self.options().once && !self.options().has_rule() {

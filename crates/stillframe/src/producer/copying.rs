@@ -113,8 +113,9 @@ impl Workspace {
         let sources: Vec<&Source> = sources.filter(|source| source.gather.is_none()).collect();
         let is_armed = |piece: &&Piece| {
             let armed = sources.iter().find_map(|source| {
-                let window = piece.from.wrapping_sub(source.memory.address) / WINDOW_BYTES;
-                source.collected.armed.get(window)
+                let at = piece.from.wrapping_sub(source.memory.address);
+                let is_own = at < source.memory.pages * PAGE_BYTES;
+                source.collected.armed.get(at / WINDOW_BYTES).filter(|_| is_own)
             });
             armed.is_none_or(|armed| *armed)
         };

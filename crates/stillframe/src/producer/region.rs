@@ -481,6 +481,7 @@ impl Region {
     /// # Errors
     /// As [`publish_finish`](Region::publish_finish).
     pub fn publish_test(&mut self) -> Result<bool> {
+        self.check_process()?;
         let is_copied = self.producer.is_copied();
         if is_copied {
             self.producer.settle()?;
@@ -549,8 +550,10 @@ impl Drop for Region {
         if self.check_process().is_ok() {
             match std::thread::panicking() {
                 true => self.producer.abandon(),
-                false => drop(self.producer.settle()),
+                // Nobody who ends waits for others to let go of versions.
+                false => drop(self.producer.finish(Some(Duration::ZERO))),
             }
+            self.producer.abandon();
             // A panic is an accident, though it unwinds.
             let _aside = self.producer.end.say(!std::thread::panicking(), false);
             // Whoever waits for the next version learns at once that none will come. Where frames are on loan, the last of

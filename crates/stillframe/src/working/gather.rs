@@ -15,6 +15,7 @@ use crate::list;
 use crate::mask::{Mask, insert_pages};
 use crate::working::layout::{Layout, Placed};
 use crate::working::narrow::Narrow;
+use crate::working::narrow::rounding::Rounding;
 use crate::working::sticky::Sticky;
 use crate::working::tracker::Tracker;
 use crate::working::tracker::memory::{Collected, Memory, Watch};
@@ -215,7 +216,7 @@ impl Gather {
         let length = bytes.len();
         // SAFETY: as the caller vouches; the memory has room for a page, all bytes of which are written before they are read.
         unsafe {
-            self.read(bytes, group.0.as_mut_ptr().cast());
+            self.read(&Rounding::begin(), bytes, group.0.as_mut_ptr().cast());
             work(std::slice::from_raw_parts(group.0.as_ptr().cast(), length))
         }
     }
@@ -226,11 +227,11 @@ impl Gather {
     /// As this module's, and there are as many pages at `to` that nobody else reads or writes.
     pub(crate) unsafe fn copy(&self, pages: Range<usize>, to: usize, copier: &Copier) {
         let mut group = Group([const { MaybeUninit::uninit() }; GROUP_PAGES * PAGE_BYTES]);
-        let memory: *mut u8 = group.0.as_mut_ptr().cast();
+        let (memory, rounding): (*mut u8, _) = (group.0.as_mut_ptr().cast(), Rounding::begin());
         let mut batch = self.batch(pages.clone(), to, memory);
         while batch.count > 0 {
             // SAFETY: as the caller vouches; there is room for as many pages as lie apart.
-            unsafe { self.gather_batch(&batch, memory) };
+            unsafe { self.gather_batch(&rounding, &batch, memory) };
             let (rest, done) = (batch.first + batch.count..pages.end, batch.count * PAGE_BYTES);
             // Asked for while these are written.
             let next = self.batch(rest, batch.copies[0].to + done, memory);
@@ -276,15 +277,15 @@ impl Gather {
     ///
     /// # Safety
     /// As this module's, and there is room for as many pages at `memory`.
-    unsafe fn gather_batch(&self, batch: &Batch, memory: *mut u8) {
+    unsafe fn gather_batch(&self, rounding: &Rounding, batch: &Batch, memory: *mut u8) {
         let mut room = memory;
         // SAFETY: as the caller vouches; each run has the room behind the one before.
         unsafe {
             if let Some(narrow) = self.layout().narrow() {
-                return self.round_pages(narrow, batch.apart(), memory);
+                return self.round_pages(rounding, narrow, batch.apart(), memory);
             }
             for run in batch.apart().chunk_by(|one, next| one + 1 == *next) {
-                self.gather(run[0]..run[0] + run.len(), room);
+                self.gather(rounding, run[0]..run[0] + run.len(), room);
                 room = room.add(run.len() * PAGE_BYTES);
             }
         }
@@ -295,7 +296,7 @@ impl Gather {
     ///
     /// # Safety
     /// As [`gather_batch`](Gather::gather_batch).
-    unsafe fn round_pages(&self, narrow: Narrow, pages: &[usize], memory: *mut u8) {
+    unsafe fn round_pages(&self, rounding: &Rounding, narrow: Narrow, pages: &[usize], memory: *mut u8) {
         let (ratio, mut lanes, mut count) = (narrow.ratio(), [(0usize, memory); GROUP_PAGES], 0);
         for (index, page) in pages.iter().enumerate() {
             let to = memory.wrapping_add(index * PAGE_BYTES);
@@ -307,7 +308,7 @@ impl Gather {
                     count += 1;
                 }
                 // SAFETY: as the caller vouches.
-                None => unsafe { self.gather(*page..page + 1, to) },
+                None => unsafe { self.gather(rounding, *page..page + 1, to) },
             }
         }
         for at in (0..PAGE_BYTES).step_by(ROUNDED_BYTES) {
@@ -317,7 +318,7 @@ impl Gather {
                     prefetch_at(from + next * ratio, ROUNDED_BYTES * ratio);
                 }
                 // SAFETY: the numbers lie in the span, and the room is that of a page.
-                unsafe { narrow.round((from + at * ratio) as *const u8, to.add(at), ROUNDED_BYTES) };
+                unsafe { narrow.round(rounding, (from + at * ratio) as *const u8, to.add(at), ROUNDED_BYTES) };
             }
         }
     }
@@ -349,12 +350,12 @@ impl Gather {
     ///
     /// # Safety
     /// As this module's, and there is room for as many pages at `to`.
-    unsafe fn gather(&self, pages: Range<usize>, to: *mut u8) {
+    unsafe fn gather(&self, rounding: &Rounding, pages: Range<usize>, to: *mut u8) {
         let bytes = self.bytes_of(&pages);
         let length = bytes.len();
         // SAFETY: as the caller vouches; the rest of the last page is inside the room, too.
         unsafe {
-            self.read(bytes, to);
+            self.read(rounding, bytes, to);
             to.add(length).write_bytes(0, pages.len() * PAGE_BYTES - length);
         }
     }
@@ -363,7 +364,7 @@ impl Gather {
     ///
     /// # Safety
     /// As this module's, and `to` has room for as many bytes as there are.
-    unsafe fn read(&self, bytes: Range<usize>, to: *mut u8) {
+    unsafe fn read(&self, rounding: &Rounding, bytes: Range<usize>, to: *mut u8) {
         let Placed { layout, address } = &self.placed;
         let (transfer, source) = (layout.transfer(), *address as *const u8);
         let Some(narrow) = layout.narrow() else {
@@ -386,7 +387,7 @@ impl Gather {
                 }
             };
             // SAFETY: the numbers lie together in the span, or were gathered; there is room behind what was written before.
-            unsafe { narrow.round(from, to.add(start - bytes.start), end - start) };
+            unsafe { narrow.round(rounding, from, to.add(start - bytes.start), end - start) };
         }
     }
 }

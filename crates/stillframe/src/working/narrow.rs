@@ -13,7 +13,9 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+pub(crate) mod rounding;
 
+use crate::working::narrow::rounding::Rounding;
 use half::f16;
 use stillframe_segment::DType;
 
@@ -54,7 +56,7 @@ impl Narrow {
     ///
     /// # Safety
     /// `from` can be read for as many numbers as `bytes` bytes hold of the shorter ones, and `to` written; they do not overlap.
-    pub(crate) unsafe fn round(self, from: *const u8, to: *mut u8, bytes: usize) {
+    pub(crate) unsafe fn round(self, _rounding: &Rounding, from: *const u8, to: *mut u8, bytes: usize) {
         // SAFETY: as the caller vouches; the loops round the first numbers, and the rest is rounded one by one.
         unsafe {
             #[cfg(target_arch = "x86_64")]
@@ -127,7 +129,7 @@ mod tests {
         let (mut to, mut plain) = (vec![0; bytes], vec![0; bytes]);
         // SAFETY: all of them are as long as is said.
         unsafe {
-            narrow.round(from.as_ptr(), to.as_mut_ptr(), bytes);
+            narrow.round(&Rounding::begin(), from.as_ptr(), to.as_mut_ptr(), bytes);
             narrow.round_each(from.as_ptr(), plain.as_mut_ptr(), bytes);
         }
         let is_nan = |bytes: &[u8]| f16::from_ne_bytes([bytes[0], bytes[1]]).is_nan();
