@@ -104,7 +104,7 @@ def test_the_benchmark_tells_what_publishing_costs(runs):
     options = ["--size", "64", "--steps", "10", "--rounds", "2", "--json"]
     out = runs.run([sys.executable, str(ROOT / "benches" / "mpi" / "heat.py"), *options])
     rows = [json.loads(line) for line in out.splitlines()]
-    assert [row["case"]["measures"] for row in rows] == ["publish", "publish, observed"]
+    assert [row["case"]["measures"] for row in rows] == ["publish", "publish, observed", "observer"]
     for row in rows:
         assert row["value"] > 0 and row["baseline"] > 0 and len(row["detail"]["ratios"]) == 2
         assert row["detail"]["publish_ms"] > 0
