@@ -124,6 +124,8 @@ impl Drop for Process {
 }
 
 fn start(mut command: Command) -> Process {
+    // An mpiexec with a terminal or pipe that nobody writes to may wait for it.
+    command.stdin(Stdio::null());
     Process(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
 }
 
