@@ -124,8 +124,6 @@ impl Drop for Process {
 }
 
 fn start(mut command: Command) -> Process {
-    // An mpiexec with a terminal or pipe that nobody writes to may wait for it.
-    command.stdin(Stdio::null());
     Process(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
 }
 
@@ -533,6 +531,8 @@ fn ranks_of_an_mpi_program_publish_a_file_each() {
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     command.args(["-n", "4"]).arg(build().join("still")).arg("--dir").arg(&place.dir);
     command.args(["run", "--tcasm", "--", "sh", "-c", &script]);
+    // It hands its input on, and waits for one that nobody writes to.
+    command.stdin(Stdio::null());
     succeed(command);
     for rank in 0..4 {
         let region = format!("{}.{rank}", place.region());
