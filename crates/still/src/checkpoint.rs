@@ -112,8 +112,7 @@ pub struct Args {
     /// How far saving steps back behind the simulation: its nice value, 0 to 19
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(0..=19))]
     nice: u32,
-    /// How much of one processor to take where nothing is left over; versions are left out until that is so. Not with --all or --once
-    /// [default: 5% for each processor]
+    /// How much of one processor to take where nothing is left over; versions are left out until that is so [default: what it needs]
     #[arg(long, value_name = "PERCENT", value_parser = parse_share, conflicts_with_all = ["all", "once"])]
     share: Option<f64>,
     /// Wait so many seconds for the program to begin
@@ -147,12 +146,6 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A twentieth of what all processors do, of which the simulation has the rest.
-fn share_of_all() -> f64 {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    (processors as f64 / 20.0).min(1.0)
-}
-
 impl Args {
     fn options(&self, context: &Context) -> Result<CheckpointerOptions, Failure> {
         let newest = self.keep.map_or(Keep::default().newest, |keep| keep as usize);
@@ -170,7 +163,10 @@ impl Args {
         }
         let mut options = Checkpointer::options().dir(&context.dir).save(save);
         options = options.at_end(self.at_end).once(self.once).all(self.all).wait(self.wait).follow(self.follow);
-        options = options.nice(self.nice).own_session(true).share(self.share.unwrap_or_else(share_of_all));
+        options = options.nice(self.nice).own_session(true);
+        if let Some(share) = self.share {
+            options = options.share(share);
+        }
         if let Some(every) = self.every {
             options = options.every(every);
         }
