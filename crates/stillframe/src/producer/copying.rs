@@ -10,6 +10,7 @@
 use crate::error::{Error, Result};
 use crate::list;
 use crate::producer::collect::Job;
+use crate::producer::gathering::{Run, push_runs};
 use crate::producer::state::Workspace;
 use crate::store::draft::Draft;
 use crate::working::source::Source;
@@ -26,7 +27,7 @@ const PIECE_PAGES: usize = 64;
 
 impl Workspace {
     /// Takes frames for all dirty pages.
-    pub(crate) fn take_frames(&mut self, jobs: &mut [Job], draft: &mut Draft) -> Result<()> {
+    fn take_frames(&mut self, jobs: &mut [Job], draft: &mut Draft) -> Result<()> {
         for job in jobs {
             let start = draft.frames().len();
             let Some(source) = self.source_mut(job.id, job.source) else { continue };
@@ -42,23 +43,38 @@ impl Workspace {
         Ok(())
     }
 
-    /// What is to be copied where. Pages that follow each other in both places are one piece.
-    pub(crate) fn pieces(&mut self, jobs: &[Job], draft: &Draft) -> Result<Vec<Piece>> {
-        let mut pieces = Vec::new();
+    /// Takes frames for all dirty pages, and memory for those that have none; `all_held` as for
+    /// [`Draft::take_memory`]. What is then to be copied where, and gathered where.
+    pub(crate) fn prepare(
+        &mut self,
+        jobs: &mut [Job],
+        draft: &mut Draft,
+        all_held: bool,
+    ) -> Result<(Vec<Piece>, Vec<Run>)> {
+        self.take_frames(jobs, draft)?;
+        draft.take_memory(all_held)?;
+        self.places(jobs, draft)
+    }
+
+    /// What is to be copied where, and gathered where. Pages that follow each other in both places are together.
+    fn places(&mut self, jobs: &[Job], draft: &Draft) -> Result<(Vec<Piece>, Vec<Run>)> {
+        let (mut pieces, mut runs) = (Vec::new(), Vec::new());
         let fail = |failure| Error::system(draft.store().dir(), failure);
         for job in jobs {
-            let Some(source) = self.source_mut(job.id, job.source).filter(|source| source.gather.is_none()) else {
-                continue;
-            };
+            let Some(source) = self.source_mut(job.id, job.source) else { continue };
             for part in &draft.frames()[job.frames.clone()] {
                 let window = part.window - source.maps.allocation.window as usize;
                 let to = source.maps.address_for_writing(part.plane, window, part.pages, draft.planes())?;
                 for (start, end) in part.pages.runs() {
-                    push_pieces(&mut pieces, job, source, window, start..end, to).map_err(fail)?;
+                    let pushed = match source.gather {
+                        Some(_) => push_runs(&mut runs, job, window, start..end, to),
+                        None => push_pieces(&mut pieces, job, source, window, start..end, to),
+                    };
+                    pushed.map_err(fail)?;
                 }
             }
         }
-        Ok(pieces)
+        Ok((pieces, runs))
     }
 
     /// Copies the pieces: whole pages by all threads, parts of pages here.

@@ -5,11 +5,11 @@
 //! As [`copying`](crate::producer::copying): nobody writes the memory of a section while publish runs, or while one is started.
 #![allow(unsafe_code)]
 
-use crate::error::Result;
+use crate::list;
 use crate::producer::collect::Job;
 use crate::producer::state::Workspace;
-use crate::store::draft::Draft;
 use std::ops::Range;
+use stillframe_kernel::Failure;
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
 
 /// Most pages that a thread takes at a time.
@@ -29,30 +29,23 @@ pub(crate) struct Run {
     to: usize,
 }
 
-impl Workspace {
-    /// What is to be gathered where.
-    pub(crate) fn runs(&mut self, jobs: &[Job], draft: &Draft) -> Result<Vec<Run>> {
-        let mut runs = Vec::new();
-        for job in jobs {
-            let Some(source) = self.source_mut(job.id, job.source).filter(|source| source.gather.is_some()) else {
-                continue;
-            };
-            for part in &draft.frames()[job.frames.clone()] {
-                let window = part.window - source.maps.allocation.window as usize;
-                let to = source.maps.address_for_writing(part.plane, window, part.pages, draft.planes())?;
-                for (start, end) in part.pages.runs() {
-                    for first in (start..end).step_by(RUN_PAGES) {
-                        let pages = first..end.min(first + RUN_PAGES);
-                        let to = to + first * PAGE_BYTES;
-                        let pages = window * WINDOW_PAGES + pages.start..window * WINDOW_PAGES + pages.end;
-                        runs.push(Run { id: job.id, source: job.source, pages, to });
-                    }
-                }
-            }
-        }
-        Ok(runs)
+/// Adds a run of pages of a window, whose frames begin at `to` for that window.
+pub(crate) fn push_runs(
+    runs: &mut Vec<Run>,
+    job: &Job,
+    window: usize,
+    run: Range<usize>,
+    to: usize,
+) -> Result<(), Failure> {
+    for first in run.clone().step_by(RUN_PAGES) {
+        let end = run.end.min(first + RUN_PAGES);
+        let pages = window * WINDOW_PAGES + first..window * WINDOW_PAGES + end;
+        list::push(runs, Run { id: job.id, source: job.source, pages, to: to + first * PAGE_BYTES })?;
     }
+    Ok(())
+}
 
+impl Workspace {
     /// Gathers the runs, by all threads.
     pub(crate) fn gather(&self, runs: &[Run]) {
         let pages: usize = runs.iter().map(|run| run.pages.len()).sum();

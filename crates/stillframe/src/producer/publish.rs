@@ -53,9 +53,7 @@ impl Producer {
         let (mut jobs, dirty_pages) = self.collect(label, inputs)?;
         let all_held = self.peers.is_some();
         let room = self.with_room(slice, &mut |workspace, mut draft| {
-            workspace.take_frames(&mut jobs, &mut draft)?;
-            draft.take_memory(all_held)?;
-            let (pieces, runs) = (workspace.pieces(&jobs, &draft)?, workspace.runs(&jobs, &draft)?);
+            let (pieces, runs) = workspace.prepare(&mut jobs, &mut draft, all_held)?;
             workspace.copy(&pieces);
             workspace.gather(&runs);
             points::hit("publish.copied");
