@@ -8,7 +8,7 @@ use stillframe::{ObserverOptions, Polite};
 pub struct PoliteArgs {
     /// Use these processors alone, such as 60-63,127
     #[arg(long, value_name = "LIST", value_parser = parse_processors, help_heading = HEADING)]
-    processors: Option<String>,
+    processors: Option<Polite>,
     /// Take processors as any other program, whoever wants them, and not only what others leave
     #[arg(long, conflicts_with = "processors", help_heading = HEADING)]
     impolite: bool,
@@ -32,11 +32,7 @@ const HEADING: &str = "What it takes of the machine";
 impl PoliteArgs {
     /// What was asked for; `None` if the command is to be as any other.
     fn polite(&self) -> Option<Polite> {
-        let polite = Polite::new();
-        // What is no list was refused with the arguments.
-        let listed = self.processors.as_ref().and_then(|list| polite.clone().processors_listed(list).ok());
-        let polite = listed.unwrap_or(polite);
-        (!self.impolite).then_some(polite)
+        (!self.impolite).then(|| self.processors.clone().unwrap_or_default())
     }
 
     /// Makes this process, and what it becomes, so.
@@ -67,9 +63,9 @@ pub fn parse_share(text: &str) -> Result<f64, String> {
     }
 }
 
-fn parse_processors(text: &str) -> Result<String, String> {
-    let list = Polite::new().processors_listed(text).map(|_| text.into());
-    list.map_err(|_| "give numbers and ranges of them, such as 0,4-7".into())
+/// An observer on the processors of a list.
+fn parse_processors(text: &str) -> Result<Polite, String> {
+    Polite::new().processors_listed(text).map_err(|_| "give numbers and ranges of them, such as 0,4-7".into())
 }
 
 #[cfg(test)]
@@ -83,11 +79,7 @@ mod tests {
         for wrong in ["0%", "2", "101%", "-1%", "nan%", ""] {
             assert!(parse_share(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(
-            Polite::new().processors_listed("60-63, 127").unwrap(),
-            Polite::new().processors([60..=63, 127..=127])
-        );
-        assert!(parse_processors("60-63, 127").is_ok());
+        assert_eq!(parse_processors("60-63, 127").unwrap(), Polite::new().processors([60..=63, 127..=127]));
         for wrong in ["", "a", "4-2", "1,,2", "-1"] {
             assert!(parse_processors(wrong).is_err(), "{wrong}");
         }
