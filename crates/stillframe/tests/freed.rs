@@ -6,7 +6,7 @@
 mod common;
 mod helper;
 
-use common::{Dir, Numbers, trackers, watchdog};
+use common::{Dir, Numbers, trackers, versions, watchdog};
 use std::sync::{Mutex, MutexGuard};
 use stillframe::{Observer, Order, Region, Snapshot, Tracked, TrackerKind};
 
@@ -241,7 +241,7 @@ fn give_back_at_random(tracker: TrackerKind, seed: u64, versions: u64) {
 fn random_parts_of_large_arrays_that_were_given_back_show_zeros() {
     let _alone = alone();
     let _watchdog = watchdog(600);
-    let versions = std::env::var("STILLFRAME_TEST_VERSIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(150);
+    let versions = versions();
     for tracker in trackers() {
         for seed in 0..6 {
             give_back_at_random(tracker, seed, versions);
@@ -422,7 +422,7 @@ fn move_at_random(tracker: TrackerKind, seed: u64, versions: u64) {
 fn arrays_that_move_to_and_fro_and_onto_each_other_s_places_show_their_content() {
     let _alone = alone();
     let _watchdog = watchdog(600);
-    let versions = std::env::var("STILLFRAME_TEST_VERSIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(150);
+    let versions = versions();
     for tracker in trackers() {
         for seed in 0..6 {
             move_at_random(tracker, seed, versions);
@@ -577,7 +577,8 @@ fn a_part_of_a_managed_variable_may_be_tracked_under_another_name() {
         let (start, end) = (700, 17 << 17);
         let observer = dir.observe("r");
         let mut numbers = Numbers(7);
-        for version in 1..160u64 {
+        // At least five windows, also where everything is slow.
+        for version in 1..versions().max(50) {
             // One window at a time, so that the others become the planes' and are taken back later.
             let window = (version as usize / 9 % 12) << 18;
             for _ in 0..20 {

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Dir, Numbers, trackers, watchdog};
+use common::{Dir, Numbers, trackers, versions, watchdog};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -140,7 +140,7 @@ fn play(tracker: TrackerKind, seed: u64, versions: u64) {
 #[test]
 fn parts_are_published_and_the_rest_is_remembered_with_every_tracker() {
     let _watchdog = watchdog(600);
-    let versions: u64 = std::env::var("STILLFRAME_TEST_VERSIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
+    let versions = versions();
     for tracker in trackers() {
         for seed in 0..3 {
             eprintln!("{tracker}, seed {seed}");

@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{Dir, Numbers, trackers, watchdog};
+use common::{Dir, Numbers, trackers, versions, watchdog};
 use std::collections::BTreeMap;
 use stillframe::{Element, Observer, Order, Region, Rule, Snapshot, TrackerKind};
 
@@ -196,7 +196,7 @@ fn play(tracker: TrackerKind, seed: u64, versions: u64) {
 #[test]
 fn observers_see_what_the_producer_had_with_every_tracker() {
     let _watchdog = watchdog(600);
-    let versions: u64 = std::env::var("STILLFRAME_TEST_VERSIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
+    let versions = versions();
     let found = trackers();
     assert!(!found.is_empty());
     for tracker in found {

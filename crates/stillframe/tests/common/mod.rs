@@ -16,6 +16,11 @@ pub use watchdog::watchdog;
 /// arena, so that all regions lie in that.
 pub struct Dir(PathBuf);
 
+/// How many versions a test of many plays: fewer with `STILLFRAME_TEST_VERSIONS`, where everything is slow.
+pub fn versions() -> u64 {
+    std::env::var("STILLFRAME_TEST_VERSIONS").ok().and_then(|number| number.parse().ok()).unwrap_or(150)
+}
+
 /// Length of the arena: addresses, of which it takes what its regions do.
 const ARENA_BYTES: u64 = 64 << 30;
 

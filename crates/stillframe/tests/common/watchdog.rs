@@ -7,8 +7,11 @@ use std::time::Duration;
 #[must_use]
 pub struct Watchdog(#[allow(dead_code, reason = "its end is what tells that the test ended")] Sender<()>);
 
-/// Ends the whole test process if the test that holds the answer hangs.
+/// Ends the whole test process if the test that holds the answer hangs. In an emulated machine everything takes longer, and
+/// that many times as long with `STILLFRAME_TEST_PATIENCE`.
 pub fn watchdog(seconds: u64) -> Watchdog {
+    let patience = std::env::var("STILLFRAME_TEST_PATIENCE").ok().and_then(|number| number.parse().ok());
+    let seconds = seconds.saturating_mul(patience.unwrap_or(1));
     let (sender, receiver) = channel::<()>();
     std::thread::spawn(move || {
         if receiver.recv_timeout(Duration::from_secs(seconds)) == Err(RecvTimeoutError::Timeout) {
