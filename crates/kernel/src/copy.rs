@@ -5,6 +5,10 @@
 //! busier than one: measured, they copy scattered pages at the speed of one whole `memcpy`. Only a few pages go through the
 //! cache: what bypasses it has to reach memory before anybody may be told of it, and whoever looks would fetch it from there.
 
+mod parts;
+
+pub use parts::{PAGES_MAX, PartedPages};
+
 use crate::PAGE_BYTES;
 use crate::points;
 use crate::workers::Workers;
@@ -32,19 +36,26 @@ pub struct Piece {
 
 type CopyLoop = unsafe fn(&[PageCopy]);
 
-fn choose_loop() -> CopyLoop {
+/// The loops that suit this processor.
+#[derive(Debug, Clone, Copy)]
+struct Loops {
+    pages: CopyLoop,
+    parts: parts::PartsLoop,
+}
+
+fn choose_loops() -> Loops {
     #[cfg(target_arch = "x86_64")]
     {
         if std::arch::is_x86_feature_detected!("avx512f") {
-            return copy_avx512;
+            return Loops { pages: copy_avx512, parts: parts::parts_avx512 };
         }
         if std::arch::is_x86_feature_detected!("avx") {
-            return copy_avx;
+            return Loops { pages: copy_avx, parts: parts::parts_avx };
         }
-        copy_sse2
+        Loops { pages: copy_sse2, parts: parts::parts_sse2 }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    copy_cached
+    Loops { pages: copy_cached, parts: parts::parts_cached }
 }
 
 /// Bytes that a processor fetches at once.
@@ -144,18 +155,18 @@ const THREAD_PAGES_MIN: usize = 1024;
 /// Copies pages, with threads that it keeps between publishes.
 #[derive(Debug)]
 pub struct Copier {
-    run: CopyLoop,
+    loops: Loops,
     workers: Arc<Workers>,
 }
 
 impl Copier {
     /// A copier that uses up to `threads` threads, the calling one included.
     pub fn new(threads: usize) -> Copier {
-        Copier::with_loop(threads, choose_loop())
+        Copier::with_loops(threads, choose_loops())
     }
 
-    fn with_loop(threads: usize, run: CopyLoop) -> Copier {
-        Copier { run, workers: Arc::new(Workers::new(threads)) }
+    fn with_loops(threads: usize, loops: Loops) -> Copier {
+        Copier { loops, workers: Arc::new(Workers::new(threads)) }
     }
 
     /// Number of threads in use, the calling one included.
@@ -177,7 +188,7 @@ impl Copier {
         if let Some(done) = points::torn(pages.len()) {
             let pages: Vec<PageCopy> = done.into_iter().map(|page| pages[page]).collect();
             // SAFETY: the caller vouches for the pages.
-            unsafe { (self.run)(&pages) };
+            unsafe { (self.loops.pages)(&pages) };
             points::die();
         }
         if pages.len() <= CACHED_PAGES_MAX {
@@ -187,12 +198,12 @@ impl Copier {
         let threads = self.threads().min(pages.len() / THREAD_PAGES_MIN);
         if threads <= 1 {
             // SAFETY: the caller vouches for the pages.
-            return unsafe { (self.run)(pages) };
+            return unsafe { (self.loops.pages)(pages) };
         }
         self.workers.parallel_for(pages.len().div_ceil(BLOCK_PAGES), threads, &|block| {
             let first = block * BLOCK_PAGES;
             // SAFETY: the caller vouches for the pages.
-            unsafe { (self.run)(&pages[first..pages.len().min(first + BLOCK_PAGES)]) };
+            unsafe { (self.loops.pages)(&pages[first..pages.len().min(first + BLOCK_PAGES)]) };
         });
     }
 
@@ -202,7 +213,18 @@ impl Copier {
     /// As [`copy_pages`](Copier::copy_pages).
     pub unsafe fn copy_here(&self, pages: &[PageCopy]) {
         // SAFETY: the caller vouches for the pages.
-        unsafe { (self.run)(pages) };
+        unsafe { (self.loops.pages)(pages) };
+    }
+
+    /// Copies pages from their parts in the calling thread, which may be one of several. For those that are copied next, `ahead`,
+    /// the memory is asked meanwhile.
+    ///
+    /// # Safety
+    /// All parts of `pages` are readable, and all targets writable pages; nobody writes any of them meanwhile; no page is a target
+    /// twice.
+    pub unsafe fn copy_parts(&self, pages: &PartedPages, ahead: &PartedPages) {
+        // SAFETY: the caller vouches for the pages.
+        unsafe { (self.loops.parts)(pages, ahead) };
     }
 }
 
@@ -234,13 +256,13 @@ mod tests {
         const PAGES: usize = 5000;
         let from = Mapping::private((PAGES + 1) * PAGE_BYTES, false).unwrap();
         (0..PAGES + 1).for_each(|page| from.write(page * PAGE_BYTES, &[page as u8; PAGE_BYTES]));
-        let mut loops: Vec<CopyLoop> = vec![choose_loop()];
+        let mut loops = vec![choose_loops()];
         #[cfg(target_arch = "x86_64")]
-        loops.push(copy_sse2);
+        loops.push(Loops { pages: copy_sse2, parts: parts::parts_sse2 });
         for run in loops {
             for threads in [1, 2, 5] {
                 let to = Mapping::private(PAGES * PAGE_BYTES, false).unwrap();
-                let copier = Copier::with_loop(threads, run);
+                let copier = Copier::with_loops(threads, run);
                 for count in [0, 1, 7, 9, CACHED_PAGES_MAX, CACHED_PAGES_MAX + 1, 300, PAGES] {
                     // Backwards, as pages that do not follow each other; and from the middle of pages, too.
                     let address = |map: &Mapping, page: usize| map.address() + page * PAGE_BYTES;

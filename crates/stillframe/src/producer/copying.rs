@@ -10,7 +10,7 @@
 use crate::error::{Error, Result};
 use crate::list;
 use crate::producer::collect::Job;
-use crate::producer::gathering::{Run, push_runs};
+use crate::producer::gathering::{Run, push_run};
 use crate::producer::state::Workspace;
 use crate::store::draft::Draft;
 use crate::working::source::Source;
@@ -67,7 +67,7 @@ impl Workspace {
                 let to = source.maps.address_for_writing(part.plane, window, part.pages, draft.planes())?;
                 for (start, end) in part.pages.runs() {
                     let pushed = match source.gather {
-                        Some(_) => push_runs(&mut runs, job, window, start..end, to),
+                        Some(_) => push_run(&mut runs, job, window, start..end, to),
                         None => push_pieces(&mut pieces, job, source, window, start..end, to),
                     };
                     pushed.map_err(fail)?;

@@ -12,13 +12,10 @@ use std::ops::Range;
 use stillframe_kernel::Failure;
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
 
-/// Most pages that a thread takes at a time.
-const RUN_PAGES: usize = 128;
-
 /// Pages for each thread below which waking another one costs more than it saves.
 const THREAD_PAGES_MIN: usize = 1024;
 
-/// Pages of a section that follow each other in the version and in the plane.
+/// Pages of a section that follow each other in the version and in the plane, in one window. A thread takes them at once.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     /// The variable, and which of its sources it is.
@@ -30,19 +27,15 @@ pub(crate) struct Run {
 }
 
 /// Adds a run of pages of a window, whose frames begin at `to` for that window.
-pub(crate) fn push_runs(
+pub(crate) fn push_run(
     runs: &mut Vec<Run>,
     job: &Job,
     window: usize,
     run: Range<usize>,
     to: usize,
 ) -> Result<(), Failure> {
-    for first in run.clone().step_by(RUN_PAGES) {
-        let end = run.end.min(first + RUN_PAGES);
-        let pages = window * WINDOW_PAGES + first..window * WINDOW_PAGES + end;
-        list::push(runs, Run { id: job.id, source: job.source, pages, to: to + first * PAGE_BYTES })?;
-    }
-    Ok(())
+    let pages = window * WINDOW_PAGES + run.start..window * WINDOW_PAGES + run.end;
+    list::push(runs, Run { id: job.id, source: job.source, pages, to: to + run.start * PAGE_BYTES })
 }
 
 impl Workspace {

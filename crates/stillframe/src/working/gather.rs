@@ -22,7 +22,7 @@ use crate::working::tracker::memory::{Collected, Memory, Watch};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use stillframe_kernel::Failure;
-use stillframe_kernel::copy::{Copier, PageCopy, prefetch_at};
+use stillframe_kernel::copy::{Copier, PartedPages, prefetch_at};
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
 
 /// Where a section has fewer than one element of 8 bytes in each page, to look at the elements costs no more than to look
@@ -33,8 +33,9 @@ const SPAN_PAGES_MAX: usize = PAGE_BYTES / 8;
 /// Pages that are gathered in the cache before they are written past it.
 const GROUP_PAGES: usize = 8;
 
-/// Pages that are written at once. The loop that does asks the memory for those that follow.
-const COPIES: usize = 64;
+/// Most parts of a page, in memory, that are written past the cache from where they lie. Where there are more of them, a page is
+/// gathered before.
+const PARTS_MAX: usize = 16;
 
 /// Bytes of numbers that are gathered before they are rounded.
 const WIDE_BYTES: usize = 8 << 10;
@@ -56,11 +57,9 @@ pub(crate) struct Gather {
 const ROUNDED_BYTES: usize = 256;
 
 /// Pages that are written at once.
+#[derive(Default)]
 struct Batch {
-    /// The first, of so many.
-    first: usize,
-    count: usize,
-    copies: [PageCopy; COPIES],
+    pages: PartedPages,
     /// Those of them that are gathered before.
     apart: [usize; GROUP_PAGES],
     apart_count: usize,
@@ -225,43 +224,42 @@ impl Gather {
     ///
     /// # Safety
     /// As this module's, and there are as many pages at `to` that nobody else reads or writes.
-    pub(crate) unsafe fn copy(&self, pages: Range<usize>, to: usize, copier: &Copier) {
+    pub(crate) unsafe fn copy(&self, mut pages: Range<usize>, mut to: usize, copier: &Copier) {
         let mut group = Group([const { MaybeUninit::uninit() }; GROUP_PAGES * PAGE_BYTES]);
         let (memory, rounding): (*mut u8, _) = (group.0.as_mut_ptr().cast(), Rounding::begin());
-        let mut batch = self.batch(pages.clone(), to, memory);
-        while batch.count > 0 {
+        let mut batches = [Batch::default(), Batch::default()];
+        let [batch, next] = &mut batches;
+        let (mut batch, mut next) = (batch, next);
+        self.fill(batch, &pages, to, memory);
+        while batch.pages.count() > 0 {
             // SAFETY: as the caller vouches; there is room for as many pages as lie apart.
-            unsafe { self.gather_batch(&rounding, &batch, memory) };
-            let (rest, done) = (batch.first + batch.count..pages.end, batch.count * PAGE_BYTES);
+            unsafe { self.gather_batch(&rounding, batch, memory) };
+            pages.start += batch.pages.count();
+            to += batch.pages.count() * PAGE_BYTES;
             // Asked for while these are written.
-            let next = self.batch(rest, batch.copies[0].to + done, memory);
-            // SAFETY: sources are pages that were gathered, or lie in the span; the targets are as the caller vouches.
-            unsafe { copier.copy_here(&batch.copies[..batch.count]) };
-            batch = next;
+            self.fill(next, &pages, to, memory);
+            // SAFETY: parts are pages that were gathered, or lie in the span; the targets are as the caller vouches.
+            unsafe { copier.copy_parts(&batch.pages, &next.pages) };
+            std::mem::swap(&mut batch, &mut next);
         }
     }
 
-    /// The next pages that are written at once. The memory is asked for those of them that are to be gathered.
-    fn batch(&self, pages: Range<usize>, to: usize, memory: *mut u8) -> Batch {
-        let mut batch = Batch {
-            first: pages.start,
-            count: 0,
-            copies: [PageCopy { from: 0, to: 0 }; COPIES],
-            apart: [0; GROUP_PAGES],
-            apart_count: 0,
-        };
-        for (index, page) in pages.enumerate().take(COPIES) {
-            let from = match self.together(page) {
-                Some(from) => from,
-                None if batch.apart_count == GROUP_PAGES => break,
-                None => {
-                    batch.apart[batch.apart_count] = page;
-                    batch.apart_count += 1;
-                    memory as usize + (batch.apart_count - 1) * PAGE_BYTES
-                }
-            };
-            batch.copies[index] = PageCopy { from, to: to + index * PAGE_BYTES };
-            batch.count += 1;
+    /// Chooses the next pages that are written at once. The memory is asked for those of them that are to be gathered.
+    fn fill(&self, batch: &mut Batch, pages: &Range<usize>, to: usize, memory: *mut u8) {
+        batch.pages.clear();
+        batch.apart_count = 0;
+        for (index, page) in pages.clone().enumerate() {
+            let to = to + index * PAGE_BYTES;
+            if self.is_parted(page) && batch.pages.push(to, PARTS_MAX, |at| self.part_at(page * PAGE_BYTES + at)) {
+                continue;
+            }
+            let room = memory as usize + batch.apart_count * PAGE_BYTES;
+            let has_room = batch.apart_count < GROUP_PAGES;
+            if !has_room || !batch.pages.push(to, 1, |at| Some((room + at, PAGE_BYTES - at))) {
+                break;
+            }
+            batch.apart[batch.apart_count] = page;
+            batch.apart_count += 1;
         }
         if self.layout().narrow().is_none() {
             let source = self.placed.address as *const u8;
@@ -270,7 +268,6 @@ impl Gather {
                 self.layout().transfer().fetch_window(source, bytes.start as u64..bytes.end as u64);
             }
         }
-        batch
     }
 
     /// Gathers the pages of a batch that lie apart.
@@ -329,21 +326,17 @@ impl Gather {
         byte(pages.start)..byte(pages.end)
     }
 
-    /// Whether there are pages whose elements may lie together in memory.
-    fn has_long_runs(&self) -> bool {
+    /// Whether a page is written from where its elements lie: they are shown as they are, and in few parts.
+    fn is_parted(&self, page: usize) -> bool {
         let layout = self.layout();
-        let is_long = || layout.transfer().moves().iter().any(|each| each.run_bytes >= PAGE_BYTES as u64);
-        layout.narrow().is_none() && is_long()
+        let is_long = || layout.transfer().moves().iter().any(|each| each.run_bytes >= (PAGE_BYTES / PARTS_MAX) as u64);
+        layout.narrow().is_none() && (page + 1) * PAGE_BYTES <= layout.bytes() && is_long()
     }
 
-    /// The address of a page of what is published, if its bytes lie together in memory.
-    fn together(&self, page: usize) -> Option<usize> {
-        let window = page * PAGE_BYTES..(page + 1) * PAGE_BYTES;
-        if !self.has_long_runs() || window.end > self.layout().bytes() {
-            return None;
-        }
-        let from = self.layout().transfer().run_of(window.start as u64..window.end as u64)?;
-        Some(self.placed.address + from as usize)
+    /// The address of a byte of what is published, and how many from it on lie together.
+    fn part_at(&self, byte: usize) -> Option<(usize, usize)> {
+        let (from, bytes) = self.layout().transfer().run_at(byte as u64)?;
+        Some((self.placed.address + from as usize, bytes as usize))
     }
 
     /// Gathers pages of what is published. Behind the last element there are zeros.

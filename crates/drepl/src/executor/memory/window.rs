@@ -53,19 +53,26 @@ impl Transfer {
 
     /// Where in the source the bytes lie that end in `window` of the destination, if they lie together in both.
     pub fn run_of(&self, window: Range<u64>) -> Option<u64> {
-        let [each] = self.moves() else { return None };
         let bytes = window.end.checked_sub(window.start)?;
         // Most who ask have runs that are too short.
-        if bytes == 0 || each.run_bytes < bytes {
+        if bytes == 0 || self.moves().first()?.run_bytes < bytes {
             return None;
         }
-        let (mut from, mut at) = (each.from as i64, window.start.checked_sub(each.to)?);
+        self.run_at(window.start).filter(|(_, run_bytes)| bytes <= *run_bytes).map(|(from, _)| from)
+    }
+
+    /// Where in the source the byte lies that ends at `at` of the destination, and how many there are from it on that lie
+    /// together in both. `None` where nothing ends, and for a transfer of several moves.
+    pub fn run_at(&self, at: u64) -> Option<(u64, u64)> {
+        let [each] = self.moves() else { return None };
+        let (mut from, mut at) = (each.from as i64, at.checked_sub(each.to)?);
         for axis in &each.axes {
             let index = (at / axis.to_bytes as u64).min(axis.count - 1);
             at -= index * axis.to_bytes as u64;
             from += index as i64 * axis.from_bytes;
         }
-        (at + bytes <= each.run_bytes).then_some(from as u64 + at)
+        let rest = each.run_bytes.checked_sub(at).filter(|rest| *rest > 0)?;
+        Some((from as u64 + at, rest))
     }
 }
 
