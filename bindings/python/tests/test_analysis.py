@@ -326,6 +326,28 @@ def test_a_reducer_holds_nothing_while_it_waits(tmp_path: Path) -> None:
     assert not thread.is_alive() and seen == [1, 2, 3]
 
 
+def test_a_small_version_is_let_go_of_before_it_is_reduced(tmp_path: Path) -> None:
+    held: list[bool] = []
+
+    def reduce(source: Any) -> dict[str, float]:
+        if source.version == 1:
+            # The region keeps one version, so that this one takes the place of what nobody holds.
+            region.publish(2, attrs={"time": 1.0})
+            held.append(1 in [info.version for info in observer.versions()])
+        assert source.variables["small"].shape == (3,)
+        return {"sum": float(source["small"].sum()), "first": float(source["u"][0])}
+
+    for name, words in (("small", 1000), ("large", (16 << 20) // 8)):
+        path = tmp_path / f"{name}.csv"
+        with sf.create(name, keep=1) as region, sf.open(name) as observer:
+            small, u = region.array("small", (3,)), region.array("u", (words,))
+            small[:], u[:] = 2, 5
+            region.publish(1, attrs={"time": 0.5})
+            analysis.run(name, {path: reduce}, timeout=0, polite=False)
+        assert [list(row.values()) for row in rows_of(path)] == [["1", "0.5", "6.0", "5.0"], ["2", "1.0", "6.0", "5.0"]]
+    assert held == [False, True]
+
+
 def divided(rank: int, ranks: int) -> sf.Region:
     """A rank of a field of 8 × 12 that is divided among rows."""
     region = sf.create("heat", rank=rank, ranks=ranks, keep=8)
