@@ -820,6 +820,7 @@ module stillframe
   type, bind(c) :: c_given
     type(c_ptr) :: data = c_null_ptr, shape = c_null_ptr
     integer(c_int32_t) :: variable = 0, rank = 0, order = 0, reserved = 0
+    type(c_ptr) :: strides = c_null_ptr, dtype = c_null_ptr
   end type
 
   type, bind(c) :: c_statistics
