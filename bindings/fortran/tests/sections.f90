@@ -55,7 +55,7 @@ contains
     character(*), intent(in) :: name
     real(real64), intent(in) :: wanted(:, :)
     logical :: does
-    real(real64), pointer :: seen(:, :)
+    real(real64), pointer :: seen(:, :) => null()
 
     call snapshot%view(name, seen)
     does = all(shape(seen) == shape(wanted))
@@ -109,7 +109,8 @@ contains
 
   subroutine check_ranks()
     real(real64), target :: s(3, 3, 3, 3, 3, 3, 3)
-    real(real64), pointer :: p1(:), p3(:, :, :), p5(:, :, :, :, :), p7(:, :, :, :, :, :, :), few(:, :)
+    real(real64), pointer :: p1(:) => null(), p3(:, :, :) => null(), p5(:, :, :, :, :) => null(), &
+      p7(:, :, :, :, :, :, :) => null(), few(:, :) => null()
     integer :: i
 
     s = reshape([(real(i, real64), i = 1, size(s))], shape(s))
@@ -138,10 +139,10 @@ contains
     complex(real32), target :: z(6, 4)
     logical(c_bool), target :: flags(9)
     character(5), target :: words(7)
-    integer(int32), pointer :: seen_numbers(:)
-    complex(real32), pointer :: seen_z(:, :)
-    logical(c_bool), pointer :: seen_flags(:)
-    character(:), pointer :: seen_words(:)
+    integer(int32), pointer :: seen_numbers(:) => null()
+    complex(real32), pointer :: seen_z(:, :) => null()
+    logical(c_bool), pointer :: seen_flags(:) => null()
+    character(:), pointer :: seen_words(:) => null()
     integer :: i
 
     numbers = [(i, i = 1, 20)]
@@ -168,7 +169,7 @@ contains
   subroutine check_given()
     real(real64), allocatable :: u(:, :), v(:, :)
     character(3) :: words(4) = ['abc', 'def', 'ghi', 'jkl']
-    character(:), pointer :: seen(:)
+    character(:), pointer :: seen(:) => null()
     integer :: i
 
     u = reshape([(real(i, real64), i = 1, 60)], [10, 6])
@@ -193,8 +194,8 @@ contains
   subroutine check_records()
     type(cell), target :: cells(8), plane(4, 3)
     complex(real64), target :: z(5)
-    real(real64), pointer :: energy(:), seen(:), seen2(:, :)
-    integer(int32), pointer :: materials(:)
+    real(real64), pointer :: energy(:) => null(), seen(:) => null(), seen2(:, :) => null()
+    integer(int32), pointer :: materials(:) => null()
     real(real64) :: copied(8)
     integer :: i, stat(8)
     character(200) :: message
@@ -246,7 +247,7 @@ contains
     character(*), intent(in) :: name
     real(real64), intent(in) :: wanted(:)
     logical :: right
-    real(real64), pointer :: seen(:)
+    real(real64), pointer :: seen(:) => null()
 
     right = stat == stillframe_not_contiguous
     if (stat /= stillframe_ok) return
@@ -259,9 +260,9 @@ contains
     real(real64), target :: u(100), scalar
     real(real32), target :: v(6, 6)
     complex(real64), target :: z(10)
-    real(real32), pointer :: single(:), number
-    complex(real32), pointer :: seen_z(:)
-    integer(int16), pointer :: bits(:, :)
+    real(real32), pointer :: single(:) => null(), number => null()
+    complex(real32), pointer :: seen_z(:) => null()
+    integer(int16), pointer :: bits(:, :) => null()
     type(stillframe_variable) :: variable
     type(c_ptr) :: address
     integer :: i
@@ -307,7 +308,7 @@ contains
   subroutine check_refused()
     real(real64), target :: u(6, 4)
     integer(int32), target :: numbers(6)
-    real(real64), pointer :: managed(:, :)
+    real(real64), pointer :: managed(:, :) => null()
     integer :: stat
     character(200) :: message
 
