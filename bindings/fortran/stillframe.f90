@@ -15,7 +15,8 @@
 !   publish from then on, where it was at the time of track: it needs the attribute target, and track (or untrack) again
 !   after it was allocated, deallocated or moved. A publish that is given another array of its name shows that one; the
 !   next one shows what is tracked again.
-! * Array sections with gaps are refused. In parentheses, (u(2:n, :)), they are published as a copy.
+! * Array sections with gaps are gathered when a version is published. Components of arrays of records are refused by track where
+!   the compiler does not say where they are, as gfortran; give the address of the first one, and strides.
 ! * Pointers from array are valid until resize, repart, remove or close; those from view until the snapshot is released. What
 !   view points to cannot be written: the processor ends a program that tries.
 ! * Arenas, regions, observers, snapshots, groups and loans are handles. Assignment copies the handle, not the thing. They are
@@ -700,7 +701,9 @@ module stillframe
     type(c_ptr) :: address = c_null_ptr
     integer :: rank = 0
     integer(c_size_t) :: shape(15) = 0
+    integer(c_ptrdiff_t) :: strides(15) = 0   ! in bytes; of no matter if it is contiguous
     logical :: contiguous = .true.
+    logical :: known = .true.                 ! whether the compiler says where its elements are
   end type
 
   ! What the library's visitors add to.
@@ -820,6 +823,7 @@ module stillframe
   type, bind(c) :: c_given
     type(c_ptr) :: data = c_null_ptr, shape = c_null_ptr
     integer(c_int32_t) :: variable = 0, rank = 0, order = 0, reserved = 0
+    type(c_ptr) :: strides = c_null_ptr, dtype = c_null_ptr
   end type
 
   type, bind(c) :: c_statistics
@@ -880,11 +884,12 @@ module stillframe
     integer(c_int64_t) :: waiting_ns = 0, skipping_ns = 0, skipping = 0
   end type
 
-  ! The arrays that one version is given, and their shapes, which the arrays point to.
+  ! The arrays that one version is given, and their shapes and strides, which the arrays point to.
   type :: gifts
     integer(c_int32_t) :: count = 0
     type(c_given) :: arrays(8)
     integer(c_size_t) :: shapes(stillframe_rank_max, 8) = 0
+    integer(c_ptrdiff_t) :: strides(stillframe_rank_max, 8) = 0
   end type
 
   interface
@@ -1089,6 +1094,19 @@ module stillframe
       integer(c_int32_t), value :: variable
       integer(c_int32_t), value :: rank
       integer(c_size_t), intent(in) :: shape(*)
+      integer(c_int32_t), value :: order
+      type(c_ptr), value :: address
+      integer(c_int32_t) :: status
+    end function
+    function c_track_section(region, variable, rank, shape, strides, dtype, order, address) result(status) bind(c,&
+        & name='stillframe_track_section')
+      import
+      type(c_ptr), value :: region
+      integer(c_int32_t), value :: variable
+      integer(c_int32_t), value :: rank
+      integer(c_size_t), intent(in) :: shape(*)
+      integer(c_ptrdiff_t), intent(in) :: strides(*)
+      type(c_ptr), value :: dtype
       integer(c_int32_t), value :: order
       type(c_ptr), value :: address
       integer(c_int32_t) :: status
@@ -1617,16 +1635,190 @@ contains
     else if (any(where%shape(1:where%rank) < 0)) then
       call refuse(o, stillframe_wrong_shape, "array '" // trim(name) // &
         "' is a dummy of assumed size (*): pass a section that says where it ends, as a(1:n)")
-    else if (.not. where%contiguous) then
-      call refuse(o, stillframe_not_contiguous, "array '" // trim(name) // &
-        "' is a section with gaps: publish the whole array, or a copy by putting the section into parentheses")
+    else if (.not. where%known) then
+      call refuse(o, stillframe_not_contiguous, "array '" // trim(name) // "' is a component of records, or a part of " // &
+        'complex numbers, of which this compiler does not say where it is: give the address of the first one, dtype, shape ' // &
+        'and strides')
     else if (where%rank > stillframe_rank_max) then
       call refuse(o, stillframe_wrong_shape, "array '" // trim(name) // "' has more than 8 dimensions")
     end if
   end subroutine
 
-  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
-  ! of its last element from its first tells.
+  ! The same of an array that is to be read into.
+  subroutine check_contiguous(where, name, o)
+    type(place), intent(in), target :: where
+    character(*), intent(in) :: name
+    type(outcome), intent(inout) :: o
+
+    call check_place(where, name, o)
+    if (.not. where%contiguous) call refuse(o, stillframe_not_contiguous, "array '" // trim(name) // &
+      "' is a section with gaps: read into a whole array, and copy from that")
+  end subroutine
+
+  ! Says how far elements are from each other that lie one behind the other, and are of a type that can be rounded.
+  subroutine place_closely(where, dtype, order)
+    type(place), intent(inout), target :: where
+    character(*), intent(in) :: dtype
+    integer(c_int32_t), intent(in) :: order
+    integer(c_ptrdiff_t) :: distance
+    integer :: i, dimension
+
+    distance = merge(16, merge(8, 4, dtype == 'float64'), dtype == 'complex128')
+    do i = 1, min(where%rank, stillframe_rank_max)
+      dimension = merge(i, where%rank + 1 - i, order == stillframe_column_major)
+      where%strides(dimension) = distance
+      distance = distance * where%shape(dimension)
+    end do
+  end subroutine
+
+  function number_of(array) result(number)
+    type(*), intent(in), target :: array(..)
+    integer(c_intptr_t) :: number
+
+    number = transfer(c_loc(array), number)
+  end function
+
+  ! Finds how far neighbours are from each other along each dimension of an array that has elements.
+  subroutine measure_1(array, where)
+    class(*), intent(in), target :: array(:)
+    type(place), intent(inout), target :: where
+    integer(c_intptr_t) :: first
+
+    first = number_of(array(1))
+    ! A copy would be gone by the time it is looked at.
+    where%known = first == transfer(where%address, first)
+    if (size(array, 1) > 1) where%strides(1) = number_of(array(2)) - first
+  end subroutine
+
+  ! Finds how far neighbours are from each other along each dimension of an array that has elements.
+  subroutine measure_2(array, where)
+    class(*), intent(in), target :: array(:, :)
+    type(place), intent(inout), target :: where
+    integer(c_intptr_t) :: first
+
+    first = number_of(array(1, 1))
+    ! A copy would be gone by the time it is looked at.
+    where%known = first == transfer(where%address, first)
+    if (size(array, 1) > 1) where%strides(1) = number_of(array(2, 1)) - first
+    if (size(array, 2) > 1) where%strides(2) = number_of(array(1, 2)) - first
+  end subroutine
+
+  ! Finds how far neighbours are from each other along each dimension of an array that has elements.
+  subroutine measure_3(array, where)
+    class(*), intent(in), target :: array(:, :, :)
+    type(place), intent(inout), target :: where
+    integer(c_intptr_t) :: first
+
+    first = number_of(array(1, 1, 1))
+    ! A copy would be gone by the time it is looked at.
+    where%known = first == transfer(where%address, first)
+    if (size(array, 1) > 1) where%strides(1) = number_of(array(2, 1, 1)) - first
+    if (size(array, 2) > 1) where%strides(2) = number_of(array(1, 2, 1)) - first
+    if (size(array, 3) > 1) where%strides(3) = number_of(array(1, 1, 2)) - first
+  end subroutine
+
+  ! Finds how far neighbours are from each other along each dimension of an array that has elements.
+  subroutine measure_4(array, where)
+    class(*), intent(in), target :: array(:, :, :, :)
+    type(place), intent(inout), target :: where
+    integer(c_intptr_t) :: first
+
+    first = number_of(array(1, 1, 1, 1))
+    ! A copy would be gone by the time it is looked at.
+    where%known = first == transfer(where%address, first)
+    if (size(array, 1) > 1) where%strides(1) = number_of(array(2, 1, 1, 1)) - first
+    if (size(array, 2) > 1) where%strides(2) = number_of(array(1, 2, 1, 1)) - first
+    if (size(array, 3) > 1) where%strides(3) = number_of(array(1, 1, 2, 1)) - first
+    if (size(array, 4) > 1) where%strides(4) = number_of(array(1, 1, 1, 2)) - first
+  end subroutine
+
+  ! Finds how far neighbours are from each other along each dimension of an array that has elements.
+  subroutine measure_5(array, where)
+    class(*), intent(in), target :: array(:, :, :, :, :)
+    type(place), intent(inout), target :: where
+    integer(c_intptr_t) :: first
+
+    first = number_of(array(1, 1, 1, 1, 1))
+    ! A copy would be gone by the time it is looked at.
+    where%known = first == transfer(where%address, first)
+    if (size(array, 1) > 1) where%strides(1) = number_of(array(2, 1, 1, 1, 1)) - first
+    if (size(array, 2) > 1) where%strides(2) = number_of(array(1, 2, 1, 1, 1)) - first
+    if (size(array, 3) > 1) where%strides(3) = number_of(array(1, 1, 2, 1, 1)) - first
+    if (size(array, 4) > 1) where%strides(4) = number_of(array(1, 1, 1, 2, 1)) - first
+    if (size(array, 5) > 1) where%strides(5) = number_of(array(1, 1, 1, 1, 2)) - first
+  end subroutine
+
+  ! Finds how far neighbours are from each other along each dimension of an array that has elements.
+  subroutine measure_6(array, where)
+    class(*), intent(in), target :: array(:, :, :, :, :, :)
+    type(place), intent(inout), target :: where
+    integer(c_intptr_t) :: first
+
+    first = number_of(array(1, 1, 1, 1, 1, 1))
+    ! A copy would be gone by the time it is looked at.
+    where%known = first == transfer(where%address, first)
+    if (size(array, 1) > 1) where%strides(1) = number_of(array(2, 1, 1, 1, 1, 1)) - first
+    if (size(array, 2) > 1) where%strides(2) = number_of(array(1, 2, 1, 1, 1, 1)) - first
+    if (size(array, 3) > 1) where%strides(3) = number_of(array(1, 1, 2, 1, 1, 1)) - first
+    if (size(array, 4) > 1) where%strides(4) = number_of(array(1, 1, 1, 2, 1, 1)) - first
+    if (size(array, 5) > 1) where%strides(5) = number_of(array(1, 1, 1, 1, 2, 1)) - first
+    if (size(array, 6) > 1) where%strides(6) = number_of(array(1, 1, 1, 1, 1, 2)) - first
+  end subroutine
+
+  ! Finds how far neighbours are from each other along each dimension of an array that has elements.
+  subroutine measure_7(array, where)
+    class(*), intent(in), target :: array(:, :, :, :, :, :, :)
+    type(place), intent(inout), target :: where
+    integer(c_intptr_t) :: first
+
+    first = number_of(array(1, 1, 1, 1, 1, 1, 1))
+    ! A copy would be gone by the time it is looked at.
+    where%known = first == transfer(where%address, first)
+    if (size(array, 1) > 1) where%strides(1) = number_of(array(2, 1, 1, 1, 1, 1, 1)) - first
+    if (size(array, 2) > 1) where%strides(2) = number_of(array(1, 2, 1, 1, 1, 1, 1)) - first
+    if (size(array, 3) > 1) where%strides(3) = number_of(array(1, 1, 2, 1, 1, 1, 1)) - first
+    if (size(array, 4) > 1) where%strides(4) = number_of(array(1, 1, 1, 2, 1, 1, 1)) - first
+    if (size(array, 5) > 1) where%strides(5) = number_of(array(1, 1, 1, 1, 2, 1, 1)) - first
+    if (size(array, 6) > 1) where%strides(6) = number_of(array(1, 1, 1, 1, 1, 2, 1)) - first
+    if (size(array, 7) > 1) where%strides(7) = number_of(array(1, 1, 1, 1, 1, 1, 2)) - first
+  end subroutine
+
+  subroutine compare(where, dimension, first, second)
+    type(place), intent(inout), target :: where
+    integer, intent(in) :: dimension
+    integer(c_intptr_t), intent(in) :: first, second
+
+    where%known = where%known .and. second - first == where%strides(dimension)
+  end subroutine
+
+  ! Where an array is that is looked at during this call only.
+  function place_int8(array) result(where)
+    integer(int8), intent(in), target :: array(..)
+    type(place) :: where
+
+    where = place_of(array)
+    if (where%contiguous .or. any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      call measure_1(array, where)
+    rank (2)
+      call measure_2(array, where)
+    rank (3)
+      call measure_3(array, where)
+    rank (4)
+      call measure_4(array, where)
+    rank (5)
+      call measure_5(array, where)
+    rank (6)
+      call measure_6(array, where)
+    rank (7)
+      call measure_7(array, where)
+    end select
+  end function
+
+  ! Where the target of a pointer is. A pointer to a component of an array of records has gaps of any size, which gfortran takes
+  ! for gaps of whole elements elsewhere, and it points to the first component of the records instead. So the distances that
+  ! the pointer has are held against those of an array that is made of it.
   function target_int8(array) result(where)
     integer(int8), pointer, intent(in) :: array(..)
     type(place) :: where
@@ -1637,43 +1829,1099 @@ contains
     integer(int8), pointer :: p5(:, :, :, :, :)
     integer(int8), pointer :: p6(:, :, :, :, :, :)
     integer(int8), pointer :: p7(:, :, :, :, :, :, :)
-    type(place) :: first, last
+    integer(c_intptr_t) :: first
 
     if (.not. associated(array)) return
     where = place_of(array)
     if (any(where%shape(1:where%rank) <= 0)) return
     select rank (array)
     rank (1)
-      p1 => array
-      first = place_of(p1(lbound(p1, 1)))
-      last = place_of(p1(ubound(p1, 1)))
+      p1(1:) => array
+      call measure_1(p1, where)
+      first = number_of(p1(1))
+      if (size(p1, 1) > 1) call compare(where, 1, first, number_of(p1(2)))
     rank (2)
-      p2 => array
-      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
-      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
+      p2(1:, 1:) => array
+      call measure_2(p2, where)
+      first = number_of(p2(1, 1))
+      if (size(p2, 1) > 1) call compare(where, 1, first, number_of(p2(2, 1)))
+      if (size(p2, 2) > 1) call compare(where, 2, first, number_of(p2(1, 2)))
     rank (3)
-      p3 => array
-      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
-      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
+      p3(1:, 1:, 1:) => array
+      call measure_3(p3, where)
+      first = number_of(p3(1, 1, 1))
+      if (size(p3, 1) > 1) call compare(where, 1, first, number_of(p3(2, 1, 1)))
+      if (size(p3, 2) > 1) call compare(where, 2, first, number_of(p3(1, 2, 1)))
+      if (size(p3, 3) > 1) call compare(where, 3, first, number_of(p3(1, 1, 2)))
     rank (4)
-      p4 => array
-      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
-      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
+      p4(1:, 1:, 1:, 1:) => array
+      call measure_4(p4, where)
+      first = number_of(p4(1, 1, 1, 1))
+      if (size(p4, 1) > 1) call compare(where, 1, first, number_of(p4(2, 1, 1, 1)))
+      if (size(p4, 2) > 1) call compare(where, 2, first, number_of(p4(1, 2, 1, 1)))
+      if (size(p4, 3) > 1) call compare(where, 3, first, number_of(p4(1, 1, 2, 1)))
+      if (size(p4, 4) > 1) call compare(where, 4, first, number_of(p4(1, 1, 1, 2)))
     rank (5)
-      p5 => array
-      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
-      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
+      p5(1:, 1:, 1:, 1:, 1:) => array
+      call measure_5(p5, where)
+      first = number_of(p5(1, 1, 1, 1, 1))
+      if (size(p5, 1) > 1) call compare(where, 1, first, number_of(p5(2, 1, 1, 1, 1)))
+      if (size(p5, 2) > 1) call compare(where, 2, first, number_of(p5(1, 2, 1, 1, 1)))
+      if (size(p5, 3) > 1) call compare(where, 3, first, number_of(p5(1, 1, 2, 1, 1)))
+      if (size(p5, 4) > 1) call compare(where, 4, first, number_of(p5(1, 1, 1, 2, 1)))
+      if (size(p5, 5) > 1) call compare(where, 5, first, number_of(p5(1, 1, 1, 1, 2)))
     rank (6)
-      p6 => array
-      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
-      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
+      p6(1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_6(p6, where)
+      first = number_of(p6(1, 1, 1, 1, 1, 1))
+      if (size(p6, 1) > 1) call compare(where, 1, first, number_of(p6(2, 1, 1, 1, 1, 1)))
+      if (size(p6, 2) > 1) call compare(where, 2, first, number_of(p6(1, 2, 1, 1, 1, 1)))
+      if (size(p6, 3) > 1) call compare(where, 3, first, number_of(p6(1, 1, 2, 1, 1, 1)))
+      if (size(p6, 4) > 1) call compare(where, 4, first, number_of(p6(1, 1, 1, 2, 1, 1)))
+      if (size(p6, 5) > 1) call compare(where, 5, first, number_of(p6(1, 1, 1, 1, 2, 1)))
+      if (size(p6, 6) > 1) call compare(where, 6, first, number_of(p6(1, 1, 1, 1, 1, 2)))
     rank (7)
-      p7 => array
-      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
-      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
+      p7(1:, 1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_7(p7, where)
+      first = number_of(p7(1, 1, 1, 1, 1, 1, 1))
+      if (size(p7, 1) > 1) call compare(where, 1, first, number_of(p7(2, 1, 1, 1, 1, 1, 1)))
+      if (size(p7, 2) > 1) call compare(where, 2, first, number_of(p7(1, 2, 1, 1, 1, 1, 1)))
+      if (size(p7, 3) > 1) call compare(where, 3, first, number_of(p7(1, 1, 2, 1, 1, 1, 1)))
+      if (size(p7, 4) > 1) call compare(where, 4, first, number_of(p7(1, 1, 1, 2, 1, 1, 1)))
+      if (size(p7, 5) > 1) call compare(where, 5, first, number_of(p7(1, 1, 1, 1, 2, 1, 1)))
+      if (size(p7, 6) > 1) call compare(where, 6, first, number_of(p7(1, 1, 1, 1, 1, 2, 1)))
+      if (size(p7, 7) > 1) call compare(where, 7, first, number_of(p7(1, 1, 1, 1, 1, 1, 2)))
     end select
-    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
-      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
+  end function
+
+  ! Where an array is that is looked at during this call only.
+  function place_int16(array) result(where)
+    integer(int16), intent(in), target :: array(..)
+    type(place) :: where
+
+    where = place_of(array)
+    if (where%contiguous .or. any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      call measure_1(array, where)
+    rank (2)
+      call measure_2(array, where)
+    rank (3)
+      call measure_3(array, where)
+    rank (4)
+      call measure_4(array, where)
+    rank (5)
+      call measure_5(array, where)
+    rank (6)
+      call measure_6(array, where)
+    rank (7)
+      call measure_7(array, where)
+    end select
+  end function
+
+  ! Where the target of a pointer is. A pointer to a component of an array of records has gaps of any size, which gfortran takes
+  ! for gaps of whole elements elsewhere, and it points to the first component of the records instead. So the distances that
+  ! the pointer has are held against those of an array that is made of it.
+  function target_int16(array) result(where)
+    integer(int16), pointer, intent(in) :: array(..)
+    type(place) :: where
+    integer(int16), pointer :: p1(:)
+    integer(int16), pointer :: p2(:, :)
+    integer(int16), pointer :: p3(:, :, :)
+    integer(int16), pointer :: p4(:, :, :, :)
+    integer(int16), pointer :: p5(:, :, :, :, :)
+    integer(int16), pointer :: p6(:, :, :, :, :, :)
+    integer(int16), pointer :: p7(:, :, :, :, :, :, :)
+    integer(c_intptr_t) :: first
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1(1:) => array
+      call measure_1(p1, where)
+      first = number_of(p1(1))
+      if (size(p1, 1) > 1) call compare(where, 1, first, number_of(p1(2)))
+    rank (2)
+      p2(1:, 1:) => array
+      call measure_2(p2, where)
+      first = number_of(p2(1, 1))
+      if (size(p2, 1) > 1) call compare(where, 1, first, number_of(p2(2, 1)))
+      if (size(p2, 2) > 1) call compare(where, 2, first, number_of(p2(1, 2)))
+    rank (3)
+      p3(1:, 1:, 1:) => array
+      call measure_3(p3, where)
+      first = number_of(p3(1, 1, 1))
+      if (size(p3, 1) > 1) call compare(where, 1, first, number_of(p3(2, 1, 1)))
+      if (size(p3, 2) > 1) call compare(where, 2, first, number_of(p3(1, 2, 1)))
+      if (size(p3, 3) > 1) call compare(where, 3, first, number_of(p3(1, 1, 2)))
+    rank (4)
+      p4(1:, 1:, 1:, 1:) => array
+      call measure_4(p4, where)
+      first = number_of(p4(1, 1, 1, 1))
+      if (size(p4, 1) > 1) call compare(where, 1, first, number_of(p4(2, 1, 1, 1)))
+      if (size(p4, 2) > 1) call compare(where, 2, first, number_of(p4(1, 2, 1, 1)))
+      if (size(p4, 3) > 1) call compare(where, 3, first, number_of(p4(1, 1, 2, 1)))
+      if (size(p4, 4) > 1) call compare(where, 4, first, number_of(p4(1, 1, 1, 2)))
+    rank (5)
+      p5(1:, 1:, 1:, 1:, 1:) => array
+      call measure_5(p5, where)
+      first = number_of(p5(1, 1, 1, 1, 1))
+      if (size(p5, 1) > 1) call compare(where, 1, first, number_of(p5(2, 1, 1, 1, 1)))
+      if (size(p5, 2) > 1) call compare(where, 2, first, number_of(p5(1, 2, 1, 1, 1)))
+      if (size(p5, 3) > 1) call compare(where, 3, first, number_of(p5(1, 1, 2, 1, 1)))
+      if (size(p5, 4) > 1) call compare(where, 4, first, number_of(p5(1, 1, 1, 2, 1)))
+      if (size(p5, 5) > 1) call compare(where, 5, first, number_of(p5(1, 1, 1, 1, 2)))
+    rank (6)
+      p6(1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_6(p6, where)
+      first = number_of(p6(1, 1, 1, 1, 1, 1))
+      if (size(p6, 1) > 1) call compare(where, 1, first, number_of(p6(2, 1, 1, 1, 1, 1)))
+      if (size(p6, 2) > 1) call compare(where, 2, first, number_of(p6(1, 2, 1, 1, 1, 1)))
+      if (size(p6, 3) > 1) call compare(where, 3, first, number_of(p6(1, 1, 2, 1, 1, 1)))
+      if (size(p6, 4) > 1) call compare(where, 4, first, number_of(p6(1, 1, 1, 2, 1, 1)))
+      if (size(p6, 5) > 1) call compare(where, 5, first, number_of(p6(1, 1, 1, 1, 2, 1)))
+      if (size(p6, 6) > 1) call compare(where, 6, first, number_of(p6(1, 1, 1, 1, 1, 2)))
+    rank (7)
+      p7(1:, 1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_7(p7, where)
+      first = number_of(p7(1, 1, 1, 1, 1, 1, 1))
+      if (size(p7, 1) > 1) call compare(where, 1, first, number_of(p7(2, 1, 1, 1, 1, 1, 1)))
+      if (size(p7, 2) > 1) call compare(where, 2, first, number_of(p7(1, 2, 1, 1, 1, 1, 1)))
+      if (size(p7, 3) > 1) call compare(where, 3, first, number_of(p7(1, 1, 2, 1, 1, 1, 1)))
+      if (size(p7, 4) > 1) call compare(where, 4, first, number_of(p7(1, 1, 1, 2, 1, 1, 1)))
+      if (size(p7, 5) > 1) call compare(where, 5, first, number_of(p7(1, 1, 1, 1, 2, 1, 1)))
+      if (size(p7, 6) > 1) call compare(where, 6, first, number_of(p7(1, 1, 1, 1, 1, 2, 1)))
+      if (size(p7, 7) > 1) call compare(where, 7, first, number_of(p7(1, 1, 1, 1, 1, 1, 2)))
+    end select
+  end function
+
+  ! Where an array is that is looked at during this call only.
+  function place_int32(array) result(where)
+    integer(int32), intent(in), target :: array(..)
+    type(place) :: where
+
+    where = place_of(array)
+    if (where%contiguous .or. any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      call measure_1(array, where)
+    rank (2)
+      call measure_2(array, where)
+    rank (3)
+      call measure_3(array, where)
+    rank (4)
+      call measure_4(array, where)
+    rank (5)
+      call measure_5(array, where)
+    rank (6)
+      call measure_6(array, where)
+    rank (7)
+      call measure_7(array, where)
+    end select
+  end function
+
+  ! Where the target of a pointer is. A pointer to a component of an array of records has gaps of any size, which gfortran takes
+  ! for gaps of whole elements elsewhere, and it points to the first component of the records instead. So the distances that
+  ! the pointer has are held against those of an array that is made of it.
+  function target_int32(array) result(where)
+    integer(int32), pointer, intent(in) :: array(..)
+    type(place) :: where
+    integer(int32), pointer :: p1(:)
+    integer(int32), pointer :: p2(:, :)
+    integer(int32), pointer :: p3(:, :, :)
+    integer(int32), pointer :: p4(:, :, :, :)
+    integer(int32), pointer :: p5(:, :, :, :, :)
+    integer(int32), pointer :: p6(:, :, :, :, :, :)
+    integer(int32), pointer :: p7(:, :, :, :, :, :, :)
+    integer(c_intptr_t) :: first
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1(1:) => array
+      call measure_1(p1, where)
+      first = number_of(p1(1))
+      if (size(p1, 1) > 1) call compare(where, 1, first, number_of(p1(2)))
+    rank (2)
+      p2(1:, 1:) => array
+      call measure_2(p2, where)
+      first = number_of(p2(1, 1))
+      if (size(p2, 1) > 1) call compare(where, 1, first, number_of(p2(2, 1)))
+      if (size(p2, 2) > 1) call compare(where, 2, first, number_of(p2(1, 2)))
+    rank (3)
+      p3(1:, 1:, 1:) => array
+      call measure_3(p3, where)
+      first = number_of(p3(1, 1, 1))
+      if (size(p3, 1) > 1) call compare(where, 1, first, number_of(p3(2, 1, 1)))
+      if (size(p3, 2) > 1) call compare(where, 2, first, number_of(p3(1, 2, 1)))
+      if (size(p3, 3) > 1) call compare(where, 3, first, number_of(p3(1, 1, 2)))
+    rank (4)
+      p4(1:, 1:, 1:, 1:) => array
+      call measure_4(p4, where)
+      first = number_of(p4(1, 1, 1, 1))
+      if (size(p4, 1) > 1) call compare(where, 1, first, number_of(p4(2, 1, 1, 1)))
+      if (size(p4, 2) > 1) call compare(where, 2, first, number_of(p4(1, 2, 1, 1)))
+      if (size(p4, 3) > 1) call compare(where, 3, first, number_of(p4(1, 1, 2, 1)))
+      if (size(p4, 4) > 1) call compare(where, 4, first, number_of(p4(1, 1, 1, 2)))
+    rank (5)
+      p5(1:, 1:, 1:, 1:, 1:) => array
+      call measure_5(p5, where)
+      first = number_of(p5(1, 1, 1, 1, 1))
+      if (size(p5, 1) > 1) call compare(where, 1, first, number_of(p5(2, 1, 1, 1, 1)))
+      if (size(p5, 2) > 1) call compare(where, 2, first, number_of(p5(1, 2, 1, 1, 1)))
+      if (size(p5, 3) > 1) call compare(where, 3, first, number_of(p5(1, 1, 2, 1, 1)))
+      if (size(p5, 4) > 1) call compare(where, 4, first, number_of(p5(1, 1, 1, 2, 1)))
+      if (size(p5, 5) > 1) call compare(where, 5, first, number_of(p5(1, 1, 1, 1, 2)))
+    rank (6)
+      p6(1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_6(p6, where)
+      first = number_of(p6(1, 1, 1, 1, 1, 1))
+      if (size(p6, 1) > 1) call compare(where, 1, first, number_of(p6(2, 1, 1, 1, 1, 1)))
+      if (size(p6, 2) > 1) call compare(where, 2, first, number_of(p6(1, 2, 1, 1, 1, 1)))
+      if (size(p6, 3) > 1) call compare(where, 3, first, number_of(p6(1, 1, 2, 1, 1, 1)))
+      if (size(p6, 4) > 1) call compare(where, 4, first, number_of(p6(1, 1, 1, 2, 1, 1)))
+      if (size(p6, 5) > 1) call compare(where, 5, first, number_of(p6(1, 1, 1, 1, 2, 1)))
+      if (size(p6, 6) > 1) call compare(where, 6, first, number_of(p6(1, 1, 1, 1, 1, 2)))
+    rank (7)
+      p7(1:, 1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_7(p7, where)
+      first = number_of(p7(1, 1, 1, 1, 1, 1, 1))
+      if (size(p7, 1) > 1) call compare(where, 1, first, number_of(p7(2, 1, 1, 1, 1, 1, 1)))
+      if (size(p7, 2) > 1) call compare(where, 2, first, number_of(p7(1, 2, 1, 1, 1, 1, 1)))
+      if (size(p7, 3) > 1) call compare(where, 3, first, number_of(p7(1, 1, 2, 1, 1, 1, 1)))
+      if (size(p7, 4) > 1) call compare(where, 4, first, number_of(p7(1, 1, 1, 2, 1, 1, 1)))
+      if (size(p7, 5) > 1) call compare(where, 5, first, number_of(p7(1, 1, 1, 1, 2, 1, 1)))
+      if (size(p7, 6) > 1) call compare(where, 6, first, number_of(p7(1, 1, 1, 1, 1, 2, 1)))
+      if (size(p7, 7) > 1) call compare(where, 7, first, number_of(p7(1, 1, 1, 1, 1, 1, 2)))
+    end select
+  end function
+
+  ! Where an array is that is looked at during this call only.
+  function place_int64(array) result(where)
+    integer(int64), intent(in), target :: array(..)
+    type(place) :: where
+
+    where = place_of(array)
+    if (where%contiguous .or. any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      call measure_1(array, where)
+    rank (2)
+      call measure_2(array, where)
+    rank (3)
+      call measure_3(array, where)
+    rank (4)
+      call measure_4(array, where)
+    rank (5)
+      call measure_5(array, where)
+    rank (6)
+      call measure_6(array, where)
+    rank (7)
+      call measure_7(array, where)
+    end select
+  end function
+
+  ! Where the target of a pointer is. A pointer to a component of an array of records has gaps of any size, which gfortran takes
+  ! for gaps of whole elements elsewhere, and it points to the first component of the records instead. So the distances that
+  ! the pointer has are held against those of an array that is made of it.
+  function target_int64(array) result(where)
+    integer(int64), pointer, intent(in) :: array(..)
+    type(place) :: where
+    integer(int64), pointer :: p1(:)
+    integer(int64), pointer :: p2(:, :)
+    integer(int64), pointer :: p3(:, :, :)
+    integer(int64), pointer :: p4(:, :, :, :)
+    integer(int64), pointer :: p5(:, :, :, :, :)
+    integer(int64), pointer :: p6(:, :, :, :, :, :)
+    integer(int64), pointer :: p7(:, :, :, :, :, :, :)
+    integer(c_intptr_t) :: first
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1(1:) => array
+      call measure_1(p1, where)
+      first = number_of(p1(1))
+      if (size(p1, 1) > 1) call compare(where, 1, first, number_of(p1(2)))
+    rank (2)
+      p2(1:, 1:) => array
+      call measure_2(p2, where)
+      first = number_of(p2(1, 1))
+      if (size(p2, 1) > 1) call compare(where, 1, first, number_of(p2(2, 1)))
+      if (size(p2, 2) > 1) call compare(where, 2, first, number_of(p2(1, 2)))
+    rank (3)
+      p3(1:, 1:, 1:) => array
+      call measure_3(p3, where)
+      first = number_of(p3(1, 1, 1))
+      if (size(p3, 1) > 1) call compare(where, 1, first, number_of(p3(2, 1, 1)))
+      if (size(p3, 2) > 1) call compare(where, 2, first, number_of(p3(1, 2, 1)))
+      if (size(p3, 3) > 1) call compare(where, 3, first, number_of(p3(1, 1, 2)))
+    rank (4)
+      p4(1:, 1:, 1:, 1:) => array
+      call measure_4(p4, where)
+      first = number_of(p4(1, 1, 1, 1))
+      if (size(p4, 1) > 1) call compare(where, 1, first, number_of(p4(2, 1, 1, 1)))
+      if (size(p4, 2) > 1) call compare(where, 2, first, number_of(p4(1, 2, 1, 1)))
+      if (size(p4, 3) > 1) call compare(where, 3, first, number_of(p4(1, 1, 2, 1)))
+      if (size(p4, 4) > 1) call compare(where, 4, first, number_of(p4(1, 1, 1, 2)))
+    rank (5)
+      p5(1:, 1:, 1:, 1:, 1:) => array
+      call measure_5(p5, where)
+      first = number_of(p5(1, 1, 1, 1, 1))
+      if (size(p5, 1) > 1) call compare(where, 1, first, number_of(p5(2, 1, 1, 1, 1)))
+      if (size(p5, 2) > 1) call compare(where, 2, first, number_of(p5(1, 2, 1, 1, 1)))
+      if (size(p5, 3) > 1) call compare(where, 3, first, number_of(p5(1, 1, 2, 1, 1)))
+      if (size(p5, 4) > 1) call compare(where, 4, first, number_of(p5(1, 1, 1, 2, 1)))
+      if (size(p5, 5) > 1) call compare(where, 5, first, number_of(p5(1, 1, 1, 1, 2)))
+    rank (6)
+      p6(1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_6(p6, where)
+      first = number_of(p6(1, 1, 1, 1, 1, 1))
+      if (size(p6, 1) > 1) call compare(where, 1, first, number_of(p6(2, 1, 1, 1, 1, 1)))
+      if (size(p6, 2) > 1) call compare(where, 2, first, number_of(p6(1, 2, 1, 1, 1, 1)))
+      if (size(p6, 3) > 1) call compare(where, 3, first, number_of(p6(1, 1, 2, 1, 1, 1)))
+      if (size(p6, 4) > 1) call compare(where, 4, first, number_of(p6(1, 1, 1, 2, 1, 1)))
+      if (size(p6, 5) > 1) call compare(where, 5, first, number_of(p6(1, 1, 1, 1, 2, 1)))
+      if (size(p6, 6) > 1) call compare(where, 6, first, number_of(p6(1, 1, 1, 1, 1, 2)))
+    rank (7)
+      p7(1:, 1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_7(p7, where)
+      first = number_of(p7(1, 1, 1, 1, 1, 1, 1))
+      if (size(p7, 1) > 1) call compare(where, 1, first, number_of(p7(2, 1, 1, 1, 1, 1, 1)))
+      if (size(p7, 2) > 1) call compare(where, 2, first, number_of(p7(1, 2, 1, 1, 1, 1, 1)))
+      if (size(p7, 3) > 1) call compare(where, 3, first, number_of(p7(1, 1, 2, 1, 1, 1, 1)))
+      if (size(p7, 4) > 1) call compare(where, 4, first, number_of(p7(1, 1, 1, 2, 1, 1, 1)))
+      if (size(p7, 5) > 1) call compare(where, 5, first, number_of(p7(1, 1, 1, 1, 2, 1, 1)))
+      if (size(p7, 6) > 1) call compare(where, 6, first, number_of(p7(1, 1, 1, 1, 1, 2, 1)))
+      if (size(p7, 7) > 1) call compare(where, 7, first, number_of(p7(1, 1, 1, 1, 1, 1, 2)))
+    end select
+  end function
+
+  ! Where an array is that is looked at during this call only.
+  function place_real32(array) result(where)
+    real(real32), intent(in), target :: array(..)
+    type(place) :: where
+
+    where = place_of(array)
+    if (where%contiguous .or. any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      call measure_1(array, where)
+    rank (2)
+      call measure_2(array, where)
+    rank (3)
+      call measure_3(array, where)
+    rank (4)
+      call measure_4(array, where)
+    rank (5)
+      call measure_5(array, where)
+    rank (6)
+      call measure_6(array, where)
+    rank (7)
+      call measure_7(array, where)
+    end select
+  end function
+
+  ! Where the target of a pointer is. A pointer to a component of an array of records has gaps of any size, which gfortran takes
+  ! for gaps of whole elements elsewhere, and it points to the first component of the records instead. So the distances that
+  ! the pointer has are held against those of an array that is made of it.
+  function target_real32(array) result(where)
+    real(real32), pointer, intent(in) :: array(..)
+    type(place) :: where
+    real(real32), pointer :: p1(:)
+    real(real32), pointer :: p2(:, :)
+    real(real32), pointer :: p3(:, :, :)
+    real(real32), pointer :: p4(:, :, :, :)
+    real(real32), pointer :: p5(:, :, :, :, :)
+    real(real32), pointer :: p6(:, :, :, :, :, :)
+    real(real32), pointer :: p7(:, :, :, :, :, :, :)
+    integer(c_intptr_t) :: first
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1(1:) => array
+      call measure_1(p1, where)
+      first = number_of(p1(1))
+      if (size(p1, 1) > 1) call compare(where, 1, first, number_of(p1(2)))
+    rank (2)
+      p2(1:, 1:) => array
+      call measure_2(p2, where)
+      first = number_of(p2(1, 1))
+      if (size(p2, 1) > 1) call compare(where, 1, first, number_of(p2(2, 1)))
+      if (size(p2, 2) > 1) call compare(where, 2, first, number_of(p2(1, 2)))
+    rank (3)
+      p3(1:, 1:, 1:) => array
+      call measure_3(p3, where)
+      first = number_of(p3(1, 1, 1))
+      if (size(p3, 1) > 1) call compare(where, 1, first, number_of(p3(2, 1, 1)))
+      if (size(p3, 2) > 1) call compare(where, 2, first, number_of(p3(1, 2, 1)))
+      if (size(p3, 3) > 1) call compare(where, 3, first, number_of(p3(1, 1, 2)))
+    rank (4)
+      p4(1:, 1:, 1:, 1:) => array
+      call measure_4(p4, where)
+      first = number_of(p4(1, 1, 1, 1))
+      if (size(p4, 1) > 1) call compare(where, 1, first, number_of(p4(2, 1, 1, 1)))
+      if (size(p4, 2) > 1) call compare(where, 2, first, number_of(p4(1, 2, 1, 1)))
+      if (size(p4, 3) > 1) call compare(where, 3, first, number_of(p4(1, 1, 2, 1)))
+      if (size(p4, 4) > 1) call compare(where, 4, first, number_of(p4(1, 1, 1, 2)))
+    rank (5)
+      p5(1:, 1:, 1:, 1:, 1:) => array
+      call measure_5(p5, where)
+      first = number_of(p5(1, 1, 1, 1, 1))
+      if (size(p5, 1) > 1) call compare(where, 1, first, number_of(p5(2, 1, 1, 1, 1)))
+      if (size(p5, 2) > 1) call compare(where, 2, first, number_of(p5(1, 2, 1, 1, 1)))
+      if (size(p5, 3) > 1) call compare(where, 3, first, number_of(p5(1, 1, 2, 1, 1)))
+      if (size(p5, 4) > 1) call compare(where, 4, first, number_of(p5(1, 1, 1, 2, 1)))
+      if (size(p5, 5) > 1) call compare(where, 5, first, number_of(p5(1, 1, 1, 1, 2)))
+    rank (6)
+      p6(1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_6(p6, where)
+      first = number_of(p6(1, 1, 1, 1, 1, 1))
+      if (size(p6, 1) > 1) call compare(where, 1, first, number_of(p6(2, 1, 1, 1, 1, 1)))
+      if (size(p6, 2) > 1) call compare(where, 2, first, number_of(p6(1, 2, 1, 1, 1, 1)))
+      if (size(p6, 3) > 1) call compare(where, 3, first, number_of(p6(1, 1, 2, 1, 1, 1)))
+      if (size(p6, 4) > 1) call compare(where, 4, first, number_of(p6(1, 1, 1, 2, 1, 1)))
+      if (size(p6, 5) > 1) call compare(where, 5, first, number_of(p6(1, 1, 1, 1, 2, 1)))
+      if (size(p6, 6) > 1) call compare(where, 6, first, number_of(p6(1, 1, 1, 1, 1, 2)))
+    rank (7)
+      p7(1:, 1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_7(p7, where)
+      first = number_of(p7(1, 1, 1, 1, 1, 1, 1))
+      if (size(p7, 1) > 1) call compare(where, 1, first, number_of(p7(2, 1, 1, 1, 1, 1, 1)))
+      if (size(p7, 2) > 1) call compare(where, 2, first, number_of(p7(1, 2, 1, 1, 1, 1, 1)))
+      if (size(p7, 3) > 1) call compare(where, 3, first, number_of(p7(1, 1, 2, 1, 1, 1, 1)))
+      if (size(p7, 4) > 1) call compare(where, 4, first, number_of(p7(1, 1, 1, 2, 1, 1, 1)))
+      if (size(p7, 5) > 1) call compare(where, 5, first, number_of(p7(1, 1, 1, 1, 2, 1, 1)))
+      if (size(p7, 6) > 1) call compare(where, 6, first, number_of(p7(1, 1, 1, 1, 1, 2, 1)))
+      if (size(p7, 7) > 1) call compare(where, 7, first, number_of(p7(1, 1, 1, 1, 1, 1, 2)))
+    end select
+  end function
+
+  ! Where an array is that is looked at during this call only.
+  function place_real64(array) result(where)
+    real(real64), intent(in), target :: array(..)
+    type(place) :: where
+
+    where = place_of(array)
+    if (where%contiguous .or. any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      call measure_1(array, where)
+    rank (2)
+      call measure_2(array, where)
+    rank (3)
+      call measure_3(array, where)
+    rank (4)
+      call measure_4(array, where)
+    rank (5)
+      call measure_5(array, where)
+    rank (6)
+      call measure_6(array, where)
+    rank (7)
+      call measure_7(array, where)
+    end select
+  end function
+
+  ! Where the target of a pointer is. A pointer to a component of an array of records has gaps of any size, which gfortran takes
+  ! for gaps of whole elements elsewhere, and it points to the first component of the records instead. So the distances that
+  ! the pointer has are held against those of an array that is made of it.
+  function target_real64(array) result(where)
+    real(real64), pointer, intent(in) :: array(..)
+    type(place) :: where
+    real(real64), pointer :: p1(:)
+    real(real64), pointer :: p2(:, :)
+    real(real64), pointer :: p3(:, :, :)
+    real(real64), pointer :: p4(:, :, :, :)
+    real(real64), pointer :: p5(:, :, :, :, :)
+    real(real64), pointer :: p6(:, :, :, :, :, :)
+    real(real64), pointer :: p7(:, :, :, :, :, :, :)
+    integer(c_intptr_t) :: first
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1(1:) => array
+      call measure_1(p1, where)
+      first = number_of(p1(1))
+      if (size(p1, 1) > 1) call compare(where, 1, first, number_of(p1(2)))
+    rank (2)
+      p2(1:, 1:) => array
+      call measure_2(p2, where)
+      first = number_of(p2(1, 1))
+      if (size(p2, 1) > 1) call compare(where, 1, first, number_of(p2(2, 1)))
+      if (size(p2, 2) > 1) call compare(where, 2, first, number_of(p2(1, 2)))
+    rank (3)
+      p3(1:, 1:, 1:) => array
+      call measure_3(p3, where)
+      first = number_of(p3(1, 1, 1))
+      if (size(p3, 1) > 1) call compare(where, 1, first, number_of(p3(2, 1, 1)))
+      if (size(p3, 2) > 1) call compare(where, 2, first, number_of(p3(1, 2, 1)))
+      if (size(p3, 3) > 1) call compare(where, 3, first, number_of(p3(1, 1, 2)))
+    rank (4)
+      p4(1:, 1:, 1:, 1:) => array
+      call measure_4(p4, where)
+      first = number_of(p4(1, 1, 1, 1))
+      if (size(p4, 1) > 1) call compare(where, 1, first, number_of(p4(2, 1, 1, 1)))
+      if (size(p4, 2) > 1) call compare(where, 2, first, number_of(p4(1, 2, 1, 1)))
+      if (size(p4, 3) > 1) call compare(where, 3, first, number_of(p4(1, 1, 2, 1)))
+      if (size(p4, 4) > 1) call compare(where, 4, first, number_of(p4(1, 1, 1, 2)))
+    rank (5)
+      p5(1:, 1:, 1:, 1:, 1:) => array
+      call measure_5(p5, where)
+      first = number_of(p5(1, 1, 1, 1, 1))
+      if (size(p5, 1) > 1) call compare(where, 1, first, number_of(p5(2, 1, 1, 1, 1)))
+      if (size(p5, 2) > 1) call compare(where, 2, first, number_of(p5(1, 2, 1, 1, 1)))
+      if (size(p5, 3) > 1) call compare(where, 3, first, number_of(p5(1, 1, 2, 1, 1)))
+      if (size(p5, 4) > 1) call compare(where, 4, first, number_of(p5(1, 1, 1, 2, 1)))
+      if (size(p5, 5) > 1) call compare(where, 5, first, number_of(p5(1, 1, 1, 1, 2)))
+    rank (6)
+      p6(1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_6(p6, where)
+      first = number_of(p6(1, 1, 1, 1, 1, 1))
+      if (size(p6, 1) > 1) call compare(where, 1, first, number_of(p6(2, 1, 1, 1, 1, 1)))
+      if (size(p6, 2) > 1) call compare(where, 2, first, number_of(p6(1, 2, 1, 1, 1, 1)))
+      if (size(p6, 3) > 1) call compare(where, 3, first, number_of(p6(1, 1, 2, 1, 1, 1)))
+      if (size(p6, 4) > 1) call compare(where, 4, first, number_of(p6(1, 1, 1, 2, 1, 1)))
+      if (size(p6, 5) > 1) call compare(where, 5, first, number_of(p6(1, 1, 1, 1, 2, 1)))
+      if (size(p6, 6) > 1) call compare(where, 6, first, number_of(p6(1, 1, 1, 1, 1, 2)))
+    rank (7)
+      p7(1:, 1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_7(p7, where)
+      first = number_of(p7(1, 1, 1, 1, 1, 1, 1))
+      if (size(p7, 1) > 1) call compare(where, 1, first, number_of(p7(2, 1, 1, 1, 1, 1, 1)))
+      if (size(p7, 2) > 1) call compare(where, 2, first, number_of(p7(1, 2, 1, 1, 1, 1, 1)))
+      if (size(p7, 3) > 1) call compare(where, 3, first, number_of(p7(1, 1, 2, 1, 1, 1, 1)))
+      if (size(p7, 4) > 1) call compare(where, 4, first, number_of(p7(1, 1, 1, 2, 1, 1, 1)))
+      if (size(p7, 5) > 1) call compare(where, 5, first, number_of(p7(1, 1, 1, 1, 2, 1, 1)))
+      if (size(p7, 6) > 1) call compare(where, 6, first, number_of(p7(1, 1, 1, 1, 1, 2, 1)))
+      if (size(p7, 7) > 1) call compare(where, 7, first, number_of(p7(1, 1, 1, 1, 1, 1, 2)))
+    end select
+  end function
+
+  ! Where an array is that is looked at during this call only.
+  function place_complex32(array) result(where)
+    complex(real32), intent(in), target :: array(..)
+    type(place) :: where
+
+    where = place_of(array)
+    if (where%contiguous .or. any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      call measure_1(array, where)
+    rank (2)
+      call measure_2(array, where)
+    rank (3)
+      call measure_3(array, where)
+    rank (4)
+      call measure_4(array, where)
+    rank (5)
+      call measure_5(array, where)
+    rank (6)
+      call measure_6(array, where)
+    rank (7)
+      call measure_7(array, where)
+    end select
+  end function
+
+  ! Where the target of a pointer is. A pointer to a component of an array of records has gaps of any size, which gfortran takes
+  ! for gaps of whole elements elsewhere, and it points to the first component of the records instead. So the distances that
+  ! the pointer has are held against those of an array that is made of it.
+  function target_complex32(array) result(where)
+    complex(real32), pointer, intent(in) :: array(..)
+    type(place) :: where
+    complex(real32), pointer :: p1(:)
+    complex(real32), pointer :: p2(:, :)
+    complex(real32), pointer :: p3(:, :, :)
+    complex(real32), pointer :: p4(:, :, :, :)
+    complex(real32), pointer :: p5(:, :, :, :, :)
+    complex(real32), pointer :: p6(:, :, :, :, :, :)
+    complex(real32), pointer :: p7(:, :, :, :, :, :, :)
+    integer(c_intptr_t) :: first
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1(1:) => array
+      call measure_1(p1, where)
+      first = number_of(p1(1))
+      if (size(p1, 1) > 1) call compare(where, 1, first, number_of(p1(2)))
+    rank (2)
+      p2(1:, 1:) => array
+      call measure_2(p2, where)
+      first = number_of(p2(1, 1))
+      if (size(p2, 1) > 1) call compare(where, 1, first, number_of(p2(2, 1)))
+      if (size(p2, 2) > 1) call compare(where, 2, first, number_of(p2(1, 2)))
+    rank (3)
+      p3(1:, 1:, 1:) => array
+      call measure_3(p3, where)
+      first = number_of(p3(1, 1, 1))
+      if (size(p3, 1) > 1) call compare(where, 1, first, number_of(p3(2, 1, 1)))
+      if (size(p3, 2) > 1) call compare(where, 2, first, number_of(p3(1, 2, 1)))
+      if (size(p3, 3) > 1) call compare(where, 3, first, number_of(p3(1, 1, 2)))
+    rank (4)
+      p4(1:, 1:, 1:, 1:) => array
+      call measure_4(p4, where)
+      first = number_of(p4(1, 1, 1, 1))
+      if (size(p4, 1) > 1) call compare(where, 1, first, number_of(p4(2, 1, 1, 1)))
+      if (size(p4, 2) > 1) call compare(where, 2, first, number_of(p4(1, 2, 1, 1)))
+      if (size(p4, 3) > 1) call compare(where, 3, first, number_of(p4(1, 1, 2, 1)))
+      if (size(p4, 4) > 1) call compare(where, 4, first, number_of(p4(1, 1, 1, 2)))
+    rank (5)
+      p5(1:, 1:, 1:, 1:, 1:) => array
+      call measure_5(p5, where)
+      first = number_of(p5(1, 1, 1, 1, 1))
+      if (size(p5, 1) > 1) call compare(where, 1, first, number_of(p5(2, 1, 1, 1, 1)))
+      if (size(p5, 2) > 1) call compare(where, 2, first, number_of(p5(1, 2, 1, 1, 1)))
+      if (size(p5, 3) > 1) call compare(where, 3, first, number_of(p5(1, 1, 2, 1, 1)))
+      if (size(p5, 4) > 1) call compare(where, 4, first, number_of(p5(1, 1, 1, 2, 1)))
+      if (size(p5, 5) > 1) call compare(where, 5, first, number_of(p5(1, 1, 1, 1, 2)))
+    rank (6)
+      p6(1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_6(p6, where)
+      first = number_of(p6(1, 1, 1, 1, 1, 1))
+      if (size(p6, 1) > 1) call compare(where, 1, first, number_of(p6(2, 1, 1, 1, 1, 1)))
+      if (size(p6, 2) > 1) call compare(where, 2, first, number_of(p6(1, 2, 1, 1, 1, 1)))
+      if (size(p6, 3) > 1) call compare(where, 3, first, number_of(p6(1, 1, 2, 1, 1, 1)))
+      if (size(p6, 4) > 1) call compare(where, 4, first, number_of(p6(1, 1, 1, 2, 1, 1)))
+      if (size(p6, 5) > 1) call compare(where, 5, first, number_of(p6(1, 1, 1, 1, 2, 1)))
+      if (size(p6, 6) > 1) call compare(where, 6, first, number_of(p6(1, 1, 1, 1, 1, 2)))
+    rank (7)
+      p7(1:, 1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_7(p7, where)
+      first = number_of(p7(1, 1, 1, 1, 1, 1, 1))
+      if (size(p7, 1) > 1) call compare(where, 1, first, number_of(p7(2, 1, 1, 1, 1, 1, 1)))
+      if (size(p7, 2) > 1) call compare(where, 2, first, number_of(p7(1, 2, 1, 1, 1, 1, 1)))
+      if (size(p7, 3) > 1) call compare(where, 3, first, number_of(p7(1, 1, 2, 1, 1, 1, 1)))
+      if (size(p7, 4) > 1) call compare(where, 4, first, number_of(p7(1, 1, 1, 2, 1, 1, 1)))
+      if (size(p7, 5) > 1) call compare(where, 5, first, number_of(p7(1, 1, 1, 1, 2, 1, 1)))
+      if (size(p7, 6) > 1) call compare(where, 6, first, number_of(p7(1, 1, 1, 1, 1, 2, 1)))
+      if (size(p7, 7) > 1) call compare(where, 7, first, number_of(p7(1, 1, 1, 1, 1, 1, 2)))
+    end select
+  end function
+
+  ! Where an array is that is looked at during this call only.
+  function place_complex64(array) result(where)
+    complex(real64), intent(in), target :: array(..)
+    type(place) :: where
+
+    where = place_of(array)
+    if (where%contiguous .or. any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      call measure_1(array, where)
+    rank (2)
+      call measure_2(array, where)
+    rank (3)
+      call measure_3(array, where)
+    rank (4)
+      call measure_4(array, where)
+    rank (5)
+      call measure_5(array, where)
+    rank (6)
+      call measure_6(array, where)
+    rank (7)
+      call measure_7(array, where)
+    end select
+  end function
+
+  ! Where the target of a pointer is. A pointer to a component of an array of records has gaps of any size, which gfortran takes
+  ! for gaps of whole elements elsewhere, and it points to the first component of the records instead. So the distances that
+  ! the pointer has are held against those of an array that is made of it.
+  function target_complex64(array) result(where)
+    complex(real64), pointer, intent(in) :: array(..)
+    type(place) :: where
+    complex(real64), pointer :: p1(:)
+    complex(real64), pointer :: p2(:, :)
+    complex(real64), pointer :: p3(:, :, :)
+    complex(real64), pointer :: p4(:, :, :, :)
+    complex(real64), pointer :: p5(:, :, :, :, :)
+    complex(real64), pointer :: p6(:, :, :, :, :, :)
+    complex(real64), pointer :: p7(:, :, :, :, :, :, :)
+    integer(c_intptr_t) :: first
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1(1:) => array
+      call measure_1(p1, where)
+      first = number_of(p1(1))
+      if (size(p1, 1) > 1) call compare(where, 1, first, number_of(p1(2)))
+    rank (2)
+      p2(1:, 1:) => array
+      call measure_2(p2, where)
+      first = number_of(p2(1, 1))
+      if (size(p2, 1) > 1) call compare(where, 1, first, number_of(p2(2, 1)))
+      if (size(p2, 2) > 1) call compare(where, 2, first, number_of(p2(1, 2)))
+    rank (3)
+      p3(1:, 1:, 1:) => array
+      call measure_3(p3, where)
+      first = number_of(p3(1, 1, 1))
+      if (size(p3, 1) > 1) call compare(where, 1, first, number_of(p3(2, 1, 1)))
+      if (size(p3, 2) > 1) call compare(where, 2, first, number_of(p3(1, 2, 1)))
+      if (size(p3, 3) > 1) call compare(where, 3, first, number_of(p3(1, 1, 2)))
+    rank (4)
+      p4(1:, 1:, 1:, 1:) => array
+      call measure_4(p4, where)
+      first = number_of(p4(1, 1, 1, 1))
+      if (size(p4, 1) > 1) call compare(where, 1, first, number_of(p4(2, 1, 1, 1)))
+      if (size(p4, 2) > 1) call compare(where, 2, first, number_of(p4(1, 2, 1, 1)))
+      if (size(p4, 3) > 1) call compare(where, 3, first, number_of(p4(1, 1, 2, 1)))
+      if (size(p4, 4) > 1) call compare(where, 4, first, number_of(p4(1, 1, 1, 2)))
+    rank (5)
+      p5(1:, 1:, 1:, 1:, 1:) => array
+      call measure_5(p5, where)
+      first = number_of(p5(1, 1, 1, 1, 1))
+      if (size(p5, 1) > 1) call compare(where, 1, first, number_of(p5(2, 1, 1, 1, 1)))
+      if (size(p5, 2) > 1) call compare(where, 2, first, number_of(p5(1, 2, 1, 1, 1)))
+      if (size(p5, 3) > 1) call compare(where, 3, first, number_of(p5(1, 1, 2, 1, 1)))
+      if (size(p5, 4) > 1) call compare(where, 4, first, number_of(p5(1, 1, 1, 2, 1)))
+      if (size(p5, 5) > 1) call compare(where, 5, first, number_of(p5(1, 1, 1, 1, 2)))
+    rank (6)
+      p6(1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_6(p6, where)
+      first = number_of(p6(1, 1, 1, 1, 1, 1))
+      if (size(p6, 1) > 1) call compare(where, 1, first, number_of(p6(2, 1, 1, 1, 1, 1)))
+      if (size(p6, 2) > 1) call compare(where, 2, first, number_of(p6(1, 2, 1, 1, 1, 1)))
+      if (size(p6, 3) > 1) call compare(where, 3, first, number_of(p6(1, 1, 2, 1, 1, 1)))
+      if (size(p6, 4) > 1) call compare(where, 4, first, number_of(p6(1, 1, 1, 2, 1, 1)))
+      if (size(p6, 5) > 1) call compare(where, 5, first, number_of(p6(1, 1, 1, 1, 2, 1)))
+      if (size(p6, 6) > 1) call compare(where, 6, first, number_of(p6(1, 1, 1, 1, 1, 2)))
+    rank (7)
+      p7(1:, 1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_7(p7, where)
+      first = number_of(p7(1, 1, 1, 1, 1, 1, 1))
+      if (size(p7, 1) > 1) call compare(where, 1, first, number_of(p7(2, 1, 1, 1, 1, 1, 1)))
+      if (size(p7, 2) > 1) call compare(where, 2, first, number_of(p7(1, 2, 1, 1, 1, 1, 1)))
+      if (size(p7, 3) > 1) call compare(where, 3, first, number_of(p7(1, 1, 2, 1, 1, 1, 1)))
+      if (size(p7, 4) > 1) call compare(where, 4, first, number_of(p7(1, 1, 1, 2, 1, 1, 1)))
+      if (size(p7, 5) > 1) call compare(where, 5, first, number_of(p7(1, 1, 1, 1, 2, 1, 1)))
+      if (size(p7, 6) > 1) call compare(where, 6, first, number_of(p7(1, 1, 1, 1, 1, 2, 1)))
+      if (size(p7, 7) > 1) call compare(where, 7, first, number_of(p7(1, 1, 1, 1, 1, 1, 2)))
+    end select
+  end function
+
+  ! Where an array is that is looked at during this call only.
+  function place_bool(array) result(where)
+    logical(c_bool), intent(in), target :: array(..)
+    type(place) :: where
+
+    where = place_of(array)
+    if (where%contiguous .or. any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      call measure_1(array, where)
+    rank (2)
+      call measure_2(array, where)
+    rank (3)
+      call measure_3(array, where)
+    rank (4)
+      call measure_4(array, where)
+    rank (5)
+      call measure_5(array, where)
+    rank (6)
+      call measure_6(array, where)
+    rank (7)
+      call measure_7(array, where)
+    end select
+  end function
+
+  ! Where the target of a pointer is. A pointer to a component of an array of records has gaps of any size, which gfortran takes
+  ! for gaps of whole elements elsewhere, and it points to the first component of the records instead. So the distances that
+  ! the pointer has are held against those of an array that is made of it.
+  function target_bool(array) result(where)
+    logical(c_bool), pointer, intent(in) :: array(..)
+    type(place) :: where
+    logical(c_bool), pointer :: p1(:)
+    logical(c_bool), pointer :: p2(:, :)
+    logical(c_bool), pointer :: p3(:, :, :)
+    logical(c_bool), pointer :: p4(:, :, :, :)
+    logical(c_bool), pointer :: p5(:, :, :, :, :)
+    logical(c_bool), pointer :: p6(:, :, :, :, :, :)
+    logical(c_bool), pointer :: p7(:, :, :, :, :, :, :)
+    integer(c_intptr_t) :: first
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1(1:) => array
+      call measure_1(p1, where)
+      first = number_of(p1(1))
+      if (size(p1, 1) > 1) call compare(where, 1, first, number_of(p1(2)))
+    rank (2)
+      p2(1:, 1:) => array
+      call measure_2(p2, where)
+      first = number_of(p2(1, 1))
+      if (size(p2, 1) > 1) call compare(where, 1, first, number_of(p2(2, 1)))
+      if (size(p2, 2) > 1) call compare(where, 2, first, number_of(p2(1, 2)))
+    rank (3)
+      p3(1:, 1:, 1:) => array
+      call measure_3(p3, where)
+      first = number_of(p3(1, 1, 1))
+      if (size(p3, 1) > 1) call compare(where, 1, first, number_of(p3(2, 1, 1)))
+      if (size(p3, 2) > 1) call compare(where, 2, first, number_of(p3(1, 2, 1)))
+      if (size(p3, 3) > 1) call compare(where, 3, first, number_of(p3(1, 1, 2)))
+    rank (4)
+      p4(1:, 1:, 1:, 1:) => array
+      call measure_4(p4, where)
+      first = number_of(p4(1, 1, 1, 1))
+      if (size(p4, 1) > 1) call compare(where, 1, first, number_of(p4(2, 1, 1, 1)))
+      if (size(p4, 2) > 1) call compare(where, 2, first, number_of(p4(1, 2, 1, 1)))
+      if (size(p4, 3) > 1) call compare(where, 3, first, number_of(p4(1, 1, 2, 1)))
+      if (size(p4, 4) > 1) call compare(where, 4, first, number_of(p4(1, 1, 1, 2)))
+    rank (5)
+      p5(1:, 1:, 1:, 1:, 1:) => array
+      call measure_5(p5, where)
+      first = number_of(p5(1, 1, 1, 1, 1))
+      if (size(p5, 1) > 1) call compare(where, 1, first, number_of(p5(2, 1, 1, 1, 1)))
+      if (size(p5, 2) > 1) call compare(where, 2, first, number_of(p5(1, 2, 1, 1, 1)))
+      if (size(p5, 3) > 1) call compare(where, 3, first, number_of(p5(1, 1, 2, 1, 1)))
+      if (size(p5, 4) > 1) call compare(where, 4, first, number_of(p5(1, 1, 1, 2, 1)))
+      if (size(p5, 5) > 1) call compare(where, 5, first, number_of(p5(1, 1, 1, 1, 2)))
+    rank (6)
+      p6(1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_6(p6, where)
+      first = number_of(p6(1, 1, 1, 1, 1, 1))
+      if (size(p6, 1) > 1) call compare(where, 1, first, number_of(p6(2, 1, 1, 1, 1, 1)))
+      if (size(p6, 2) > 1) call compare(where, 2, first, number_of(p6(1, 2, 1, 1, 1, 1)))
+      if (size(p6, 3) > 1) call compare(where, 3, first, number_of(p6(1, 1, 2, 1, 1, 1)))
+      if (size(p6, 4) > 1) call compare(where, 4, first, number_of(p6(1, 1, 1, 2, 1, 1)))
+      if (size(p6, 5) > 1) call compare(where, 5, first, number_of(p6(1, 1, 1, 1, 2, 1)))
+      if (size(p6, 6) > 1) call compare(where, 6, first, number_of(p6(1, 1, 1, 1, 1, 2)))
+    rank (7)
+      p7(1:, 1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_7(p7, where)
+      first = number_of(p7(1, 1, 1, 1, 1, 1, 1))
+      if (size(p7, 1) > 1) call compare(where, 1, first, number_of(p7(2, 1, 1, 1, 1, 1, 1)))
+      if (size(p7, 2) > 1) call compare(where, 2, first, number_of(p7(1, 2, 1, 1, 1, 1, 1)))
+      if (size(p7, 3) > 1) call compare(where, 3, first, number_of(p7(1, 1, 2, 1, 1, 1, 1)))
+      if (size(p7, 4) > 1) call compare(where, 4, first, number_of(p7(1, 1, 1, 2, 1, 1, 1)))
+      if (size(p7, 5) > 1) call compare(where, 5, first, number_of(p7(1, 1, 1, 1, 2, 1, 1)))
+      if (size(p7, 6) > 1) call compare(where, 6, first, number_of(p7(1, 1, 1, 1, 1, 2, 1)))
+      if (size(p7, 7) > 1) call compare(where, 7, first, number_of(p7(1, 1, 1, 1, 1, 1, 2)))
+    end select
+  end function
+
+  ! Where an array is that is looked at during this call only.
+  function place_logical(array) result(where)
+    logical, intent(in), target :: array(..)
+    type(place) :: where
+
+    where = place_of(array)
+    if (where%contiguous .or. any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      call measure_1(array, where)
+    rank (2)
+      call measure_2(array, where)
+    rank (3)
+      call measure_3(array, where)
+    rank (4)
+      call measure_4(array, where)
+    rank (5)
+      call measure_5(array, where)
+    rank (6)
+      call measure_6(array, where)
+    rank (7)
+      call measure_7(array, where)
+    end select
+  end function
+
+  ! Where the target of a pointer is. A pointer to a component of an array of records has gaps of any size, which gfortran takes
+  ! for gaps of whole elements elsewhere, and it points to the first component of the records instead. So the distances that
+  ! the pointer has are held against those of an array that is made of it.
+  function target_logical(array) result(where)
+    logical, pointer, intent(in) :: array(..)
+    type(place) :: where
+    logical, pointer :: p1(:)
+    logical, pointer :: p2(:, :)
+    logical, pointer :: p3(:, :, :)
+    logical, pointer :: p4(:, :, :, :)
+    logical, pointer :: p5(:, :, :, :, :)
+    logical, pointer :: p6(:, :, :, :, :, :)
+    logical, pointer :: p7(:, :, :, :, :, :, :)
+    integer(c_intptr_t) :: first
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1(1:) => array
+      call measure_1(p1, where)
+      first = number_of(p1(1))
+      if (size(p1, 1) > 1) call compare(where, 1, first, number_of(p1(2)))
+    rank (2)
+      p2(1:, 1:) => array
+      call measure_2(p2, where)
+      first = number_of(p2(1, 1))
+      if (size(p2, 1) > 1) call compare(where, 1, first, number_of(p2(2, 1)))
+      if (size(p2, 2) > 1) call compare(where, 2, first, number_of(p2(1, 2)))
+    rank (3)
+      p3(1:, 1:, 1:) => array
+      call measure_3(p3, where)
+      first = number_of(p3(1, 1, 1))
+      if (size(p3, 1) > 1) call compare(where, 1, first, number_of(p3(2, 1, 1)))
+      if (size(p3, 2) > 1) call compare(where, 2, first, number_of(p3(1, 2, 1)))
+      if (size(p3, 3) > 1) call compare(where, 3, first, number_of(p3(1, 1, 2)))
+    rank (4)
+      p4(1:, 1:, 1:, 1:) => array
+      call measure_4(p4, where)
+      first = number_of(p4(1, 1, 1, 1))
+      if (size(p4, 1) > 1) call compare(where, 1, first, number_of(p4(2, 1, 1, 1)))
+      if (size(p4, 2) > 1) call compare(where, 2, first, number_of(p4(1, 2, 1, 1)))
+      if (size(p4, 3) > 1) call compare(where, 3, first, number_of(p4(1, 1, 2, 1)))
+      if (size(p4, 4) > 1) call compare(where, 4, first, number_of(p4(1, 1, 1, 2)))
+    rank (5)
+      p5(1:, 1:, 1:, 1:, 1:) => array
+      call measure_5(p5, where)
+      first = number_of(p5(1, 1, 1, 1, 1))
+      if (size(p5, 1) > 1) call compare(where, 1, first, number_of(p5(2, 1, 1, 1, 1)))
+      if (size(p5, 2) > 1) call compare(where, 2, first, number_of(p5(1, 2, 1, 1, 1)))
+      if (size(p5, 3) > 1) call compare(where, 3, first, number_of(p5(1, 1, 2, 1, 1)))
+      if (size(p5, 4) > 1) call compare(where, 4, first, number_of(p5(1, 1, 1, 2, 1)))
+      if (size(p5, 5) > 1) call compare(where, 5, first, number_of(p5(1, 1, 1, 1, 2)))
+    rank (6)
+      p6(1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_6(p6, where)
+      first = number_of(p6(1, 1, 1, 1, 1, 1))
+      if (size(p6, 1) > 1) call compare(where, 1, first, number_of(p6(2, 1, 1, 1, 1, 1)))
+      if (size(p6, 2) > 1) call compare(where, 2, first, number_of(p6(1, 2, 1, 1, 1, 1)))
+      if (size(p6, 3) > 1) call compare(where, 3, first, number_of(p6(1, 1, 2, 1, 1, 1)))
+      if (size(p6, 4) > 1) call compare(where, 4, first, number_of(p6(1, 1, 1, 2, 1, 1)))
+      if (size(p6, 5) > 1) call compare(where, 5, first, number_of(p6(1, 1, 1, 1, 2, 1)))
+      if (size(p6, 6) > 1) call compare(where, 6, first, number_of(p6(1, 1, 1, 1, 1, 2)))
+    rank (7)
+      p7(1:, 1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_7(p7, where)
+      first = number_of(p7(1, 1, 1, 1, 1, 1, 1))
+      if (size(p7, 1) > 1) call compare(where, 1, first, number_of(p7(2, 1, 1, 1, 1, 1, 1)))
+      if (size(p7, 2) > 1) call compare(where, 2, first, number_of(p7(1, 2, 1, 1, 1, 1, 1)))
+      if (size(p7, 3) > 1) call compare(where, 3, first, number_of(p7(1, 1, 2, 1, 1, 1, 1)))
+      if (size(p7, 4) > 1) call compare(where, 4, first, number_of(p7(1, 1, 1, 2, 1, 1, 1)))
+      if (size(p7, 5) > 1) call compare(where, 5, first, number_of(p7(1, 1, 1, 1, 2, 1, 1)))
+      if (size(p7, 6) > 1) call compare(where, 6, first, number_of(p7(1, 1, 1, 1, 1, 2, 1)))
+      if (size(p7, 7) > 1) call compare(where, 7, first, number_of(p7(1, 1, 1, 1, 1, 1, 2)))
+    end select
+  end function
+
+  ! Where an array is that is looked at during this call only.
+  function place_text(array) result(where)
+    character(*), intent(in), target :: array(..)
+    type(place) :: where
+
+    where = place_of(array)
+    if (where%contiguous .or. any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      call measure_1(array, where)
+    rank (2)
+      call measure_2(array, where)
+    rank (3)
+      call measure_3(array, where)
+    rank (4)
+      call measure_4(array, where)
+    rank (5)
+      call measure_5(array, where)
+    rank (6)
+      call measure_6(array, where)
+    rank (7)
+      call measure_7(array, where)
+    end select
+  end function
+
+  ! Where the target of a pointer is. A pointer to a component of an array of records has gaps of any size, which gfortran takes
+  ! for gaps of whole elements elsewhere, and it points to the first component of the records instead. So the distances that
+  ! the pointer has are held against those of an array that is made of it.
+  function target_text(array) result(where)
+    character(*), pointer, intent(in) :: array(..)
+    type(place) :: where
+    character(len(array)), pointer :: p1(:)
+    character(len(array)), pointer :: p2(:, :)
+    character(len(array)), pointer :: p3(:, :, :)
+    character(len(array)), pointer :: p4(:, :, :, :)
+    character(len(array)), pointer :: p5(:, :, :, :, :)
+    character(len(array)), pointer :: p6(:, :, :, :, :, :)
+    character(len(array)), pointer :: p7(:, :, :, :, :, :, :)
+    integer(c_intptr_t) :: first
+
+    if (.not. associated(array)) return
+    where = place_of(array)
+    if (any(where%shape(1:where%rank) <= 0)) return
+    select rank (array)
+    rank (1)
+      p1(1:) => array
+      call measure_1(p1, where)
+      first = number_of(p1(1))
+      if (size(p1, 1) > 1) call compare(where, 1, first, number_of(p1(2)))
+    rank (2)
+      p2(1:, 1:) => array
+      call measure_2(p2, where)
+      first = number_of(p2(1, 1))
+      if (size(p2, 1) > 1) call compare(where, 1, first, number_of(p2(2, 1)))
+      if (size(p2, 2) > 1) call compare(where, 2, first, number_of(p2(1, 2)))
+    rank (3)
+      p3(1:, 1:, 1:) => array
+      call measure_3(p3, where)
+      first = number_of(p3(1, 1, 1))
+      if (size(p3, 1) > 1) call compare(where, 1, first, number_of(p3(2, 1, 1)))
+      if (size(p3, 2) > 1) call compare(where, 2, first, number_of(p3(1, 2, 1)))
+      if (size(p3, 3) > 1) call compare(where, 3, first, number_of(p3(1, 1, 2)))
+    rank (4)
+      p4(1:, 1:, 1:, 1:) => array
+      call measure_4(p4, where)
+      first = number_of(p4(1, 1, 1, 1))
+      if (size(p4, 1) > 1) call compare(where, 1, first, number_of(p4(2, 1, 1, 1)))
+      if (size(p4, 2) > 1) call compare(where, 2, first, number_of(p4(1, 2, 1, 1)))
+      if (size(p4, 3) > 1) call compare(where, 3, first, number_of(p4(1, 1, 2, 1)))
+      if (size(p4, 4) > 1) call compare(where, 4, first, number_of(p4(1, 1, 1, 2)))
+    rank (5)
+      p5(1:, 1:, 1:, 1:, 1:) => array
+      call measure_5(p5, where)
+      first = number_of(p5(1, 1, 1, 1, 1))
+      if (size(p5, 1) > 1) call compare(where, 1, first, number_of(p5(2, 1, 1, 1, 1)))
+      if (size(p5, 2) > 1) call compare(where, 2, first, number_of(p5(1, 2, 1, 1, 1)))
+      if (size(p5, 3) > 1) call compare(where, 3, first, number_of(p5(1, 1, 2, 1, 1)))
+      if (size(p5, 4) > 1) call compare(where, 4, first, number_of(p5(1, 1, 1, 2, 1)))
+      if (size(p5, 5) > 1) call compare(where, 5, first, number_of(p5(1, 1, 1, 1, 2)))
+    rank (6)
+      p6(1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_6(p6, where)
+      first = number_of(p6(1, 1, 1, 1, 1, 1))
+      if (size(p6, 1) > 1) call compare(where, 1, first, number_of(p6(2, 1, 1, 1, 1, 1)))
+      if (size(p6, 2) > 1) call compare(where, 2, first, number_of(p6(1, 2, 1, 1, 1, 1)))
+      if (size(p6, 3) > 1) call compare(where, 3, first, number_of(p6(1, 1, 2, 1, 1, 1)))
+      if (size(p6, 4) > 1) call compare(where, 4, first, number_of(p6(1, 1, 1, 2, 1, 1)))
+      if (size(p6, 5) > 1) call compare(where, 5, first, number_of(p6(1, 1, 1, 1, 2, 1)))
+      if (size(p6, 6) > 1) call compare(where, 6, first, number_of(p6(1, 1, 1, 1, 1, 2)))
+    rank (7)
+      p7(1:, 1:, 1:, 1:, 1:, 1:, 1:) => array
+      call measure_7(p7, where)
+      first = number_of(p7(1, 1, 1, 1, 1, 1, 1))
+      if (size(p7, 1) > 1) call compare(where, 1, first, number_of(p7(2, 1, 1, 1, 1, 1, 1)))
+      if (size(p7, 2) > 1) call compare(where, 2, first, number_of(p7(1, 2, 1, 1, 1, 1, 1)))
+      if (size(p7, 3) > 1) call compare(where, 3, first, number_of(p7(1, 1, 2, 1, 1, 1, 1)))
+      if (size(p7, 4) > 1) call compare(where, 4, first, number_of(p7(1, 1, 1, 2, 1, 1, 1)))
+      if (size(p7, 5) > 1) call compare(where, 5, first, number_of(p7(1, 1, 1, 1, 2, 1, 1)))
+      if (size(p7, 6) > 1) call compare(where, 6, first, number_of(p7(1, 1, 1, 1, 1, 2, 1)))
+      if (size(p7, 7) > 1) call compare(where, 7, first, number_of(p7(1, 1, 1, 1, 1, 1, 2)))
+    end select
   end function
 
   ! Points to memory; nowhere if there is none.
@@ -1725,57 +2973,6 @@ contains
     end select
   end subroutine
 
-  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
-  ! of its last element from its first tells.
-  function target_int16(array) result(where)
-    integer(int16), pointer, intent(in) :: array(..)
-    type(place) :: where
-    integer(int16), pointer :: p1(:)
-    integer(int16), pointer :: p2(:, :)
-    integer(int16), pointer :: p3(:, :, :)
-    integer(int16), pointer :: p4(:, :, :, :)
-    integer(int16), pointer :: p5(:, :, :, :, :)
-    integer(int16), pointer :: p6(:, :, :, :, :, :)
-    integer(int16), pointer :: p7(:, :, :, :, :, :, :)
-    type(place) :: first, last
-
-    if (.not. associated(array)) return
-    where = place_of(array)
-    if (any(where%shape(1:where%rank) <= 0)) return
-    select rank (array)
-    rank (1)
-      p1 => array
-      first = place_of(p1(lbound(p1, 1)))
-      last = place_of(p1(ubound(p1, 1)))
-    rank (2)
-      p2 => array
-      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
-      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
-    rank (3)
-      p3 => array
-      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
-      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
-    rank (4)
-      p4 => array
-      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
-      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
-    rank (5)
-      p5 => array
-      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
-      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
-    rank (6)
-      p6 => array
-      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
-      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
-    rank (7)
-      p7 => array
-      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
-      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
-    end select
-    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
-      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
-  end function
-
   ! Points to memory; nowhere if there is none.
   subroutine aim_int16(array, address, extents, lower)
     integer(int16), pointer, intent(out) :: array(..)
@@ -1824,57 +3021,6 @@ contains
       if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):, lower(7):) => array
     end select
   end subroutine
-
-  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
-  ! of its last element from its first tells.
-  function target_int32(array) result(where)
-    integer(int32), pointer, intent(in) :: array(..)
-    type(place) :: where
-    integer(int32), pointer :: p1(:)
-    integer(int32), pointer :: p2(:, :)
-    integer(int32), pointer :: p3(:, :, :)
-    integer(int32), pointer :: p4(:, :, :, :)
-    integer(int32), pointer :: p5(:, :, :, :, :)
-    integer(int32), pointer :: p6(:, :, :, :, :, :)
-    integer(int32), pointer :: p7(:, :, :, :, :, :, :)
-    type(place) :: first, last
-
-    if (.not. associated(array)) return
-    where = place_of(array)
-    if (any(where%shape(1:where%rank) <= 0)) return
-    select rank (array)
-    rank (1)
-      p1 => array
-      first = place_of(p1(lbound(p1, 1)))
-      last = place_of(p1(ubound(p1, 1)))
-    rank (2)
-      p2 => array
-      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
-      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
-    rank (3)
-      p3 => array
-      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
-      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
-    rank (4)
-      p4 => array
-      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
-      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
-    rank (5)
-      p5 => array
-      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
-      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
-    rank (6)
-      p6 => array
-      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
-      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
-    rank (7)
-      p7 => array
-      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
-      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
-    end select
-    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
-      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
-  end function
 
   ! Points to memory; nowhere if there is none.
   subroutine aim_int32(array, address, extents, lower)
@@ -1925,57 +3071,6 @@ contains
     end select
   end subroutine
 
-  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
-  ! of its last element from its first tells.
-  function target_int64(array) result(where)
-    integer(int64), pointer, intent(in) :: array(..)
-    type(place) :: where
-    integer(int64), pointer :: p1(:)
-    integer(int64), pointer :: p2(:, :)
-    integer(int64), pointer :: p3(:, :, :)
-    integer(int64), pointer :: p4(:, :, :, :)
-    integer(int64), pointer :: p5(:, :, :, :, :)
-    integer(int64), pointer :: p6(:, :, :, :, :, :)
-    integer(int64), pointer :: p7(:, :, :, :, :, :, :)
-    type(place) :: first, last
-
-    if (.not. associated(array)) return
-    where = place_of(array)
-    if (any(where%shape(1:where%rank) <= 0)) return
-    select rank (array)
-    rank (1)
-      p1 => array
-      first = place_of(p1(lbound(p1, 1)))
-      last = place_of(p1(ubound(p1, 1)))
-    rank (2)
-      p2 => array
-      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
-      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
-    rank (3)
-      p3 => array
-      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
-      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
-    rank (4)
-      p4 => array
-      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
-      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
-    rank (5)
-      p5 => array
-      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
-      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
-    rank (6)
-      p6 => array
-      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
-      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
-    rank (7)
-      p7 => array
-      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
-      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
-    end select
-    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
-      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
-  end function
-
   ! Points to memory; nowhere if there is none.
   subroutine aim_int64(array, address, extents, lower)
     integer(int64), pointer, intent(out) :: array(..)
@@ -2024,57 +3119,6 @@ contains
       if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):, lower(7):) => array
     end select
   end subroutine
-
-  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
-  ! of its last element from its first tells.
-  function target_real32(array) result(where)
-    real(real32), pointer, intent(in) :: array(..)
-    type(place) :: where
-    real(real32), pointer :: p1(:)
-    real(real32), pointer :: p2(:, :)
-    real(real32), pointer :: p3(:, :, :)
-    real(real32), pointer :: p4(:, :, :, :)
-    real(real32), pointer :: p5(:, :, :, :, :)
-    real(real32), pointer :: p6(:, :, :, :, :, :)
-    real(real32), pointer :: p7(:, :, :, :, :, :, :)
-    type(place) :: first, last
-
-    if (.not. associated(array)) return
-    where = place_of(array)
-    if (any(where%shape(1:where%rank) <= 0)) return
-    select rank (array)
-    rank (1)
-      p1 => array
-      first = place_of(p1(lbound(p1, 1)))
-      last = place_of(p1(ubound(p1, 1)))
-    rank (2)
-      p2 => array
-      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
-      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
-    rank (3)
-      p3 => array
-      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
-      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
-    rank (4)
-      p4 => array
-      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
-      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
-    rank (5)
-      p5 => array
-      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
-      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
-    rank (6)
-      p6 => array
-      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
-      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
-    rank (7)
-      p7 => array
-      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
-      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
-    end select
-    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
-      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
-  end function
 
   ! Points to memory; nowhere if there is none.
   subroutine aim_real32(array, address, extents, lower)
@@ -2125,57 +3169,6 @@ contains
     end select
   end subroutine
 
-  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
-  ! of its last element from its first tells.
-  function target_real64(array) result(where)
-    real(real64), pointer, intent(in) :: array(..)
-    type(place) :: where
-    real(real64), pointer :: p1(:)
-    real(real64), pointer :: p2(:, :)
-    real(real64), pointer :: p3(:, :, :)
-    real(real64), pointer :: p4(:, :, :, :)
-    real(real64), pointer :: p5(:, :, :, :, :)
-    real(real64), pointer :: p6(:, :, :, :, :, :)
-    real(real64), pointer :: p7(:, :, :, :, :, :, :)
-    type(place) :: first, last
-
-    if (.not. associated(array)) return
-    where = place_of(array)
-    if (any(where%shape(1:where%rank) <= 0)) return
-    select rank (array)
-    rank (1)
-      p1 => array
-      first = place_of(p1(lbound(p1, 1)))
-      last = place_of(p1(ubound(p1, 1)))
-    rank (2)
-      p2 => array
-      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
-      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
-    rank (3)
-      p3 => array
-      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
-      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
-    rank (4)
-      p4 => array
-      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
-      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
-    rank (5)
-      p5 => array
-      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
-      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
-    rank (6)
-      p6 => array
-      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
-      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
-    rank (7)
-      p7 => array
-      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
-      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
-    end select
-    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
-      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
-  end function
-
   ! Points to memory; nowhere if there is none.
   subroutine aim_real64(array, address, extents, lower)
     real(real64), pointer, intent(out) :: array(..)
@@ -2224,57 +3217,6 @@ contains
       if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):, lower(7):) => array
     end select
   end subroutine
-
-  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
-  ! of its last element from its first tells.
-  function target_complex32(array) result(where)
-    complex(real32), pointer, intent(in) :: array(..)
-    type(place) :: where
-    complex(real32), pointer :: p1(:)
-    complex(real32), pointer :: p2(:, :)
-    complex(real32), pointer :: p3(:, :, :)
-    complex(real32), pointer :: p4(:, :, :, :)
-    complex(real32), pointer :: p5(:, :, :, :, :)
-    complex(real32), pointer :: p6(:, :, :, :, :, :)
-    complex(real32), pointer :: p7(:, :, :, :, :, :, :)
-    type(place) :: first, last
-
-    if (.not. associated(array)) return
-    where = place_of(array)
-    if (any(where%shape(1:where%rank) <= 0)) return
-    select rank (array)
-    rank (1)
-      p1 => array
-      first = place_of(p1(lbound(p1, 1)))
-      last = place_of(p1(ubound(p1, 1)))
-    rank (2)
-      p2 => array
-      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
-      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
-    rank (3)
-      p3 => array
-      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
-      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
-    rank (4)
-      p4 => array
-      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
-      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
-    rank (5)
-      p5 => array
-      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
-      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
-    rank (6)
-      p6 => array
-      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
-      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
-    rank (7)
-      p7 => array
-      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
-      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
-    end select
-    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
-      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
-  end function
 
   ! Points to memory; nowhere if there is none.
   subroutine aim_complex32(array, address, extents, lower)
@@ -2325,57 +3267,6 @@ contains
     end select
   end subroutine
 
-  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
-  ! of its last element from its first tells.
-  function target_complex64(array) result(where)
-    complex(real64), pointer, intent(in) :: array(..)
-    type(place) :: where
-    complex(real64), pointer :: p1(:)
-    complex(real64), pointer :: p2(:, :)
-    complex(real64), pointer :: p3(:, :, :)
-    complex(real64), pointer :: p4(:, :, :, :)
-    complex(real64), pointer :: p5(:, :, :, :, :)
-    complex(real64), pointer :: p6(:, :, :, :, :, :)
-    complex(real64), pointer :: p7(:, :, :, :, :, :, :)
-    type(place) :: first, last
-
-    if (.not. associated(array)) return
-    where = place_of(array)
-    if (any(where%shape(1:where%rank) <= 0)) return
-    select rank (array)
-    rank (1)
-      p1 => array
-      first = place_of(p1(lbound(p1, 1)))
-      last = place_of(p1(ubound(p1, 1)))
-    rank (2)
-      p2 => array
-      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
-      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
-    rank (3)
-      p3 => array
-      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
-      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
-    rank (4)
-      p4 => array
-      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
-      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
-    rank (5)
-      p5 => array
-      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
-      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
-    rank (6)
-      p6 => array
-      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
-      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
-    rank (7)
-      p7 => array
-      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
-      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
-    end select
-    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
-      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
-  end function
-
   ! Points to memory; nowhere if there is none.
   subroutine aim_complex64(array, address, extents, lower)
     complex(real64), pointer, intent(out) :: array(..)
@@ -2424,57 +3315,6 @@ contains
       if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):, lower(7):) => array
     end select
   end subroutine
-
-  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
-  ! of its last element from its first tells.
-  function target_bool(array) result(where)
-    logical(c_bool), pointer, intent(in) :: array(..)
-    type(place) :: where
-    logical(c_bool), pointer :: p1(:)
-    logical(c_bool), pointer :: p2(:, :)
-    logical(c_bool), pointer :: p3(:, :, :)
-    logical(c_bool), pointer :: p4(:, :, :, :)
-    logical(c_bool), pointer :: p5(:, :, :, :, :)
-    logical(c_bool), pointer :: p6(:, :, :, :, :, :)
-    logical(c_bool), pointer :: p7(:, :, :, :, :, :, :)
-    type(place) :: first, last
-
-    if (.not. associated(array)) return
-    where = place_of(array)
-    if (any(where%shape(1:where%rank) <= 0)) return
-    select rank (array)
-    rank (1)
-      p1 => array
-      first = place_of(p1(lbound(p1, 1)))
-      last = place_of(p1(ubound(p1, 1)))
-    rank (2)
-      p2 => array
-      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
-      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
-    rank (3)
-      p3 => array
-      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
-      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
-    rank (4)
-      p4 => array
-      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
-      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
-    rank (5)
-      p5 => array
-      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
-      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
-    rank (6)
-      p6 => array
-      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
-      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
-    rank (7)
-      p7 => array
-      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
-      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
-    end select
-    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
-      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
-  end function
 
   ! Points to memory; nowhere if there is none.
   subroutine aim_bool(array, address, extents, lower)
@@ -2525,57 +3365,6 @@ contains
     end select
   end subroutine
 
-  ! Where the target of a pointer is. Some compilers take a component of an array of records for contiguous; the distance
-  ! of its last element from its first tells.
-  function target_logical(array) result(where)
-    logical, pointer, intent(in) :: array(..)
-    type(place) :: where
-    logical, pointer :: p1(:)
-    logical, pointer :: p2(:, :)
-    logical, pointer :: p3(:, :, :)
-    logical, pointer :: p4(:, :, :, :)
-    logical, pointer :: p5(:, :, :, :, :)
-    logical, pointer :: p6(:, :, :, :, :, :)
-    logical, pointer :: p7(:, :, :, :, :, :, :)
-    type(place) :: first, last
-
-    if (.not. associated(array)) return
-    where = place_of(array)
-    if (any(where%shape(1:where%rank) <= 0)) return
-    select rank (array)
-    rank (1)
-      p1 => array
-      first = place_of(p1(lbound(p1, 1)))
-      last = place_of(p1(ubound(p1, 1)))
-    rank (2)
-      p2 => array
-      first = place_of(p2(lbound(p2, 1), lbound(p2, 2)))
-      last = place_of(p2(ubound(p2, 1), ubound(p2, 2)))
-    rank (3)
-      p3 => array
-      first = place_of(p3(lbound(p3, 1), lbound(p3, 2), lbound(p3, 3)))
-      last = place_of(p3(ubound(p3, 1), ubound(p3, 2), ubound(p3, 3)))
-    rank (4)
-      p4 => array
-      first = place_of(p4(lbound(p4, 1), lbound(p4, 2), lbound(p4, 3), lbound(p4, 4)))
-      last = place_of(p4(ubound(p4, 1), ubound(p4, 2), ubound(p4, 3), ubound(p4, 4)))
-    rank (5)
-      p5 => array
-      first = place_of(p5(lbound(p5, 1), lbound(p5, 2), lbound(p5, 3), lbound(p5, 4), lbound(p5, 5)))
-      last = place_of(p5(ubound(p5, 1), ubound(p5, 2), ubound(p5, 3), ubound(p5, 4), ubound(p5, 5)))
-    rank (6)
-      p6 => array
-      first = place_of(p6(lbound(p6, 1), lbound(p6, 2), lbound(p6, 3), lbound(p6, 4), lbound(p6, 5), lbound(p6, 6)))
-      last = place_of(p6(ubound(p6, 1), ubound(p6, 2), ubound(p6, 3), ubound(p6, 4), ubound(p6, 5), ubound(p6, 6)))
-    rank (7)
-      p7 => array
-      first = place_of(p7(lbound(p7, 1), lbound(p7, 2), lbound(p7, 3), lbound(p7, 4), lbound(p7, 5), lbound(p7, 6), lbound(p7, 7)))
-      last = place_of(p7(ubound(p7, 1), ubound(p7, 2), ubound(p7, 3), ubound(p7, 4), ubound(p7, 5), ubound(p7, 6), ubound(p7, 7)))
-    end select
-    if (where%rank > 0) where%contiguous = where%contiguous .and. transfer(last%address, 0_c_intptr_t) &
-      - transfer(first%address, 0_c_intptr_t) == (product(where%shape(1:where%rank)) - 1) * (storage_size(array) / 8)
-  end function
-
   ! Points to memory; nowhere if there is none.
   subroutine aim_logical(array, address, extents, lower)
     logical, pointer, intent(out) :: array(..)
@@ -2624,13 +3413,6 @@ contains
       if (present(lower)) array(lower(1):, lower(2):, lower(3):, lower(4):, lower(5):, lower(6):, lower(7):) => array
     end select
   end subroutine
-
-  function target_text(array) result(where)
-    character(*), pointer, intent(in) :: array(..)
-    type(place) :: where
-
-    if (associated(array)) where = place_of(array)
-  end function
 
   ! ---- arenas -------------------------------------------------------------------------------------------------------
 
@@ -3112,7 +3894,7 @@ contains
     integer(c_size_t), allocatable, target :: c_offset(:)
     type(c_ptr) :: begin
 
-    call check_place(where, name, o)
+    call check_contiguous(where, name, o)
     begin = c_null_ptr
     if (present(offset)) then
       c_offset = int(offset, c_size_t)
@@ -3422,22 +4204,54 @@ contains
     end if
   end subroutine
 
-  ! Tells the region where a tracked variable is from now on.
-  subroutine follow(self, name, dtype, where, order, units, attributes, offset, global_shape, o)
+  ! Tells the region where a tracked variable is from now on, whose elements are of `dtype` in memory.
+  subroutine follow(self, name, dtype, where, order, as, units, attributes, offset, global_shape, o)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
+    character(*), intent(in), optional :: as
     type(place), intent(in), target :: where
     integer(c_int32_t), intent(in) :: order
     character(*), intent(in), optional :: units
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(in), optional :: offset(:), global_shape(:)
     type(outcome), intent(inout) :: o
+    character(kind=c_char), allocatable, target :: c_dtype(:)
+    character(:), allocatable :: shown
     integer :: at
 
-    call find_or_add(self, name, dtype, where, order, units, attributes, offset, global_shape, at, o)
-    if (o%status == stillframe_ok) call check(o, c_track_at(self%handle, self%entries(at)%variable, &
-      int(where%rank, c_int32_t), where%shape, order, where%address))
+    shown = dtype
+    if (present(as)) shown = trim(as)
+    if (shown /= dtype .and. .not. can_be_rounded(dtype, shown)) call refuse(o, stillframe_bad_argument, "variable '" // &
+      trim(name) // "': elements of " // dtype // " cannot be shown as '" // shown // "': float64 can as float32, float16 " // &
+      'and bfloat16, float32 as the last two, and complex128 as complex64')
+    call find_or_add(self, name, shown, where, order, units, attributes, offset, global_shape, at, o)
+    if (o%status /= stillframe_ok) return
+    if (where%contiguous .and. shown == dtype) then
+      call check(o, c_track_at(self%handle, self%entries(at)%variable, int(where%rank, c_int32_t), where%shape, order, &
+        where%address))
+    else
+      call set_terminated(c_dtype, dtype)
+      call check(o, c_track_section(self%handle, self%entries(at)%variable, int(where%rank, c_int32_t), where%shape, &
+        where%strides, address_of(c_dtype), order, where%address))
+    end if
   end subroutine
+
+  ! Whether elements of a type can be shown as another one.
+  pure function can_be_rounded(dtype, shown) result(can)
+    character(*), intent(in) :: dtype, shown
+    logical :: can
+
+    select case (dtype)
+    case ('float64')
+      can = shown == 'float32' .or. shown == 'float16' .or. shown == 'bfloat16'
+    case ('float32')
+      can = shown == 'float16' .or. shown == 'bfloat16'
+    case ('complex128')
+      can = shown == 'complex64'
+    case default
+      can = .false.
+    end select
+  end function
 
   ! Puts an array with those that one version is given.
   subroutine give(self, name, dtype, where, given, o)
@@ -3458,8 +4272,10 @@ contains
     if (o%status /= stillframe_ok) return
     given%count = given%count + 1
     given%shapes(:, given%count) = where%shape(1:stillframe_rank_max)
+    given%strides(:, given%count) = where%strides(1:stillframe_rank_max)
     given%arrays(given%count) = c_given(where%address, c_loc(given%shapes(1, given%count)), self%entries(at)%variable, &
       int(where%rank, c_int32_t), order)
+    if (.not. where%contiguous) given%arrays(given%count)%strides = c_loc(given%strides(1, given%count))
   end subroutine
 
   subroutine commit(self, version, given, published, o)
@@ -3545,14 +4361,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'int8', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'int8', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'int8', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'int8', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'int8', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'int8', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'int8', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'int8', place_of(array8), given, o)
+    call give(self, name, 'int8', place_int8(array), given, o)
+    if (present(array2)) call give(self, name2, 'int8', &
+      place_int8(array2), given, o)
+    if (present(array3)) call give(self, name3, 'int8', &
+      place_int8(array3), given, o)
+    if (present(array4)) call give(self, name4, 'int8', &
+      place_int8(array4), given, o)
+    if (present(array5)) call give(self, name5, 'int8', &
+      place_int8(array5), given, o)
+    if (present(array6)) call give(self, name6, 'int8', &
+      place_int8(array6), given, o)
+    if (present(array7)) call give(self, name7, 'int8', &
+      place_int8(array7), given, o)
+    if (present(array8)) call give(self, name8, 'int8', &
+      place_int8(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -3581,14 +4404,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'int16', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'int16', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'int16', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'int16', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'int16', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'int16', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'int16', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'int16', place_of(array8), given, o)
+    call give(self, name, 'int16', place_int16(array), given, o)
+    if (present(array2)) call give(self, name2, 'int16', &
+      place_int16(array2), given, o)
+    if (present(array3)) call give(self, name3, 'int16', &
+      place_int16(array3), given, o)
+    if (present(array4)) call give(self, name4, 'int16', &
+      place_int16(array4), given, o)
+    if (present(array5)) call give(self, name5, 'int16', &
+      place_int16(array5), given, o)
+    if (present(array6)) call give(self, name6, 'int16', &
+      place_int16(array6), given, o)
+    if (present(array7)) call give(self, name7, 'int16', &
+      place_int16(array7), given, o)
+    if (present(array8)) call give(self, name8, 'int16', &
+      place_int16(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -3617,14 +4447,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'int32', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'int32', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'int32', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'int32', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'int32', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'int32', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'int32', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'int32', place_of(array8), given, o)
+    call give(self, name, 'int32', place_int32(array), given, o)
+    if (present(array2)) call give(self, name2, 'int32', &
+      place_int32(array2), given, o)
+    if (present(array3)) call give(self, name3, 'int32', &
+      place_int32(array3), given, o)
+    if (present(array4)) call give(self, name4, 'int32', &
+      place_int32(array4), given, o)
+    if (present(array5)) call give(self, name5, 'int32', &
+      place_int32(array5), given, o)
+    if (present(array6)) call give(self, name6, 'int32', &
+      place_int32(array6), given, o)
+    if (present(array7)) call give(self, name7, 'int32', &
+      place_int32(array7), given, o)
+    if (present(array8)) call give(self, name8, 'int32', &
+      place_int32(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -3653,14 +4490,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'int64', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'int64', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'int64', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'int64', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'int64', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'int64', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'int64', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'int64', place_of(array8), given, o)
+    call give(self, name, 'int64', place_int64(array), given, o)
+    if (present(array2)) call give(self, name2, 'int64', &
+      place_int64(array2), given, o)
+    if (present(array3)) call give(self, name3, 'int64', &
+      place_int64(array3), given, o)
+    if (present(array4)) call give(self, name4, 'int64', &
+      place_int64(array4), given, o)
+    if (present(array5)) call give(self, name5, 'int64', &
+      place_int64(array5), given, o)
+    if (present(array6)) call give(self, name6, 'int64', &
+      place_int64(array6), given, o)
+    if (present(array7)) call give(self, name7, 'int64', &
+      place_int64(array7), given, o)
+    if (present(array8)) call give(self, name8, 'int64', &
+      place_int64(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -3689,14 +4533,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'float32', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'float32', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'float32', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'float32', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'float32', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'float32', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'float32', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'float32', place_of(array8), given, o)
+    call give(self, name, 'float32', place_real32(array), given, o)
+    if (present(array2)) call give(self, name2, 'float32', &
+      place_real32(array2), given, o)
+    if (present(array3)) call give(self, name3, 'float32', &
+      place_real32(array3), given, o)
+    if (present(array4)) call give(self, name4, 'float32', &
+      place_real32(array4), given, o)
+    if (present(array5)) call give(self, name5, 'float32', &
+      place_real32(array5), given, o)
+    if (present(array6)) call give(self, name6, 'float32', &
+      place_real32(array6), given, o)
+    if (present(array7)) call give(self, name7, 'float32', &
+      place_real32(array7), given, o)
+    if (present(array8)) call give(self, name8, 'float32', &
+      place_real32(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -3725,14 +4576,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'float64', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'float64', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'float64', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'float64', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'float64', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'float64', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'float64', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'float64', place_of(array8), given, o)
+    call give(self, name, 'float64', place_real64(array), given, o)
+    if (present(array2)) call give(self, name2, 'float64', &
+      place_real64(array2), given, o)
+    if (present(array3)) call give(self, name3, 'float64', &
+      place_real64(array3), given, o)
+    if (present(array4)) call give(self, name4, 'float64', &
+      place_real64(array4), given, o)
+    if (present(array5)) call give(self, name5, 'float64', &
+      place_real64(array5), given, o)
+    if (present(array6)) call give(self, name6, 'float64', &
+      place_real64(array6), given, o)
+    if (present(array7)) call give(self, name7, 'float64', &
+      place_real64(array7), given, o)
+    if (present(array8)) call give(self, name8, 'float64', &
+      place_real64(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -3761,14 +4619,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'complex64', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'complex64', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'complex64', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'complex64', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'complex64', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'complex64', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'complex64', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'complex64', place_of(array8), given, o)
+    call give(self, name, 'complex64', place_complex32(array), given, o)
+    if (present(array2)) call give(self, name2, 'complex64', &
+      place_complex32(array2), given, o)
+    if (present(array3)) call give(self, name3, 'complex64', &
+      place_complex32(array3), given, o)
+    if (present(array4)) call give(self, name4, 'complex64', &
+      place_complex32(array4), given, o)
+    if (present(array5)) call give(self, name5, 'complex64', &
+      place_complex32(array5), given, o)
+    if (present(array6)) call give(self, name6, 'complex64', &
+      place_complex32(array6), given, o)
+    if (present(array7)) call give(self, name7, 'complex64', &
+      place_complex32(array7), given, o)
+    if (present(array8)) call give(self, name8, 'complex64', &
+      place_complex32(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -3797,14 +4662,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'complex128', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'complex128', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'complex128', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'complex128', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'complex128', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'complex128', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'complex128', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'complex128', place_of(array8), given, o)
+    call give(self, name, 'complex128', place_complex64(array), given, o)
+    if (present(array2)) call give(self, name2, 'complex128', &
+      place_complex64(array2), given, o)
+    if (present(array3)) call give(self, name3, 'complex128', &
+      place_complex64(array3), given, o)
+    if (present(array4)) call give(self, name4, 'complex128', &
+      place_complex64(array4), given, o)
+    if (present(array5)) call give(self, name5, 'complex128', &
+      place_complex64(array5), given, o)
+    if (present(array6)) call give(self, name6, 'complex128', &
+      place_complex64(array6), given, o)
+    if (present(array7)) call give(self, name7, 'complex128', &
+      place_complex64(array7), given, o)
+    if (present(array8)) call give(self, name8, 'complex128', &
+      place_complex64(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -3833,14 +4705,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, dtype_of_bool, place_of(array), given, o)
-    if (present(array2)) call give(self, name2, dtype_of_bool, place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, dtype_of_bool, place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, dtype_of_bool, place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, dtype_of_bool, place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, dtype_of_bool, place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, dtype_of_bool, place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, dtype_of_bool, place_of(array8), given, o)
+    call give(self, name, dtype_of_bool, place_bool(array), given, o)
+    if (present(array2)) call give(self, name2, dtype_of_bool, &
+      place_bool(array2), given, o)
+    if (present(array3)) call give(self, name3, dtype_of_bool, &
+      place_bool(array3), given, o)
+    if (present(array4)) call give(self, name4, dtype_of_bool, &
+      place_bool(array4), given, o)
+    if (present(array5)) call give(self, name5, dtype_of_bool, &
+      place_bool(array5), given, o)
+    if (present(array6)) call give(self, name6, dtype_of_bool, &
+      place_bool(array6), given, o)
+    if (present(array7)) call give(self, name7, dtype_of_bool, &
+      place_bool(array7), given, o)
+    if (present(array8)) call give(self, name8, dtype_of_bool, &
+      place_bool(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -3869,14 +4748,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, dtype_of_logical, place_of(array), given, o)
-    if (present(array2)) call give(self, name2, dtype_of_logical, place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, dtype_of_logical, place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, dtype_of_logical, place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, dtype_of_logical, place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, dtype_of_logical, place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, dtype_of_logical, place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, dtype_of_logical, place_of(array8), given, o)
+    call give(self, name, dtype_of_logical, place_logical(array), given, o)
+    if (present(array2)) call give(self, name2, dtype_of_logical, &
+      place_logical(array2), given, o)
+    if (present(array3)) call give(self, name3, dtype_of_logical, &
+      place_logical(array3), given, o)
+    if (present(array4)) call give(self, name4, dtype_of_logical, &
+      place_logical(array4), given, o)
+    if (present(array5)) call give(self, name5, dtype_of_logical, &
+      place_logical(array5), given, o)
+    if (present(array6)) call give(self, name6, dtype_of_logical, &
+      place_logical(array6), given, o)
+    if (present(array7)) call give(self, name7, dtype_of_logical, &
+      place_logical(array7), given, o)
+    if (present(array8)) call give(self, name8, dtype_of_logical, &
+      place_logical(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -3905,14 +4791,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, dtype_of_text(len(array)), place_of(array), given, o)
-    if (present(array2)) call give(self, name2, dtype_of_text(len(array2)), place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, dtype_of_text(len(array3)), place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, dtype_of_text(len(array4)), place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, dtype_of_text(len(array5)), place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, dtype_of_text(len(array6)), place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, dtype_of_text(len(array7)), place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, dtype_of_text(len(array8)), place_of(array8), given, o)
+    call give(self, name, dtype_of_text(len(array)), place_text(array), given, o)
+    if (present(array2)) call give(self, name2, dtype_of_text(len(array2)), &
+      place_text(array2), given, o)
+    if (present(array3)) call give(self, name3, dtype_of_text(len(array3)), &
+      place_text(array3), given, o)
+    if (present(array4)) call give(self, name4, dtype_of_text(len(array4)), &
+      place_text(array4), given, o)
+    if (present(array5)) call give(self, name5, dtype_of_text(len(array5)), &
+      place_text(array5), given, o)
+    if (present(array6)) call give(self, name6, dtype_of_text(len(array6)), &
+      place_text(array6), given, o)
+    if (present(array7)) call give(self, name7, dtype_of_text(len(array7)), &
+      place_text(array7), given, o)
+    if (present(array8)) call give(self, name8, dtype_of_text(len(array8)), &
+      place_text(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -3982,14 +4875,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'int8', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'int8', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'int8', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'int8', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'int8', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'int8', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'int8', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'int8', place_of(array8), given, o)
+    call give(self, name, 'int8', place_int8(array), given, o)
+    if (present(array2)) call give(self, name2, 'int8', &
+      place_int8(array2), given, o)
+    if (present(array3)) call give(self, name3, 'int8', &
+      place_int8(array3), given, o)
+    if (present(array4)) call give(self, name4, 'int8', &
+      place_int8(array4), given, o)
+    if (present(array5)) call give(self, name5, 'int8', &
+      place_int8(array5), given, o)
+    if (present(array6)) call give(self, name6, 'int8', &
+      place_int8(array6), given, o)
+    if (present(array7)) call give(self, name7, 'int8', &
+      place_int8(array7), given, o)
+    if (present(array8)) call give(self, name8, 'int8', &
+      place_int8(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4018,14 +4918,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'int16', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'int16', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'int16', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'int16', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'int16', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'int16', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'int16', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'int16', place_of(array8), given, o)
+    call give(self, name, 'int16', place_int16(array), given, o)
+    if (present(array2)) call give(self, name2, 'int16', &
+      place_int16(array2), given, o)
+    if (present(array3)) call give(self, name3, 'int16', &
+      place_int16(array3), given, o)
+    if (present(array4)) call give(self, name4, 'int16', &
+      place_int16(array4), given, o)
+    if (present(array5)) call give(self, name5, 'int16', &
+      place_int16(array5), given, o)
+    if (present(array6)) call give(self, name6, 'int16', &
+      place_int16(array6), given, o)
+    if (present(array7)) call give(self, name7, 'int16', &
+      place_int16(array7), given, o)
+    if (present(array8)) call give(self, name8, 'int16', &
+      place_int16(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4054,14 +4961,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'int32', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'int32', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'int32', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'int32', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'int32', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'int32', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'int32', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'int32', place_of(array8), given, o)
+    call give(self, name, 'int32', place_int32(array), given, o)
+    if (present(array2)) call give(self, name2, 'int32', &
+      place_int32(array2), given, o)
+    if (present(array3)) call give(self, name3, 'int32', &
+      place_int32(array3), given, o)
+    if (present(array4)) call give(self, name4, 'int32', &
+      place_int32(array4), given, o)
+    if (present(array5)) call give(self, name5, 'int32', &
+      place_int32(array5), given, o)
+    if (present(array6)) call give(self, name6, 'int32', &
+      place_int32(array6), given, o)
+    if (present(array7)) call give(self, name7, 'int32', &
+      place_int32(array7), given, o)
+    if (present(array8)) call give(self, name8, 'int32', &
+      place_int32(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4090,14 +5004,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'int64', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'int64', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'int64', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'int64', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'int64', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'int64', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'int64', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'int64', place_of(array8), given, o)
+    call give(self, name, 'int64', place_int64(array), given, o)
+    if (present(array2)) call give(self, name2, 'int64', &
+      place_int64(array2), given, o)
+    if (present(array3)) call give(self, name3, 'int64', &
+      place_int64(array3), given, o)
+    if (present(array4)) call give(self, name4, 'int64', &
+      place_int64(array4), given, o)
+    if (present(array5)) call give(self, name5, 'int64', &
+      place_int64(array5), given, o)
+    if (present(array6)) call give(self, name6, 'int64', &
+      place_int64(array6), given, o)
+    if (present(array7)) call give(self, name7, 'int64', &
+      place_int64(array7), given, o)
+    if (present(array8)) call give(self, name8, 'int64', &
+      place_int64(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4126,14 +5047,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'float32', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'float32', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'float32', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'float32', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'float32', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'float32', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'float32', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'float32', place_of(array8), given, o)
+    call give(self, name, 'float32', place_real32(array), given, o)
+    if (present(array2)) call give(self, name2, 'float32', &
+      place_real32(array2), given, o)
+    if (present(array3)) call give(self, name3, 'float32', &
+      place_real32(array3), given, o)
+    if (present(array4)) call give(self, name4, 'float32', &
+      place_real32(array4), given, o)
+    if (present(array5)) call give(self, name5, 'float32', &
+      place_real32(array5), given, o)
+    if (present(array6)) call give(self, name6, 'float32', &
+      place_real32(array6), given, o)
+    if (present(array7)) call give(self, name7, 'float32', &
+      place_real32(array7), given, o)
+    if (present(array8)) call give(self, name8, 'float32', &
+      place_real32(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4162,14 +5090,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'float64', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'float64', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'float64', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'float64', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'float64', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'float64', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'float64', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'float64', place_of(array8), given, o)
+    call give(self, name, 'float64', place_real64(array), given, o)
+    if (present(array2)) call give(self, name2, 'float64', &
+      place_real64(array2), given, o)
+    if (present(array3)) call give(self, name3, 'float64', &
+      place_real64(array3), given, o)
+    if (present(array4)) call give(self, name4, 'float64', &
+      place_real64(array4), given, o)
+    if (present(array5)) call give(self, name5, 'float64', &
+      place_real64(array5), given, o)
+    if (present(array6)) call give(self, name6, 'float64', &
+      place_real64(array6), given, o)
+    if (present(array7)) call give(self, name7, 'float64', &
+      place_real64(array7), given, o)
+    if (present(array8)) call give(self, name8, 'float64', &
+      place_real64(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4198,14 +5133,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'complex64', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'complex64', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'complex64', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'complex64', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'complex64', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'complex64', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'complex64', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'complex64', place_of(array8), given, o)
+    call give(self, name, 'complex64', place_complex32(array), given, o)
+    if (present(array2)) call give(self, name2, 'complex64', &
+      place_complex32(array2), given, o)
+    if (present(array3)) call give(self, name3, 'complex64', &
+      place_complex32(array3), given, o)
+    if (present(array4)) call give(self, name4, 'complex64', &
+      place_complex32(array4), given, o)
+    if (present(array5)) call give(self, name5, 'complex64', &
+      place_complex32(array5), given, o)
+    if (present(array6)) call give(self, name6, 'complex64', &
+      place_complex32(array6), given, o)
+    if (present(array7)) call give(self, name7, 'complex64', &
+      place_complex32(array7), given, o)
+    if (present(array8)) call give(self, name8, 'complex64', &
+      place_complex32(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4234,14 +5176,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, 'complex128', place_of(array), given, o)
-    if (present(array2)) call give(self, name2, 'complex128', place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, 'complex128', place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, 'complex128', place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, 'complex128', place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, 'complex128', place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, 'complex128', place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, 'complex128', place_of(array8), given, o)
+    call give(self, name, 'complex128', place_complex64(array), given, o)
+    if (present(array2)) call give(self, name2, 'complex128', &
+      place_complex64(array2), given, o)
+    if (present(array3)) call give(self, name3, 'complex128', &
+      place_complex64(array3), given, o)
+    if (present(array4)) call give(self, name4, 'complex128', &
+      place_complex64(array4), given, o)
+    if (present(array5)) call give(self, name5, 'complex128', &
+      place_complex64(array5), given, o)
+    if (present(array6)) call give(self, name6, 'complex128', &
+      place_complex64(array6), given, o)
+    if (present(array7)) call give(self, name7, 'complex128', &
+      place_complex64(array7), given, o)
+    if (present(array8)) call give(self, name8, 'complex128', &
+      place_complex64(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4270,14 +5219,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, dtype_of_bool, place_of(array), given, o)
-    if (present(array2)) call give(self, name2, dtype_of_bool, place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, dtype_of_bool, place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, dtype_of_bool, place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, dtype_of_bool, place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, dtype_of_bool, place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, dtype_of_bool, place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, dtype_of_bool, place_of(array8), given, o)
+    call give(self, name, dtype_of_bool, place_bool(array), given, o)
+    if (present(array2)) call give(self, name2, dtype_of_bool, &
+      place_bool(array2), given, o)
+    if (present(array3)) call give(self, name3, dtype_of_bool, &
+      place_bool(array3), given, o)
+    if (present(array4)) call give(self, name4, dtype_of_bool, &
+      place_bool(array4), given, o)
+    if (present(array5)) call give(self, name5, dtype_of_bool, &
+      place_bool(array5), given, o)
+    if (present(array6)) call give(self, name6, dtype_of_bool, &
+      place_bool(array6), given, o)
+    if (present(array7)) call give(self, name7, dtype_of_bool, &
+      place_bool(array7), given, o)
+    if (present(array8)) call give(self, name8, dtype_of_bool, &
+      place_bool(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4306,14 +5262,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, dtype_of_logical, place_of(array), given, o)
-    if (present(array2)) call give(self, name2, dtype_of_logical, place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, dtype_of_logical, place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, dtype_of_logical, place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, dtype_of_logical, place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, dtype_of_logical, place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, dtype_of_logical, place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, dtype_of_logical, place_of(array8), given, o)
+    call give(self, name, dtype_of_logical, place_logical(array), given, o)
+    if (present(array2)) call give(self, name2, dtype_of_logical, &
+      place_logical(array2), given, o)
+    if (present(array3)) call give(self, name3, dtype_of_logical, &
+      place_logical(array3), given, o)
+    if (present(array4)) call give(self, name4, dtype_of_logical, &
+      place_logical(array4), given, o)
+    if (present(array5)) call give(self, name5, dtype_of_logical, &
+      place_logical(array5), given, o)
+    if (present(array6)) call give(self, name6, dtype_of_logical, &
+      place_logical(array6), given, o)
+    if (present(array7)) call give(self, name7, dtype_of_logical, &
+      place_logical(array7), given, o)
+    if (present(array8)) call give(self, name8, dtype_of_logical, &
+      place_logical(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4342,14 +5305,21 @@ contains
     type(gifts), target :: given
     type(outcome) :: o
 
-    call give(self, name, dtype_of_text(len(array)), place_of(array), given, o)
-    if (present(array2)) call give(self, name2, dtype_of_text(len(array2)), place_of(array2), given, o)
-    if (present(array3)) call give(self, name3, dtype_of_text(len(array3)), place_of(array3), given, o)
-    if (present(array4)) call give(self, name4, dtype_of_text(len(array4)), place_of(array4), given, o)
-    if (present(array5)) call give(self, name5, dtype_of_text(len(array5)), place_of(array5), given, o)
-    if (present(array6)) call give(self, name6, dtype_of_text(len(array6)), place_of(array6), given, o)
-    if (present(array7)) call give(self, name7, dtype_of_text(len(array7)), place_of(array7), given, o)
-    if (present(array8)) call give(self, name8, dtype_of_text(len(array8)), place_of(array8), given, o)
+    call give(self, name, dtype_of_text(len(array)), place_text(array), given, o)
+    if (present(array2)) call give(self, name2, dtype_of_text(len(array2)), &
+      place_text(array2), given, o)
+    if (present(array3)) call give(self, name3, dtype_of_text(len(array3)), &
+      place_text(array3), given, o)
+    if (present(array4)) call give(self, name4, dtype_of_text(len(array4)), &
+      place_text(array4), given, o)
+    if (present(array5)) call give(self, name5, dtype_of_text(len(array5)), &
+      place_text(array5), given, o)
+    if (present(array6)) call give(self, name6, dtype_of_text(len(array6)), &
+      place_text(array6), given, o)
+    if (present(array7)) call give(self, name7, dtype_of_text(len(array7)), &
+      place_text(array7), given, o)
+    if (present(array8)) call give(self, name8, dtype_of_text(len(array8)), &
+      place_text(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4389,191 +5359,212 @@ contains
     call conclude(o, stat, errmsg)
   end function
 
-  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
-  subroutine track_int8(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
+  ! Says where an array, or a section of one, is; every publish from now on looks there, but one that is given another array of
+  ! this name. Versions show numbers rounded to the type `as`: float64 to 'float32', 'float16' or 'bfloat16', float32 to the last
+  ! two, complex128 to 'complex64'.
+  subroutine track_int8(self, name, array, units, attributes, offset, global_shape, as, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int8), pointer, intent(in) :: array(..)
-    character(*), intent(in), optional :: units
+    character(*), intent(in), optional :: units, as
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call follow(self, name, 'int8', target_int8(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, o)
+    call follow(self, name, 'int8', target_int8(array), int(stillframe_column_major, c_int32_t), as, units, &
+      attributes, offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
-  subroutine track_int16(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
+  ! Says where an array, or a section of one, is; every publish from now on looks there, but one that is given another array of
+  ! this name. Versions show numbers rounded to the type `as`: float64 to 'float32', 'float16' or 'bfloat16', float32 to the last
+  ! two, complex128 to 'complex64'.
+  subroutine track_int16(self, name, array, units, attributes, offset, global_shape, as, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int16), pointer, intent(in) :: array(..)
-    character(*), intent(in), optional :: units
+    character(*), intent(in), optional :: units, as
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call follow(self, name, 'int16', target_int16(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, o)
+    call follow(self, name, 'int16', target_int16(array), int(stillframe_column_major, c_int32_t), as, units, &
+      attributes, offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
-  subroutine track_int32(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
+  ! Says where an array, or a section of one, is; every publish from now on looks there, but one that is given another array of
+  ! this name. Versions show numbers rounded to the type `as`: float64 to 'float32', 'float16' or 'bfloat16', float32 to the last
+  ! two, complex128 to 'complex64'.
+  subroutine track_int32(self, name, array, units, attributes, offset, global_shape, as, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int32), pointer, intent(in) :: array(..)
-    character(*), intent(in), optional :: units
+    character(*), intent(in), optional :: units, as
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call follow(self, name, 'int32', target_int32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, o)
+    call follow(self, name, 'int32', target_int32(array), int(stillframe_column_major, c_int32_t), as, units, &
+      attributes, offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
-  subroutine track_int64(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
+  ! Says where an array, or a section of one, is; every publish from now on looks there, but one that is given another array of
+  ! this name. Versions show numbers rounded to the type `as`: float64 to 'float32', 'float16' or 'bfloat16', float32 to the last
+  ! two, complex128 to 'complex64'.
+  subroutine track_int64(self, name, array, units, attributes, offset, global_shape, as, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer(int64), pointer, intent(in) :: array(..)
-    character(*), intent(in), optional :: units
+    character(*), intent(in), optional :: units, as
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call follow(self, name, 'int64', target_int64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, o)
+    call follow(self, name, 'int64', target_int64(array), int(stillframe_column_major, c_int32_t), as, units, &
+      attributes, offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
-  subroutine track_real32(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
+  ! Says where an array, or a section of one, is; every publish from now on looks there, but one that is given another array of
+  ! this name. Versions show numbers rounded to the type `as`: float64 to 'float32', 'float16' or 'bfloat16', float32 to the last
+  ! two, complex128 to 'complex64'.
+  subroutine track_real32(self, name, array, units, attributes, offset, global_shape, as, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     real(real32), pointer, intent(in) :: array(..)
-    character(*), intent(in), optional :: units
+    character(*), intent(in), optional :: units, as
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call follow(self, name, 'float32', target_real32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, o)
+    call follow(self, name, 'float32', target_real32(array), int(stillframe_column_major, c_int32_t), as, units, &
+      attributes, offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
-  subroutine track_real64(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
+  ! Says where an array, or a section of one, is; every publish from now on looks there, but one that is given another array of
+  ! this name. Versions show numbers rounded to the type `as`: float64 to 'float32', 'float16' or 'bfloat16', float32 to the last
+  ! two, complex128 to 'complex64'.
+  subroutine track_real64(self, name, array, units, attributes, offset, global_shape, as, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     real(real64), pointer, intent(in) :: array(..)
-    character(*), intent(in), optional :: units
+    character(*), intent(in), optional :: units, as
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call follow(self, name, 'float64', target_real64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, o)
+    call follow(self, name, 'float64', target_real64(array), int(stillframe_column_major, c_int32_t), as, units, &
+      attributes, offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
-  subroutine track_complex32(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
+  ! Says where an array, or a section of one, is; every publish from now on looks there, but one that is given another array of
+  ! this name. Versions show numbers rounded to the type `as`: float64 to 'float32', 'float16' or 'bfloat16', float32 to the last
+  ! two, complex128 to 'complex64'.
+  subroutine track_complex32(self, name, array, units, attributes, offset, global_shape, as, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     complex(real32), pointer, intent(in) :: array(..)
-    character(*), intent(in), optional :: units
+    character(*), intent(in), optional :: units, as
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call follow(self, name, 'complex64', target_complex32(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, o)
+    call follow(self, name, 'complex64', target_complex32(array), int(stillframe_column_major, c_int32_t), as, units, &
+      attributes, offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
-  subroutine track_complex64(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
+  ! Says where an array, or a section of one, is; every publish from now on looks there, but one that is given another array of
+  ! this name. Versions show numbers rounded to the type `as`: float64 to 'float32', 'float16' or 'bfloat16', float32 to the last
+  ! two, complex128 to 'complex64'.
+  subroutine track_complex64(self, name, array, units, attributes, offset, global_shape, as, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     complex(real64), pointer, intent(in) :: array(..)
-    character(*), intent(in), optional :: units
+    character(*), intent(in), optional :: units, as
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call follow(self, name, 'complex128', target_complex64(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, o)
+    call follow(self, name, 'complex128', target_complex64(array), int(stillframe_column_major, c_int32_t), as, units, &
+      attributes, offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
-  subroutine track_bool(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
+  ! Says where an array, or a section of one, is; every publish from now on looks there, but one that is given another array of
+  ! this name. Versions show numbers rounded to the type `as`: float64 to 'float32', 'float16' or 'bfloat16', float32 to the last
+  ! two, complex128 to 'complex64'.
+  subroutine track_bool(self, name, array, units, attributes, offset, global_shape, as, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     logical(c_bool), pointer, intent(in) :: array(..)
-    character(*), intent(in), optional :: units
+    character(*), intent(in), optional :: units, as
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call follow(self, name, dtype_of_bool, target_bool(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, o)
+    call follow(self, name, dtype_of_bool, target_bool(array), int(stillframe_column_major, c_int32_t), as, units, &
+      attributes, offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
-  subroutine track_logical(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
+  ! Says where an array, or a section of one, is; every publish from now on looks there, but one that is given another array of
+  ! this name. Versions show numbers rounded to the type `as`: float64 to 'float32', 'float16' or 'bfloat16', float32 to the last
+  ! two, complex128 to 'complex64'.
+  subroutine track_logical(self, name, array, units, attributes, offset, global_shape, as, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     logical, pointer, intent(in) :: array(..)
-    character(*), intent(in), optional :: units
+    character(*), intent(in), optional :: units, as
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call follow(self, name, dtype_of_logical, target_logical(array), int(stillframe_column_major, c_int32_t), units, attributes, &
-      offset, global_shape, o)
+    call follow(self, name, dtype_of_logical, target_logical(array), int(stillframe_column_major, c_int32_t), as, units, &
+      attributes, offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Says where an array is; every publish from now on looks there, but one that is given another array of this name.
-  subroutine track_text(self, name, array, units, attributes, offset, global_shape, stat, errmsg)
+  ! Says where an array, or a section of one, is; every publish from now on looks there, but one that is given another array of
+  ! this name. Versions show numbers rounded to the type `as`: float64 to 'float32', 'float16' or 'bfloat16', float32 to the last
+  ! two, complex128 to 'complex64'.
+  subroutine track_text(self, name, array, units, attributes, offset, global_shape, as, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     character(*), pointer, intent(in) :: array(..)
-    character(*), intent(in), optional :: units
+    character(*), intent(in), optional :: units, as
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call follow(self, name, dtype_of_text(len(array)), target_text(array), int(stillframe_column_major, c_int32_t), units,&
-        & attributes, &
-      offset, global_shape, o)
+    call follow(self, name, dtype_of_text(len(array)), target_text(array), int(stillframe_column_major, c_int32_t), as, units, &
+      attributes, offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -5707,14 +6698,17 @@ contains
   ! For types that have no procedure of their own: track, array, loan, resize and repart with an address and a dtype,
   ! which is "uint8" to "uint64", "bytesN", or a record as JSON:
   ! {"fields":[{"name":"rho","dtype":"float64","offset":0}],"bytes":8}.
+  ! strides: how many bytes neighbours are from each other along each dimension, which may be negative; without it elements lie
+  ! one behind the other.
   subroutine track_address_int32(self, name, address, dtype, shape, row_major, units, attributes, &
-      offset, global_shape, stat, errmsg)
+      offset, global_shape, as, strides, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
     type(c_ptr), intent(in) :: address
     integer(int32), intent(in) :: shape(:)
     logical, intent(in), optional :: row_major
-    character(*), intent(in), optional :: units
+    character(*), intent(in), optional :: units, as
+    integer(int32), intent(in), optional :: strides(:)
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
@@ -5727,7 +6721,15 @@ contains
     where%address = address
     where%rank = size(extents)
     if (where%rank <= size(where%shape)) where%shape(1:where%rank) = extents
-    call follow(self, name, dtype, where, order_of(row_major), units, attributes, offset, global_shape, o)
+    if (present(strides)) then
+      where%contiguous = .false.
+      if (size(strides) /= where%rank) call refuse(o, stillframe_wrong_shape, "variable '" // trim(name) // &
+        "': there is not one stride for each dimension of shape " // shape_text(extents))
+      if (o%status == stillframe_ok .and. where%rank <= size(where%strides)) where%strides(1:where%rank) = strides
+    else if (present(as)) then
+      call place_closely(where, dtype, order_of(row_major))
+    end if
+    call follow(self, name, dtype, where, order_of(row_major), as, units, attributes, offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -6681,14 +7683,17 @@ contains
   ! For types that have no procedure of their own: track, array, loan, resize and repart with an address and a dtype,
   ! which is "uint8" to "uint64", "bytesN", or a record as JSON:
   ! {"fields":[{"name":"rho","dtype":"float64","offset":0}],"bytes":8}.
+  ! strides: how many bytes neighbours are from each other along each dimension, which may be negative; without it elements lie
+  ! one behind the other.
   subroutine track_address_int64(self, name, address, dtype, shape, row_major, units, attributes, &
-      offset, global_shape, stat, errmsg)
+      offset, global_shape, as, strides, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name, dtype
     type(c_ptr), intent(in) :: address
     integer(int64), intent(in) :: shape(:)
     logical, intent(in), optional :: row_major
-    character(*), intent(in), optional :: units
+    character(*), intent(in), optional :: units, as
+    integer(int64), intent(in), optional :: strides(:)
     type(stillframe_attribute), intent(in), optional :: attributes(:)
     integer, intent(in), optional :: offset(:), global_shape(:)
     integer, intent(out), optional :: stat
@@ -6701,7 +7706,15 @@ contains
     where%address = address
     where%rank = size(extents)
     if (where%rank <= size(where%shape)) where%shape(1:where%rank) = extents
-    call follow(self, name, dtype, where, order_of(row_major), units, attributes, offset, global_shape, o)
+    if (present(strides)) then
+      where%contiguous = .false.
+      if (size(strides) /= where%rank) call refuse(o, stillframe_wrong_shape, "variable '" // trim(name) // &
+        "': there is not one stride for each dimension of shape " // shape_text(extents))
+      if (o%status == stillframe_ok .and. where%rank <= size(where%strides)) where%strides(1:where%rank) = strides
+    else if (present(as)) then
+      call place_closely(where, dtype, order_of(row_major))
+    end if
+    call follow(self, name, dtype, where, order_of(row_major), as, units, attributes, offset, global_shape, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -8611,7 +9624,7 @@ contains
     type(c_variable) :: c
 
     call inspect(self, name, dtype, 'the array', where%rank, row_major, extents, o)
-    call check_place(where, name, o)
+    call check_contiguous(where, name, o)
     if (o%status /= stillframe_ok) return
     if (.not. same_shape(where%shape(1:where%rank), extents)) call refuse(o, stillframe_wrong_shape, "variable '" // trim(name) // &
       "' is read with the shape " // shape_text(extents) // ', and the array has ' // shape_text(where%shape(1:where%rank)))

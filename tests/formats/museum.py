@@ -10,10 +10,10 @@ import numpy as np
 
 CELL = np.dtype(
     {
-        "names": ["rho", "id", "tag", "z", "at"],
-        "formats": ["f8", "i4", "S4", "c8", np.dtype([("x", "f4"), ("y", "f4")])],
-        # The gap of 8 bytes at the end is padding, as compilers make it.
-        "offsets": [0, 8, 12, 16, 24],
+        "names": ["rho", "id", "tag", "z", "at", "half"],
+        "formats": ["f8", "i4", "S4", "c8", np.dtype([("x", "f4"), ("y", "f4")]), "f2"],
+        # The gap of 6 bytes at the end is padding, as compilers make it.
+        "offsets": [0, 8, 12, 16, 24, 32],
         "itemsize": 40,
     }
 )
@@ -21,12 +21,13 @@ CELL = np.dtype(
 
 @dataclass
 class Exhibit:
-    """A variable."""
+    """A variable. `dtype` is that which Stillframe has and numpy has not; values are then its bits."""
 
     values: np.ndarray
     order: str = "C"
     units: str = ""
     attrs: dict[str, Any] = field(default_factory=dict)
+    dtype: str | None = None
 
 
 def exhibits() -> dict[str, Exhibit]:
@@ -43,6 +44,9 @@ def exhibits() -> dict[str, Exhibit]:
     )
     found["y"] = Exhibit(np.linspace(0, 1, 1100), attrs={"dims": "y"})
     found["x"] = Exhibit(np.linspace(0, 2, 600), attrs={"dims": "x"}, units="m")
+    found["float16"] = Exhibit(random.normal(size=(40, 30)).astype("f2"), order="F", units="K")
+    # Of float32 the upper half.
+    found["bfloat16"] = Exhibit((random.normal(size=(8, 9)).astype("f4").view("u4") >> 16).astype("u2"), units="K", dtype="bfloat16")
     found["complex64"] = Exhibit((random.normal(size=9) + 1j * random.normal(size=9)).astype("c8"))
     found["complex128"] = Exhibit(random.normal(size=(2, 3)) + 1j * random.normal(size=(2, 3)))
     found["bool"] = Exhibit(random.integers(0, 2, (4, 4)).astype(bool))
@@ -50,6 +54,7 @@ def exhibits() -> dict[str, Exhibit]:
     cells = np.zeros(6, CELL)
     cells["rho"], cells["id"], cells["tag"] = random.normal(size=6), range(6), [b"a", b"bc", b"def", b"ghij", b"", b"k"]
     cells["z"], cells["at"]["x"], cells["at"]["y"] = 1 - 2j, range(6), -1.5
+    cells["half"] = np.arange(6) / 3
     found["cells"] = Exhibit(cells)
     found["number"] = Exhibit(np.array(2.5), units="s")
     found["empty"] = Exhibit(np.zeros((0, 5), "i4"))
@@ -70,9 +75,10 @@ def publish(directory: Path, name: str = "museum", version: int = 12) -> dict[st
     for variable, exhibit in shown.items():
         values = exhibit.values
         array = region.array(
-            variable, values.shape, values.dtype, order=exhibit.order, units=exhibit.units, attrs=exhibit.attrs
+            variable, values.shape, exhibit.dtype or values.dtype, order=exhibit.order, units=exhibit.units, attrs=exhibit.attrs
         )
-        array[...] = values
+        # numpy has no bfloat16, unless another package brings one.
+        (array.view(values.dtype) if exhibit.dtype else array)[...] = values
     region.publish(version, attrs=ATTRS)
     region.close()
     return shown

@@ -47,6 +47,7 @@ def main(path: Path, codec: str) -> None:
         assert kinds == {"bytes"} | {"plain": set(), "zstd": {"zstd"}, "lz4": {"blosc"}}[codec] | (
             {"transpose"} if exhibit.order == "F" and exhibit.values.ndim > 1 else set()
         ), (name, kinds)
+    assert group["bfloat16"].attrs["dtype"] == "bfloat16" and group["bfloat16"].attrs["units"] == "K"
     u = dict(group["float64"].attrs)
     assert u.items() >= {"units": "K", "long_name": "temperature", "level": 3, "mask": True, "scale": 0.5}.items()
 

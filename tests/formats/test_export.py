@@ -76,6 +76,8 @@ def test_h5py_reads_attributes_and_dimensions(h5: Path, shown: Shown) -> None:
         assert [dimension.label for dimension in u.dims] == ["y", "x"]
         assert np.array_equal(u.dims[1]["x"], shown["x"].values), "a coordinate is a dimension scale"
         assert [dimension.label for dimension in file["int8"].dims] == ["int8_0", "int8_1"]
+        # What has no type of its own is said to be something else than it seems.
+        assert file["bfloat16"].attrs["dtype"] == "bfloat16" and "dtype" not in file["float16"].attrs
         # Reversed with the shape, and said to be so.
         assert [dimension.label for dimension in file["fortran"].dims] == ["c", "b", "a"]
         assert file["fortran"].attrs["order"] == "fortran" and "order" not in u.attrs
@@ -104,6 +106,9 @@ def test_netcdf4_reads_what_was_published(nc: Path, shown: Shown) -> None:
             if name == "bool":
                 assert (variable.dtype, variable.getncattr("dtype")) == (np.int8, "bool")
                 found = found.astype(bool)
+            if name in ("float16", "bfloat16"):
+                assert (variable.dtype, variable.getncattr("dtype")) == (np.uint16, name)
+                found = found.view(exhibit.values.dtype)
             if name == "bytes":
                 found = netCDF4.chartostring(found, encoding="none")
             if name == "cells":
@@ -117,7 +122,7 @@ def check_cells(found: np.ndarray, expected: np.ndarray) -> None:
     assert np.array_equal(found["rho"], expected["rho"]) and np.array_equal(found["id"], expected["id"])
     assert np.array_equal(found["z"]["r"] + 1j * found["z"]["i"], expected["z"])
     assert np.array_equal(found["at"]["x"], expected["at"]["x"]) and np.array_equal(found["at"]["y"], expected["at"]["y"])
-    assert np.array_equal(found["tag"], expected["tag"])
+    assert np.array_equal(found["tag"], expected["tag"]) and np.array_equal(found["half"].view("f2"), expected["half"])
 
 
 def test_netcdf4_reads_attributes_and_dimensions(nc: Path, shown: Shown) -> None:

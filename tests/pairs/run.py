@@ -11,7 +11,16 @@ with units "m/s" and an attribute "case", the line's number from 0. It fills byt
     (31 i + i / 256 + 17 k) mod 256            of a bool: mod 2
 
 and publishes version 5; adds k mod 2 before taking the remainder, and publishes version 8. Both have the attributes
-below, and `keep` is 2. Tracked memory begins where 16 (k mod 7) + 16 bytes of a page, or of an allocation, are gone. Then
+below, and `keep` is 2. Then there are sections of a column-major array `w` of float64, of shape (12, 9), and of one of 10
+complex128 with the same numbers. Number n of `w` is ((37 n mod 1000) - 499.5) / 7, and 1 more in version 8. They are column-major,
+without units and attributes; indices are counted from 1, as Fortran writes them:
+
+    interior   w(2:11, ::2)                     backwards  w(12:1:-3, 9:1:-1)
+    single     w as float32                     half       w(2:11, ::2) as float16
+    brain      w as bfloat16                    pairs      z(2::2) as complex64
+    once       w(3:10:2, :), given with the publish
+
+Tracked memory of the cases begins where 16 (k mod 7) + 16 bytes of a page, or of an allocation, are gone. Then
 it says `ready`, waits for the end of its input, and unlinks.
 
 An observer, `observe DIR REGION VERSION`, prints all it sees of a version: the lines that `expected` makes here.
@@ -87,7 +96,44 @@ def expected(rows, step):
             f" strides {' '.join(map(str, steps))} crc {found:08x}"
         )
         lines.append(f"attribute case int {case}")
+    for name, dtype, item_bytes, shape, content in sections(step):
+        lines.append(
+            f"variable {name} {dtype} F  {len(content)} shape {' '.join(map(str, shape))}"
+            f" strides {' '.join(map(str, strides(shape, 'F', item_bytes)))} crc {zlib.crc32(content):08x}"
+        )
     return lines
+
+
+def sections(step):
+    """The sections: name, dtype, bytes of an element, shape, content."""
+    w = [((37 * n % 1000) - 499.5) / 7 + step for n in range(12 * 9)]
+    z = w[:20]
+
+    def box(rows, columns):
+        return [w[row + 12 * column] for column in columns for row in rows], [len(rows), len(columns)]
+
+    interior, interior_shape = box(range(1, 11), range(0, 9, 2))
+    backwards, backwards_shape = box(range(11, -1, -3), range(8, -1, -1))
+    once, once_shape = box(range(2, 10, 2), range(9))
+    seconds = [part for k in range(1, 10, 2) for part in z[2 * k : 2 * k + 2]]
+    pack = lambda form, numbers: struct.pack(f"<{len(numbers)}{form}", *numbers)  # noqa: E731
+    return [
+        ("interior", "float64", 8, interior_shape, pack("d", interior)),
+        ("backwards", "float64", 8, backwards_shape, pack("d", backwards)),
+        ("single", "float32", 4, [12, 9], pack("f", w)),
+        ("half", "float16", 2, interior_shape, pack("e", interior)),
+        ("brain", "bfloat16", 2, [12, 9], b"".join(map(bfloat16, w))),
+        ("pairs", "complex64", 8, [5], pack("f", seconds)),
+        ("once", "float64", 8, once_shape, pack("d", once)),
+    ]
+
+
+def bfloat16(number):
+    """The upper 16 bits of a float32 that is rounded from a float64 to 7 binary digits, to the nearest and else the even one."""
+    bits = struct.unpack("<Q", struct.pack("<d", number))[0]
+    bits = (bits + (1 << 44) - 1 + (bits >> 45 & 1)) >> 45
+    sign, exponent, digits = bits >> 18, bits >> 7 & 0x7FF, bits & 127
+    return struct.pack("<H", sign << 15 | (exponent - 1023 + 127) << 7 | digits)
 
 
 def differences(wanted, found):

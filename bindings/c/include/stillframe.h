@@ -599,6 +599,10 @@ typedef struct {
     stillframe_order order;
     // 0.
     uint32_t reserved;
+    // Of a section, rank distances in bytes, as for stillframe_track_section. NULL: the elements lie one behind the other.
+    const ptrdiff_t *strides;
+    // With strides, the type that the elements have in memory, if they are rounded to the variable's; NULL if it is that.
+    const char *dtype;
 } stillframe_given;
 
 // What a polite observer takes of the machine, at most: only what others leave (all threads of the process become of the
@@ -1275,10 +1279,10 @@ stillframe_status stillframe_publish(stillframe_region *region,
 // variable is, this version does not look, and later ones do again, each unless it is given another one itself. A variable
 // that is not tracked so keeps the content that it was given.
 //
-// given: given_count arrays, each of another tracked variable.
+// given: given_count arrays or sections of arrays, each of another tracked variable.
 //
-// Errors: as stillframe_publish; UNKNOWN_VARIABLE; WRONG_KIND; WRONG_SHAPE, also if a variable is given two arrays;
-// BAD_ARGUMENT.
+// Errors: as stillframe_publish; UNKNOWN_VARIABLE; WRONG_KIND; WRONG_SHAPE, also if a variable is given two arrays, if
+// elements cannot be rounded as it is said, or if they leave the address space; BAD_ARGUMENT.
 stillframe_status stillframe_publish_with(stillframe_region *region,
                                           uint64_t version,
                                           const stillframe_given *given,

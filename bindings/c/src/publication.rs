@@ -10,10 +10,10 @@ use crate::failure::Failure;
 use crate::handle;
 use crate::producer::{Producer, stillframe_region};
 use crate::status::stillframe_status;
-use crate::variable::{order_of, stillframe_order};
+use crate::variable::{dtype_of, order_of, stillframe_order};
 use crate::variables::{Given, Place, Section, Subrange, Variables};
 use engine::{Outcome, Publication, Published, Region, Strided};
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 
 /// An array that one version is given for a tracked variable, see stillframe_publish_with.
 #[repr(C)]
@@ -31,6 +31,10 @@ pub struct stillframe_given {
     pub order: stillframe_order,
     /// 0.
     pub reserved: u32,
+    /// Of a section, rank distances in bytes, as for stillframe_track_section. NULL: the elements lie one behind the other.
+    pub strides: *const isize,
+    /// With strides, the type that the elements have in memory, if they are rounded to the variable's; NULL if it is that.
+    pub dtype: *const c_char,
 }
 
 /// What a publish did.
@@ -63,7 +67,12 @@ fn take<'a>(
         return Err(Failure::argument("given.reserved", "it is not 0: set the whole structure to 0 first"));
     }
     let shape = call.shape(given.rank, given.shape)?;
-    variables.give(region, given.variable, given.data as usize, shape, order_of(given.order)?)
+    let dtype = call.text_or_null("given.dtype", given.dtype)?.map(dtype_of).transpose()?;
+    let section = match (given.strides.is_null(), dtype) {
+        (true, None) => None,
+        (_, dtype) => Some((call.slice("given.strides", given.strides, shape.len())?, dtype)),
+    };
+    variables.give(region, given.variable, given.data as usize, shape, order_of(given.order)?, section)
 }
 
 /// Has `work` publish a version of what is given and followed, with the attributes that were set.
@@ -78,9 +87,17 @@ fn with_publication<T>(
     let take = |given| take(call, region, variables, given);
     let given = given.iter().map(take).collect::<Result<Vec<Given>, Failure>>()?;
     let mut publication = region.publish(version);
-    for Given { id, address, bytes, shape, order } in &given {
+    for Given { id, address, bytes, shape, order, section } in &given {
         // SAFETY: the header asks that the array is where it was said to be, and that nobody writes it now.
-        publication = unsafe { publication.tracked_raw(*id, *address as *const u8, *bytes, shape, *order) };
+        publication = unsafe {
+            let (address, order) = (*address as *const u8, *order);
+            match section {
+                Some(Section { strides, dtype }) => {
+                    publication.section_raw(*id, &Strided { address, shape, strides, dtype: dtype.clone(), order })
+                }
+                None => publication.tracked_raw(*id, address, *bytes, shape, order),
+            }
+        };
     }
     for (id, Place { address, bytes, shape, order, section, subrange }) in variables.followed() {
         if given.iter().any(|given| given.id == id) {
@@ -171,10 +188,10 @@ pub extern "C" fn stillframe_publish(
 /// variable is, this version does not look, and later ones do again, each unless it is given another one itself. A variable
 /// that is not tracked so keeps the content that it was given.
 ///
-/// given: given_count arrays, each of another tracked variable.
+/// given: given_count arrays or sections of arrays, each of another tracked variable.
 ///
-/// Errors: as stillframe_publish; UNKNOWN_VARIABLE; WRONG_KIND; WRONG_SHAPE, also if a variable is given two arrays;
-/// BAD_ARGUMENT.
+/// Errors: as stillframe_publish; UNKNOWN_VARIABLE; WRONG_KIND; WRONG_SHAPE, also if a variable is given two arrays, if
+/// elements cannot be rounded as it is said, or if they leave the address space; BAD_ARGUMENT.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_publish_with(
     region: *mut stillframe_region,

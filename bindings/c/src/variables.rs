@@ -36,13 +36,14 @@ pub struct Subrange {
     pub before: Option<usize>,
 }
 
-/// An array that is given for one version.
+/// An array, or a section of one, that is given for one version.
 pub struct Given<'a> {
     pub id: VariableId,
     pub address: usize,
     pub bytes: usize,
     pub shape: &'a [usize],
     pub order: Order,
+    pub section: Option<Section>,
 }
 
 /// What has to be remembered of a variable.
@@ -63,6 +64,11 @@ impl Known {
     fn array_bytes(&self, shape: &[usize]) -> Result<usize, Failure> {
         let array_bytes = self.dtype.array_bytes(shape);
         Ok(array_bytes.map_err(|why| Error::WrongShape { name: self.name.clone(), why: why.to_string() })?)
+    }
+
+    /// A section with these distances, of elements that have this type in memory, or else the variable's.
+    fn section(&self, strides: &[isize], dtype: Option<DType>) -> Section {
+        Section { strides: strides.to_vec(), dtype: dtype.unwrap_or_else(|| self.dtype.clone()) }
     }
 }
 
@@ -189,14 +195,15 @@ impl Variables {
     ) -> Result<(), Failure> {
         self.place(region, number, address, shape, order)?;
         let known = self.tracked_mut(region, number)?;
+        let section = known.section(strides, dtype);
         if let Some(place) = &mut known.place {
-            let dtype = dtype.unwrap_or_else(|| known.dtype.clone());
-            place.section = Some(Section { strides: strides.to_vec(), dtype });
+            place.section = Some(section);
         }
         Ok(())
     }
 
-    /// What a tracked variable is given for one version.
+    /// What a tracked variable is given for one version: of a section, its distances in bytes, and its type in memory, if that
+    /// is not the variable's.
     pub fn give<'a>(
         &self,
         region: &Region,
@@ -204,13 +211,15 @@ impl Variables {
         address: usize,
         shape: &'a [usize],
         order: Order,
+        section: Option<(&[isize], Option<DType>)>,
     ) -> Result<Given<'a>, Failure> {
         let known = self.tracked(region, number)?;
         if address == 0 {
             let why = format!("that of variable '{}' is NULL: leave out what shall keep its content", known.name);
             return Err(Failure::argument("given.data", why));
         }
-        Ok(Given { id: known.id, address, bytes: known.array_bytes(shape)?, shape, order })
+        let section = section.map(|(strides, dtype)| known.section(strides, dtype));
+        Ok(Given { id: known.id, address, bytes: known.array_bytes(shape)?, shape, order, section })
     }
 
     fn tracked(&self, region: &Region, number: u32) -> Result<&Known, Failure> {

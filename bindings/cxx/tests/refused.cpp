@@ -36,5 +36,10 @@
 #elif REFUSED == 11  // has no dtype
     std::vector<bool> u(3);
     region.track("u", u);
+#elif REFUSED == 12  // has to outlive the call
+    region.track("u", std::vector<double>(9), stillframe::section::of({3, 3}).every({2, 2}));
+#elif REFUSED == 13  // has no dtype
+    double u[9] = {};
+    region.track("u", u, stillframe::section::whole().as<long double>());
 #endif
 }

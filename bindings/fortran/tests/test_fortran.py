@@ -25,7 +25,7 @@ WATCHDOG = 300
 STRICT = ["-std=f2018", "-Wall", "-Wextra", "-Werror", "-fcheck=all", "-g"]
 #: The tests compare what was copied, which is equal; gfortran 12 takes unallocated arrays for uninitialized numbers.
 LENIENT = [*STRICT, "-Wno-compare-reals", "-Wno-maybe-uninitialized"]
-PROGRAMS = ["kinds", "using", "followed", "truths", "misuse", "group", "rows", "stops", "restart", "arenas"]
+PROGRAMS = ["kinds", "using", "followed", "sections", "truths", "misuse", "group", "rows", "stops", "restart", "arenas"]
 
 
 def run(*command, cwd=None, **environment):
@@ -179,7 +179,19 @@ def test_what_is_given_once_is_shown_once_and_what_is_tracked_again(built, regio
     must(built / "followed", STILLFRAME_DIR=regions)
 
 
-@pytest.mark.parametrize("program", ["using", "followed"])
+def test_sections_are_shown_without_what_lies_between_their_elements(built, regions):
+    must(built / "sections", STILLFRAME_DIR=regions)
+    with sf.open("rounded", dir=regions) as observer, observer.newest() as snapshot:
+        u = (np.arange(1, 101) / 3 - 10)
+        assert np.array_equal(snapshot["half"], u.astype("f2"))
+        assert snapshot["half"].dtype == np.float16
+        single = u.astype("f4")
+        bits = np.asarray(snapshot["brain"])
+        shown = (bits.view("u2").astype("u4") << 16).view("f4")
+        assert np.all(np.abs(shown - single) <= np.abs(single) / 256)
+
+
+@pytest.mark.parametrize("program", ["using", "followed", "sections"])
 def test_what_the_optimizer_sees_through_stays_right(built, regions, program):
     """In one file, as with -flto, the compiler knows what the module does with addresses."""
     sources = [FORTRAN / "stillframe.f90", TESTS / "expecting.f90", TESTS / f"{program}.f90"]
@@ -234,7 +246,7 @@ def test_many_regions_lie_in_one_arena(built, regions):
     must(built / "arenas", STILLFRAME_DIR=regions)
 
 
-@pytest.mark.parametrize("program", ["kinds", "using", "followed", "misuse", "group", "restart", "arenas"])
+@pytest.mark.parametrize("program", ["kinds", "using", "followed", "sections", "misuse", "group", "restart", "arenas"])
 def test_valgrind_finds_no_error_and_no_leak(built, regions, tmp_path, program):
     options = ["-q", "--fair-sched=yes", "--leak-check=full", "--error-exitcode=9", f"--suppressions={TESTS / 'valgrind.supp'}"]
     must("valgrind", *options, built / program, tmp_path, STILLFRAME_DIR=regions, STILLFRAME_TRACKER="full_copy")

@@ -121,6 +121,8 @@ def test_primitives_have_the_dtypes_of_numpy() -> None:
     expected = np.dtype([(f"f{number}", name) for number, name in enumerate(names)] + [("s", "S5")])
     assert schema["little"].variables["x"].dtype == expected.newbyteorder("<")
     assert schema["big"].variables["x"].dtype == expected.newbyteorder(">")
+    schema = drepl.parse("var x [2]bfloat16; view little littleendian { var x = x }; view big bigendian { var x = x }")
+    assert schema["little"].variables["x"].dtype == "<u2" and schema["big"].variables["x"].dtype == ">u2"
 
 
 def test_aligned_records_lie_as_numpy_aligns_them() -> None:

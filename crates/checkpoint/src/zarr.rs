@@ -106,7 +106,10 @@ fn data_type(dtype: &DType) -> (MetadataV3, FillValueMetadata) {
     let zero = FillValueMetadata::from(0.0);
     match dtype {
         DType::Int(_) | DType::Uint(_) => (MetadataV3::new(dtype.to_string()), FillValueMetadata::from(0)),
-        DType::Float(_) | DType::Bfloat16 => (MetadataV3::new(dtype.to_string()), zero),
+        DType::Float(_) => (MetadataV3::new(dtype.to_string()), zero),
+        // One array of a type that zarr-python does not know, and it opens none of the group: the bits. What they are stands in
+        // the attribute `dtype`.
+        DType::Bfloat16 => data_type(&DType::Uint(2)),
         DType::Complex(_) => (MetadataV3::new(dtype.to_string()), FillValueMetadata::from([zero.clone(), zero])),
         DType::Bool => (MetadataV3::new("bool"), FillValueMetadata::Bool(false)),
         // What NumPy calls S, as everywhere in Stillframe.

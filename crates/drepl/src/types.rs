@@ -35,6 +35,8 @@ pub enum Primitive {
     Complex128,
     /// A fixed number of bytes, padded with zeros: `string16`.
     Text(u32),
+    /// The upper half of a `Float32`. It stands last, as plans are encoded by these positions.
+    Bfloat16,
 }
 
 /// A type of the language.
@@ -122,7 +124,7 @@ pub const DEPTH_MAX: usize = 64;
 
 impl Primitive {
     /// All but strings, which have a length in their name.
-    pub const NAMED: [(&'static str, Self); 14] = [
+    pub const NAMED: [(&'static str, Self); 15] = [
         ("bool", Self::Bool),
         ("int8", Self::Int8),
         ("int16", Self::Int16),
@@ -133,6 +135,7 @@ impl Primitive {
         ("uint32", Self::UInt32),
         ("uint64", Self::UInt64),
         ("float16", Self::Float16),
+        ("bfloat16", Self::Bfloat16),
         ("float32", Self::Float32),
         ("float64", Self::Float64),
         ("complex64", Self::Complex64),
@@ -152,7 +155,7 @@ impl Primitive {
     pub fn size_bytes(self) -> u64 {
         match self {
             Self::Bool | Self::Int8 | Self::UInt8 => 1,
-            Self::Int16 | Self::UInt16 | Self::Float16 => 2,
+            Self::Int16 | Self::UInt16 | Self::Float16 | Self::Bfloat16 => 2,
             Self::Int32 | Self::UInt32 | Self::Float32 => 4,
             Self::Int64 | Self::UInt64 | Self::Float64 | Self::Complex64 => 8,
             Self::Complex128 => 16,

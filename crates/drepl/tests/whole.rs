@@ -32,13 +32,14 @@ enum Kind {
     Record(Vec<(String, Kind)>),
 }
 
-const PRIMITIVES: [(&str, u64, u64); 17] = [
+const PRIMITIVES: [(&str, u64, u64); 18] = [
     ("bool", 1, 1),
     ("int8", 1, 1),
     ("uint8", 1, 1),
     ("int16", 2, 2),
     ("uint16", 2, 2),
     ("float16", 2, 2),
+    ("bfloat16", 2, 2),
     ("int32", 4, 4),
     ("uint32", 4, 4),
     ("float32", 4, 4),
@@ -954,6 +955,38 @@ fn every_text_moves_the_bytes_that_its_elements_say() {
         assert!(destination == expected, "seed {seed}");
     }
     assert!(given > 5 * rounds() && missed > rounds(), "{given} {missed}");
+}
+
+#[test]
+fn numbers_of_two_bytes_are_moved_between_orders_of_axes_fields_and_bytes() {
+    let text = "
+        type Cell struct { id int32; half float16; brain bfloat16 }
+        var cells [2,3]Cell
+        view records { var c = cells }
+        view sent bigendian { var b [j,i] = cells[i,j].brain; var h = cells[,].half }
+    ";
+    let schema = Program::parse(text).and_then(|program| program.bind(&Bindings::new())).unwrap();
+    let (records, sent) = (&schema.views()[0].fragment, &schema.views()[1].fragment);
+    // Of cell k the halves are 0x3c00 + k, which is a little more than 1, and 0xbf80 + k, below -1.
+    let cells: Vec<u8> = (0..6u16)
+        .flat_map(|k| [&[9; 4][..], &(0x3c00 + k).to_le_bytes(), &(0xbf80 + k).to_le_bytes()].concat())
+        .collect();
+    let brains = [0, 3, 1, 4, 2, 5].map(|k: u16| 0xbf80 + k);
+    let halves = [0, 1, 2, 3, 4, 5].map(|k: u16| 0x3c00 + k);
+    let expected: Vec<u8> = brains.iter().chain(&halves).flat_map(|bits| bits.to_be_bytes()).collect();
+
+    let source =
+        |fragment: &Arc<Fragment>| [Source { fragment: fragment.clone(), version: 0, cost: 0, readable: true }];
+    let move_to = |wanted: &Fragment, given: &Arc<Fragment>, bytes: &[u8], out: &mut Vec<u8>| {
+        let plan = plan(&Wanted::newest(wanted), &source(given)).unwrap();
+        execute(&mut Dice(1), &plan, &[bytes.to_vec()], out);
+    };
+    let mut out = vec![0; expected.len()];
+    move_to(sent, records, &cells, &mut out);
+    assert_eq!(out, expected);
+    let mut back = vec![9; cells.len()];
+    move_to(records, sent, &expected, &mut back);
+    assert_eq!(back, cells);
 }
 
 #[test]

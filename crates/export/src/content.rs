@@ -180,7 +180,8 @@ fn describe(variable: &Described, without: &[&str]) -> Values {
     if !units.is_empty() {
         values.push(("units".into(), Value::Text(units)));
     }
-    if matches!(variable.dtype, DType::Float(2) | DType::Bfloat16) {
+    // No format has it, and its bits are written.
+    if variable.dtype == DType::Bfloat16 {
         values.push(("dtype".into(), Value::Text(variable.dtype.to_string())));
     }
     if variable.order == Order::Fortran && variable.shape.len() > 1 {

@@ -229,12 +229,18 @@ fn describe(dtype: &DType) -> hdf5::types::TypeDescriptor {
         4 => IntSize::U4,
         _ => IntSize::U8,
     };
-    let float = |bytes: u8| TypeDescriptor::Float(if bytes == 4 { FloatSize::U4 } else { FloatSize::U8 });
+    let float = |bytes: u8| {
+        TypeDescriptor::Float(match bytes {
+            2 => FloatSize::U2,
+            4 => FloatSize::U4,
+            _ => FloatSize::U8,
+        })
+    };
     match dtype {
         DType::Int(bytes) => TypeDescriptor::Integer(int(*bytes)),
         DType::Uint(bytes) => TypeDescriptor::Unsigned(int(*bytes)),
-        // The library has no type of two bytes: the bits. What they are stands in an attribute.
-        DType::Float(2) | DType::Bfloat16 => TypeDescriptor::Unsigned(IntSize::U2),
+        // The library could describe it, but no reader would make numbers of it: the bits. What they are stands in an attribute.
+        DType::Bfloat16 => TypeDescriptor::Unsigned(IntSize::U2),
         DType::Float(bytes) => float(*bytes),
         DType::Complex(bytes) => {
             let half = bytes / 2;

@@ -267,10 +267,10 @@ impl Writer for File {
             check(unsafe { nc::nc_def_var_fill(self.group, id, 1, ptr::null()) }, &what)?;
         }
         let mut values = array.attributes.clone();
-        if array.dtype == DType::Bool {
-            // What xarray writes and undoes.
+        if matches!(array.dtype, DType::Bool | DType::Float(2)) {
+            // Of bool this is what xarray writes and undoes.
             values.retain(|(name, _)| name != "dtype");
-            values.push(("dtype".into(), Value::Text("bool".into())));
+            values.push(("dtype".into(), Value::Text(array.dtype.to_string())));
         }
         self.attributes(id, &what, &values)?;
         self.array = Some((id, array.dtype.bytes(), repeated));

@@ -23,6 +23,8 @@ static void check(stillframe_status status) {
     }
 }
 
+#include "sections.h"
+
 static void fill(unsigned char *out, const struct case_ *of, size_t number, size_t step) {
     for (size_t i = 0; i < of->bytes; i++) {
         size_t value = 31 * i + i / 256 + 17 * number + step * (number % 2);
@@ -80,7 +82,9 @@ int main(int argc, char **argv) {
     size_t count = 0;
     for (; table != NULL && count < CASES_MAX && fgets(line, sizeof line, table); count++)
         declare(region, &cases[count], count, line);
+    declare_sections(region);
     for (size_t step = 0; step < 2; step++) {
+        fill_sections(step);
         for (size_t number = 0; number < count; number++) {
             if (cases[number].kind == STILLFRAME_LOANED) {
                 stillframe_loan *loan;
@@ -96,7 +100,8 @@ int main(int argc, char **argv) {
         check(stillframe_set_int(region, "integer", -(INT64_C(1) << 40)));
         check(stillframe_set_float(region, "real", 0.1));
         check(stillframe_set_text(region, "text", "Grüße"));
-        check(stillframe_publish(region, step == 0 ? 5 : 8, NULL));
+        stillframe_given given = given_section();
+        check(stillframe_publish_with(region, step == 0 ? 5 : 8, &given, 1, NULL));
     }
     puts("ready");
     fflush(stdout);

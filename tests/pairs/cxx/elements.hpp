@@ -31,6 +31,7 @@ void with_element(const std::string& dtype, Work work) {
     const auto try_types = [&](auto... values) { (try_type(values), ...); };
     try_types(std::int8_t(), std::int16_t(), std::int32_t(), std::int64_t());
     try_types(std::uint8_t(), std::uint16_t(), std::uint32_t(), std::uint64_t());
+    try_types(stillframe::float16(), stillframe::bfloat16());
     try_types(float(), double(), std::complex<float>(), std::complex<double>(), bool());
     try_types(std::array<char, 5>(), particle());
     if (!found) throw std::runtime_error("no C++ type is called " + dtype);

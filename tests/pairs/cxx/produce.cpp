@@ -14,6 +14,7 @@
 #include <stillframe.hpp>
 
 #include "elements.hpp"
+#include "sections.hpp"
 
 namespace {
 
@@ -79,9 +80,11 @@ int main(int argc, char** argv) try {
     std::ifstream table(argv[3]);
     for (std::string line; std::getline(table, line);)
         variables.push_back(declare(region, line, variables.size(), buffers));
+    sections sections(region);
     for (const std::size_t step : {0, 1}) {
+        sections.fill(step);
         for (const auto& write : variables) write(step);
-        region.publish(step == 0 ? 5 : 8, stillframe::attribute("flag", true),
+        region.publish(step == 0 ? 5 : 8, sections.once(), stillframe::attribute("flag", true),
                        stillframe::attribute("integer", -(std::int64_t(1) << 40)), stillframe::attribute("real", 0.1),
                        stillframe::attribute("text", "Grüße"));
     }

@@ -3,6 +3,7 @@ program produce
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, iostat_end, real32, real64
   use cases
+  use sections
   use stillframe
   implicit none
 
@@ -34,7 +35,9 @@ program produce
     variables = [variables, declared(trim(line), size(variables))]
   end do
   close (unit)
+  call track_sections(region)
   do step = 0, 1
+    call fill_sections(step)
     do i = 1, size(variables)
       call write(variables(i), int(i - 1, int64), step)
     end do
@@ -42,7 +45,7 @@ program produce
     call region%set('integer', -2_int64**40)
     call region%set('real', 0.1_real64)
     call region%set('text', 'Grüße')
-    call region%publish(merge(5, 8, step == 0))
+    call region%publish(merge(5, 8, step == 0), 'once', w(3:10:2, :))
   end do
   print '(a)', 'ready'
   flush (6)

@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+import sections
 import stillframe as sf
 
 directory, name, cases, *arenas = sys.argv[1:]
@@ -55,7 +56,9 @@ for case, line in enumerate(open(cases)):
             pass
     arrays.append((variable, kind, memory, nbytes, text == "bool"))
 
+sections.track(region)
 for step, version in enumerate((5, 8)):
+    sections.fill(step)
     for case, (variable, kind, memory, nbytes, is_bool) in enumerate(arrays):
         content = pattern(case, nbytes, is_bool, step)
         if kind == "loaned":
@@ -63,7 +66,7 @@ for step, version in enumerate((5, 8)):
                 lent.reshape(-1, order="A").view(np.uint8)[:] = content
         else:
             memory.reshape(-1, order="A").view(np.uint8)[:] = content
-    region.publish(version, attrs={"flag": True, "integer": -(2**40), "real": 0.1, "text": "Grüße"})
+    region.publish(version, sections.once(), attrs={"flag": True, "integer": -(2**40), "real": 0.1, "text": "Grüße"})
 print("ready", flush=True)
 sys.stdin.read()
 region.unlink()

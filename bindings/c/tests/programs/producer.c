@@ -123,6 +123,25 @@ static void a_section_is_shown_without_what_lies_between_its_elements(void) {
     OK(stillframe_track_section(region, numbers[1], 0, NULL, NULL, NULL, STILLFRAME_C, NULL));
     OK(stillframe_publish(region, 4, NULL));
     CHECK(shows("sections", "column", reversed, sizeof reversed));
+    // One version is given another section, the next shows what is followed again.
+    const size_t one[] = {N}, four[] = {4};
+    const ptrdiff_t downwards[] = {M * sizeof *u}, close_by[] = {sizeof(float)};
+    stillframe_given given[] = {{.data = u + 1, .shape = one, .variable = numbers[1], .rank = 1, .strides = downwards, .dtype = "float64"}};
+    OK(stillframe_publish_with(region, 5, given, 1, NULL));
+    float second[N];
+    for (size_t row = 0; row < N; row++)
+        second[row] = (float)u[row * M + 1];
+    CHECK(shows("sections", "column", second, sizeof second));
+    // Of the variable's own type, and without gaps.
+    given[0] = (stillframe_given){.data = second, .shape = four, .variable = numbers[1], .rank = 1, .strides = close_by};
+    OK(stillframe_publish_with(region, 6, given, 1, NULL));
+    CHECK(shows("sections", "column", second, 4 * sizeof *second));
+    given[0].dtype = "float64", given[0].strides = NULL;
+    FAILS(STILLFRAME_BAD_ARGUMENT, "given.strides", stillframe_publish_with(region, 7, given, 1, NULL));
+    given[0].dtype = "float33", given[0].strides = close_by;
+    FAILS(STILLFRAME_BAD_ARGUMENT, "float33", stillframe_publish_with(region, 7, given, 1, NULL));
+    given[0].dtype = "int32";
+    FAILS(STILLFRAME_WRONG_SHAPE, "int32 cannot be shown as float32", stillframe_publish_with(region, 7, given, 1, NULL));
     OK(stillframe_unlink(region));
     free(u);
     free(wanted);

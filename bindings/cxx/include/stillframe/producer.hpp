@@ -66,6 +66,8 @@ public:
     /// Follows an array from now on.
     result<void> follow(source source) {
         const std::lock_guard lock(mutex_);
+        if (auto fits = source.check(); !fits) return fits;
+        if (auto can = check_section(source); !can) return can;
         // A container in managed memory is a variable by itself, when it has memory.
         if (!source.is_managed() && !variable_at(source.memory().data, source.name())) {
             if (auto tracked = tracked_variable(source); !tracked) return tracked.error();
@@ -269,12 +271,11 @@ private:
                                                   ", and given as the one at " + text(*given) + ": " + advice);
     }
 
-    /// Where an array is.
+    /// An array and its variable.
     struct placed {
-        /// NULL if it is in the memory of its variable.
-        const void* data = nullptr;
+        /// Without data if it is in the memory of its variable.
+        detail::place place;
         std::uint32_t variable = 0;
-        stillframe::shape shape;
     };
 
     result<void> place_all(const std::vector<const source*>& arrays, std::vector<placed>& places,
@@ -293,12 +294,12 @@ private:
             auto found = place(*arrays[at]);
             if (!found) return found.error();
             if (auto same = check_tracked_part(*arrays[at]); !same) return same;
-            // The shape is pointed to, so it lies where it stays.
-            const placed& placed = places[at] = *found;
-            if (placed.data)
-                given.push_back({placed.data, placed.shape.data(), placed.variable,
-                                 static_cast<std::uint32_t>(placed.shape.rank()),
-                                 static_cast<std::uint32_t>(arrays[at]->about().order()), 0});
+            // The shape and the strides are pointed to, so they lie where they stay.
+            const auto& [place, variable] = places[at] = *found;
+            if (place.data)
+                given.push_back({place.data, place.shape.data(), variable, static_cast<std::uint32_t>(place.shape.rank()),
+                                 static_cast<std::uint32_t>(arrays[at]->about().order()), 0,
+                                 place.is_section ? place.strides.data() : nullptr, place.dtype});
         }
         return {};
     }
@@ -306,29 +307,40 @@ private:
     result<void> place_followed(const source& source) {
         auto found = place(source);
         if (!found) return found.error();
-        if (!found->data) return {};
-        return check(stillframe_track_at(handle_, found->variable, static_cast<std::uint32_t>(found->shape.rank()),
-                                         found->shape.data(), static_cast<std::uint32_t>(source.about().order()),
-                                         found->data));
+        const auto& [place, variable] = *found;
+        if (!place.data) return {};
+        const auto rank = static_cast<std::uint32_t>(place.shape.rank()), order = static_cast<std::uint32_t>(source.about().order());
+        if (place.is_section)
+            return check(stillframe_track_section(handle_, variable, rank, place.shape.data(), place.strides.data(),
+                                                  place.dtype, order, place.data));
+        return check(stillframe_track_at(handle_, variable, rank, place.shape.data(), order, place.data));
     }
 
     /// Finds where an array is now. If it lies in managed memory, that is given its shape.
     result<placed> place(const source& source) {
-        // An empty array has a shape too, and NULL would say that there is no array.
-        static const std::max_align_t nowhere{};
         const memory memory = source.memory();
-        auto shape = source.shape_of(memory);
-        if (!shape) return shape.error();
+        if (auto can = check_section(source); !can) return can.error();
         if (block* block = variable_at(memory.data, source.name())) {
+            auto shape = source.shape_of(memory);
+            if (!shape) return shape.error();
             if (auto reshaped = reshape(*block, *shape, source); !reshaped) return reshaped.error();
             return placed();
         }
+        auto found = source.place();
+        if (!found) return found.error();
         if (!memory.data && source.is_managed()) return placed();
-        if (!memory.data && shape->elements() != 0)
-            return error(status::bad_argument, "variable '" + source.name() + "': the address of its array is NULL");
         auto variable = tracked_variable(source);
         if (!variable) return variable.error();
-        return placed{memory.data ? memory.data : &nowhere, *variable, *shape};
+        return placed{*found, *variable};
+    }
+
+    /// Whether a section of an array can be shown: not under the name of managed memory.
+    result<void> check_section(const source& source) {
+        if (!source.is_section()) return {};
+        const auto found = variables_.find(source.name());
+        if (found == variables_.end() || found->second.item) return {};
+        return error(status::wrong_kind, "variable '" + source.name() +
+                                             "' is not tracked, and versions show all of it: show the section under another name");
     }
 
     result<void> reshape(block& block, const shape& shape, const source& source) {

@@ -17,6 +17,7 @@
 #include "declaration.hpp"
 #include "error.hpp"
 #include "producer.hpp"
+#include "section.hpp"
 #include "source.hpp"
 
 namespace stillframe {
@@ -316,6 +317,19 @@ public:
         return follow(name, std::forward<Array>(array), std::nullopt, std::move(about));
     }
 
+    /// As above, of which versions show a section: `heat.track("inner", u, stillframe::section::of({ny, nx}).every({2, 2}))`. It
+    /// has to fit the array whenever a version is published.
+    ///
+    /// Errors: `wrong_shape` if it does not fit; `wrong_kind` under the name of managed memory, of which versions show all; a
+    /// publish fails with `wrong_shape` if elements cannot be rounded to the type that it says.
+    template <class Array>
+    result<void> try_track(const std::string& name, Array&& array, const section& section, declaration about = {}) {
+        static_assert(detail::lasts<Array>, "what is tracked has to outlive the call: track a variable, not a temporary; "
+                                            "for one version only, give stillframe::array to publish");
+        return producer().follow(
+            detail::source::of<detail::bare<Array>>(name, array, std::nullopt, std::move(about)).with(section));
+    }
+
     /// Ends that: the array may go, and later versions keep its last content.
     ///
     /// Errors: `unknown_variable`; `wrong_kind` if it is no tracked one.
@@ -605,6 +619,10 @@ public:
     template <class Array>
     void track(const std::string& name, Array&& array, declaration about) {
         try_track(name, std::forward<Array>(array), std::move(about)).value();
+    }
+    template <class Array>
+    void track(const std::string& name, Array&& array, const section& section, declaration about = {}) {
+        try_track(name, std::forward<Array>(array), section, std::move(about)).value();
     }
     void untrack(const std::string& name) { try_untrack(name).value(); }
     template <class T>

@@ -486,6 +486,8 @@ impl<'a> Names<'a> {
         let aliases = [
             ("double", "float64"),
             ("float", "float32"),
+            ("half", "float16"),
+            ("bf16", "bfloat16"),
             ("int", "int32"),
             ("uint", "uint32"),
             ("char", "int8"),

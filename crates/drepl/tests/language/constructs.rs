@@ -129,6 +129,7 @@ fn every_primitive_has_its_size() {
         ("uint32", 4),
         ("uint64", 8),
         ("float16", 2),
+        ("bfloat16", 2),
         ("float32", 4),
         ("float64", 8),
         ("complex64", 8),

@@ -69,7 +69,18 @@ pub fn dataset(dice: &mut Dice) -> Arc<Dataset> {
 
 fn primitive(dice: &mut Dice) -> Type {
     use Primitive::*;
-    Type::Primitive(*dice.pick(&[Bool, Int8, UInt16, Float32, Int64, Float64, Complex64, Complex128, Text(3)]))
+    Type::Primitive(*dice.pick(&[
+        Bool,
+        Int8,
+        UInt16,
+        Bfloat16,
+        Float32,
+        Int64,
+        Float64,
+        Complex64,
+        Complex128,
+        Text(3),
+    ]))
 }
 
 pub fn progression(dice: &mut Dice, extent: u64) -> Progression {

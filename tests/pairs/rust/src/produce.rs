@@ -5,6 +5,9 @@
 //! Hands buffers of its own to the region as raw memory; they stay where they are and are written only between publishes.
 #![allow(unsafe_code)]
 
+mod sections;
+
+use sections::Sections;
 use std::io::Read;
 use stillframe::{Arena, DType, Declaration, Kind, Order, Region, VariableId};
 
@@ -58,7 +61,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let buffer = vec![0; if kind == Kind::Tracked { bytes + offset } else { 0 }];
         cases.push(Case { id, order, shape, bytes, is_bool: text == "bool", kind, buffer, offset });
     }
+    let mut sections = Sections::declare(&mut region)?;
     for (step, version) in [5, 8].into_iter().enumerate() {
+        sections.fill(step);
         for (number, case) in cases.iter_mut().enumerate() {
             match case.kind {
                 Kind::Tracked => fill(&mut case.buffer[case.offset..], number, case.is_bool, step),
@@ -88,7 +93,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             // SAFETY: the buffer is readable and is not written before the next round.
             publication = unsafe { publication.tracked_raw(case.id, address, case.bytes, &case.shape, case.order) };
         }
-        publication.commit()?;
+        sections.publish(publication).commit()?;
     }
     println!("ready");
     std::io::stdin().read_to_end(&mut Vec::new())?;
