@@ -156,7 +156,9 @@ impl Pagemap {
                 // What there is of the list does, too: more calls are made with it.
                 match self.regions.try_reserve(regions - self.regions.len()) {
                     Ok(()) => self.regions.resize(regions, PageRegion::default()),
-                    Err(_) if self.regions.is_empty() => return Err(no_memory(regions * size_of::<PageRegion>())),
+                    Err(_) if self.regions.is_empty() => {
+                        return Err(Failure::no_memory(regions * size_of::<PageRegion>()));
+                    }
                     Err(_) => {}
                 }
             }
@@ -190,7 +192,7 @@ impl Pagemap {
         const CHUNK: usize = 4096;
         let chunk = CHUNK.min(pages);
         let more = chunk.saturating_sub(self.entries.len());
-        self.entries.try_reserve(more).map_err(|_| no_memory(chunk * size_of::<u64>()))?;
+        self.entries.try_reserve(more).map_err(|_| Failure::no_memory(chunk * size_of::<u64>()))?;
         self.entries.resize(chunk, 0);
         let mut index = 0;
         while index < pages {
@@ -210,11 +212,6 @@ impl Pagemap {
         }
         Ok(())
     }
-}
-
-fn no_memory(bytes: usize) -> Failure {
-    let source = std::io::Error::from_raw_os_error(libc::ENOMEM);
-    Failure { call: "malloc", detail: format!("{bytes} bytes"), source }
 }
 
 fn forked() -> Failure {
