@@ -9,7 +9,7 @@
 //! # Safety
 //!
 //! Threads write only to the targets of a transfer, and none does after its rest was taken or while it is not borrowed by a
-//! caller who vouched for the targets: [`Transfer`] takes its rest before it goes. The pointer in a `Mailbox` is null or owns a
+//! caller who vouched for the targets: [`Transfer`] is stopped before it goes. The pointer in a `Mailbox` is null or owns a
 //! count of its transfer, and whoever swaps it out has that count.
 
 use crate::PAGE_BYTES;
@@ -94,14 +94,17 @@ impl Shared {
         }
     }
 
-    /// Waits until no thread works at it.
-    fn join(&self) {
+    /// Waits until no thread works at it, at most so long. Whether none does.
+    fn join(&self, limit: Option<Duration>) -> bool {
         let begin = Instant::now();
         loop {
+            let spent = begin.elapsed();
+            let left = limit.map(|limit| limit.saturating_sub(spent));
             match self.busy.load(Ordering::SeqCst) {
-                0 => break,
-                _ if begin.elapsed() < LOOK => std::hint::spin_loop(),
-                busy_threads => futex::wait(&self.busy, busy_threads, None),
+                0 => return true,
+                _ if spent < LOOK => std::hint::spin_loop(),
+                _ if left == Some(Duration::ZERO) => return false,
+                busy_threads => futex::wait(&self.busy, busy_threads, left),
             }
         }
     }
@@ -154,23 +157,31 @@ impl Transfer {
         self.shared.next.load(Ordering::SeqCst) >= self.shared.count() && self.shared.busy.load(Ordering::SeqCst) == 0
     }
 
-    /// Works along with the threads until nothing is left, and waits until they are done.
+    /// Works along with the threads until nothing is left that none has begun.
     pub fn help(&self) {
         if self.generation == crate::fork::generation() {
             self.shared.work();
-            self.shared.join();
         }
     }
 
-    /// Ends the copying and returns what is not copied, once no thread copies any more.
-    pub fn take_rest(&mut self) -> Vec<Piece> {
-        // In a forked child no thread is at work, and nothing that they did is here.
+    /// Has threads begin with nothing more, and waits until they are done with what they have begun, at most so long. Whether
+    /// they are.
+    pub fn stop(&mut self, limit: Option<Duration>) -> bool {
+        // In a forked child no thread is at work.
         if self.generation != crate::fork::generation() {
-            return self.shared.pieces.clone();
+            return true;
         }
-        let Shared { pieces, next, refused, .. } = &*self.shared;
-        let rest = *self.rest.get_or_insert_with(|| next.swap(STOPPED, Ordering::SeqCst).min(self.shared.count()));
-        self.shared.join();
+        let shared = &*self.shared;
+        self.rest.get_or_insert_with(|| shared.next.swap(STOPPED, Ordering::SeqCst).min(shared.count()));
+        shared.join(limit)
+    }
+
+    /// [Stops](Transfer::stop) the copying, however long that takes, and returns what is not copied.
+    pub fn take_rest(&mut self) -> Vec<Piece> {
+        self.stop(None);
+        let Shared { pieces, refused, .. } = &*self.shared;
+        // A forked child has nothing of what threads did.
+        let Some(rest) = self.rest else { return pieces.clone() };
         let refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
         let items = refused.iter().copied().chain(rest..self.shared.count());
         items.flat_map(|item| &pieces[self.shared.pieces_of(item)]).copied().collect()
@@ -179,7 +190,7 @@ impl Transfer {
 
 impl Drop for Transfer {
     fn drop(&mut self) {
-        self.take_rest();
+        self.stop(None);
     }
 }
 

@@ -19,7 +19,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// It has not looked yet.
 const BEGUN: u32 = 0;
@@ -122,12 +122,40 @@ impl CopyingChild {
         self.look(libc::WNOHANG)
     }
 
-    /// Waits until it is gone. `false`: it was killed, or is another process's, and not all is copied.
-    pub fn wait(&mut self) -> bool {
-        self.generation == fork::generation() && {
-            while !self.look(0) {}
-            self.word.get().load(Ordering::Acquire) == DONE
+    /// Waits until it is gone, at most so long. Whether it is; one that is another process's counts as gone.
+    pub fn wait(&mut self, limit: Option<Duration>) -> bool {
+        if self.generation != fork::generation() {
+            return true;
         }
+        match limit.map(|limit| Instant::now().checked_add(limit)) {
+            Some(Some(deadline)) => loop {
+                if self.is_done() {
+                    return true;
+                }
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return false;
+                }
+                self.poll(left);
+            },
+            _ => {
+                while !self.look(0) {}
+                true
+            }
+        }
+    }
+
+    /// Whether it has copied all. If it is gone and has not, it was killed, or is another process's.
+    pub fn has_copied(&self) -> bool {
+        self.generation == fork::generation() && self.word.get().load(Ordering::Acquire) == DONE
+    }
+
+    /// Sleeps until it is gone, at most about so long, and perhaps less.
+    fn poll(&self, limit: Duration) {
+        let limit_ms = limit.as_millis().clamp(1, i32::MAX as u128) as i32;
+        let mut watched = libc::pollfd { fd: self.process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: the call writes to a live structure; the descriptor is open.
+        unsafe { libc::poll(&mut watched, 1, limit_ms) };
     }
 
     fn look(&mut self, flags: i32) -> bool {
@@ -280,7 +308,7 @@ mod tests {
                 from.write(0, &vec![0; PAGES * PAGE_BYTES]);
             }
             drop(from);
-            assert!(child.wait() && child.is_done());
+            assert!(child.wait(None) && child.is_done() && child.has_copied());
             assert!(is_copied(&to));
         }
     }
@@ -293,6 +321,30 @@ mod tests {
         assert_eq!(unsafe { libc::madvise(page, PAGE_BYTES, libc::MADV_DONTFORK) }, 0);
         // SAFETY: as above.
         assert!(unsafe { CopyingChild::start(&pieces, &Copier::new(1)) }.unwrap().is_none());
+    }
+
+    #[test]
+    fn who_waits_for_a_time_waits_no_longer() {
+        let (_from, to, pieces) = make();
+        let mut waited = 0;
+        for _ in 0..20 {
+            // SAFETY: the targets lie in a mapping that nobody else uses.
+            let mut child = unsafe { CopyingChild::start(&pieces, &Copier::new(1)) }.unwrap().unwrap();
+            let process = child.process.as_raw_fd();
+            let signal = |signal: i32| {
+                let none = ptr::null::<libc::siginfo_t>();
+                // SAFETY: the call takes numbers, and the descriptor is open.
+                unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process, signal, none, 0) };
+            };
+            signal(libc::SIGSTOP);
+            for limit in [Duration::ZERO, Duration::from_millis(5)] {
+                waited += u32::from(!child.wait(Some(limit)));
+            }
+            signal(libc::SIGCONT);
+            assert!(child.wait(Some(Duration::MAX)) && child.has_copied());
+            assert!(is_copied(&to));
+        }
+        assert!(waited > 0);
     }
 
     #[test]

@@ -8,7 +8,9 @@ use common::{Dir, Numbers, trackers, watchdog};
 use helper::{say, start};
 use std::path::Path;
 use std::time::Duration;
-use stillframe::{Array, Error, Finish, Group, Observer, Outcome, Region, Result, Rule, Tracked, TrackerKind, inspect};
+use stillframe::{
+    Arena, Array, Error, Finish, Group, Observer, Outcome, Region, Result, Rule, Tracked, TrackerKind, inspect,
+};
 
 const PAGE_WORDS: usize = 512;
 const PAGES: usize = 1500;
@@ -366,7 +368,9 @@ fn without_room_it_is_left_out_or_an_error_when_it_starts_and_what_was_written_c
         }
         drop((one, two));
         both.start(4).unwrap();
-        assert!(matches!(both.region.publish_finish_within(Duration::ZERO).unwrap(), Finish::Done(Some(_))));
+        // Threads that copy are waited for; room is there.
+        let finish = both.region.publish_finish_within(Duration::from_secs(60)).unwrap();
+        assert!(matches!(finish, Finish::Done(Some(_))));
         both.shows(4, 3);
     }
 }
@@ -490,10 +494,7 @@ fn a_guarded_version_whose_child_is_killed_is_an_error_and_comes_later() {
     for version in 1..20u64 {
         both.fill(version);
         both.start_guarded(version).unwrap();
-        for child in copying_children() {
-            // SAFETY: it is this thread's child, and was not waited for.
-            unsafe { libc::kill(child, libc::SIGKILL) };
-        }
+        signal(&copying_children(), libc::SIGKILL);
         match both.region.publish_finish() {
             Err(Error::ChildGone { version: gone, .. }) => {
                 assert_eq!(gone, version);
@@ -507,6 +508,115 @@ fn a_guarded_version_whose_child_is_killed_is_an_error_and_comes_later() {
         both.region.check_accounts_or_skip();
     }
     assert!(errors > 0 && copying_children().is_empty());
+}
+
+/// Takes what an arena has left.
+fn fill(arena: &Arena) -> Region {
+    let mut region = Region::options().arena(arena).rule(Rule::Fail).create("filler").unwrap();
+    let mut version = 0;
+    let mut bytes = 32 << 20;
+    while bytes >= 4096 {
+        version += 1;
+        let name = format!("u{version}");
+        let Ok(array) = region.array::<u8>(&name, &[bytes]) else { break };
+        region.slice_mut(&array).fill(1);
+        if region.publish(version).commit().is_err() {
+            region.remove(&name).unwrap();
+            bytes /= 2;
+        }
+    }
+    region
+}
+
+#[test]
+fn whoever_waits_in_slices_does_so_too_for_a_publish_that_is_finished_first() {
+    let _watchdog = watchdog(300);
+    let dir = Dir::plain("tables");
+    let arena = Arena::options().dir(dir.path()).bytes(64 << 20).create("pool").unwrap();
+    let options = Region::options().arena(&arena).rule(Rule::Wait { timeout: None }).threads(1);
+    let mut region = options.create("r").unwrap();
+    let array = region.array::<u64>("u", &[WORDS / 4]).unwrap();
+    let loaned = region.loaned::<u64>("loaned", &[10]).unwrap();
+    let observer = Observer::options().dir(dir.path()).open("pool/r").unwrap();
+    let mut held = None;
+    for version in 1..=2 {
+        region.slice_mut(&array).fill(version);
+        region.publish(version).commit().unwrap();
+        held.get_or_insert_with(|| observer.newest().unwrap());
+    }
+    region.slice_mut(&array).fill(3);
+    // Its tables have no room: so long a text takes more than the region has of the arena.
+    let text = "long".repeat(1 << 20);
+    // SAFETY: nothing is written meanwhile.
+    unsafe { region.publish(3).attr("text", text.as_str()).start() }.unwrap();
+    let filler = fill(&arena);
+    for slice in [Duration::ZERO, Duration::from_millis(10)] {
+        assert_eq!(region.publish_finish_within(slice).unwrap(), Finish::Later);
+        assert_eq!(region.publish(4).commit_within(slice).unwrap(), None);
+        // SAFETY: nothing is written meanwhile.
+        assert!(!unsafe { region.publish(4).start_within(slice) }.unwrap());
+        assert!(region.loan_bytes_within(loaned.id(), slice).unwrap().is_none());
+        assert!(!region.publish_settle_within(slice).unwrap());
+        assert!(!region.publish_test().unwrap(), "it would have to wait");
+        assert!(region.is_publishing());
+    }
+    region.stop_waiting();
+    filler.unlink().unwrap();
+    assert!(region.publish_settle_within(Duration::ZERO).unwrap());
+    assert_eq!(region.publish_finish().unwrap().unwrap().version, 3);
+    let snapshot = observer.newest().unwrap();
+    assert_eq!(snapshot.version(), 3);
+    assert!(snapshot.slice::<u64>("u").unwrap().iter().all(|word| *word == 3));
+}
+
+#[test]
+fn a_loan_waits_in_slices_for_a_publish_that_is_finished_first() {
+    let _watchdog = watchdog(300);
+    let mut both = Both::with("loan-slices", |options| options);
+    let loaned = both.region.loaned::<u64>("loaned", &[10]).unwrap();
+    let mut waited = 0;
+    for version in 1..20u64 {
+        both.fill(version);
+        both.start_guarded(version).unwrap();
+        let children = copying_children();
+        signal(&children, libc::SIGSTOP);
+        waited += u32::from(both.region.loan_bytes_within(loaned.id(), Duration::from_millis(10)).unwrap().is_none());
+        signal(&children, libc::SIGCONT);
+        both.region.publish_finish().unwrap();
+        both.shows(version, version);
+    }
+    assert!(waited > 0);
+}
+
+#[test]
+fn who_finishes_within_a_time_waits_for_the_child_that_copies_no_longer_than_that() {
+    let _watchdog = watchdog(300);
+    let mut both = Both::with("child-slices", |options| options);
+    let mut waited = 0;
+    for version in 1..20u64 {
+        both.fill(version);
+        both.start_guarded(version).unwrap();
+        let children = copying_children();
+        signal(&children, libc::SIGSTOP);
+        for slice in [Duration::ZERO, Duration::from_millis(10)] {
+            match both.region.publish_finish_within(slice).unwrap() {
+                Finish::Later => waited += 1,
+                Finish::Done(done) => assert!(done.is_none_or(|done| done.version == version)),
+            }
+        }
+        signal(&children, libc::SIGCONT);
+        both.region.publish_finish().unwrap();
+        both.shows(version, version);
+        both.region.check_accounts_or_skip();
+    }
+    assert!(waited > 0);
+}
+
+fn signal(processes: &[i32], signal: i32) {
+    for process in processes {
+        // SAFETY: it is this thread's child, and was not waited for.
+        unsafe { libc::kill(*process, signal) };
+    }
 }
 
 /// Starts a version and ends in the way that it is told, before it is finished.

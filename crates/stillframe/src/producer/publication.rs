@@ -285,9 +285,9 @@ impl<'a> Publication<'a> {
         }
     }
 
-    /// As [`commit`](Publication::commit), but returns `None` when it has waited for room for `slice` and the rule would wait
-    /// on: to be published again, or [`stop_waiting`](crate::Region::stop_waiting). For bindings that have to look for signals
-    /// meanwhile.
+    /// As [`commit`](Publication::commit), but returns `None` when it has waited for `slice` and would wait on, for room or for
+    /// what is left of a publish that was started: to be published again, or
+    /// [`stop_waiting`](crate::Region::stop_waiting). For bindings that have to look for signals meanwhile.
     ///
     /// # Errors
     /// As [`commit`](Publication::commit).
@@ -353,8 +353,8 @@ impl<'a> Publication<'a> {
         Ok(())
     }
 
-    /// As [`start`](Publication::start), but returns `false` when it has waited for room for `slice` and the rule would wait on,
-    /// as [`commit_within`](Publication::commit_within) does.
+    /// As [`start`](Publication::start), but returns `false` when it has waited for `slice` and would wait on, as
+    /// [`commit_within`](Publication::commit_within) does.
     ///
     /// # Safety
     /// As [`start`](Publication::start).
