@@ -104,6 +104,11 @@ impl Pagemap {
         Ok(Pagemap { file, regions: Vec::new(), entries: Vec::new() })
     }
 
+    /// The same page map, to be looked at by another thread.
+    pub fn another(&self) -> Pagemap {
+        Pagemap { file: self.file.clone(), regions: Vec::new(), entries: Vec::new() }
+    }
+
     /// Calls `found` with the address and length of each run of pages in the range that are not armed; arms them if
     /// `rearm`. The runs come in ascending order.
     pub fn scan(

@@ -18,6 +18,7 @@ use crate::producer::statistics::Published;
 use crate::store::planes::Assignment;
 use crate::working::tracker::kind::TrackerKind;
 use std::time::{Duration, Instant};
+use stillframe_kernel::Failure;
 use stillframe_kernel::background::Transfer;
 use stillframe_kernel::child::CopyingChild;
 use stillframe_kernel::copy::Piece;
@@ -84,11 +85,11 @@ pub enum Finish {
 
 impl Producer {
     /// Starts a publish, after what is left of the one before. `false`: `slice` is over, and that one is not finished or there is
-    /// no room yet, see [`with_room`](Producer::with_room).
+    /// no room yet, see [`with_room`](Producer::with_room). Label and inputs are taken when it is started.
     pub(crate) fn start(
         &mut self,
-        label: &Label,
-        inputs: &[Input],
+        label: &mut Label,
+        inputs: &mut Vec<Input>,
         guard: bool,
         slice: Option<Duration>,
     ) -> Result<bool> {
@@ -125,11 +126,17 @@ impl Producer {
             }
         };
         points::hit("publish.started");
-        let sums = (self.options.check_writes && !guard).then(|| Sums::of(&pieces));
-        let copying = self.begin_copying(pieces, &jobs, guard);
+        let (copying, sums) = match self.begin_copying(pieces, &jobs, guard) {
+            Ok(begun) => begun,
+            Err(failure) => {
+                self.store.free_frames_of(&frames);
+                self.workspace.remember(&jobs);
+                return Err(Error::system(self.store.dir(), failure));
+            }
+        };
         self.pending = Some(Pending {
-            label: label.clone(),
-            inputs: inputs.to_vec(),
+            label: std::mem::take(label),
+            inputs: std::mem::take(inputs),
             jobs,
             submitted: self.workspace.submitted_loans(),
             frames,
@@ -140,22 +147,29 @@ impl Producer {
         Ok(true)
     }
 
-    /// Begins to copy. `None`: all is copied, because there is little, or because a child that is to copy what is guarded would
-    /// not have it, or not as it was.
-    fn begin_copying(&mut self, pieces: Vec<Piece>, jobs: &[Job], guard: bool) -> Option<Copying> {
+    /// Begins to copy, and sums up what is copied if that is asked for. No copying: all is copied, because there is little, or
+    /// because a child that is to copy what is guarded would not have it, or not as it was.
+    fn begin_copying(
+        &mut self,
+        pieces: Vec<Piece>,
+        jobs: &[Job],
+        guard: bool,
+    ) -> Result<(Option<Copying>, Option<Sums>), Failure> {
+        let is_checked = self.options.check_writes && !guard;
+        let sums = if is_checked { Some(Sums::of(&pieces)?) } else { None };
         let bytes: usize = pieces.iter().map(|piece| piece.bytes).sum();
         if bytes > AT_ONCE_BYTES {
             if !guard {
-                return Some(Copying::Threads(self.workspace.transfer(pieces)));
+                return Ok((Some(Copying::Threads(self.workspace.transfer(pieces)?)), sums));
             }
             if self.workspace.is_private(jobs)
                 && let Some(copying) = self.copy_in_child(&pieces, jobs)
             {
-                return Some(copying);
+                return Ok((Some(copying), sums));
             }
         }
         self.workspace.copy(&pieces);
-        None
+        Ok((None, sums))
     }
 
     fn copy_in_child(&mut self, pieces: &[Piece], jobs: &[Job]) -> Option<Copying> {
@@ -221,7 +235,9 @@ impl Producer {
             return Ok(false);
         }
         let rest = match pending.copying.take() {
-            Some(Copying::Threads(mut transfer)) => transfer.take_rest(),
+            Some(Copying::Threads(mut transfer)) => {
+                transfer.take_rest().map_err(|failure| Error::system(self.store.dir(), failure))?
+            }
             Some(Copying::Child(..)) | None => Vec::new(),
         };
         points::hit("publish.joined");

@@ -368,7 +368,7 @@ impl<'a> Publication<'a> {
     fn begin(&mut self, slice: Option<Duration>) -> Result<bool> {
         match self.error.take() {
             Some(error) => Err(error),
-            None => self.producer.start(&self.label, &self.inputs, self.guard, slice),
+            None => self.producer.start(&mut self.label, &mut self.inputs, self.guard, slice),
         }
     }
 

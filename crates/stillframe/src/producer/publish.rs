@@ -90,11 +90,13 @@ impl Producer {
             self.check_mapped(input)?;
         }
         self.check_parts(inputs)?;
+        let mut jobs = Vec::new();
+        let room = list::make_room(&mut jobs, self.workspace.variables.len());
+        room.map_err(|failure| Error::system(self.store.dir(), failure))?;
         for input in inputs {
             self.take_input(input)?;
         }
         points::hit("publish.begin");
-        let mut jobs = Vec::with_capacity(self.workspace.variables.len());
         if let Err(error) = self.workspace.collect(&self.store, inputs, &mut jobs) {
             self.workspace.remember(&jobs);
             return Err(error);
