@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 const PAGEMAP_SCAN: u64 = 3 << 30 | 96 << 16 | (b'f' as u64) << 8 | 16;
 const PAGE_IS_WRITTEN: u64 = 1 << 1;
+const PAGE_IS_FILE: u64 = 1 << 2;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_SWAPPED: u64 = 1 << 4;
+const PAGE_IS_PFNZERO: u64 = 1 << 5;
 const PM_SCAN_WP_MATCHING: u64 = 1;
 const PM_SCAN_CHECK_WPASYNC: u64 = 2;
 
@@ -96,6 +98,14 @@ pub enum Scan {
     Unwatched,
 }
 
+/// Where memory of the process's own is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Own {
+    Present,
+    /// Or nowhere, of a page that was armed: the kernel says the same of both.
+    Swapped,
+}
+
 impl Pagemap {
     /// Opens the page map; a process has one descriptor of it for all.
     pub fn open() -> Result<Pagemap, Failure> {
@@ -143,6 +153,32 @@ impl Pagemap {
         self.walk(address, bytes, arguments, found)
     }
 
+    /// The address of the first page of the range that has memory of its own, neither a file's nor the page of zeros.
+    pub(crate) fn find_own(&mut self, address: usize, bytes: usize, own: Own) -> Result<Option<usize>, Failure> {
+        let place = match own {
+            Own::Present => PAGE_IS_PRESENT,
+            Own::Swapped => PAGE_IS_SWAPPED,
+        };
+        let mut arguments = ScanArguments {
+            size: std::mem::size_of::<ScanArguments>() as u64,
+            start: address as u64,
+            end: (address + bytes) as u64,
+            max_pages: 1,
+            category_inverted: PAGE_IS_FILE | PAGE_IS_PFNZERO,
+            category_mask: PAGE_IS_FILE | PAGE_IS_PFNZERO | place,
+            return_mask: place,
+            ..ScanArguments::default()
+        };
+        let mut regions = [PageRegion::default()];
+        loop {
+            match call(&self.file, &mut arguments, &mut regions) {
+                Ok(count) => return Ok((count > 0).then_some(regions[0].start as usize)),
+                Err(failure) if failure.errno() == libc::EINTR => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
     fn walk(
         &mut self,
         address: usize,
@@ -167,27 +203,20 @@ impl Pagemap {
                     Err(_) => {}
                 }
             }
-            arguments.regions = self.regions.as_mut_ptr() as u64;
-            arguments.regions_len = self.regions.len() as u64;
-            let descriptor = self.file.get().ok_or_else(forked)?.as_raw_fd();
-            // SAFETY: the arguments name a live buffer of `regions_len` regions, which the kernel fills.
-            let count = unsafe { libc::ioctl(descriptor, PAGEMAP_SCAN as _, &mut arguments) };
-            if count < 0 {
-                let failure = Failure::last("ioctl(PAGEMAP_SCAN)", format!("{bytes} bytes at {address:#x}"));
-                return match failure.errno() {
-                    libc::EPERM => Ok(Scan::Unwatched),
-                    libc::EINTR => continue,
-                    _ => Err(failure),
-                };
-            }
-            for region in &self.regions[..(count as usize).min(self.regions.len())] {
+            let count = match call(&self.file, &mut arguments, &mut self.regions) {
+                Ok(count) => count,
+                Err(failure) if failure.errno() == libc::EPERM => return Ok(Scan::Unwatched),
+                Err(failure) if failure.errno() == libc::EINTR => continue,
+                Err(failure) => return Err(failure),
+            };
+            for region in &self.regions[..count.min(self.regions.len())] {
                 found(region.start as usize, (region.end - region.start) as usize);
             }
             if arguments.walk_end <= arguments.start {
                 break;
             }
             arguments.start = arguments.walk_end;
-            is_short = count as usize >= self.regions.len();
+            is_short = count >= self.regions.len();
         }
         Ok(Scan::Complete)
     }
@@ -217,6 +246,19 @@ impl Pagemap {
         }
         Ok(())
     }
+}
+
+/// Has the kernel fill in the regions; says how many it did.
+fn call(file: &Unforked, arguments: &mut ScanArguments, regions: &mut [PageRegion]) -> Result<usize, Failure> {
+    arguments.regions = regions.as_mut_ptr() as u64;
+    arguments.regions_len = regions.len() as u64;
+    let descriptor = file.get().ok_or_else(forked)?.as_raw_fd();
+    // SAFETY: the arguments name a live buffer of `regions_len` regions, which the kernel fills.
+    let count = unsafe { libc::ioctl(descriptor, PAGEMAP_SCAN as _, &raw mut *arguments) };
+    usize::try_from(count).map_err(|_| {
+        let ScanArguments { start, end, .. } = arguments;
+        Failure::last("ioctl(PAGEMAP_SCAN)", format!("{} bytes at {start:#x}", *end - *start))
+    })
 }
 
 fn forked() -> Failure {

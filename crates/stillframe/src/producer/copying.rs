@@ -141,10 +141,11 @@ impl Workspace {
         self.background().own_after(child.process(), own).ok()
     }
 
-    /// Begins to copy the pieces by a child process, as they are now. `None`: there can be none, or it has not got them all.
+    /// Begins to copy the pieces by a child process, as they are now. `None`: there can be none, or it has not got them all, as far
+    /// as can be told.
     pub(crate) fn copy_in_child(&self, pieces: &[Piece]) -> Option<CopyingChild> {
         // SAFETY: as for `transfer`; the memory was looked for when the publish began.
-        unsafe { CopyingChild::start(pieces, &self.copier) }.ok().flatten()
+        unsafe { CopyingChild::start(pieces, &self.maps, &self.copier) }.ok().flatten()
     }
 
     /// Whether the memory of the jobs is private to the process.

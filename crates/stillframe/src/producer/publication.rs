@@ -298,8 +298,8 @@ impl<'a> Publication<'a> {
     /// For a publish that is [started](Publication::start): the program may write, free and map memory before it is finished. A
     /// child process copies, which has the memory as it was. That costs the time of a fork (about 10 ms for 1 GiB in pages of
     /// 4 KiB) when it is started, a fault at the first write to each page of the process afterwards, and memory for the pages that are
-    /// written until it is finished. Arrays that are shared with other processes, and those that forked children do not get
-    /// (`MADV_DONTFORK`), are copied when it is started.
+    /// written until it is finished. Arrays that are shared with other processes or lie in a mapping of a file, and those that
+    /// forked children do not get or find empty (`MADV_DONTFORK`, `MADV_WIPEONFORK`), are copied when it is started.
     pub fn guard(mut self) -> Self {
         self.guard = true;
         self
