@@ -3,8 +3,8 @@
 //! The threads are of class `SCHED_IDLE` (sched(7)). Where a processor is free they copy while the program goes on; where none
 //! is they do nothing, and who wants the rest [takes](Transfer::take_rest) what no thread has begun and copies that itself.
 //!
-//! The kernel copies (process_vm_readv(2), from the process to itself), because memory of a program may be gone when its turn
-//! comes: that is an error of the call then, and no signal. What it refuses is part of the rest.
+//! The kernel copies ([through a pipe](pipe)), because memory of a program may be gone when its turn comes: that is an error of
+//! the call then, and no signal. What it refuses is part of the rest.
 //!
 //! # Safety
 //!
@@ -27,14 +27,15 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+mod pipe;
+
+use pipe::Pipe;
+
 /// Bytes that a thread takes at a time, about. Whoever takes the rest waits for as much.
 const ITEM_BYTES: usize = 256 << 10;
 
 /// Pieces that a thread takes at a time, at most.
 const ITEM_PIECES: usize = 1024;
-
-/// Pieces that one call copies at most, of which a thread has room for a list.
-const CALL_PIECES: usize = 64;
 
 /// Begin of the items when none is to be taken any more; so many threads can look for one that the number stays above.
 const STOPPED: u32 = u32::MAX / 2;
@@ -81,6 +82,8 @@ impl Shared {
             // While it has them, too, each page would be copied.
             wait_for_end(child);
         }
+        // One for each transfer, so that none stays open. Without one all is refused.
+        let mut pipe = None;
         loop {
             let item = self.next.fetch_add(1, Ordering::SeqCst);
             if item >= self.count() {
@@ -88,7 +91,11 @@ impl Shared {
             }
             let pieces = &self.pieces[self.pieces_of(item)];
             let is_done = match &self.work {
-                Work::Copy => copy(pieces),
+                Work::Copy => {
+                    let pipe = pipe.get_or_insert_with(|| Pipe::new().ok()).as_mut();
+                    // SAFETY: whoever began the transfer vouched for the targets.
+                    pipe.is_some_and(|pipe| unsafe { pipe.copy(pieces) })
+                }
                 Work::Own(_, pagemap) => own(pieces, pagemap),
             };
             if !is_done {
@@ -116,25 +123,6 @@ impl Shared {
     }
 }
 
-/// Has the kernel copy; `false` if it did not copy all.
-fn copy(pieces: &[Piece]) -> bool {
-    pieces.chunks(CALL_PIECES).all(copy_by_a_call)
-}
-
-fn copy_by_a_call(pieces: &[Piece]) -> bool {
-    let part = |address: usize, bytes| libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes };
-    let (mut from, mut to) = ([part(0, 0); CALL_PIECES], [part(0, 0); CALL_PIECES]);
-    for (piece, (from, to)) in pieces.iter().zip(from.iter_mut().zip(&mut to)) {
-        (*from, *to) = (part(piece.from, piece.bytes), part(piece.to, piece.bytes));
-    }
-    let bytes: usize = pieces.iter().map(|piece| piece.bytes).sum();
-    let count = pieces.len().min(CALL_PIECES) as libc::c_ulong;
-    // SAFETY: both lists live until the call returns, the kernel checks what they point to, and whoever began the transfer
-    // vouched for the targets.
-    let copied = unsafe { libc::process_vm_readv(libc::getpid(), to.as_ptr(), count, from.as_ptr(), count, 0) };
-    copied == bytes as isize
-}
-
 fn wait_for_end(process: &OwnedFd) {
     let mut watched = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: the call writes to a live structure; the descriptor is open.
@@ -144,7 +132,8 @@ fn wait_for_end(process: &OwnedFd) {
 }
 
 /// Takes back for writing what a fork left shared, page by page, which spares the program a fault for each. Pages that the
-/// process has not got to itself are left alone.
+/// process has not got to itself are left alone. Unlike the copying, this holds the process's mmap lock for some pages at a
+/// time: no call is known that does it without, and without a signal where memory is gone.
 fn own(pieces: &[Piece], pagemap: &Pagemap) -> bool {
     let mut pagemap = pagemap.another();
     for piece in pieces {
