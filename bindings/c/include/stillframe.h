@@ -65,7 +65,7 @@
 // For stillframe_publish_start: the arrays may be written, freed and tracked elsewhere before the publish is finished. A child
 // process copies, which has the memory as it was. That costs the time of fork(2) when it is started, a fault at the first write
 // to each page of the process afterwards, and memory for the pages that are written meanwhile. Arrays that are shared with other
-// processes, and those that forked children do not get, are copied when it is started.
+// processes or lie in a mapping of a file, and those that forked children do not get or find empty, are copied when it is started.
 #define STILLFRAME_PUBLISH_GUARD 1
 
 // Most dimensions of a variable.

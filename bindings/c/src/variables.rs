@@ -60,6 +60,18 @@ pub struct Known {
 }
 
 impl Known {
+    /// Says where the array is, all of it, and returns that; with address 0 it is nowhere.
+    fn place_at(&mut self, address: usize, shape: &[usize], order: Order) -> Result<Option<&mut Place>, Failure> {
+        if address == 0 {
+            self.place = None;
+            return Ok(None);
+        }
+        let bytes = self.array_bytes(shape)?;
+        let place = self.place.take().filter(|place| place.shape == shape);
+        let shape = place.map_or_else(|| shape.to_vec(), |place| place.shape);
+        Ok(Some(self.place.insert(Place { address, bytes, shape, order, section: None, subrange: None })))
+    }
+
     /// The length of an array of this shape.
     fn array_bytes(&self, shape: &[usize]) -> Result<usize, Failure> {
         let array_bytes = self.dtype.array_bytes(shape);
@@ -165,21 +177,7 @@ impl Variables {
         shape: &[usize],
         order: Order,
     ) -> Result<(), Failure> {
-        let known = self.tracked_mut(region, number)?;
-        if address == 0 {
-            known.place = None;
-            return Ok(());
-        }
-        let bytes = known.array_bytes(shape)?;
-        match &mut known.place {
-            Some(place) if place.shape == shape => {
-                (place.address, place.order, place.section, place.subrange) = (address, order, None, None);
-            }
-            place => {
-                *place = Some(Place { address, bytes, shape: shape.to_vec(), order, section: None, subrange: None })
-            }
-        }
-        Ok(())
+        self.tracked_mut(region, number)?.place_at(address, shape, order).map(drop)
     }
 
     /// Says of which elements the array of a tracked variable consists from now on: `dtype` is their type in memory, if it is not
@@ -193,10 +191,9 @@ impl Variables {
         order: Order,
         (strides, dtype): (&[isize], Option<DType>),
     ) -> Result<(), Failure> {
-        self.place(region, number, address, shape, order)?;
         let known = self.tracked_mut(region, number)?;
         let section = known.section(strides, dtype);
-        if let Some(place) = &mut known.place {
+        if let Some(place) = known.place_at(address, shape, order)? {
             place.section = Some(section);
         }
         Ok(())

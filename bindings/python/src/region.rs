@@ -9,7 +9,6 @@ use crate::arena::Arena;
 use crate::memory::{Borrowed, Layout, Memory};
 use crate::recovery::{self, OriginRow};
 use crate::{convert, errors, wait};
-use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::HashMap;
@@ -163,6 +162,11 @@ impl Shared {
                 None => self.still_ours(py)?,
             }
         }
+    }
+
+    /// Whether the region is this process's and was not closed.
+    fn is_open(&self) -> bool {
+        std::process::id() == self.pid && self.lock().is_none_or(|state| state.region.is_some())
     }
 
     /// The state, unless another thread keeps it for long: a mutex of the standard library cannot be waited for with a
@@ -421,6 +425,7 @@ impl Region {
             other => return Err(errors::misuse(py, format!("there is no kind '{other}' of variable"))),
         };
         let (managed, tracked) = (matches!(kind, Kind::Managed { .. }), matches!(kind, Kind::Tracked));
+        self.settle(py)?;
         self.shared.with(py, move |region, variables| {
             let declaration =
                 Declaration { name: name.clone(), dtype: dtype.clone(), order, units, attributes, kind, pinned };
@@ -448,6 +453,7 @@ impl Region {
 
     /// Changes the shape of a managed or loaned variable.
     fn resize(&self, py: Python<'_>, name: &str, shape: Vec<usize>) -> PyResult<()> {
+        self.settle(py)?;
         self.shared.with(py, move |region, variables| {
             let known = known(variables, name)?;
             refuse_if_exported(name, known, "resized")?;
@@ -466,6 +472,7 @@ impl Region {
         offset: Vec<usize>,
         global_shape: Vec<usize>,
     ) -> PyResult<()> {
+        self.settle(py)?;
         self.shared.with(py, move |region, variables| {
             let known = known(variables, name)?;
             refuse_if_exported(name, known, "made another part")?;
@@ -477,6 +484,7 @@ impl Region {
 
     /// Removes a variable from the versions to come.
     fn remove(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.settle(py)?;
         self.shared.with(py, move |region, variables| {
             refuse_if_exported(name, known(variables, name)?, "removed")?;
             region.remove(name)?;
@@ -487,6 +495,7 @@ impl Region {
 
     /// Lets a managed variable keep its memory, page by page.
     fn pin(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.settle(py)?;
         self.shared.with(py, move |region, variables| Ok(region.pin(known(variables, name)?.id)?))
     }
 
@@ -565,20 +574,12 @@ impl Region {
 
     /// Finishes the publish that was started; what the last one did that was not told.
     fn publish_finish(&self, py: Python<'_>) -> PyResult<Option<Published>> {
-        let finished = self.patiently(py, |region, _, slice| {
+        let finished = self.finish_patiently(py, |region, slice| {
             Ok(match region.publish_finish_within(slice)? {
                 Finish::Done(published) => Some(published.map(told)),
                 Finish::Later => None,
             })
-        });
-        let finished = match finished {
-            // It goes on.
-            Err(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => return Err(error),
-            finished => {
-                drop(std::mem::take(&mut *self.started()));
-                finished?
-            }
-        };
+        })?;
         if let Some(published) = &finished {
             self.note(py, published.1)?;
         }
@@ -612,11 +613,17 @@ impl Region {
 
     /// Ends the producer's part; the files stay. Memory that arrays refer to stays as well.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        match self.shared.end(py, stillframe::Region::close)? {
+        // Of a forked child, and of who has closed it, nothing is left to be finished.
+        let settled = if self.shared.is_open() { self.settle(py) } else { Ok(()) };
+        if settled.is_err() && self.is_publishing(py) {
+            return settled;
+        }
+        let closed = match self.shared.end(py, stillframe::Region::close)? {
             // Nothing to end for a forked child, which leaves `with` blocks of its parent as it ends.
             Err(Error::Forked { .. }) => Ok(()),
             outcome => outcome.map_err(|error| errors::raise(py, error)),
-        }
+        };
+        settled.and(closed)
     }
 
     /// Ends the producer's part and removes the files.
@@ -627,9 +634,12 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // Arrays that are left keep their memory, but not the region open.
+        // Arrays that are left keep their memory, but not the region open. Nobody can interrupt this, so it waits for no room.
         if let Some(mut state) = self.shared.lock() {
-            let _ = state.end(self.shared.pid, stillframe::Region::close);
+            let _ = state.end(self.shared.pid, |region| {
+                drop(region);
+                Ok(())
+            });
         }
     }
 }
@@ -639,10 +649,33 @@ impl Region {
         self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finishes the publish that was started before another one begins: patiently, as the engine would not.
+    /// Finishes the publish that was started before what would have the engine finish it, which waits without a look for
+    /// signals.
     fn settle(&self, py: Python<'_>) -> PyResult<()> {
         let is_started = self.shared.with(py, |region, _| Ok(region.is_publishing()))?;
-        if is_started { self.publish_finish(py).map(drop) } else { Ok(()) }
+        if !is_started {
+            return Ok(());
+        }
+        self.finish_patiently(py, |region, slice| Ok(region.publish_settle_within(slice)?.then_some(())))
+    }
+
+    /// As [`patiently`](Region::patiently), for work after which no publish is started. Then what one reads is let go of, unless
+    /// an interrupt came first: it goes on.
+    fn finish_patiently<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl Fn(&mut stillframe::Region, Duration) -> Result<Option<T>, Failure> + Sync,
+    ) -> PyResult<T> {
+        let finished = self.patiently(py, |region, _, slice| work(region, slice));
+        if !self.is_publishing(py) {
+            drop(std::mem::take(&mut *self.started()));
+        }
+        finished
+    }
+
+    /// Whether a publish is started that is not finished.
+    fn is_publishing(&self, py: Python<'_>) -> bool {
+        self.shared.with(py, |region, _| Ok(region.is_publishing())).unwrap_or(false)
     }
 
     /// After a version was published, what was recovered is read no more.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +102,69 @@ def test_a_guarded_version_may_be_written() -> None:
         region.publish_finish()
         assert (shown() == 2).all()
         assert (u == 0).all()
+
+
+def stop_children() -> list[int]:
+    """Stops the processes that copy."""
+    children = [int(child) for child in Path("/proc/thread-self/children").read_text().split()]
+    for child in children:
+        os.kill(child, signal.SIGSTOP)
+    return children
+
+
+def lend(region: sf.Region) -> None:
+    with region.loan("loaned", (3,)):
+        pass
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda region: region.publish_finish(),
+        lambda region: region.publish_start(9),
+        lambda region: region.publish(9),
+        lambda region: region.array("late", (3,)),
+        lend,
+        lambda region: region.remove("spare"),
+        lambda region: region.close(),
+    ],
+)
+def test_a_wait_for_a_started_publish_is_interrupted_by_a_signal(call: Callable[[sf.Region], object]) -> None:
+    class Alarm(Exception):
+        pass
+
+    def ring(number: int, frame: object) -> None:
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, ring)
+    region = sf.create("r")
+    try:
+        u = np.ones(20 * COUNT)
+        region.track("u", u)
+        region.array("spare", (3,))
+        lend(region)
+        for version in range(1, 100):
+            u[:] = version
+            region.publish_start(version, guard=True)
+            children = stop_children()
+            if children and not region.publish_test():
+                break
+        else:
+            pytest.fail("no child was caught at work")
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Alarm):
+            call(region)
+        for child in children:
+            os.kill(child, signal.SIGCONT)
+        u[:] = 0
+        done = region.publish_finish()
+        assert done is not None
+        assert done.version == version
+        assert (shown() == version).all()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        region.close()
 
 
 def test_what_is_left_out_is_told(tmp_path: Path) -> None:

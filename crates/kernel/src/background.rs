@@ -3,21 +3,23 @@
 //! The threads are of class `SCHED_IDLE` (sched(7)). Where a processor is free they copy while the program goes on; where none
 //! is they do nothing, and who wants the rest [takes](Transfer::take_rest) what no thread has begun and copies that itself.
 //!
-//! The kernel copies (process_vm_readv(2), from the process to itself), because memory of a program may be gone when its turn
-//! comes: that is an error of the call then, and no signal. What it refuses is part of the rest.
+//! The kernel copies ([through a pipe](pipe)), because memory of a program may be gone when its turn comes: that is an error of
+//! the call then, and no signal. What it refuses is part of the rest.
 //!
 //! # Safety
 //!
 //! Threads write only to the targets of a transfer, and none does after its rest was taken or while it is not borrowed by a
-//! caller who vouched for the targets: [`Transfer`] takes its rest before it goes. The pointer in a `Mailbox` is null or owns a
+//! caller who vouched for the targets: [`Transfer`] is stopped before it goes. The pointer in a `Mailbox` is null or owns a
 //! count of its transfer, and whoever swaps it out has that count.
 
-use crate::PAGE_BYTES;
 use crate::copy::Piece;
 use crate::futex;
+use crate::pagemap::{self, Pagemap};
 use crate::priority;
 use crate::thread::Thread;
+use crate::{Failure, PAGE_BYTES};
 use std::io::{self, ErrorKind};
+use std::mem;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
@@ -25,10 +27,14 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+mod pipe;
+
+use pipe::Pipe;
+
 /// Bytes that a thread takes at a time, about. Whoever takes the rest waits for as much.
 const ITEM_BYTES: usize = 256 << 10;
 
-/// Pieces that one call copies at most (`IOV_MAX`).
+/// Pieces that a thread takes at a time, at most.
 const ITEM_PIECES: usize = 1024;
 
 /// Begin of the items when none is to be taken any more; so many threads can look for one that the number stays above.
@@ -42,7 +48,7 @@ const LOOK: Duration = Duration::from_micros(20);
 enum Work {
     Copy,
     /// When a child is gone that has copied them, what they are read from is made the process's own again.
-    Own(Arc<OwnedFd>),
+    Own(Arc<OwnedFd>, Pagemap),
 }
 
 /// Pieces that are being worked at.
@@ -72,20 +78,27 @@ impl Shared {
     /// Works at what nobody took.
     fn work(&self) {
         self.busy.fetch_add(1, Ordering::SeqCst);
-        let work = match &self.work {
-            Work::Copy => copy,
-            Work::Own(child) => {
-                // While it has them, too, each page would be copied.
-                wait_for_end(child);
-                own
-            }
-        };
+        if let Work::Own(child, _) = &self.work {
+            // While it has them, too, each page would be copied.
+            wait_for_end(child);
+        }
+        // One for each transfer, so that none stays open. Without one all is refused.
+        let mut pipe = None;
         loop {
             let item = self.next.fetch_add(1, Ordering::SeqCst);
             if item >= self.count() {
                 break;
             }
-            if !work(&self.pieces[self.pieces_of(item)]) {
+            let pieces = &self.pieces[self.pieces_of(item)];
+            let is_done = match &self.work {
+                Work::Copy => {
+                    let pipe = pipe.get_or_insert_with(|| Pipe::new().ok()).as_mut();
+                    // SAFETY: whoever began the transfer vouched for the targets.
+                    pipe.is_some_and(|pipe| unsafe { pipe.copy(pieces) })
+                }
+                Work::Own(_, pagemap) => own(pieces, pagemap),
+            };
+            if !is_done {
                 self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(item);
             }
         }
@@ -94,30 +107,20 @@ impl Shared {
         }
     }
 
-    /// Waits until no thread works at it.
-    fn join(&self) {
+    /// Waits until no thread works at it, at most so long. Whether none does.
+    fn join(&self, limit: Option<Duration>) -> bool {
         let begin = Instant::now();
         loop {
+            let spent = begin.elapsed();
+            let left = limit.map(|limit| limit.saturating_sub(spent));
             match self.busy.load(Ordering::SeqCst) {
-                0 => break,
-                _ if begin.elapsed() < LOOK => std::hint::spin_loop(),
-                busy_threads => futex::wait(&self.busy, busy_threads, None),
+                0 => return true,
+                _ if spent < LOOK => std::hint::spin_loop(),
+                _ if left == Some(Duration::ZERO) => return false,
+                busy_threads => futex::wait(&self.busy, busy_threads, left),
             }
         }
     }
-}
-
-/// Has the kernel copy; `false` if it did not copy all.
-fn copy(pieces: &[Piece]) -> bool {
-    let part = |address: usize, bytes| libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes };
-    let from: Vec<libc::iovec> = pieces.iter().map(|piece| part(piece.from, piece.bytes)).collect();
-    let to: Vec<libc::iovec> = pieces.iter().map(|piece| part(piece.to, piece.bytes)).collect();
-    let bytes: usize = pieces.iter().map(|piece| piece.bytes).sum();
-    let count = pieces.len() as libc::c_ulong;
-    // SAFETY: both lists live until the call returns, the kernel checks what they point to, and whoever began the transfer
-    // vouched for the targets.
-    let copied = unsafe { libc::process_vm_readv(libc::getpid(), to.as_ptr(), count, from.as_ptr(), count, 0) };
-    copied == bytes as isize
 }
 
 fn wait_for_end(process: &OwnedFd) {
@@ -128,15 +131,42 @@ fn wait_for_end(process: &OwnedFd) {
     }
 }
 
-/// Takes back for writing what a fork left shared, page by page, which spares the program a fault for each.
-fn own(pieces: &[Piece]) -> bool {
+/// Takes back for writing what a fork left shared, page by page, which spares the program a fault for each. Pages that the
+/// process has not got to itself are left alone. Unlike the copying, this holds the process's mmap lock for some pages at a
+/// time: no call is known that does it without, and without a signal where memory is gone.
+fn own(pieces: &[Piece], pagemap: &Pagemap) -> bool {
+    let mut pagemap = pagemap.another();
     for piece in pieces {
-        let first = piece.from / PAGE_BYTES * PAGE_BYTES;
-        let bytes = (piece.from + piece.bytes).next_multiple_of(PAGE_BYTES) - first;
-        // SAFETY: the advice changes no content, and memory that is gone is an error of the call.
-        unsafe { libc::madvise(first as *mut libc::c_void, bytes, libc::MADV_POPULATE_WRITE) };
+        let first = piece.from / PAGE_BYTES;
+        let pages = (piece.from + piece.bytes).div_ceil(PAGE_BYTES) - first;
+        let mut run = 0..0;
+        // What cannot be looked at is taken back by the program's own faults.
+        let _ = pagemap.entries(first * PAGE_BYTES, pages, |page, entry| {
+            if is_exclusive(entry) {
+                if run.end != page {
+                    own_pages(first, mem::replace(&mut run, page..page));
+                }
+                run.end = page + 1;
+            }
+        });
+        own_pages(first, run);
     }
     true
+}
+
+/// Whether a page has memory that is this process's alone, and no file's.
+fn is_exclusive(entry: u64) -> bool {
+    let is_present = entry & pagemap::ENTRY_POPULATED & !pagemap::ENTRY_SWAPPED != 0;
+    is_present && entry & pagemap::ENTRY_EXCLUSIVE != 0 && entry & pagemap::ENTRY_FILE == 0
+}
+
+/// Makes pages writable, which are counted from the first one on.
+fn own_pages(first: usize, pages: Range<usize>) {
+    if !pages.is_empty() {
+        let address = (first + pages.start) * PAGE_BYTES;
+        // SAFETY: the advice changes no content, and memory that is gone is an error of the call.
+        unsafe { libc::madvise(address as *mut libc::c_void, pages.len() * PAGE_BYTES, libc::MADV_POPULATE_WRITE) };
+    }
 }
 
 /// Pieces on their way in the background.
@@ -154,32 +184,46 @@ impl Transfer {
         self.shared.next.load(Ordering::SeqCst) >= self.shared.count() && self.shared.busy.load(Ordering::SeqCst) == 0
     }
 
-    /// Works along with the threads until nothing is left, and waits until they are done.
+    /// Works along with the threads until nothing is left that none has begun.
     pub fn help(&self) {
         if self.generation == crate::fork::generation() {
             self.shared.work();
-            self.shared.join();
         }
     }
 
-    /// Ends the copying and returns what is not copied, once no thread copies any more.
-    pub fn take_rest(&mut self) -> Vec<Piece> {
-        // In a forked child no thread is at work, and nothing that they did is here.
+    /// Has threads begin with nothing more, and waits until they are done with what they have begun, at most so long. Whether
+    /// they are.
+    pub fn stop(&mut self, limit: Option<Duration>) -> bool {
+        // In a forked child no thread is at work.
         if self.generation != crate::fork::generation() {
-            return self.shared.pieces.clone();
+            return true;
         }
-        let Shared { pieces, next, refused, .. } = &*self.shared;
-        let rest = *self.rest.get_or_insert_with(|| next.swap(STOPPED, Ordering::SeqCst).min(self.shared.count()));
-        self.shared.join();
+        let shared = &*self.shared;
+        self.rest.get_or_insert_with(|| shared.next.swap(STOPPED, Ordering::SeqCst).min(shared.count()));
+        shared.join(limit)
+    }
+
+    /// [Stops](Transfer::stop) the copying, however long that takes, and returns what is not copied.
+    ///
+    /// # Errors
+    /// There is no memory for a list of it.
+    pub fn take_rest(&mut self) -> Result<Vec<Piece>, Failure> {
+        self.stop(None);
+        let Shared { pieces, refused, .. } = &*self.shared;
+        // A forked child has nothing of what threads did.
+        let rest = self.rest.unwrap_or(0);
         let refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let items = refused.iter().copied().chain(rest..self.shared.count());
-        items.flat_map(|item| &pieces[self.shared.pieces_of(item)]).copied().collect()
+        let items = refused.iter().copied().filter(|_| self.rest.is_some()).chain(rest..self.shared.count());
+        let mut left = Vec::new();
+        make_room(&mut left, items.clone().map(|item| self.shared.pieces_of(item).len()).sum())?;
+        items.for_each(|item| left.extend_from_slice(&pieces[self.shared.pieces_of(item)]));
+        Ok(left)
     }
 }
 
 impl Drop for Transfer {
     fn drop(&mut self) {
-        self.take_rest();
+        self.stop(None);
     }
 }
 
@@ -270,48 +314,68 @@ impl Background {
 
     /// Begins to copy.
     ///
+    /// # Errors
+    /// There is no memory for a list of what threads take.
+    ///
     /// # Safety
     /// Until the transfer is dropped, the targets are writable, nobody else writes or reads them, and none of their bytes is a
     /// target twice. What the pieces are read from may be anything.
-    pub unsafe fn start(&self, pieces: Vec<Piece>) -> Transfer {
+    pub unsafe fn start(&self, pieces: Vec<Piece>) -> Result<Transfer, Failure> {
         self.begin(Work::Copy, pieces)
     }
 
     /// When a child is gone that has copied the pieces, begins to make the memory they were read from the process's own again, as
     /// each page is when it is written after a fork. The targets are not touched. The rest of it is not to be taken before
-    /// the child is gone, or is waited for until then.
-    pub fn own_after(&self, child: Arc<OwnedFd>, pieces: Vec<Piece>) -> Transfer {
-        self.begin(Work::Own(child), pieces)
+    /// the child is gone, or is waited for until then. Pages that have no memory of their own by then are left alone: other
+    /// memory may be there, of which nobody has asked for any yet.
+    ///
+    /// # Errors
+    /// As [`start`](Background::start), and those of open(2): there is no page map to look at.
+    pub fn own_after(&self, child: Arc<OwnedFd>, pieces: Vec<Piece>) -> Result<Transfer, Failure> {
+        self.begin(Work::Own(child, Pagemap::open()?), pieces)
     }
 
-    fn begin(&self, work: Work, pieces: Vec<Piece>) -> Transfer {
-        let mut items = vec![0];
-        let mut bytes = 0;
-        for (index, piece) in pieces.iter().enumerate() {
-            let begun = items.last().copied().unwrap_or(0);
-            if index > begun && (bytes + piece.bytes > ITEM_BYTES || index - begun >= ITEM_PIECES) {
-                items.push(index);
-                bytes = 0;
-            }
-            bytes += piece.bytes;
-        }
-        if !pieces.is_empty() {
-            items.push(pieces.len());
-        }
+    fn begin(&self, work: Work, pieces: Vec<Piece>) -> Result<Transfer, Failure> {
+        let items = split(&pieces)?;
+        // Threads have no way to tell that there is no memory.
+        let mut refused = Vec::new();
+        make_room(&mut refused, items.len())?;
         let shared = Arc::new(Shared {
             work,
             pieces,
             items,
             next: AtomicU32::new(0),
             busy: AtomicU32::new(0),
-            refused: Mutex::default(),
+            refused: Mutex::new(refused),
         });
         let generation = crate::fork::generation();
         if self.generation == generation {
             self.mailboxes.iter().take(shared.count() as usize).for_each(|mailbox| mailbox.put(shared.clone()));
         }
-        Transfer { shared, generation, rest: None }
+        Ok(Transfer { shared, generation, rest: None })
     }
+}
+
+/// Where items begin among the pieces, and where the last one ends.
+fn split(pieces: &[Piece]) -> Result<Vec<usize>, Failure> {
+    let (mut items, mut begun, mut bytes) = (Vec::new(), 0, 0);
+    let mut push = |index| make_room(&mut items, 1).map(|()| items.push(index));
+    push(0)?;
+    for (index, piece) in pieces.iter().enumerate() {
+        if index > begun && (bytes + piece.bytes > ITEM_BYTES || index - begun >= ITEM_PIECES) {
+            push(index)?;
+            (begun, bytes) = (index, 0);
+        }
+        bytes += piece.bytes;
+    }
+    if !pieces.is_empty() {
+        push(pieces.len())?;
+    }
+    Ok(items)
+}
+
+fn make_room<T>(list: &mut Vec<T>, more: usize) -> Result<(), Failure> {
+    list.try_reserve(more).map_err(|_| Failure::no_memory(more.saturating_mul(size_of::<T>())))
 }
 
 #[cfg(test)]

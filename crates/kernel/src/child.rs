@@ -12,6 +12,7 @@
 //! or its parent is gone.
 
 use crate::copy::{Copier, PageCopy, Piece, copy_bytes};
+use crate::maps::Maps;
 use crate::thread::without_signals;
 use crate::{Failure, PAGE_BYTES, fork, futex};
 use std::io;
@@ -19,13 +20,17 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+mod probes;
+
+use probes::Probes;
 
 /// It has not looked yet.
 const BEGUN: u32 = 0;
 /// All that is to be copied is there.
 const COPYING: u32 = 1;
-/// Some of it is not: memory that children do not get (`MADV_DONTFORK`).
+/// Some of it is not: memory that children do not get (`MADV_DONTFORK`), or find empty (`MADV_WIPEONFORK`).
 const MISSING: u32 = 2;
 /// All is copied.
 const DONE: u32 = 3;
@@ -79,16 +84,18 @@ pub struct CopyingChild {
 }
 
 impl CopyingChild {
-    /// Begins to copy the pieces as they are now. `None` if the child has not got all of them. Their memory is private: of what
-    /// others share the child would see what is written.
+    /// Begins to copy the pieces as they are now. `None` if the child has not got all of them, or that cannot be told. Their
+    /// memory is private: of what others share the child would see what is written.
     ///
     /// # Safety
     /// The pieces can be read. Until the child is gone the targets are writable shared memory, nobody else writes or reads
     /// them, and none of their bytes is a target twice.
     ///
     /// # Errors
-    /// Of mmap(2) and clone(2): the process is out of memory or may have no more children.
-    pub unsafe fn start(pieces: &[Piece], copier: &Copier) -> Result<Option<CopyingChild>, Failure> {
+    /// Of mmap(2) and clone(2): the process is out of memory or may have no more children; and of what tells which memory children
+    /// get.
+    pub unsafe fn start(pieces: &[Piece], maps: &Maps, copier: &Copier) -> Result<Option<CopyingChild>, Failure> {
+        let Some(probes) = Probes::note(pieces, maps)? else { return Ok(None) };
         let word = Word::new()?;
         // SAFETY: the call takes nothing.
         let parent = unsafe { libc::getpid() };
@@ -99,7 +106,7 @@ impl CopyingChild {
             let pid =
                 unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_PIDFD, 0usize, &raw mut process, 0usize, 0usize) };
             if pid == 0 {
-                copy_all(pieces, copier, word.get(), parent);
+                copy_all(pieces, &probes, copier, word.get(), parent);
             }
             pid
         });
@@ -122,12 +129,40 @@ impl CopyingChild {
         self.look(libc::WNOHANG)
     }
 
-    /// Waits until it is gone. `false`: it was killed, or is another process's, and not all is copied.
-    pub fn wait(&mut self) -> bool {
-        self.generation == fork::generation() && {
-            while !self.look(0) {}
-            self.word.get().load(Ordering::Acquire) == DONE
+    /// Waits until it is gone, at most so long. Whether it is; one that is another process's counts as gone.
+    pub fn wait(&mut self, limit: Option<Duration>) -> bool {
+        if self.generation != fork::generation() {
+            return true;
         }
+        match limit.map(|limit| Instant::now().checked_add(limit)) {
+            Some(Some(deadline)) => loop {
+                if self.is_done() {
+                    return true;
+                }
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return false;
+                }
+                self.poll(left);
+            },
+            _ => {
+                while !self.look(0) {}
+                true
+            }
+        }
+    }
+
+    /// Whether it has copied all. If it is gone and has not, it was killed, or is another process's.
+    pub fn has_copied(&self) -> bool {
+        self.generation == fork::generation() && self.word.get().load(Ordering::Acquire) == DONE
+    }
+
+    /// Sleeps until it is gone, at most about so long, and perhaps less.
+    fn poll(&self, limit: Duration) {
+        let limit_ms = limit.as_millis().clamp(1, i32::MAX as u128) as i32;
+        let mut watched = libc::pollfd { fd: self.process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: the call writes to a live structure; the descriptor is open.
+        unsafe { libc::poll(&mut watched, 1, limit_ms) };
     }
 
     fn look(&mut self, flags: i32) -> bool {
@@ -171,11 +206,14 @@ impl Drop for CopyingChild {
 }
 
 /// What the child does.
-fn copy_all(pieces: &[Piece], copier: &Copier, word: &AtomicU32, parent: libc::pid_t) -> ! {
+fn copy_all(pieces: &[Piece], probes: &Probes, copier: &Copier, word: &AtomicU32, parent: libc::pid_t) -> ! {
     let tell = |state: u32| {
         word.store(state, Ordering::Release);
         futex::wake_all(word);
     };
+    // Before the child is made undumpable, which takes the right to look at its own page map away.
+    let are_there =
+        pieces.chunk_by(|piece, next| piece.from + piece.bytes == next.from).all(is_there) && probes.are_there();
     // SAFETY: the calls are async-signal-safe, take numbers, and concern the child alone. What goes wrong here is to leave no
     // core and to run no handler of the program's.
     unsafe {
@@ -183,7 +221,7 @@ fn copy_all(pieces: &[Piece], copier: &Copier, word: &AtomicU32, parent: libc::p
         libc::signal(libc::SIGSEGV, libc::SIG_DFL);
         libc::signal(libc::SIGBUS, libc::SIG_DFL);
     }
-    if !pieces.chunk_by(|piece, next| piece.from + piece.bytes == next.from).all(is_there) {
+    if !are_there {
         tell(MISSING);
         end();
     }
@@ -275,24 +313,62 @@ mod tests {
         for round in 0..20 {
             let (from, to, pieces) = make();
             // SAFETY: the targets lie in a mapping that nobody else uses.
-            let mut child = unsafe { CopyingChild::start(&pieces, &copier) }.unwrap().unwrap();
+            let mut child = unsafe { CopyingChild::start(&pieces, &Maps::default(), &copier) }.unwrap().unwrap();
             if round % 2 == 0 {
                 from.write(0, &vec![0; PAGES * PAGE_BYTES]);
             }
             drop(from);
-            assert!(child.wait() && child.is_done());
+            assert!(child.wait(None) && child.is_done() && child.has_copied());
             assert!(is_copied(&to));
         }
     }
 
+    /// Whether there is a child that copies, after such advice for part of what it is to copy.
+    fn is_copied_after(advice: libc::c_int, pages: std::ops::Range<usize>) -> bool {
+        let (from, to, pieces) = make();
+        let address = (from.address() + pages.start * PAGE_BYTES) as *mut libc::c_void;
+        // SAFETY: the pages lie in the mapping, and are the test's own.
+        assert_eq!(unsafe { libc::madvise(address, pages.len() * PAGE_BYTES, advice) }, 0);
+        // SAFETY: the targets lie in a mapping that nobody else uses.
+        let child = unsafe { CopyingChild::start(&pieces, &Maps::default(), &Copier::new(1)) }.unwrap();
+        drop(to);
+        child.is_some()
+    }
+
     #[test]
-    fn memory_that_children_do_not_get_is_told_at_once() {
-        let (from, _to, pieces) = make();
-        let page = (from.address() + 300 * PAGE_BYTES) as *mut libc::c_void;
-        // SAFETY: the page lies in the mapping, and no content changes.
-        assert_eq!(unsafe { libc::madvise(page, PAGE_BYTES, libc::MADV_DONTFORK) }, 0);
-        // SAFETY: as above.
-        assert!(unsafe { CopyingChild::start(&pieces, &Copier::new(1)) }.unwrap().is_none());
+    fn memory_that_children_do_not_get_or_find_empty_is_told_at_once() {
+        for pages in [0..PAGES, 300..301, 0..1, PAGES - 1..PAGES, 5..590] {
+            assert!(!is_copied_after(libc::MADV_DONTFORK, pages.clone()), "{pages:?}");
+            assert!(!is_copied_after(libc::MADV_WIPEONFORK, pages.clone()), "{pages:?}");
+            assert!(is_copied_after(libc::MADV_RANDOM, pages.clone()), "{pages:?}");
+            // Nothing is there any more, and it is zeros for the child, too.
+            assert!(is_copied_after(libc::MADV_DONTNEED, pages.clone()), "{pages:?}");
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_time_waits_no_longer() {
+        let (_from, to, pieces) = make();
+        let mut waited = 0;
+        for _ in 0..20 {
+            // SAFETY: the targets lie in a mapping that nobody else uses.
+            let mut child =
+                unsafe { CopyingChild::start(&pieces, &Maps::default(), &Copier::new(1)) }.unwrap().unwrap();
+            let process = child.process.as_raw_fd();
+            let signal = |signal: i32| {
+                let none = ptr::null::<libc::siginfo_t>();
+                // SAFETY: the call takes numbers, and the descriptor is open.
+                unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process, signal, none, 0) };
+            };
+            signal(libc::SIGSTOP);
+            for limit in [Duration::ZERO, Duration::from_millis(5)] {
+                waited += u32::from(!child.wait(Some(limit)));
+            }
+            signal(libc::SIGCONT);
+            assert!(child.wait(Some(Duration::MAX)) && child.has_copied());
+            assert!(is_copied(&to));
+        }
+        assert!(waited > 0);
     }
 
     #[test]
@@ -300,7 +376,7 @@ mod tests {
         let (_from, to, pieces) = make();
         for _ in 0..20 {
             // SAFETY: the targets lie in a mapping that nobody else uses.
-            let child = unsafe { CopyingChild::start(&pieces, &Copier::new(1)) }.unwrap().unwrap();
+            let child = unsafe { CopyingChild::start(&pieces, &Maps::default(), &Copier::new(1)) }.unwrap().unwrap();
             drop(child);
             let zeros = vec![0; PAGES * PAGE_BYTES];
             to.write(0, &zeros);

@@ -68,6 +68,12 @@ impl Failure {
         Failure { call, detail: detail.into(), source: error.into() }
     }
 
+    /// That there is no memory for so many bytes.
+    pub fn no_memory(bytes: usize) -> Failure {
+        let source = io::Error::from_raw_os_error(libc::ENOMEM);
+        Failure { call: "malloc", detail: format!("{bytes} bytes"), source }
+    }
+
     /// The `errno` of the call.
     pub fn errno(&self) -> i32 {
         self.source.raw_os_error().unwrap_or(0)

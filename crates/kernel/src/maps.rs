@@ -2,8 +2,11 @@
 
 use crate::{Failure, PAGE_BYTES};
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
+
+const PATH: &str = "/proc/self/maps";
 
 /// The question of PROCMAP_QUERY, as the kernel's `struct procmap_query` has it.
 #[repr(C)]
@@ -23,6 +26,13 @@ struct Query {
     build_id_bytes: u32,
     name: u64,
     build_id: u64,
+}
+
+impl Query {
+    /// Whether the mapping found is private, and of no file but one that the kernel made for large pages.
+    fn is_private(&self) -> bool {
+        self.found_flags & VMA_SHARED == 0 && (self.inode == 0 || self.page_bytes as usize != PAGE_BYTES)
+    }
 }
 
 /// `_IOWR('f', 17, struct procmap_query)`
@@ -53,17 +63,30 @@ impl Maps {
         self.look(address, bytes, false)
     }
 
-    /// Whether all memory at these addresses is there and the process's own: what others write to it is not seen. Before Linux
-    /// 6.11 none is known to be.
+    /// The mapping in which an address lies, if there is one.
+    ///
+    /// # Errors
+    /// Before Linux 6.11 the kernel cannot be asked.
+    pub(crate) fn mapping(&self, address: usize) -> Result<Option<Range<usize>>, Failure> {
+        let file = self.file.get_or_init(|| File::open(PATH).ok()).as_ref();
+        let file = file.ok_or_else(|| Failure {
+            call: "open",
+            detail: PATH.into(),
+            source: std::io::Error::from_raw_os_error(libc::ENOENT),
+        })?;
+        let found = query(file, address, 0)?;
+        Ok(found.map(|found| found.start as usize..found.end as usize).filter(|found| found.contains(&address)))
+    }
+
+    /// Whether all memory at these addresses is there and the process's own: what others write to it, or to a file that it
+    /// shows, is not seen. Before Linux 6.11 none is known to be.
     pub fn is_private(&self, address: usize, bytes: usize) -> bool {
         let Some(end) = address.checked_add(bytes) else { return false };
-        let Some(file) = self.file.get_or_init(|| File::open("/proc/self/maps").ok()) else { return false };
+        let Some(file) = self.file.get_or_init(|| File::open(PATH).ok()) else { return false };
         let mut at = address;
         while at < end {
             match query(file, at, 0) {
-                Ok(Some(found)) if found.found_flags & VMA_SHARED == 0 && found.end as usize > at => {
-                    at = found.end as usize
-                }
+                Ok(Some(found)) if found.is_private() && found.end as usize > at => at = found.end as usize,
                 _ => return false,
             }
         }
@@ -72,7 +95,7 @@ impl Maps {
 
     fn look(&self, address: usize, bytes: usize, touches: bool) -> bool {
         let Some(end) = address.checked_add(bytes) else { return false };
-        let file = self.file.get_or_init(|| File::open("/proc/self/maps").ok()).as_ref();
+        let file = self.file.get_or_init(|| File::open(PATH).ok()).as_ref();
         let mut at = address;
         while at < end {
             match file.map(|file| readable_end(file, at, end, touches)) {
@@ -164,7 +187,7 @@ mod tests {
             let (at, maps) = (at as usize, Maps::default());
             assert!(maps.is_readable(at, bytes));
             file.set_len(bytes as u64 / 2 - 100).unwrap();
-            let asked = File::open("/proc/self/maps").map(|file| readable_end(&file, at, at + bytes, true));
+            let asked = File::open(PATH).map(|file| readable_end(&file, at, at + bytes, true));
             assert!(matches!(asked, Ok(Ok(None)) | Ok(Err(_)) | Err(_)));
             assert!(!maps.is_readable(at, bytes) || !matches!(asked, Ok(Ok(_))));
             assert!(maps.is_readable(at, bytes / 2));
@@ -178,8 +201,7 @@ mod tests {
     fn memory_that_may_not_be_read_is_told_where_the_kernel_can() {
         let memory = Mapping::reserve(PAGE_BYTES).unwrap();
         let maps = Maps::default();
-        let asked =
-            File::open("/proc/self/maps").map(|file| readable_end(&file, memory.address(), memory.address() + 1, true));
+        let asked = File::open(PATH).map(|file| readable_end(&file, memory.address(), memory.address() + 1, true));
         match asked {
             Ok(Ok(found)) => assert!(found.is_none() && !maps.is_readable(memory.address(), 1)),
             _ => assert!(maps.is_readable(memory.address(), 1)),

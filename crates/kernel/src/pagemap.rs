@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 const PAGEMAP_SCAN: u64 = 3 << 30 | 96 << 16 | (b'f' as u64) << 8 | 16;
 const PAGE_IS_WRITTEN: u64 = 1 << 1;
+const PAGE_IS_FILE: u64 = 1 << 2;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_SWAPPED: u64 = 1 << 4;
+const PAGE_IS_PFNZERO: u64 = 1 << 5;
 const PM_SCAN_WP_MATCHING: u64 = 1;
 const PM_SCAN_CHECK_WPASYNC: u64 = 2;
 
@@ -96,12 +98,25 @@ pub enum Scan {
     Unwatched,
 }
 
+/// Where memory of the process's own is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Own {
+    Present,
+    /// Or nowhere, of a page that was armed: the kernel says the same of both.
+    Swapped,
+}
+
 impl Pagemap {
     /// Opens the page map; a process has one descriptor of it for all.
     pub fn open() -> Result<Pagemap, Failure> {
         let file =
             COMMON.get(|| File::open(PATH)).map_err(|source| Failure { call: "open", detail: PATH.into(), source })?;
         Ok(Pagemap { file, regions: Vec::new(), entries: Vec::new() })
+    }
+
+    /// The same page map, to be looked at by another thread.
+    pub fn another(&self) -> Pagemap {
+        Pagemap { file: self.file.clone(), regions: Vec::new(), entries: Vec::new() }
     }
 
     /// Calls `found` with the address and length of each run of pages in the range that are not armed; arms them if
@@ -138,6 +153,32 @@ impl Pagemap {
         self.walk(address, bytes, arguments, found)
     }
 
+    /// The address of the first page of the range that has memory of its own, neither a file's nor the page of zeros.
+    pub(crate) fn find_own(&mut self, address: usize, bytes: usize, own: Own) -> Result<Option<usize>, Failure> {
+        let place = match own {
+            Own::Present => PAGE_IS_PRESENT,
+            Own::Swapped => PAGE_IS_SWAPPED,
+        };
+        let mut arguments = ScanArguments {
+            size: std::mem::size_of::<ScanArguments>() as u64,
+            start: address as u64,
+            end: (address + bytes) as u64,
+            max_pages: 1,
+            category_inverted: PAGE_IS_FILE | PAGE_IS_PFNZERO,
+            category_mask: PAGE_IS_FILE | PAGE_IS_PFNZERO | place,
+            return_mask: place,
+            ..ScanArguments::default()
+        };
+        let mut regions = [PageRegion::default()];
+        loop {
+            match call(&self.file, &mut arguments, &mut regions) {
+                Ok(count) => return Ok((count > 0).then_some(regions[0].start as usize)),
+                Err(failure) if failure.errno() == libc::EINTR => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
     fn walk(
         &mut self,
         address: usize,
@@ -156,31 +197,26 @@ impl Pagemap {
                 // What there is of the list does, too: more calls are made with it.
                 match self.regions.try_reserve(regions - self.regions.len()) {
                     Ok(()) => self.regions.resize(regions, PageRegion::default()),
-                    Err(_) if self.regions.is_empty() => return Err(no_memory(regions * size_of::<PageRegion>())),
+                    Err(_) if self.regions.is_empty() => {
+                        return Err(Failure::no_memory(regions * size_of::<PageRegion>()));
+                    }
                     Err(_) => {}
                 }
             }
-            arguments.regions = self.regions.as_mut_ptr() as u64;
-            arguments.regions_len = self.regions.len() as u64;
-            let descriptor = self.file.get().ok_or_else(forked)?.as_raw_fd();
-            // SAFETY: the arguments name a live buffer of `regions_len` regions, which the kernel fills.
-            let count = unsafe { libc::ioctl(descriptor, PAGEMAP_SCAN as _, &mut arguments) };
-            if count < 0 {
-                let failure = Failure::last("ioctl(PAGEMAP_SCAN)", format!("{bytes} bytes at {address:#x}"));
-                return match failure.errno() {
-                    libc::EPERM => Ok(Scan::Unwatched),
-                    libc::EINTR => continue,
-                    _ => Err(failure),
-                };
-            }
-            for region in &self.regions[..(count as usize).min(self.regions.len())] {
+            let count = match call(&self.file, &mut arguments, &mut self.regions) {
+                Ok(count) => count,
+                Err(failure) if failure.errno() == libc::EPERM => return Ok(Scan::Unwatched),
+                Err(failure) if failure.errno() == libc::EINTR => continue,
+                Err(failure) => return Err(failure),
+            };
+            for region in &self.regions[..count.min(self.regions.len())] {
                 found(region.start as usize, (region.end - region.start) as usize);
             }
             if arguments.walk_end <= arguments.start {
                 break;
             }
             arguments.start = arguments.walk_end;
-            is_short = count as usize >= self.regions.len();
+            is_short = count >= self.regions.len();
         }
         Ok(Scan::Complete)
     }
@@ -190,7 +226,7 @@ impl Pagemap {
         const CHUNK: usize = 4096;
         let chunk = CHUNK.min(pages);
         let more = chunk.saturating_sub(self.entries.len());
-        self.entries.try_reserve(more).map_err(|_| no_memory(chunk * size_of::<u64>()))?;
+        self.entries.try_reserve(more).map_err(|_| Failure::no_memory(chunk * size_of::<u64>()))?;
         self.entries.resize(chunk, 0);
         let mut index = 0;
         while index < pages {
@@ -212,9 +248,17 @@ impl Pagemap {
     }
 }
 
-fn no_memory(bytes: usize) -> Failure {
-    let source = std::io::Error::from_raw_os_error(libc::ENOMEM);
-    Failure { call: "malloc", detail: format!("{bytes} bytes"), source }
+/// Has the kernel fill in the regions; says how many it did.
+fn call(file: &Unforked, arguments: &mut ScanArguments, regions: &mut [PageRegion]) -> Result<usize, Failure> {
+    arguments.regions = regions.as_mut_ptr() as u64;
+    arguments.regions_len = regions.len() as u64;
+    let descriptor = file.get().ok_or_else(forked)?.as_raw_fd();
+    // SAFETY: the arguments name a live buffer of `regions_len` regions, which the kernel fills.
+    let count = unsafe { libc::ioctl(descriptor, PAGEMAP_SCAN as _, &raw mut *arguments) };
+    usize::try_from(count).map_err(|_| {
+        let ScanArguments { start, end, .. } = arguments;
+        Failure::last("ioctl(PAGEMAP_SCAN)", format!("{} bytes at {start:#x}", *end - *start))
+    })
 }
 
 fn forked() -> Failure {

@@ -4,7 +4,8 @@ use stillframe_kernel::Failure;
 
 /// Makes room for more elements of a list.
 pub(crate) fn make_room<T>(list: &mut Vec<T>, more: usize) -> Result<(), Failure> {
-    list.try_reserve(more).map_err(|_| no_memory(list.len().saturating_add(more).saturating_mul(size_of::<T>())))
+    list.try_reserve(more)
+        .map_err(|_| Failure::no_memory(list.len().saturating_add(more).saturating_mul(size_of::<T>())))
 }
 
 /// Adds an element to a list.
@@ -34,12 +35,6 @@ pub(crate) fn copied<T: Copy>(elements: &[T], length: usize) -> Result<Vec<T>, F
     make_room(&mut list, length.max(elements.len()))?;
     list.extend_from_slice(elements);
     Ok(list)
-}
-
-/// That there is no memory for so many bytes.
-pub(crate) fn no_memory(bytes: usize) -> Failure {
-    let source = std::io::Error::from_raw_os_error(libc::ENOMEM);
-    Failure { call: "malloc", detail: format!("{bytes} bytes"), source }
 }
 
 #[cfg(test)]

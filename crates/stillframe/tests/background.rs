@@ -6,9 +6,13 @@ mod helper;
 
 use common::{Dir, Numbers, trackers, watchdog};
 use helper::{say, start};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
-use stillframe::{Array, Error, Finish, Group, Observer, Outcome, Region, Result, Rule, Tracked, TrackerKind, inspect};
+use stillframe::{
+    Arena, Array, Error, Finish, Group, Observer, Outcome, Region, Result, Rule, Tracked, TrackerKind, inspect,
+};
 
 const PAGE_WORDS: usize = 512;
 const PAGES: usize = 1500;
@@ -64,6 +68,13 @@ impl Both {
         for name in ["managed", "tracked"] {
             assert!(snapshot.slice::<u64>(name).unwrap().iter().all(|word| *word == value), "{name} of {version}");
         }
+    }
+
+    /// Whether the tracked array of the newest version has this value throughout.
+    fn shows_tracked(&self, version: u64, value: u64) {
+        let snapshot = self.dir.observe("r").newest().unwrap();
+        assert_eq!(snapshot.version(), version);
+        assert!(snapshot.slice::<u64>("tracked").unwrap().iter().all(|word| *word == value), "{version}");
     }
 }
 
@@ -265,18 +276,24 @@ struct Map(*mut u64);
 
 impl Map {
     const BYTES: usize = WORDS * 8;
+    /// Far from where others map, so that what is unmapped stays so.
+    const FREED: usize = 0x2b00_0000_0000;
 
     fn new(value: u64) -> Map {
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // Far from where others map, so that what is unmapped stays so.
-        let at = 0x2b00_0000_0000 as *mut libc::c_void;
-        // SAFETY: nothing lies there, which the kernel checks.
-        let at = unsafe { libc::mmap(at, Map::BYTES, protection, flags | libc::MAP_FIXED_NOREPLACE, -1, 0) };
-        assert_ne!(at, libc::MAP_FAILED);
-        let map = Map(at.cast());
+        let map = Map::bare(Map::FREED);
         // SAFETY: the words were mapped just now.
         unsafe { std::slice::from_raw_parts_mut(map.0, WORDS) }.fill(value);
         map
+    }
+
+    /// Without content.
+    fn bare(at: usize) -> Map {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let at = at as *mut libc::c_void;
+        // SAFETY: nothing lies there, which the kernel checks.
+        let at = unsafe { libc::mmap(at, Map::BYTES, protection, flags | libc::MAP_FIXED_NOREPLACE, -1, 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        Map(at.cast())
     }
 }
 
@@ -366,7 +383,9 @@ fn without_room_it_is_left_out_or_an_error_when_it_starts_and_what_was_written_c
         }
         drop((one, two));
         both.start(4).unwrap();
-        assert!(matches!(both.region.publish_finish_within(Duration::ZERO).unwrap(), Finish::Done(Some(_))));
+        // Threads that copy are waited for; room is there.
+        let finish = both.region.publish_finish_within(Duration::from_secs(60)).unwrap();
+        assert!(matches!(finish, Finish::Done(Some(_))));
         both.shows(4, 3);
     }
 }
@@ -443,37 +462,93 @@ fn a_guarded_version_is_what_it_was_whatever_is_written_meanwhile() {
     }
 }
 
+/// Memory of which a child would not have what this process has.
+#[derive(Debug, Clone, Copy)]
+enum Odd {
+    Private,
+    Shared,
+    /// As libraries for RDMA do with what they have registered.
+    NotForked,
+    /// As libraries that keep keys do.
+    Wiped,
+    /// The last pages alone.
+    WipedAtTheEnd,
+    /// Another process may write what was not written here.
+    OfFile,
+}
+
 #[test]
-fn a_guarded_array_may_be_freed_and_one_that_is_shared_is_copied_at_once() {
+fn a_guarded_array_may_be_freed_and_one_that_a_child_would_not_have_is_copied_at_once() {
     let _watchdog = watchdog(300);
     let mut both = Both::with("guarded-maps", |options| options);
     both.region.publish(1).commit().unwrap();
+    let bytes = WORDS * 8;
+    let mut options = std::fs::File::options();
+    let file = options.read(true).write(true).create(true).truncate(true).open(both.dir.path().join("odd")).unwrap();
+    let kinds = [Odd::Private, Odd::Shared, Odd::NotForked, Odd::Wiped, Odd::WipedAtTheEnd, Odd::OfFile];
     for version in 2..20u64 {
-        let flags = [libc::MAP_PRIVATE, libc::MAP_SHARED][version as usize % 2] | libc::MAP_ANONYMOUS;
-        let bytes = WORDS * 8;
+        let odd = kinds[version as usize % kinds.len()];
+        let (flags, descriptor) = match odd {
+            Odd::Shared => (libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1),
+            Odd::OfFile => (libc::MAP_PRIVATE, file.as_raw_fd()),
+            _ => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
+        };
+        let content: Vec<u8> = std::iter::repeat_n(version.to_ne_bytes(), WORDS).flatten().collect();
+        file.write_all_at(&content, 0).unwrap();
         // SAFETY: the kernel chooses an address that is free.
         let map = unsafe {
-            libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0).cast::<u64>()
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            libc::mmap(std::ptr::null_mut(), bytes, protection, flags, descriptor, 0).cast::<u64>()
         };
         // SAFETY: the words were mapped just now, and the guard allows them to go.
         unsafe {
-            std::slice::from_raw_parts_mut(map, WORDS).fill(version);
-            if version % 4 == 0 {
-                // As libraries for RDMA do with what they have registered.
-                libc::madvise(map.cast(), bytes, libc::MADV_DONTFORK);
-            }
+            let words = if let Odd::OfFile = odd { WORDS / 2 } else { WORDS };
+            std::slice::from_raw_parts_mut(map, words).fill(version);
+            let advice = match odd {
+                Odd::NotForked => libc::MADV_DONTFORK,
+                Odd::Wiped | Odd::WipedAtTheEnd => libc::MADV_WIPEONFORK,
+                _ => libc::MADV_NORMAL,
+            };
+            let begin = if let Odd::WipedAtTheEnd = odd { bytes - 10 * 4096 } else { 0 };
+            assert_eq!(libc::madvise(map.byte_add(begin).cast(), bytes - begin, advice), 0);
             let publication = both.region.publish(version);
             let id = both.tracked.id();
             let publication = publication.tracked_raw(id, map.cast(), bytes, &[WORDS], stillframe::Order::C);
             publication.guard().start().unwrap();
+            file.write_all_at(&vec![0; bytes], 0).unwrap();
             std::slice::from_raw_parts_mut(map, WORDS).fill(0);
             libc::munmap(map.cast(), bytes);
         }
         both.region.publish_finish().unwrap();
         let snapshot = both.dir.observe("r").newest().unwrap();
         assert_eq!(snapshot.version(), version);
-        assert!(snapshot.slice::<u64>("tracked").unwrap().iter().all(|word| *word == version));
+        let words = snapshot.slice::<u64>("tracked").unwrap();
+        assert!(words.iter().all(|word| *word == version), "{odd:?}: version {version}");
     }
+}
+
+#[test]
+fn memory_without_any_content_is_guarded_as_any_other() {
+    let _watchdog = watchdog(300);
+    let mut both = Both::with("guarded-holes", |options| options);
+    // Never written, and the first half only read.
+    let holes = Map::bare(Map::FREED + 2 * Map::BYTES);
+    // SAFETY: the words are mapped.
+    let words = unsafe { std::slice::from_raw_parts(holes.0, WORDS) };
+    assert!(words[..WORDS / 2].iter().all(|word| *word == 0));
+    let mut guarded = 0;
+    for version in 1..20u64 {
+        let publication = both.region.publish(version).tracked(&both.tracked, &words[3..], &[WORDS - 3]);
+        publication.start_guarded().unwrap();
+        guarded += copying_children().len();
+        both.region.publish_finish().unwrap();
+        both.shows_tracked(version, 0);
+        both.tracked = {
+            both.region.remove("tracked").unwrap();
+            both.region.track("tracked").unwrap()
+        };
+    }
+    assert!(guarded > 0);
 }
 
 /// The children of this thread that no handler of fork was told of: those that copy.
@@ -490,10 +565,7 @@ fn a_guarded_version_whose_child_is_killed_is_an_error_and_comes_later() {
     for version in 1..20u64 {
         both.fill(version);
         both.start_guarded(version).unwrap();
-        for child in copying_children() {
-            // SAFETY: it is this thread's child, and was not waited for.
-            unsafe { libc::kill(child, libc::SIGKILL) };
-        }
+        signal(&copying_children(), libc::SIGKILL);
         match both.region.publish_finish() {
             Err(Error::ChildGone { version: gone, .. }) => {
                 assert_eq!(gone, version);
@@ -507,6 +579,115 @@ fn a_guarded_version_whose_child_is_killed_is_an_error_and_comes_later() {
         both.region.check_accounts_or_skip();
     }
     assert!(errors > 0 && copying_children().is_empty());
+}
+
+/// Takes what an arena has left.
+fn fill(arena: &Arena) -> Region {
+    let mut region = Region::options().arena(arena).rule(Rule::Fail).create("filler").unwrap();
+    let mut version = 0;
+    let mut bytes = 32 << 20;
+    while bytes >= 4096 {
+        version += 1;
+        let name = format!("u{version}");
+        let Ok(array) = region.array::<u8>(&name, &[bytes]) else { break };
+        region.slice_mut(&array).fill(1);
+        if region.publish(version).commit().is_err() {
+            region.remove(&name).unwrap();
+            bytes /= 2;
+        }
+    }
+    region
+}
+
+#[test]
+fn whoever_waits_in_slices_does_so_too_for_a_publish_that_is_finished_first() {
+    let _watchdog = watchdog(300);
+    let dir = Dir::plain("tables");
+    let arena = Arena::options().dir(dir.path()).bytes(64 << 20).create("pool").unwrap();
+    let options = Region::options().arena(&arena).rule(Rule::Wait { timeout: None }).threads(1);
+    let mut region = options.create("r").unwrap();
+    let array = region.array::<u64>("u", &[WORDS / 4]).unwrap();
+    let loaned = region.loaned::<u64>("loaned", &[10]).unwrap();
+    let observer = Observer::options().dir(dir.path()).open("pool/r").unwrap();
+    let mut held = None;
+    for version in 1..=2 {
+        region.slice_mut(&array).fill(version);
+        region.publish(version).commit().unwrap();
+        held.get_or_insert_with(|| observer.newest().unwrap());
+    }
+    region.slice_mut(&array).fill(3);
+    // Its tables have no room: so long a text takes more than the region has of the arena.
+    let text = "long".repeat(1 << 20);
+    // SAFETY: nothing is written meanwhile.
+    unsafe { region.publish(3).attr("text", text.as_str()).start() }.unwrap();
+    let filler = fill(&arena);
+    for slice in [Duration::ZERO, Duration::from_millis(10)] {
+        assert_eq!(region.publish_finish_within(slice).unwrap(), Finish::Later);
+        assert_eq!(region.publish(4).commit_within(slice).unwrap(), None);
+        // SAFETY: nothing is written meanwhile.
+        assert!(!unsafe { region.publish(4).start_within(slice) }.unwrap());
+        assert!(region.loan_bytes_within(loaned.id(), slice).unwrap().is_none());
+        assert!(!region.publish_settle_within(slice).unwrap());
+        assert!(!region.publish_test().unwrap(), "it would have to wait");
+        assert!(region.is_publishing());
+    }
+    region.stop_waiting();
+    filler.unlink().unwrap();
+    assert!(region.publish_settle_within(Duration::ZERO).unwrap());
+    assert_eq!(region.publish_finish().unwrap().unwrap().version, 3);
+    let snapshot = observer.newest().unwrap();
+    assert_eq!(snapshot.version(), 3);
+    assert!(snapshot.slice::<u64>("u").unwrap().iter().all(|word| *word == 3));
+}
+
+#[test]
+fn a_loan_waits_in_slices_for_a_publish_that_is_finished_first() {
+    let _watchdog = watchdog(300);
+    let mut both = Both::with("loan-slices", |options| options);
+    let loaned = both.region.loaned::<u64>("loaned", &[10]).unwrap();
+    let mut waited = 0;
+    for version in 1..20u64 {
+        both.fill(version);
+        both.start_guarded(version).unwrap();
+        let children = copying_children();
+        signal(&children, libc::SIGSTOP);
+        waited += u32::from(both.region.loan_bytes_within(loaned.id(), Duration::from_millis(10)).unwrap().is_none());
+        signal(&children, libc::SIGCONT);
+        both.region.publish_finish().unwrap();
+        both.shows(version, version);
+    }
+    assert!(waited > 0);
+}
+
+#[test]
+fn who_finishes_within_a_time_waits_for_the_child_that_copies_no_longer_than_that() {
+    let _watchdog = watchdog(300);
+    let mut both = Both::with("child-slices", |options| options);
+    let mut waited = 0;
+    for version in 1..20u64 {
+        both.fill(version);
+        both.start_guarded(version).unwrap();
+        let children = copying_children();
+        signal(&children, libc::SIGSTOP);
+        for slice in [Duration::ZERO, Duration::from_millis(10)] {
+            match both.region.publish_finish_within(slice).unwrap() {
+                Finish::Later => waited += 1,
+                Finish::Done(done) => assert!(done.is_none_or(|done| done.version == version)),
+            }
+        }
+        signal(&children, libc::SIGCONT);
+        both.region.publish_finish().unwrap();
+        both.shows(version, version);
+        both.region.check_accounts_or_skip();
+    }
+    assert!(waited > 0);
+}
+
+fn signal(processes: &[i32], signal: i32) {
+    for process in processes {
+        // SAFETY: it is this thread's child, and was not waited for.
+        unsafe { libc::kill(*process, signal) };
+    }
 }
 
 /// Starts a version and ends in the way that it is told, before it is finished.

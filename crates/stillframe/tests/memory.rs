@@ -14,7 +14,7 @@ use child::{in_child, reap};
 use common::{Dir, watchdog};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use stillframe::{Array, Loaned, Region, RegionOptions, Rule, Tracked};
+use stillframe::{Array, Loaned, Publication, Region, RegionOptions, Rule, Tracked};
 
 /// The system's memory, of which a child refuses what is large.
 struct Scarce;
@@ -259,4 +259,76 @@ fn tracked_arrays_that_are_too_large_to_be_kept_account_of_are_errors() {
     // Of 64 windows a set of pages for each takes that much.
     refuse_each(4 * 1024, || begin(128 * MIB), act, after);
     limit_each(16 * MIB, || begin(16 * MIB), act, after);
+}
+
+#[test]
+fn publishes_in_the_background_that_are_too_large_to_be_kept_account_of_are_errors() {
+    let _watchdog = watchdog(300);
+    let dir = Dir::new("memory-background");
+    for check in [false, true] {
+        let begin = || {
+            let mut region = options(&dir).fresh(true).check_writes(check).create("r").unwrap();
+            let small = region.array::<u64>("small", &[1000]).unwrap();
+            let tracked = region.track::<u64>("large").unwrap();
+            region.publish(1).commit().unwrap();
+            (region, small, tracked, vec![1u64; 80 * MIB / 8])
+        };
+        let act = |(region, _, tracked, array): &mut (Region, Array<u64>, Tracked<u64>, Vec<u64>)| {
+            // Where nobody copies in the background, all of it is left to the end.
+            region.publish(2).tracked(tracked, array, &[array.len()]).commit_while(|| ())?;
+            // Of every other page, so that each is copied by itself.
+            array.iter_mut().step_by(2 * PAGE / 8).for_each(|word| *word = 2);
+            region.publish(3).tracked(tracked, array, &[array.len()]).commit_while(|| ())?;
+            array[8] = 3;
+            // SAFETY: nothing is written, and the memory stays.
+            unsafe { region.publish(4).tracked(tracked, array, &[array.len()]).start() }?;
+            region.publish_finish().map(drop)
+        };
+        let after = |(mut region, small, tracked, array): (Region, Array<u64>, Tracked<u64>, Vec<u64>)| {
+            region.publish(9).tracked(&tracked, &array, &[array.len()]).commit().unwrap();
+            let snapshot = dir.observe("r").newest().unwrap();
+            assert!(snapshot.slice::<u64>("large").unwrap() == array);
+            drop(snapshot);
+            go_on(&dir, &mut region, &small);
+        };
+        // Of 320 items, of 256 KiB each, half a word for each takes that much.
+        refuse_each(320 * 4, begin, act, after);
+    }
+}
+
+#[test]
+fn publishes_in_the_background_of_too_many_arrays_are_errors() {
+    let _watchdog = watchdog(300);
+    let dir = Dir::new("memory-inputs");
+    const ARRAYS: usize = 500;
+    let begin = || {
+        let (mut region, small) = small(&dir);
+        let tracked: Vec<_> = (0..ARRAYS).map(|n| region.track::<u64>(&format!("t{n}")).unwrap()).collect();
+        let words = vec![1u64; ARRAYS];
+        // What is made once for all publishes.
+        give(&mut region, 2, &tracked, &words).commit().unwrap();
+        (region, small, tracked, words)
+    };
+    // What the caller has made of them is not the region's.
+    let act = |(region, _, tracked, words): &mut (Region, Array<u64>, Vec<Tracked<u64>>, Vec<u64>)| {
+        LARGE_BYTES.store(usize::MAX, Ordering::Relaxed);
+        let publication = give(region, 3, tracked, words);
+        LARGE_BYTES.store(INPUTS_BYTES, Ordering::Relaxed);
+        publication.commit_while(|| ()).map(drop)
+    };
+    let after = |(mut region, small, tracked, words): (Region, Array<u64>, Vec<Tracked<u64>>, Vec<u64>)| {
+        give(&mut region, 9, &tracked, &words).commit().unwrap();
+        go_on(&dir, &mut region, &small);
+    };
+    refuse_each(INPUTS_BYTES, begin, act, after);
+}
+
+/// Of so many inputs, as a list.
+const INPUTS_BYTES: usize = 32 * 1024;
+
+fn give<'a>(region: &'a mut Region, version: u64, tracked: &[Tracked<u64>], words: &'a [u64]) -> Publication<'a> {
+    let give = |publication: Publication<'a>, (tracked, word): (&Tracked<u64>, &'a u64)| {
+        publication.tracked(tracked, std::slice::from_ref(word), &[1])
+    };
+    tracked.iter().zip(words).fold(region.publish(version), give)
 }

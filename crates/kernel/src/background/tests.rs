@@ -1,5 +1,6 @@
 use super::*;
 use crate::map::Mapping;
+use std::os::fd::FromRawFd;
 
 const PAGES: usize = 1500;
 
@@ -34,9 +35,9 @@ fn what_is_in_the_rest_was_not_touched_and_all_else_is_copied() {
             let (_from, to, pieces) = make();
             let bytes: usize = pieces.iter().map(|piece| piece.bytes).sum();
             // SAFETY: the targets lie in a mapping that nobody else uses.
-            let mut transfer = unsafe { background.start(pieces) };
+            let mut transfer = unsafe { background.start(pieces) }.unwrap();
             std::thread::sleep(Duration::from_micros(wait_us));
-            let rest = transfer.take_rest();
+            let rest = transfer.take_rest().unwrap();
             for piece in &rest {
                 let mut found = vec![0; piece.bytes];
                 to.read(piece.to - to.address(), &mut found);
@@ -56,8 +57,8 @@ fn after_the_rest_was_taken_nothing_is_written() {
     for _ in 0..50 {
         let (_from, to, pieces) = make();
         // SAFETY: the targets lie in a mapping that nobody else uses.
-        let mut transfer = unsafe { background.start(pieces) };
-        transfer.take_rest();
+        let mut transfer = unsafe { background.start(pieces) }.unwrap();
+        transfer.take_rest().unwrap();
         let end = PAGES * PAGE_BYTES;
         to.write(0, &vec![0; end]);
         std::thread::sleep(Duration::from_micros(300));
@@ -71,8 +72,8 @@ fn after_the_rest_was_taken_nothing_is_written() {
 fn without_pieces_it_is_done_at_once() {
     let background = Background::new(1);
     // SAFETY: there is no target.
-    let mut transfer = unsafe { background.start(Vec::new()) };
-    assert!(transfer.is_done() && transfer.take_rest().is_empty());
+    let mut transfer = unsafe { background.start(Vec::new()) }.unwrap();
+    assert!(transfer.is_done() && transfer.take_rest().unwrap().is_empty());
 }
 
 #[test]
@@ -80,13 +81,44 @@ fn memory_that_is_gone_is_part_of_the_rest_and_no_signal() {
     let background = Background::new(1);
     let (from, _to, pieces) = make();
     let bytes: usize = pieces.iter().map(|piece| piece.bytes).sum();
-    drop(from);
+    // Nobody else is to get its addresses meanwhile, so it stays and may not be read.
+    // SAFETY: the mapping is the test's own, and nobody reads it but the kernel.
+    assert_eq!(unsafe { libc::mprotect(from.address() as *mut libc::c_void, from.bytes(), libc::PROT_NONE) }, 0);
     // SAFETY: the targets lie in a mapping that nobody else uses.
-    let mut transfer = unsafe { background.start(pieces) };
+    let mut transfer = unsafe { background.start(pieces) }.unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
     while !transfer.is_done() {
         assert!(Instant::now() < deadline, "the thread is gone");
         std::thread::yield_now();
     }
-    assert_eq!(transfer.take_rest().iter().map(|piece| piece.bytes).sum::<usize>(), bytes);
+    assert_eq!(transfer.take_rest().unwrap().iter().map(|piece| piece.bytes).sum::<usize>(), bytes);
+}
+
+/// A child that is gone.
+fn gone() -> Arc<OwnedFd> {
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    // SAFETY: the call takes numbers.
+    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
+    assert!(descriptor >= 0);
+    child.wait().unwrap();
+    // SAFETY: the descriptor was made just now, and nobody else has it.
+    Arc::new(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
+}
+
+#[test]
+fn pages_are_taken_back_and_those_that_are_not_there_get_no_memory() {
+    let background = Background::new(1);
+    let (from, _to, pieces) = make();
+    // As if the program had freed an array, and got other memory there, of which it has written one page and read another.
+    let hole = 300 * PAGE_BYTES;
+    from.replace(hole, Mapping::private(100 * PAGE_BYTES, false).unwrap()).unwrap();
+    from.write(hole + 50 * PAGE_BYTES, &[1]);
+    from.read(hole + 60 * PAGE_BYTES, &mut [0]);
+    let transfer = background.own_after(gone(), pieces).unwrap();
+    transfer.help();
+    drop(transfer);
+    let mut own = Vec::new();
+    let note = |page, entry| own.extend(Some(page).filter(|_| is_exclusive(entry)));
+    Pagemap::open().unwrap().entries(from.address(), PAGES, note).unwrap();
+    assert_eq!(own, (0..300).chain([350]).chain(400..PAGES).collect::<Vec<_>>());
 }

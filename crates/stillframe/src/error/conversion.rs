@@ -1,7 +1,6 @@
 //! Errors of what the library calls, as its own.
 
 use super::Error;
-use crate::list;
 use std::path::Path;
 use stillframe_kernel::Failure;
 use stillframe_kernel::trust::{NoTrust, Refused};
@@ -45,7 +44,7 @@ impl Error {
 
     /// There is no memory for this many bytes of what is at `path`.
     pub(crate) fn no_memory(path: &Path, bytes: usize) -> Error {
-        Error::system(path, list::no_memory(bytes))
+        Error::system(path, Failure::no_memory(bytes))
     }
 
     /// Why what is at `path` was not opened.

@@ -7,6 +7,8 @@
 //! frames that no version uses yet. Both are copied before they are looked at.
 #![allow(unsafe_code)]
 
+use crate::list;
+use stillframe_kernel::Failure;
 use stillframe_kernel::copy::{Piece, copy_bytes};
 use stillframe_segment::PAGE_BYTES;
 use stillframe_segment::table::checksum;
@@ -16,7 +18,7 @@ use stillframe_segment::table::checksum;
 pub(crate) struct Sums(Vec<(Piece, u32)>);
 
 impl Sums {
-    pub(crate) fn of(pieces: &[Piece]) -> Sums {
+    pub(crate) fn of(pieces: &[Piece]) -> Result<Sums, Failure> {
         let pages = pieces.iter().flat_map(|piece| {
             let offsets = (0..piece.bytes).step_by(PAGE_BYTES);
             offsets.map(|at| Piece {
@@ -25,7 +27,10 @@ impl Sums {
                 bytes: PAGE_BYTES.min(piece.bytes - at),
             })
         });
-        Sums(pages.map(|page| (page, sum(page.from, page.bytes))).collect())
+        let mut sums = Vec::new();
+        list::make_room(&mut sums, pages.clone().count())?;
+        sums.extend(pages.map(|page| (page, sum(page.from, page.bytes))));
+        Ok(Sums(sums))
     }
 
     /// The first page that was written since, by the address of its first byte.

@@ -107,7 +107,7 @@ impl Workspace {
     }
 
     /// Begins to copy the pieces in the background, with a thread less than copy where the caller waits.
-    pub(crate) fn transfer(&mut self, pieces: Vec<Piece>) -> Transfer {
+    pub(crate) fn transfer(&mut self, pieces: Vec<Piece>) -> Result<Transfer, Failure> {
         let background = self.background();
         // SAFETY: the targets are frames that no version uses, each chosen once; they stay taken and mapped until the transfer
         // is gone, because what would unmap them or give them up finishes or gives up the publish first.
@@ -138,13 +138,14 @@ impl Workspace {
         let mut own = Vec::new();
         list::make_room(&mut own, pieces.len()).ok()?;
         own.extend(pieces.iter().filter(|piece| !is_armed(piece)).copied());
-        Some(self.background().own_after(child.process(), own))
+        self.background().own_after(child.process(), own).ok()
     }
 
-    /// Begins to copy the pieces by a child process, as they are now. `None`: there can be none, or it has not got them all.
+    /// Begins to copy the pieces by a child process, as they are now. `None`: there can be none, or it has not got them all, as far
+    /// as can be told.
     pub(crate) fn copy_in_child(&self, pieces: &[Piece]) -> Option<CopyingChild> {
         // SAFETY: as for `transfer`; the memory was looked for when the publish began.
-        unsafe { CopyingChild::start(pieces, &self.copier) }.ok().flatten()
+        unsafe { CopyingChild::start(pieces, &self.maps, &self.copier) }.ok().flatten()
     }
 
     /// Whether the memory of the jobs is private to the process.

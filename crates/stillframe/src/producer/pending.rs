@@ -18,6 +18,7 @@ use crate::producer::statistics::Published;
 use crate::store::planes::Assignment;
 use crate::working::tracker::kind::TrackerKind;
 use std::time::{Duration, Instant};
+use stillframe_kernel::Failure;
 use stillframe_kernel::background::Transfer;
 use stillframe_kernel::child::CopyingChild;
 use stillframe_kernel::copy::Piece;
@@ -78,22 +79,25 @@ impl Pending {
 pub enum Finish {
     /// None is started that is not finished. What the last one did, unless that was told before.
     Done(Option<Published>),
-    /// There is no room yet, and the rule would wait on.
+    /// Somebody still copies, or there is no room yet and the rule would wait on.
     Later,
 }
 
 impl Producer {
-    /// Starts a publish, after what is left of the one before. `false`: there is no room yet, and `slice` is over, see
-    /// [`with_room`](Producer::with_room).
+    /// Starts a publish, after what is left of the one before. `false`: `slice` is over, and that one is not finished or there is
+    /// no room yet, see [`with_room`](Producer::with_room). Label and inputs are taken when it is started.
     pub(crate) fn start(
         &mut self,
-        label: &Label,
-        inputs: &[Input],
+        label: &mut Label,
+        inputs: &mut Vec<Input>,
         guard: bool,
         slice: Option<Duration>,
     ) -> Result<bool> {
         let begin = Instant::now();
-        self.settle()?;
+        if !self.settle(slice)? {
+            return Ok(false);
+        }
+        let slice = left(slice, begin);
         self.finished = None;
         if self.workspace.tracker.kind() == TrackerKind::PrivateCow {
             // It lays pages of the version in the place of those that were published, which nobody may write meanwhile.
@@ -122,11 +126,17 @@ impl Producer {
             }
         };
         points::hit("publish.started");
-        let sums = (self.options.check_writes && !guard).then(|| Sums::of(&pieces));
-        let copying = self.begin_copying(pieces, &jobs, guard);
+        let (copying, sums) = match self.begin_copying(pieces, &jobs, guard) {
+            Ok(begun) => begun,
+            Err(failure) => {
+                self.store.free_frames_of(&frames);
+                self.workspace.remember(&jobs);
+                return Err(Error::system(self.store.dir(), failure));
+            }
+        };
         self.pending = Some(Pending {
-            label: label.clone(),
-            inputs: inputs.to_vec(),
+            label: std::mem::take(label),
+            inputs: std::mem::take(inputs),
             jobs,
             submitted: self.workspace.submitted_loans(),
             frames,
@@ -137,22 +147,29 @@ impl Producer {
         Ok(true)
     }
 
-    /// Begins to copy. `None`: all is copied, because there is little, or because a child that is to copy what is guarded would
-    /// not have it, or not as it was.
-    fn begin_copying(&mut self, pieces: Vec<Piece>, jobs: &[Job], guard: bool) -> Option<Copying> {
+    /// Begins to copy, and sums up what is copied if that is asked for. No copying: all is copied, because there is little, or
+    /// because a child that is to copy what is guarded would not have it, or not as it was.
+    fn begin_copying(
+        &mut self,
+        pieces: Vec<Piece>,
+        jobs: &[Job],
+        guard: bool,
+    ) -> Result<(Option<Copying>, Option<Sums>), Failure> {
+        let is_checked = self.options.check_writes && !guard;
+        let sums = if is_checked { Some(Sums::of(&pieces)?) } else { None };
         let bytes: usize = pieces.iter().map(|piece| piece.bytes).sum();
         if bytes > AT_ONCE_BYTES {
             if !guard {
-                return Some(Copying::Threads(self.workspace.transfer(pieces)));
+                return Ok((Some(Copying::Threads(self.workspace.transfer(pieces)?)), sums));
             }
             if self.workspace.is_private(jobs)
                 && let Some(copying) = self.copy_in_child(&pieces, jobs)
             {
-                return Some(copying);
+                return Ok((Some(copying), sums));
             }
         }
         self.workspace.copy(&pieces);
-        None
+        Ok((None, sums))
     }
 
     fn copy_in_child(&mut self, pieces: &[Piece], jobs: &[Job]) -> Option<Copying> {
@@ -161,12 +178,16 @@ impl Producer {
         Some(Copying::Child(child, own))
     }
 
-    /// Finishes the publish that was started, if one was. On an error nothing is published, and what was written is part of the
-    /// next version.
+    /// Finishes the publish that was started, if one was, unless that takes longer than `slice`, see
+    /// [`with_room`](Producer::with_room). On an error nothing is published, and what was written is part of the next version.
     pub(crate) fn finish(&mut self, slice: Option<Duration>) -> Result<Finish> {
         let Some(mut pending) = self.pending.take() else { return Ok(Finish::Done(self.finished.take())) };
         let begin = Instant::now();
-        let room = self.copy_rest(&mut pending).and_then(|()| self.commit(&pending, slice));
+        let room = match self.copy_rest(&mut pending, slice) {
+            Ok(true) => self.commit(&pending, left(slice, begin)),
+            Ok(false) => Ok(Room::Later),
+            Err(error) => Err(error),
+        };
         pending.spent += begin.elapsed();
         match room {
             Ok(Room::Made(copied_pages)) => {
@@ -185,23 +206,39 @@ impl Producer {
         }
     }
 
-    /// Copies what was not copied in the background.
-    fn copy_rest(&mut self, pending: &mut Pending) -> Result<()> {
-        self.check_process()?;
-        let rest = match pending.copying.take() {
-            Some(Copying::Threads(mut transfer)) => transfer.take_rest(),
-            Some(Copying::Child(mut child, own)) => match child.wait() {
-                true => {
-                    // At once it costs a sixth of what the faults would that are left over.
-                    own.iter().for_each(Transfer::help);
-                    Vec::new()
+    /// Waits for whoever copies in the background, at most for `slice`. Whether nobody does any more.
+    fn join(&self, pending: &mut Pending, slice: Option<Duration>) -> Result<bool> {
+        match &mut pending.copying {
+            Some(Copying::Threads(transfer)) => Ok(transfer.stop(slice)),
+            Some(Copying::Child(child, own)) => {
+                let begin = Instant::now();
+                if !child.wait(slice) {
+                    return Ok(false);
                 }
-                // What the program has by now is something else.
-                false => {
+                if !child.has_copied() {
+                    // What the program has by now is something else.
                     return Err(Error::ChildGone { region: self.name.clone(), version: pending.label.number });
                 }
-            },
-            None => Vec::new(),
+                let Some(own) = own else { return Ok(true) };
+                // At once it costs a sixth of what the faults would that are left over.
+                own.help();
+                Ok(own.stop(left(slice, begin)))
+            }
+            None => Ok(true),
+        }
+    }
+
+    /// Copies what was not copied in the background. `false`: somebody copies still, and `slice` is over.
+    fn copy_rest(&mut self, pending: &mut Pending, slice: Option<Duration>) -> Result<bool> {
+        self.check_process()?;
+        if !self.join(pending, slice)? {
+            return Ok(false);
+        }
+        let rest = match pending.copying.take() {
+            Some(Copying::Threads(mut transfer)) => {
+                transfer.take_rest().map_err(|failure| Error::system(self.store.dir(), failure))?
+            }
+            Some(Copying::Child(..)) | None => Vec::new(),
         };
         points::hit("publish.joined");
         if !rest.is_empty() || pending.sums.is_some() {
@@ -213,7 +250,7 @@ impl Producer {
         points::hit("publish.copied");
         match pending.sums.take().and_then(|sums| sums.find_written()) {
             Some(address) => Err(self.written(address, pending)),
-            None => Ok(()),
+            None => Ok(true),
         }
     }
 
@@ -258,18 +295,43 @@ impl Producer {
     }
 
     /// Whether finishing need not wait for any copying.
-    pub(crate) fn is_copied(&mut self) -> bool {
+    fn is_copied(&mut self) -> bool {
         self.pending.as_mut().is_none_or(Pending::is_copied)
     }
 
-    /// Finishes the publish that was started, if one was, before something that would change what it publishes.
-    pub(crate) fn settle(&mut self) -> Result<()> {
-        if self.pending.is_some()
-            && let Finish::Done(published) = self.finish(None)?
-        {
-            self.finished = published;
+    /// Finishes the publish that was started, if one was, before something that would change what it publishes. `false`: that
+    /// takes longer than `slice`.
+    pub(crate) fn settle(&mut self, slice: Option<Duration>) -> Result<bool> {
+        if self.pending.is_some() {
+            match self.finish(slice)? {
+                Finish::Done(published) => self.finished = published,
+                Finish::Later => return Ok(false),
+            }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// As [`settle`](Producer::settle), if that needs no waiting: for who asks again and again while the program goes on, which
+    /// is no time that its rule is to count.
+    pub(crate) fn settle_if_ready(&mut self) -> Result<bool> {
+        let is_waiting = self.patience.wait.is_some();
+        let is_settled = self.is_copied() && self.settle(Some(Duration::ZERO))?;
+        if !is_settled && !is_waiting {
+            self.end_wait();
+        }
+        Ok(is_settled)
+    }
+
+    /// For who ends: finishes the publish that was started when all is copied, if there is room by then. Nobody who ends waits
+    /// for others to let go of versions.
+    pub(crate) fn settle_at_end(&mut self) {
+        if let Some(mut pending) = self.pending.take() {
+            // What goes wrong comes again.
+            let _ = self.join(&mut pending, None);
+            self.pending = Some(pending);
+            drop(self.finish(Some(Duration::ZERO)));
+        }
+        self.abandon();
     }
 
     /// Gives up the publish that was started, if one was. What was written is part of the next version.
@@ -286,4 +348,9 @@ impl Producer {
         self.store.free_frames_of(&frames);
         self.workspace.remember(&jobs);
     }
+}
+
+/// What is left of a slice that began then.
+pub(crate) fn left(slice: Option<Duration>, begin: Instant) -> Option<Duration> {
+    slice.map(|slice| slice.saturating_sub(begin.elapsed()))
 }

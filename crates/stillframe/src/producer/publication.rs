@@ -285,9 +285,9 @@ impl<'a> Publication<'a> {
         }
     }
 
-    /// As [`commit`](Publication::commit), but returns `None` when it has waited for room for `slice` and the rule would wait
-    /// on: to be published again, or [`stop_waiting`](crate::Region::stop_waiting). For bindings that have to look for signals
-    /// meanwhile.
+    /// As [`commit`](Publication::commit), but returns `None` when it has waited for `slice` and would wait on, for room or for
+    /// what is left of a publish that was started: to be published again, or
+    /// [`stop_waiting`](crate::Region::stop_waiting). For bindings that have to look for signals meanwhile.
     ///
     /// # Errors
     /// As [`commit`](Publication::commit).
@@ -298,8 +298,8 @@ impl<'a> Publication<'a> {
     /// For a publish that is [started](Publication::start): the program may write, free and map memory before it is finished. A
     /// child process copies, which has the memory as it was. That costs the time of a fork (about 10 ms for 1 GiB in pages of
     /// 4 KiB) when it is started, a fault at the first write to each page of the process afterwards, and memory for the pages that are
-    /// written until it is finished. Arrays that are shared with other processes, and those that forked children do not get
-    /// (`MADV_DONTFORK`), are copied when it is started.
+    /// written until it is finished. Arrays that are shared with other processes or lie in a mapping of a file, and those that
+    /// forked children do not get or find empty (`MADV_DONTFORK`, `MADV_WIPEONFORK`), are copied when it is started.
     pub fn guard(mut self) -> Self {
         self.guard = true;
         self
@@ -353,8 +353,8 @@ impl<'a> Publication<'a> {
         Ok(())
     }
 
-    /// As [`start`](Publication::start), but returns `false` when it has waited for room for `slice` and the rule would wait on,
-    /// as [`commit_within`](Publication::commit_within) does.
+    /// As [`start`](Publication::start), but returns `false` when it has waited for `slice` and would wait on, as
+    /// [`commit_within`](Publication::commit_within) does.
     ///
     /// # Safety
     /// As [`start`](Publication::start).
@@ -368,7 +368,7 @@ impl<'a> Publication<'a> {
     fn begin(&mut self, slice: Option<Duration>) -> Result<bool> {
         match self.error.take() {
             Some(error) => Err(error),
-            None => self.producer.start(&self.label, &self.inputs, self.guard, slice),
+            None => self.producer.start(&mut self.label, &mut self.inputs, self.guard, slice),
         }
     }
 

@@ -12,6 +12,7 @@ use crate::list;
 use crate::mask::Mask;
 use crate::producer::collect::Job;
 use crate::producer::input::{Input, Label};
+use crate::producer::pending;
 use crate::producer::retention;
 use crate::producer::room::Room;
 use crate::producer::state::{Producer, VariableState, Workspace};
@@ -41,7 +42,8 @@ pub(crate) struct Committed {
 }
 
 impl Producer {
-    /// Publishes a version. `None`: there is no room yet, and `slice` is over, see [`with_room`](Producer::with_room).
+    /// Publishes a version, after what is left of one that was started. `None`: `slice` is over, and that one is not finished or
+    /// there is no room yet, see [`with_room`](Producer::with_room).
     pub(crate) fn publish(
         &mut self,
         label: &Label,
@@ -49,7 +51,10 @@ impl Producer {
         slice: Option<Duration>,
     ) -> Result<Option<Published>> {
         let begin = Instant::now();
-        self.settle()?;
+        if !self.settle(slice)? {
+            return Ok(None);
+        }
+        let slice = pending::left(slice, begin);
         let (mut jobs, dirty_pages) = self.collect(label, inputs)?;
         let all_held = self.peers.is_some();
         let room = self.with_room(slice, &mut |workspace, mut draft| {
@@ -85,11 +90,13 @@ impl Producer {
             self.check_mapped(input)?;
         }
         self.check_parts(inputs)?;
+        let mut jobs = Vec::new();
+        let room = list::make_room(&mut jobs, self.workspace.variables.len());
+        room.map_err(|failure| Error::system(self.store.dir(), failure))?;
         for input in inputs {
             self.take_input(input)?;
         }
         points::hit("publish.begin");
-        let mut jobs = Vec::with_capacity(self.workspace.variables.len());
         if let Err(error) = self.workspace.collect(&self.store, inputs, &mut jobs) {
             self.workspace.remember(&jobs);
             return Err(error);

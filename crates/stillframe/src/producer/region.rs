@@ -15,7 +15,7 @@ use crate::place::Place;
 use crate::place::directory::Directory;
 use crate::producer::input::Label;
 use crate::producer::options::RegionOptions;
-use crate::producer::pending::Finish;
+use crate::producer::pending::{self, Finish};
 use crate::producer::publication::Publication;
 use crate::producer::state::Producer;
 use crate::producer::statistics::{Published, Statistics};
@@ -29,7 +29,7 @@ use std::marker::PhantomData;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stillframe_segment::PAGE_BYTES;
 
 /// Memory of a managed variable that is no more, see [`Region::remove_keeping`].
@@ -262,7 +262,7 @@ impl Region {
     /// For what changes variables, or which loans are theirs: finishes the publish that was started.
     fn settle(&mut self) -> Result<()> {
         self.check_process()?;
-        self.producer.settle()
+        self.producer.settle(None).map(drop)
     }
 
     /// Gives a managed variable another shape, keeping its leading bytes, or a loaned one. What a managed one gets beyond its
@@ -424,18 +424,22 @@ impl Region {
         }
     }
 
-    /// As [`loan_bytes`](Region::loan_bytes), but returns `None` when it has waited for `slice` and the rule would wait on: to
-    /// be called again, or [`stop_waiting`](Region::stop_waiting). For bindings that have to look for signals meanwhile.
+    /// As [`loan_bytes`](Region::loan_bytes), but returns `None` when it has waited for `slice` and would wait on: to be called
+    /// again, or [`stop_waiting`](Region::stop_waiting). For bindings that have to look for signals meanwhile.
     ///
     /// # Errors
     /// As [`loan`](Region::loan).
     pub fn loan_bytes_within(&mut self, id: VariableId, slice: Duration) -> Result<Option<LoanBytes>> {
-        self.settle()?;
-        self.producer.lend(id.0, Some(slice))
+        self.check_process()?;
+        let begin = Instant::now();
+        if !self.producer.settle(Some(slice))? {
+            return Ok(None);
+        }
+        self.producer.lend(id.0, pending::left(Some(slice), begin))
     }
 
-    /// Ends a wait that [`commit_within`](Publication::commit_within) or [`loan_bytes_within`](Region::loan_bytes_within) left
-    /// open, and that will not go on.
+    /// Ends a wait for room that [`commit_within`](Publication::commit_within),
+    /// [`loan_bytes_within`](Region::loan_bytes_within) or another call with a slice left open, and that will not go on.
     pub fn stop_waiting(&mut self) {
         if self.check_process().is_ok() {
             self.producer.end_wait();
@@ -462,8 +466,8 @@ impl Region {
         }
     }
 
-    /// As [`publish_finish`](Region::publish_finish), but gives up waiting for room after `slice`, as
-    /// [`commit_within`](Publication::commit_within) does.
+    /// As [`publish_finish`](Region::publish_finish), but gives up waiting after `slice`, as
+    /// [`commit_within`](Publication::commit_within) does: for room, and for who still copies.
     ///
     /// # Errors
     /// As [`publish_finish`](Region::publish_finish).
@@ -471,22 +475,30 @@ impl Region {
         self.producer.finish(Some(slice))
     }
 
+    /// Finishes the publish that was started, as all that changes variables does first, but gives up waiting after `slice`.
+    /// `true` if none is left to be finished; what it did is for [`publish_finish`](Region::publish_finish) to tell. For bindings
+    /// that have to look for signals, before calls that have no slice: they wait no more then.
+    ///
+    /// # Errors
+    /// As [`publish_finish`](Region::publish_finish).
+    pub fn publish_settle_within(&mut self, slice: Duration) -> Result<bool> {
+        self.check_process()?;
+        self.producer.settle(Some(slice))
+    }
+
     /// Whether a publish was started and is not finished.
     pub fn is_publishing(&self) -> bool {
         self.producer.pending.is_some()
     }
 
-    /// Finishes the publish that was started if nothing is left to be copied. `true` if none is left to be finished.
+    /// Finishes the publish that was started if nothing is left to be copied and there is room, so that there is nothing to wait
+    /// for. `true` if none is left to be finished.
     ///
     /// # Errors
     /// As [`publish_finish`](Region::publish_finish).
     pub fn publish_test(&mut self) -> Result<bool> {
         self.check_process()?;
-        let is_copied = self.producer.is_copied();
-        if is_copied {
-            self.producer.settle()?;
-        }
-        Ok(is_copied)
+        self.producer.settle_if_ready()
     }
 
     /// Whether frames and blocks that are noted as in use are those that versions and loans use, for tests.
@@ -550,10 +562,8 @@ impl Drop for Region {
         if self.check_process().is_ok() {
             match std::thread::panicking() {
                 true => self.producer.abandon(),
-                // Nobody who ends waits for others to let go of versions.
-                false => drop(self.producer.finish(Some(Duration::ZERO))),
+                false => self.producer.settle_at_end(),
             }
-            self.producer.abandon();
             // A panic is an accident, though it unwinds.
             let _aside = self.producer.end.say(!std::thread::panicking(), false);
             // Whoever waits for the next version learns at once that none will come. Where frames are on loan, the last of

@@ -112,6 +112,9 @@ pub(crate) fn collect_wp_async(
         if kind == Visit::Skip {
             insert_pages(&mut out.dirty, first, last);
         } else if first < last {
+            if !range.owned {
+                suspect(pagemap, range, first..last, out)?;
+            }
             let dirty = &mut out.dirty;
             let (at, length) = span(range, first..last);
             let scan = pagemap.scan(at, length, kind == Visit::Arm, |address, bytes| {
@@ -127,11 +130,11 @@ pub(crate) fn collect_wp_async(
                 return collect_wp_async(userfault, pagemap, &fresh, watch, sticky, out);
             }
             out.armed[window..end].fill(kind == Visit::Arm);
+            if !range.owned {
+                acquit(range, first..last, out);
+            }
         }
         window = end;
-    }
-    if !range.owned {
-        find_given_back(pagemap, range, out)?;
     }
     Ok(())
 }
@@ -139,41 +142,55 @@ pub(crate) fn collect_wp_async(
 /// Bytes that one page table describes.
 const TABLE_BYTES: usize = LARGE_BYTES;
 
-/// Adds pages without memory to the unsure ones: an allocator may give memory back to the kernel and hand it out again as
-/// zeros, and a scan for written pages may pass over what has not even a page table. Where there is a table, it saw all pages,
-/// and those without memory are among the written ones. So of each table of which it found no page one page is looked at: if
-/// that has memory, the table is there. To look at all of them takes three times as long as the scan itself.
-fn find_given_back(pagemap: &mut Pagemap, range: &Memory, out: &mut Collected) -> Result<(), Failure> {
-    let Collected { dirty, unsure, .. } = out;
-    let part_end = |page: usize| {
-        let table = (range.address + page * PAGE_BYTES) / TABLE_BYTES;
-        let table_end = ((table + 1) * TABLE_BYTES - range.address) / PAGE_BYTES;
-        table_end.min((page / WINDOW_PAGES + 1) * WINDOW_PAGES).min(range.whole.end)
+/// The pages by the tables in which their entries lie.
+fn by_table(range: &Memory, pages: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let (address, end) = (range.address, pages.end);
+    let next = move |page: usize| {
+        let table = (address + page * PAGE_BYTES) / TABLE_BYTES;
+        (page < end).then(|| page..(((table + 1) * TABLE_BYTES - address) / PAGE_BYTES).min(end))
     };
-    let is_silent = |page: usize| {
-        let mut part = Mask::EMPTY;
-        part.insert_run(page % WINDOW_PAGES, (part_end(page) - 1) % WINDOW_PAGES + 1);
-        dirty[page / WINDOW_PAGES].and(part).is_empty()
-    };
-    let mut holes = |pages: Range<usize>, unsure: &mut Vec<Mask>| {
-        let (at, bytes) = span(range, pages);
-        let mut found = false;
-        pagemap.scan_holes(at, bytes, |address, bytes| {
-            let page = (address - range.address) / PAGE_BYTES;
-            insert_pages(unsure, page, page + bytes / PAGE_BYTES);
-            found = true;
-        })?;
-        Ok(found)
-    };
-    let mut page = range.whole.start;
-    while page < range.whole.end {
-        let end = part_end(page);
-        if is_silent(page) && holes(page..page + 1, unsure)? {
-            holes(page + 1..end, unsure)?;
-        }
-        page = end;
+    std::iter::successors(next(pages.start), move |part| next(part.end))
+}
+
+/// Adds pages to the unsure ones that may have no page table, before a search for written ones: an allocator may give memory back
+/// to the kernel and hand it out again as zeros, and the search may pass over what has no table. Newer kernels take a table
+/// away with its last page (`PT_RECLAIM`). Of each table one page is looked at: if that has memory, the table is there. It has
+/// to be looked at before the search, for whoever reads a page later has the kernel make the table anew. To look at all pages
+/// takes three times as long as the search itself.
+fn suspect(
+    pagemap: &mut Pagemap,
+    range: &Memory,
+    pages: Range<usize>,
+    Collected { unsure, .. }: &mut Collected,
+) -> Result<(), Failure> {
+    for part in by_table(range, pages) {
+        let (at, bytes) = span(range, part.start..part.start + 1);
+        pagemap.scan_holes(at, bytes, |_, _| insert_pages(unsure, part.start, part.end))?;
     }
     Ok(())
+}
+
+/// Takes pages from the unsure ones again if the search found some of the same table: then the table was there, and the
+/// search saw all of it. Pages without memory are among the written ones.
+fn acquit(range: &Memory, pages: Range<usize>, Collected { dirty, unsure, .. }: &mut Collected) {
+    // Mostly there are none.
+    if unsure[pages.start / WINDOW_PAGES..pages.end.div_ceil(WINDOW_PAGES)].iter().all(|mask| mask.is_empty()) {
+        return;
+    }
+    for part in by_table(range, pages) {
+        let masks = || {
+            let windows = part.start / WINDOW_PAGES..part.end.div_ceil(WINDOW_PAGES);
+            windows.map(|window| {
+                let mut mask = Mask::EMPTY;
+                let first = part.start.max(window * WINDOW_PAGES) - window * WINDOW_PAGES;
+                mask.insert_run(first, part.end.min((window + 1) * WINDOW_PAGES) - window * WINDOW_PAGES);
+                (window, mask)
+            })
+        };
+        if masks().any(|(window, mask)| !dirty[window].and(mask).is_empty()) {
+            masks().for_each(|(window, mask)| unsure[window] = unsure[window].without(mask));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -210,33 +227,34 @@ mod tests {
         }
     }
 
-    /// As a kernel would let it look whose scan passes over what has no page table.
+    /// As a kernel would let it look whose scan passes over what has no page table; pages are read before it and after.
     #[test]
-    fn what_was_given_back_is_found_beside_written_pages_of_the_same_window() {
-        let memory = Mapping::private(4 * WINDOW_BYTES, false).unwrap();
-        (0..4 * WINDOW_PAGES).for_each(|page| memory.write(page * PAGE_BYTES, &[1]));
+    fn what_was_given_back_is_found_beside_written_pages_of_the_same_window_whoever_reads_meanwhile() {
         // Windows of the array begin in the middle of what a page table describes.
         let pages = 3 * WINDOW_PAGES;
-        let address = memory.address() + WINDOW_BYTES / 2;
-        let range = Memory { address, pages, whole: 1..pages - 1, owned: false, pinned: false };
         let hole = WINDOW_PAGES / 2..WINDOW_PAGES * 3 / 2;
-        // Never written, so without memory and without a page table of its own.
-        let bare = Mapping::private(WINDOW_BYTES, false).unwrap();
-        memory.replace(WINDOW_BYTES, bare).unwrap();
         let mut pagemap = Pagemap::open().unwrap();
         for dirty in [vec![], vec![7], vec![hole.start - 1, hole.end], vec![hole.end, pages - 2], vec![hole.start + 3]]
         {
+            let memory = Mapping::private(4 * WINDOW_BYTES, false).unwrap();
+            (0..4 * WINDOW_PAGES).for_each(|page| memory.write(page * PAGE_BYTES, &[1]));
+            let address = memory.address() + WINDOW_BYTES / 2;
+            let range = Memory { address, pages, whole: 1..pages - 1, owned: false, pinned: false };
+            // Never written, so without memory and without a page table of its own.
+            let bare = Mapping::private(WINDOW_BYTES, false).unwrap();
+            memory.replace(WINDOW_BYTES, bare).unwrap();
             let mut out = Collected::default();
             out.reset(&range);
+            suspect(&mut pagemap, &range, range.whole.clone(), &mut out).unwrap();
+            for page in hole.clone().step_by(50) {
+                memory.read(WINDOW_BYTES / 2 + page * PAGE_BYTES, &mut [0]);
+            }
             dirty.iter().for_each(|page| insert_pages(&mut out.dirty, *page, page + 1));
-            find_given_back(&mut pagemap, &range, &mut out).unwrap();
+            acquit(&range, range.whole.clone(), &mut out);
             let is_unsure = |page: &usize| out.unsure[page / WINDOW_PAGES].has(page % WINDOW_PAGES);
             let found: Vec<usize> = (0..pages).filter(is_unsure).collect();
-            // A written page says that its table is there, and was seen in this window.
-            let seen = |page: &usize| {
-                let of_table = |other: &&usize| hole.contains(other) && **other / WINDOW_PAGES == page / WINDOW_PAGES;
-                dirty.iter().any(|other| of_table(&other))
-            };
+            // A written page says that its table is there, and was seen.
+            let seen = |_: &usize| dirty.iter().any(|other| hole.contains(other));
             let expected = [0].into_iter().chain(hole.clone().filter(|page| !seen(page))).chain([pages - 1]);
             assert_eq!(found, expected.collect::<Vec<_>>(), "{dirty:?}");
         }
