@@ -15,6 +15,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
+use stillframe::Polite;
 use stillframe_checkpoint::{
     Checkpointer, CheckpointerOptions, Codec, Event, Keep, SaveOptions, Saving, State, Status,
 };
@@ -27,7 +28,7 @@ use stillframe_checkpoint::{
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
-  still checkpoint heat --to ck                              every version, the newest first
+  still checkpoint heat --to ck                              the newest, as often as is hardly felt
   still checkpoint heat --to ck --every 1000 --at-end        versions 1000, 2000, ... and the last
   still checkpoint heat --to ck --every-seconds 600 --keep 2 --keep-every 10000
   still checkpoint heat --to ck --when 'step % 100 == 0 && residual < 1e-3'
@@ -37,8 +38,9 @@ Examples:
   still safe ck 5000 --wait 30                               is version 5000 on disk?
   still restore ck                                           back into memory
 
-Which versions: each rule that holds is enough; without any, all are due. --every means multiples of
-N, or the next version if that one was not published or went. Versions that come while one is being
+Which versions: each rule that holds is enough. Without any, all are due; then it keeps to a share of
+the processors where the simulation leaves none idle (--share, --impolite). --every means multiples
+of N, or the next version if that one was not published or went. Versions that come while one is being
 saved are left out but for the newest, and counted; --all holds them until they are saved, as long
 as --held and --held-bytes allow, and then leaves them with the program.
 
@@ -112,9 +114,13 @@ pub struct Args {
     /// How far saving steps back behind the simulation: its nice value, 0 to 19
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(0..=19))]
     nice: u32,
-    /// How much of one processor to take where nothing is left over; versions are left out until that is so [default: what it needs]
+    /// How much of one processor to take where nothing is left over; versions are left out until that is so [default: 2% if
+    /// nothing says which versions to save, else what it needs]
     #[arg(long, value_name = "PERCENT", value_parser = parse_share, conflicts_with_all = ["all", "once"])]
     share: Option<f64>,
+    /// Take what saving needs, and not only its share
+    #[arg(long, conflicts_with = "share")]
+    impolite: bool,
     /// Wait so many seconds for the program to begin
     #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds, default_value = "0", hide_default_value = true)]
     wait: Duration,
@@ -147,6 +153,13 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 }
 
 impl Args {
+    /// Who says which versions to save wants these; else it saves as often as its share allows.
+    fn share(&self) -> Option<f64> {
+        let is_asked =
+            self.every.is_some() || self.every_seconds.is_some() || self.when.is_some() || self.all || self.once;
+        self.share.or((!is_asked && !self.impolite).then_some(Polite::SHARE))
+    }
+
     fn options(&self, context: &Context) -> Result<CheckpointerOptions, Failure> {
         let newest = self.keep.map_or(Keep::default().newest, |keep| keep as usize);
         let mut save = SaveOptions::new().keep(Keep { newest, every: self.keep_every });
@@ -164,7 +177,7 @@ impl Args {
         let mut options = Checkpointer::options().dir(&context.dir).save(save);
         options = options.at_end(self.at_end).once(self.once).all(self.all).wait(self.wait).follow(self.follow);
         options = options.nice(self.nice).own_session(true);
-        if let Some(share) = self.share {
+        if let Some(share) = self.share() {
             options = options.share(share);
         }
         if let Some(every) = self.every {
@@ -464,4 +477,31 @@ pub fn gave_way(versions: &[u64], to: &Path) -> String {
 
 fn list(versions: &[u64]) -> String {
     versions.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn who_does_not_say_which_versions_gets_as_many_as_a_share_allows() {
+        let share = |options: &str| {
+            let words = ["checkpoint", "heat", "--to", "ck"].into_iter().chain(options.split_whitespace());
+            Command::parse_from(words).args.share()
+        };
+        assert_eq!(share(""), Some(Polite::SHARE));
+        assert_eq!(share("--at-end --keep 5"), Some(Polite::SHARE));
+        assert_eq!(share("--share 10%"), Some(0.1));
+        assert_eq!(share("--every 10 --share 10%"), Some(0.1));
+        for asked in ["--every 10", "--every-seconds 60", "--when step>3", "--all", "--once", "--impolite"] {
+            assert_eq!(share(asked), None, "{asked}");
+        }
+    }
 }

@@ -204,9 +204,11 @@ impl Simulation {
 struct Checkpoint(Process);
 
 impl Checkpoint {
+    /// One that takes what it needs, whatever else runs on this machine, unless it is told a share.
     fn command(scene: &Scene, args: &[&str]) -> Command {
         let mut all = vec!["checkpoint"];
         all.extend(args);
+        all.extend(Some("--impolite").filter(|_| !args.contains(&"--share")));
         all.push("--json");
         scene.command(&all)
     }
