@@ -5,6 +5,24 @@
 //! busier than one: measured, they copy scattered pages at the speed of one whole `memcpy`. Only a few pages go through the
 //! cache: what bypasses it has to reach memory before anybody may be told of it, and whoever looks would fetch it from there.
 
+/// Copies `STEP` bytes past the cache, by vectors of which the processor has the instructions.
+///
+/// The bytes at `$from` are valid for reading and those at `$to` for writing, which is aligned to the vectors.
+#[cfg(target_arch = "x86_64")]
+macro_rules! stream_step {
+    ($vector:ty, $load:ident, $store:ident, $from:expr, $to:expr) => {{
+        const VECTORS: usize = $crate::copy::STEP / std::mem::size_of::<$vector>();
+        let (from, to) = ($from as *const $vector, $to as *mut $vector);
+        let mut vectors: [$vector; VECTORS] = std::mem::zeroed();
+        for (lane, vector) in vectors.iter_mut().enumerate() {
+            *vector = $load(from.add(lane));
+        }
+        for (lane, vector) in vectors.iter().enumerate() {
+            $store(to.add(lane), *vector);
+        }
+    }};
+}
+
 mod parts;
 
 pub use parts::{PAGES_MAX, PartedPages};
@@ -83,6 +101,9 @@ pub fn prefetch_at(address: usize, bytes: usize) {
 #[cfg(target_arch = "x86_64")]
 const LANES: usize = 8;
 
+/// Bytes that are copied of a page before it is the next one's turn.
+const STEP: usize = 128;
+
 #[cfg(target_arch = "x86_64")]
 macro_rules! streaming_loop {
     ($name:ident, $feature:literal, $vector:ty, $load:ident, $store:ident) => {
@@ -92,9 +113,6 @@ macro_rules! streaming_loop {
         #[target_feature(enable = $feature)]
         unsafe fn $name(pages: &[PageCopy]) {
             use std::arch::x86_64::*;
-            const STEP: usize = 128;
-            const WIDTH: usize = std::mem::size_of::<$vector>();
-            const VECTORS: usize = STEP / WIDTH;
             for (index, group) in pages.chunks(LANES).enumerate() {
                 let next = pages.get((index + 1) * LANES..).unwrap_or(&[]);
                 let next = &next[..next.len().min(group.len())];
@@ -104,18 +122,8 @@ macro_rules! streaming_loop {
                         _mm_prefetch::<_MM_HINT_T0>((page.from + offset + 64) as *const i8);
                     }
                     for page in group {
-                        let from = (page.from + offset) as *const $vector;
-                        let to = (page.to + offset) as *mut $vector;
                         // SAFETY: both are valid by the caller's word, and the target is a page, so that its vectors are aligned.
-                        unsafe {
-                            let mut vectors: [$vector; VECTORS] = std::mem::zeroed();
-                            for (lane, vector) in vectors.iter_mut().enumerate() {
-                                *vector = $load(from.add(lane));
-                            }
-                            for (lane, vector) in vectors.iter().enumerate() {
-                                $store(to.add(lane), *vector);
-                            }
-                        }
+                        unsafe { stream_step!($vector, $load, $store, page.from + offset, page.to + offset) };
                     }
                 }
             }

@@ -5,6 +5,7 @@
 //! The invariant is the crate's: addresses come from callers, who vouch for them. What is kept here besides is that the parts of a
 //! page follow each other without a gap, and reach its end.
 
+use super::STEP;
 use crate::PAGE_BYTES;
 
 /// Most pages of a list.
@@ -132,9 +133,6 @@ impl Walk<'_> {
 
 pub(super) type PartsLoop = unsafe fn(&PartedPages, &PartedPages);
 
-/// Bytes that are copied of a page before it is the next one's turn.
-const STEP: usize = 128;
-
 /// Bytes that were put together over the border of parts.
 #[repr(C, align(64))]
 struct Together([u8; STEP]);
@@ -148,8 +146,6 @@ macro_rules! streaming_parts {
         #[target_feature(enable = $feature)]
         pub(super) unsafe fn $name(pages: &PartedPages, ahead: &PartedPages) {
             use std::arch::x86_64::*;
-            const WIDTH: usize = std::mem::size_of::<$vector>();
-            const VECTORS: usize = STEP / WIDTH;
             const LANES: usize = super::LANES;
             for first in (0..pages.count).step_by(LANES) {
                 let mut group: [Walk; LANES] = std::array::from_fn(|lane| Walk::of(pages, first + lane));
@@ -167,25 +163,15 @@ macro_rules! streaming_parts {
                     for page in &mut group[..here] {
                         page.go_to(offset);
                         let mut together = Together([0; STEP]);
-                        let from = if page.part.end >= offset + STEP {
-                            page.part.origin.wrapping_add(offset) as *const $vector
-                        } else {
+                        let mut from = page.part.origin.wrapping_add(offset);
+                        if page.part.end < offset + STEP {
                             // SAFETY: the parts can be read, as the caller vouches.
                             unsafe { page.collect(offset, &mut together.0) };
-                            together.0.as_ptr().cast()
-                        };
-                        let to = (page.to + offset) as *mut $vector;
+                            from = together.0.as_ptr() as usize;
+                        }
                         // SAFETY: both are valid by the caller's word, or what was put together; the target is a page, so that its
                         // vectors are aligned.
-                        unsafe {
-                            let mut vectors: [$vector; VECTORS] = std::mem::zeroed();
-                            for (lane, vector) in vectors.iter_mut().enumerate() {
-                                *vector = $load(from.add(lane));
-                            }
-                            for (lane, vector) in vectors.iter().enumerate() {
-                                $store(to.add(lane), *vector);
-                            }
-                        }
+                        unsafe { stream_step!($vector, $load, $store, from, page.to + offset) };
                     }
                 }
             }
