@@ -185,6 +185,10 @@ TEST(sections_that_cannot_be_are_refused_when_they_are_tracked) {
     const auto huge = std::numeric_limits<std::ptrdiff_t>::max();
     FAILS(wrong_shape, "not in the array", region.try_track("u", u.data(), sf::section::of({3, 4}).strides(huge, 1)));
     FAILS(wrong_shape, "not in the array", region.try_track("u", u.data(), sf::section::of({huge, huge, 9})));
+    // What one dimension leaves out of reach, another one does not bring back.
+    const auto half = huge / 2 + 1;
+    FAILS(wrong_shape, "not in the array",
+          region.try_track("u", u, sf::section::of({8, 8}).inside({4, 2}, {5, 3}).strides(half, 1 - half)));
     FAILS(wrong_shape, "more than 8 dimensions",
           (region.try_track("u", reinterpret_cast<double(*)[2]>(u.data()), sf::section::of({1, 1, 1, 1, 1, 1, 1, 1}))));
     region.track("nothing", nowhere, sf::section::of({3, 4}).inside({1, 1}, {3, 4}));

@@ -348,6 +348,24 @@ def test_a_small_version_is_let_go_of_before_it_is_reduced(tmp_path: Path) -> No
     assert held == [False, True]
 
 
+def test_reducers_cannot_write_what_the_others_read(tmp_path: Path) -> None:
+    def centre(source: Any) -> dict[str, float]:
+        u = source["u"]
+        with pytest.raises(ValueError, match="read-only"):
+            u -= u.mean()
+        return {"first": float(u[0])}
+
+    def mean(source: Any) -> dict[str, float]:
+        return {"mean": float(source["u"].mean())}
+
+    for name, words in (("small", 1000), ("large", (16 << 20) // 8 + 1)):
+        with sf.create(name, keep=1) as region:
+            region.array("u", (words,))[:] = 5
+            region.publish(1)
+            analysis.run(name, {tmp_path / f"{name}.csv": [centre, mean]}, attrs=(), timeout=0, polite=False)
+        assert [list(row.values()) for row in rows_of(tmp_path / f"{name}.csv")] == [["1", "5.0", "5.0"]]
+
+
 def divided(rank: int, ranks: int) -> sf.Region:
     """A rank of a field of 8 × 12 that is divided among rows."""
     region = sf.create("heat", rank=rank, ranks=ranks, keep=8)

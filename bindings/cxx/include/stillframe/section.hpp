@@ -28,6 +28,9 @@ inline std::ptrdiff_t product(std::ptrdiff_t left, std::size_t right) noexcept {
     return left < 0 ? -value : value;
 }
 inline std::ptrdiff_t sum(std::ptrdiff_t left, std::ptrdiff_t right) noexcept {
+    // It stays so, whatever is added.
+    if (left == farthest || left == -farthest) return left;
+    if (right == farthest || right == -farthest) return right;
     if (left > 0 && right > farthest - left) return farthest;
     if (left < 0 && right < -farthest - left) return -farthest;
     return left + right;

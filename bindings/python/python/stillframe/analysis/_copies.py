@@ -23,7 +23,9 @@ class Copies(dict[str, NDArray[Any]]):
         self.attrs = dict(snapshot.attrs)
         self.variables = dict(snapshot.variables)
         for variable in sorted(self.variables.values(), key=lambda variable: variable.nbytes):
-            self[variable.name] = snapshot[variable.name].copy(order="K")
+            self[variable.name] = array = snapshot[variable.name].copy(order="K")
+            # As in the version itself: what one reducer wrote, the next one would take for the program's.
+            array.flags.writeable = False
 
 
 def copies(snapshot: Snapshot | GroupSnapshot) -> Copies | None:
