@@ -5344,7 +5344,8 @@ contains
     call conclude(o, stat, errmsg)
   end subroutine
 
-  ! Finishes the publish that was started if nothing is left to be copied; whether none is left to be finished.
+  ! Finishes the publish that was started if nothing is left to be copied and there is room; whether none is left to be
+  ! finished.
   function region_publish_test(self, stat, errmsg) result(done)
     class(stillframe_region), intent(in) :: self
     integer, intent(out), optional :: stat

@@ -1319,7 +1319,7 @@ stillframe_status stillframe_publish_finish(stillframe_region *region,
                                             stillframe_published *published,
                                             bool *found);
 
-// Finishes the publish that was started if nothing is left to be copied, and so without waiting for that.
+// Finishes the publish that was started if nothing is left to be copied and there is room, so that there is nothing to wait for.
 //
 // done: whether none is left to be finished.
 //

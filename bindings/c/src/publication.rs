@@ -276,7 +276,7 @@ pub extern "C" fn stillframe_publish_finish(
     })
 }
 
-/// Finishes the publish that was started if nothing is left to be copied, and so without waiting for that.
+/// Finishes the publish that was started if nothing is left to be copied and there is room, so that there is nothing to wait for.
 ///
 /// done: whether none is left to be finished.
 ///

@@ -163,7 +163,12 @@ fn array_attributes(variable: &Variable) -> Map<String, Value> {
         add("units", variable.units.as_str().into());
     }
     add("order", json(&variable.order));
-    add("dtype", variable.dtype.to_text().into());
+    let dtype: Value = variable.dtype.to_text().into();
+    match variable.dtype {
+        // Nothing else in the store says that these numbers are no integers. The manifest has the program's word.
+        DType::Bfloat16 => drop(attributes.insert("dtype".into(), dtype)),
+        _ => add("dtype", dtype),
+    }
     attributes
 }
 
@@ -206,6 +211,27 @@ mod tests {
             ["padding_12", "bool"],
         ]);
         assert_eq!(Value::Array(packed(&fields, 16)), expected);
+    }
+
+    #[test]
+    fn the_programs_word_counts_but_where_nothing_else_says_the_type() {
+        let said = |dtype: DType| {
+            let variable = Variable {
+                rank: None,
+                name: "u".into(),
+                path: "u".into(),
+                dtype,
+                order: Order::C,
+                units: "K".into(),
+                attributes: [("dtype".into(), Scalar::Text("mass".into()))].into_iter().collect(),
+                shape: vec![2],
+                chunk_shape: vec![2],
+                codec: crate::manifest::CodecName::Bytes,
+                part: None,
+            };
+            array_attributes(&variable)["dtype"].clone()
+        };
+        assert_eq!((said(DType::Float(4)), said(DType::Bfloat16)), ("mass".into(), "bfloat16".into()));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Copying in the background: by threads that take only what others leave of the processors, and never twice.
 //!
 //! The threads are of class `SCHED_IDLE` (sched(7)). Where a processor is free they copy while the program goes on; where none
-//! is they do nothing, and who wants the rest [takes](Transfer::take_rest) what no thread has begun and copies that itself.
+//! [was of late](spare) they are not asked, and who wants the rest [takes](Transfer::take_rest) what no thread has begun and copies
+//! that itself.
 //!
 //! The kernel copies ([through a pipe](pipe)), because memory of a program may be gone when its turn comes: that is an error of
 //! the call then, and no signal. What it refuses is part of the rest.
@@ -17,7 +18,7 @@ use crate::futex;
 use crate::pagemap::{self, Pagemap};
 use crate::priority;
 use crate::thread::Thread;
-use crate::{Failure, PAGE_BYTES};
+use crate::{Failure, PAGE_BYTES, thread_time};
 use std::io::{self, ErrorKind};
 use std::mem;
 use std::ops::Range;
@@ -28,14 +29,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 mod pipe;
+mod spare;
 
 use pipe::Pipe;
+use spare::Spare;
 
 /// Bytes that a thread takes at a time, about. Whoever takes the rest waits for as much.
 const ITEM_BYTES: usize = 256 << 10;
 
 /// Pieces that a thread takes at a time, at most.
 const ITEM_PIECES: usize = 1024;
+
+/// Items that who asks how it goes copies at a time, where no thread does: about 0.1 ms.
+const TEST_ITEMS: u32 = 4;
 
 /// Begin of the items when none is to be taken any more; so many threads can look for one that the number stays above.
 const STOPPED: u32 = u32::MAX / 2;
@@ -75,16 +81,37 @@ impl Shared {
         self.items[item as usize]..self.items[item as usize + 1]
     }
 
-    /// Works at what nobody took.
-    fn work(&self) {
+    /// Works at what nobody took, at most at so many items.
+    fn work(&self, most: u32) {
         self.busy.fetch_add(1, Ordering::SeqCst);
+        self.work_on(most);
+        self.leave();
+    }
+
+    /// As a thread that notes what it uses.
+    fn work_for_idle(&self, spare: &Spare) {
+        self.busy.fetch_add(1, Ordering::SeqCst);
+        let before = thread_time();
+        self.work_on(u32::MAX);
+        // Whoever waits for the end may ask next.
+        spare.add(thread_time().saturating_sub(before));
+        self.leave();
+    }
+
+    fn leave(&self) {
+        if self.busy.fetch_sub(1, Ordering::SeqCst) == 1 {
+            futex::wake_all(&self.busy);
+        }
+    }
+
+    fn work_on(&self, most: u32) {
         if let Work::Own(child, _) = &self.work {
             // While it has them, too, each page would be copied.
             wait_for_end(child);
         }
         // One for each transfer, so that none stays open. Without one all is refused.
         let mut pipe = None;
-        loop {
+        for _ in 0..most {
             let item = self.next.fetch_add(1, Ordering::SeqCst);
             if item >= self.count() {
                 break;
@@ -101,9 +128,6 @@ impl Shared {
             if !is_done {
                 self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(item);
             }
-        }
-        if self.busy.fetch_sub(1, Ordering::SeqCst) == 1 {
-            futex::wake_all(&self.busy);
         }
     }
 
@@ -174,20 +198,26 @@ fn own_pages(first: usize, pages: Range<usize>) {
 pub struct Transfer {
     shared: Arc<Shared>,
     generation: u32,
+    /// Whether no thread was asked.
+    is_alone: bool,
     /// The first item that no thread took, when they were told to stop.
     rest: Option<u32>,
 }
 
 impl Transfer {
-    /// Whether all is copied or refused, so that [`take_rest`](Transfer::take_rest) need not wait.
-    pub fn is_done(&self) -> bool {
+    /// Whether all is copied or refused, so that [`take_rest`](Transfer::take_rest) need not wait. Where no thread was asked, some
+    /// is copied now, so that who tests again and again comes to the end.
+    pub fn test(&self) -> bool {
+        if self.is_alone && self.generation == crate::fork::generation() {
+            self.shared.work(TEST_ITEMS);
+        }
         self.shared.next.load(Ordering::SeqCst) >= self.shared.count() && self.shared.busy.load(Ordering::SeqCst) == 0
     }
 
     /// Works along with the threads until nothing is left that none has begun.
     pub fn help(&self) {
         if self.generation == crate::fork::generation() {
-            self.shared.work();
+            self.shared.work(u32::MAX);
         }
     }
 
@@ -285,6 +315,7 @@ impl Drop for Mailbox {
 pub struct Background {
     generation: u32,
     mailboxes: Vec<Arc<Mailbox>>,
+    spare: Arc<Spare>,
 }
 
 impl Drop for Background {
@@ -297,19 +328,21 @@ impl Drop for Background {
 impl Background {
     /// So many threads; fewer if the process is out of threads.
     pub fn new(threads: usize) -> Background {
+        let spare = Arc::new(Spare::new());
         let start = |index| {
             let mailbox = Arc::new(Mailbox::default());
-            let own = mailbox.clone();
+            let (own, spare) = (mailbox.clone(), spare.clone());
             let work = move || {
                 // Where it may not, it is a thread as any other.
                 let _ = priority::idle_thread();
                 while let Some(shared) = own.take() {
-                    shared.work();
+                    shared.work_for_idle(&spare);
                 }
             };
             Thread::start(&format!("stillframe-idle-{index}"), work).ok().map(|_| mailbox)
         };
-        Background { generation: crate::fork::generation(), mailboxes: (0..threads).map_while(start).collect() }
+        let mailboxes = (0..threads).map_while(start).collect();
+        Background { generation: crate::fork::generation(), mailboxes, spare }
     }
 
     /// Begins to copy.
@@ -349,10 +382,11 @@ impl Background {
             refused: Mutex::new(refused),
         });
         let generation = crate::fork::generation();
-        if self.generation == generation {
+        let is_asked = self.generation == generation && self.spare.is_there();
+        if is_asked {
             self.mailboxes.iter().take(shared.count() as usize).for_each(|mailbox| mailbox.put(shared.clone()));
         }
-        Ok(Transfer { shared, generation, rest: None })
+        Ok(Transfer { shared, generation, is_alone: !is_asked, rest: None })
     }
 }
 

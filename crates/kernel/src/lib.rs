@@ -118,9 +118,18 @@ pub fn monotonic_ns() -> u64 {
 
 /// Processor time of all threads of this process (`CLOCK_PROCESS_CPUTIME_ID`).
 pub fn process_time() -> Duration {
+    time_of(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Processor time of this thread (`CLOCK_THREAD_CPUTIME_ID`).
+pub(crate) fn thread_time() -> Duration {
+    time_of(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn time_of(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer refers to a live timespec. The call cannot fail for this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    // SAFETY: the pointer refers to a live timespec. The call cannot fail for a clock that there always is.
+    unsafe { libc::clock_gettime(clock, &mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 

@@ -562,7 +562,7 @@ public:
         return *done ? std::optional(told(**done)) : std::nullopt;
     }
 
-    /// Finishes the publish that was started if nothing is left to be copied; whether none is left to be finished.
+    /// Finishes the publish that was started if nothing is left to be copied and there is room; whether none is left to be finished.
     ///
     /// Errors: as `publish_finish`.
     result<bool> try_publish_test() { return producer().publish_test(); }

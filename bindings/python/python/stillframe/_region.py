@@ -318,7 +318,10 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         return done and Published(*done)
 
     def publish_test(self) -> bool:
-        """Finishes the publish that was started if nothing is left to be copied; whether none is left to be finished."""
+        """Finishes the publish that was started if nothing is left to be copied and there is room.
+
+        Whether none is left to be finished.
+        """
         return self._native.publish_test()
 
     def _given(self, arrays: Mapping[str, Any] | None) -> list[Given]:

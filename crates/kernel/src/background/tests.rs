@@ -73,7 +73,7 @@ fn without_pieces_it_is_done_at_once() {
     let background = Background::new(1);
     // SAFETY: there is no target.
     let mut transfer = unsafe { background.start(Vec::new()) }.unwrap();
-    assert!(transfer.is_done() && transfer.take_rest().unwrap().is_empty());
+    assert!(transfer.test() && transfer.take_rest().unwrap().is_empty());
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn memory_that_is_gone_is_part_of_the_rest_and_no_signal() {
     // SAFETY: the targets lie in a mapping that nobody else uses.
     let mut transfer = unsafe { background.start(pieces) }.unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
-    while !transfer.is_done() {
+    while !transfer.test() {
         assert!(Instant::now() < deadline, "the thread is gone");
         std::thread::yield_now();
     }

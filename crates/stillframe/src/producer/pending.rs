@@ -57,7 +57,7 @@ enum Copying {
 impl Copying {
     fn is_done(&mut self) -> bool {
         match self {
-            Copying::Threads(transfer) => transfer.is_done(),
+            Copying::Threads(transfer) => transfer.test(),
             Copying::Child(child, _) => child.is_done(),
         }
     }
