@@ -1,0 +1,506 @@
+//! Nodes, homes, the network between them, and what may happen.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
+    ops::Deref,
+    sync::Arc,
+};
+
+use drepl::{IndexBox, IndexSet, Progression};
+
+use crate::{
+    home::Home,
+    message::{Decision, Proposal, Report, Unpinned},
+    planted::{Bug, Planted},
+    readiness::Readiness,
+    runtime::{Event, Runtime},
+    writer::{Node, Role, Stage, Version, Who, Writer},
+};
+
+/// The network keeps so many messages from one end to another. Each may arrive at any time, again, or never.
+const KEPT: usize = 2;
+
+pub const INITIAL: Version = 0;
+
+/// What a writer does, one after the other.
+#[derive(Debug, Clone)]
+pub enum Op {
+    Declare(Stage),
+    Publish(Version),
+}
+
+#[derive(Debug, Clone)]
+pub struct Script {
+    pub node: usize,
+    pub ops: Vec<Op>,
+}
+
+/// From a version on, the sets of writers that may be its roster.
+pub type Truth = Vec<(Version, Vec<BTreeSet<usize>>)>;
+
+/// A small world, and how much may go wrong in it.
+#[derive(Debug, Clone, Default)]
+pub struct Setup {
+    pub extent: u64,
+    pub nodes: usize,
+    pub writers: Vec<Script>,
+    pub truth: Truth,
+    /// Node, version, first and end index.
+    pub wants: Vec<(usize, Version, u64, u64)>,
+    pub node_deaths: u8,
+    pub writer_deaths: u8,
+    pub yields: u8,
+    pub drops: u8,
+    pub home_changes: u8,
+    pub bug: Option<Bug>,
+}
+
+/// The indices from one up to and without another.
+pub fn range(start: u64, end: u64) -> IndexSet {
+    IndexBox::new([Progression::range(start, end).unwrap()]).unwrap().into()
+}
+
+impl Setup {
+    pub fn writer(&self, index: usize) -> Writer {
+        Writer { node: Node(self.writers[index].node as u32), process: index as u32, serial: 0 }
+    }
+
+    pub fn rosters(&self, version: Version) -> &[BTreeSet<usize>] {
+        &self.truth[self.truth.partition_point(|(from, _)| *from <= version) - 1].1
+    }
+
+    fn elements(&self, writer: usize, version: Version) -> Option<IndexSet> {
+        let stages = self.writers[writer].ops.iter().filter_map(|op| match op {
+            Op::Declare(stage) if stage.from <= version => Some(&stage.role),
+            _ => None,
+        });
+        match stages.last()? {
+            Role::Member { elements, .. } => Some((**elements).clone()),
+            Role::Left | Role::Died { .. } => None,
+        }
+    }
+}
+
+/// A value with its hash, shared until it changes: states differ from each other in few of these.
+#[derive(Debug, Clone)]
+pub struct Hashed<T>(Arc<(T, u64)>);
+
+impl<T: Hash> Hashed<T> {
+    fn new(value: T) -> Self {
+        let mut hasher = DefaultHasher::new();
+        value.hash(&mut hasher);
+        Self(Arc::new((value, hasher.finish())))
+    }
+}
+
+impl<T> Deref for Hashed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0.0
+    }
+}
+
+impl<T> Hash for Hashed<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.1.hash(state);
+    }
+}
+
+/// What can happen next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    Step { writer: usize },
+    Report { home: usize, node: usize, kept: usize },
+    Decision { home: usize, node: usize, kept: usize },
+    ChangeHome,
+    Follow { node: usize },
+    KillNode { node: usize },
+    LoseNode { home: usize, node: usize },
+    KillWriter { writer: usize },
+    Yield { node: usize, version: Version },
+    Drop { writer: usize, version: Version },
+}
+
+#[derive(Debug, Clone, Hash)]
+pub struct World {
+    pub runtimes: Vec<Option<Hashed<Runtime>>>,
+    pub homes: Vec<Hashed<Home>>,
+    reports: Vec<Vec<Vec<Hashed<Report>>>>,
+    decisions: Vec<Vec<Vec<Hashed<Decision>>>>,
+    steps: Vec<usize>,
+    dead: BTreeSet<usize>,
+    node_deaths: u8,
+    writer_deaths: u8,
+    yields: u8,
+    drops: u8,
+    pub seen: Seen,
+}
+
+/// What really happened, as nobody in the world knows it.
+#[derive(Debug, Clone, Hash, Default)]
+pub struct Seen {
+    pub published: BTreeSet<(usize, Version)>,
+    pub refused: BTreeSet<usize>,
+    announced: BTreeMap<Version, (Proposal, BTreeSet<Writer>)>,
+    given_up: BTreeSet<(usize, Version)>,
+    pub told: BTreeMap<usize, Readiness>,
+    pub unpinned: BTreeMap<usize, (Version, Vec<Unpinned>)>,
+}
+
+impl Seen {
+    pub fn newest(&self) -> Version {
+        self.announced.keys().next_back().copied().unwrap_or(INITIAL)
+    }
+
+    pub fn has_yielded(&self, version: Version) -> bool {
+        self.given_up.iter().any(|(_, given_up)| *given_up == version)
+    }
+}
+
+type Checked = Result<(), String>;
+
+impl World {
+    pub fn new(setup: &Setup) -> Result<Self, String> {
+        let planted = Planted { bug: setup.bug };
+        let runtime = |node: usize| {
+            let mut runtime = Runtime::new(Node(node as u32), INITIAL);
+            runtime.planted = planted;
+            runtime.follow(1);
+            for (reader, (_, version, start, end)) in setup.wants.iter().enumerate().filter(|(_, want)| want.0 == node) {
+                runtime.want(reader as u64, *version, range(*start, *end));
+            }
+            Some(Hashed::new(runtime))
+        };
+        let mut world = Self {
+            runtimes: (0..setup.nodes).map(runtime).collect(),
+            homes: Vec::new(),
+            reports: Vec::new(),
+            decisions: Vec::new(),
+            steps: vec![0; setup.writers.len()],
+            dead: BTreeSet::new(),
+            node_deaths: setup.node_deaths,
+            writer_deaths: setup.writer_deaths,
+            yields: setup.yields,
+            drops: setup.drops,
+            seen: Seen::default(),
+        };
+        world.begin_home(setup);
+        for node in 0..setup.nodes {
+            world.send_report(node);
+        }
+        Ok(world)
+    }
+
+    fn begin_home(&mut self, setup: &Setup) {
+        let shape = IndexBox::all(&[setup.extent]).unwrap();
+        let nodes = (0..setup.nodes).map(|node| Node(node as u32));
+        let mut home = Home::new(self.homes.len() as u64 + 1, shape, INITIAL, nodes);
+        home.plant(Planted { bug: setup.bug });
+        self.homes.push(Hashed::new(home));
+        self.reports.push(vec![Vec::new(); setup.nodes]);
+        self.decisions.push(vec![Vec::new(); setup.nodes]);
+    }
+
+    fn send_report(&mut self, node: usize) {
+        let Some(runtime) = &self.runtimes[node] else { return };
+        let home = runtime.revision() as usize - 1;
+        keep(&mut self.reports[home][node], runtime.report());
+    }
+
+    pub fn actions(&self, setup: &Setup) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for (writer, script) in setup.writers.iter().enumerate() {
+            let Some(runtime) = self.runtimes[script.node].as_ref().filter(|_| !self.dead.contains(&writer)) else {
+                continue;
+            };
+            if self.steps[writer] < script.ops.len() && !self.seen.refused.contains(&writer) {
+                actions.push(Action::Step { writer });
+            }
+            let record = runtime.records().find(|record| record.writer == setup.writer(writer));
+            if self.writer_deaths > 0 && record.is_some() {
+                actions.push(Action::KillWriter { writer });
+            }
+            if self.drops > 0
+                && let Some(record) = record
+            {
+                let droppable = record.published.present.iter().rev().skip(1);
+                let droppable = droppable.filter(|version| !runtime.has_pinned(**version));
+                actions.extend(droppable.map(|version| Action::Drop { writer, version: *version }));
+            }
+        }
+        for (node, runtime) in self.runtimes.iter().enumerate() {
+            for home in 0..self.homes.len() {
+                let kept = |messages: usize| 0..messages;
+                actions.extend(kept(self.reports[home][node].len()).map(|kept| Action::Report { home, node, kept }));
+                if runtime.is_none() && !self.homes[home].ledger().is_lost(Node(node as u32)) {
+                    actions.push(Action::LoseNode { home, node });
+                }
+            }
+            let Some(runtime) = runtime else { continue };
+            for home in 0..self.homes.len() {
+                actions.extend((0..self.decisions[home][node].len()).map(|kept| Action::Decision { home, node, kept }));
+            }
+            if (runtime.revision() as usize) < self.homes.len() {
+                actions.push(Action::Follow { node });
+            }
+            if self.node_deaths > 0 {
+                actions.push(Action::KillNode { node });
+            }
+            if self.yields > 0 {
+                let pins = runtime.report().pins.into_iter();
+                actions.extend(pins.map(|pin| Action::Yield { node, version: pin.version }));
+            }
+        }
+        if self.homes.len() <= usize::from(setup.home_changes) {
+            actions.push(Action::ChangeHome);
+        }
+        actions
+    }
+
+    /// Lets something happen, and says what is wrong then.
+    pub fn act(&mut self, setup: &Setup, action: Action) -> Checked {
+        match action {
+            Action::Step { writer } => self.step(setup, writer)?,
+            Action::Report { home, node, kept } => {
+                let report = (*self.reports[home][node][kept]).clone();
+                self.change_home(home, setup, |home| home.receive(report))?;
+            }
+            Action::LoseNode { home, node } => self.change_home(home, setup, |home| home.lose(Node(node as u32)))?,
+            Action::Decision { home, node, kept } => {
+                let decision = (*self.decisions[home][node][kept]).clone();
+                self.change_node(node, setup, |runtime| runtime.hear(decision))?;
+            }
+            Action::ChangeHome => self.begin_home(setup),
+            Action::Follow { node } => {
+                let revision = self.homes.len() as u64;
+                self.change_node(node, setup, |runtime| {
+                    runtime.follow(revision);
+                    Vec::new()
+                })?;
+            }
+            Action::KillNode { node } => {
+                self.runtimes[node] = None;
+                self.node_deaths -= 1;
+            }
+            Action::KillWriter { writer } => {
+                self.writer_deaths -= 1;
+                self.dead.insert(writer);
+                let name = setup.writer(writer);
+                self.change_node(setup.writers[writer].node, setup, |runtime| {
+                    runtime.die(name);
+                    Vec::new()
+                })?;
+            }
+            Action::Yield { node, version } => {
+                self.yields -= 1;
+                self.seen.given_up.insert((node, version));
+                self.change_node(node, setup, |runtime| {
+                    runtime.give_up(version);
+                    Vec::new()
+                })?;
+            }
+            Action::Drop { writer, version } => {
+                self.drops -= 1;
+                let name = setup.writer(writer);
+                self.change_node(setup.writers[writer].node, setup, |runtime| {
+                    runtime.drop(name, version);
+                    Vec::new()
+                })?;
+            }
+        }
+        self.check_pins()
+    }
+
+    fn step(&mut self, setup: &Setup, writer: usize) -> Checked {
+        let script = &setup.writers[writer];
+        let op = &script.ops[self.steps[writer]];
+        self.steps[writer] += 1;
+        let name = setup.writer(writer);
+        let mut done = Ok(());
+        self.change_node(script.node, setup, |runtime| {
+            done = match op {
+                Op::Declare(stage) => runtime.declare(Who { writer: name, rank: None }, stage.clone()),
+                Op::Publish(version) => runtime.publish(name, *version),
+            };
+            Vec::new()
+        })?;
+        if let Op::Publish(version) = op
+            && done.is_ok()
+        {
+            self.seen.published.insert((writer, *version));
+        }
+        done.map_err(|refusal| format!("the script of {name} is wrong: {refusal}"))
+    }
+
+    fn change_home(&mut self, index: usize, setup: &Setup, change: impl FnOnce(&mut Home)) -> Checked {
+        let mut home = (*self.homes[index]).clone();
+        let before = home.announced().clone();
+        change(&mut home);
+        if *home.announced() != before {
+            self.check_announced(setup, &home)?;
+            if home.announced().version < before.version {
+                return Err(format!("a home announced {} after {}", home.announced().version, before.version));
+            }
+        }
+        for node in 0..setup.nodes {
+            if let Some(decision) = home.decision(Node(node as u32)) {
+                keep(&mut self.decisions[index][node], decision.clone());
+            }
+        }
+        self.homes[index] = Hashed::new(home);
+        Ok(())
+    }
+
+    fn change_node(&mut self, node: usize, setup: &Setup, change: impl FnOnce(&mut Runtime) -> Vec<Event>) -> Checked {
+        let Some(hashed) = &self.runtimes[node] else { return Ok(()) };
+        let mut runtime = (**hashed).clone();
+        let before = runtime.announced().version;
+        for event in change(&mut runtime) {
+            match event {
+                Event::Pin { version, writers } => {
+                    if !writers.iter().all(|writer| runtime.has(*writer, version)) {
+                        return Err(format!("version {version} is to be pinned and is not there"));
+                    }
+                    runtime.hold(version);
+                }
+                Event::Unpin(_) | Event::Complete(_) => {}
+                Event::Unpinned { version, nodes } => {
+                    self.seen.unpinned.insert(node, (version, nodes));
+                }
+                Event::Refused { writer, .. } => {
+                    self.seen.refused.insert(writer.process as usize);
+                }
+                Event::Answer { reader, readiness } => {
+                    self.check_answer(setup, reader as usize, &readiness)?;
+                    self.seen.told.insert(reader as usize, readiness);
+                }
+            }
+        }
+        if runtime.announced().version < before {
+            return Err(format!("node {node} is told of version {} after {before}", runtime.announced().version));
+        }
+        self.runtimes[node] = Some(Hashed::new(runtime));
+        self.send_report(node);
+        Ok(())
+    }
+
+    fn check_announced(&mut self, setup: &Setup, home: &Home) -> Checked {
+        let announced = home.announced();
+        let version = announced.version;
+        if let Some((before, members)) = self.seen.announced.get(&version) {
+            let now: BTreeSet<Writer> = before_members(home, version);
+            let same = before == announced && (now == *members || now.len() < members.len() && home.revision() > 1);
+            return if same { Ok(()) } else { Err(format!("homes announced version {version} differently")) };
+        }
+        let members = before_members(home, version);
+        let known: BTreeSet<usize> = members.iter().map(|writer| writer.process as usize).collect();
+        if !setup.rosters(version).contains(&known) {
+            return Err(format!("version {version} was announced with the writers {known:?}"));
+        }
+        if let Some(writer) = known.iter().find(|writer| !self.seen.published.contains(&(**writer, version))) {
+            return Err(format!("version {version} was announced, and writer {writer} did not publish it"));
+        }
+        self.seen.announced.insert(version, (announced.clone(), members));
+        Ok(())
+    }
+
+    /// The newest version that was ever announced can be had, unless a node died or yielded.
+    fn check_pins(&self) -> Checked {
+        for (node, runtime) in self.runtimes.iter().enumerate() {
+            let Some(runtime) = runtime else { continue };
+            if let Some((node, version)) =
+                self.seen.given_up.iter().find(|(at, version)| *at == node && runtime.has_pinned(*version))
+            {
+                return Err(format!("node {node} pinned version {version} anew"));
+            }
+        }
+        let Some((version, (proposal, _))) = self.seen.announced.last_key_value() else { return Ok(()) };
+        for node in proposal.nodes.iter().map(|node| node.0 as usize) {
+            let Some(runtime) = &self.runtimes[node] else { continue };
+            if !runtime.has_pinned(*version) && !self.seen.given_up.contains(&(node, *version)) {
+                return Err(format!("version {version} is complete, and node {node} does not pin it"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a reader is told to read is of the version, and is all that it wants, once.
+    fn check_answer(&self, setup: &Setup, reader: usize, readiness: &Readiness) -> Checked {
+        let (_, version, start, end) = setup.wants[reader];
+        let Readiness::Ready(shares) = readiness else { return Ok(()) };
+        if version == INITIAL && shares.is_empty() {
+            return Ok(());
+        }
+        let mut given = 0;
+        for share in shares {
+            let Some(who) = share.who else { return Err("elements of nobody are ready".into()) };
+            let writer = who.writer.process as usize;
+            given += share.elements.count();
+            let is_its_own = setup.elements(writer, version).is_some_and(|own| own.contains_all(&share.elements).unwrap());
+            if !is_its_own || !self.seen.published.contains(&(writer, version)) {
+                return Err(format!("reader {reader} gets elements of another version than {version} from {writer}"));
+            }
+        }
+        let all = IndexSet::of(shares.iter().flat_map(|share| share.elements.boxes())).unwrap();
+        let is_all = all.same_elements(&range(start, end)).unwrap() && given == all.count();
+        if is_all { Ok(()) } else { Err(format!("reader {reader} gets {all} of version {version}")) }
+    }
+
+    /// Goes on without any further accident until nothing changes: all messages arrive, and all writers come to their end.
+    pub fn finish(&mut self, setup: &Setup) -> Checked {
+        for _ in 0..200 {
+            let before = self.fingerprint();
+            for action in self.actions(setup) {
+                let newest = |messages: &[Vec<Vec<()>>]| messages.len();
+                let _ = newest;
+                let is_fair = match action {
+                    Action::Step { writer } => {
+                        let mut own = self.actions(setup).into_iter();
+                        own.any(|now| now == Action::Step { writer })
+                    }
+                    Action::Follow { .. } | Action::LoseNode { .. } => true,
+                    Action::Report { home, node, kept } => kept + 1 == self.reports[home][node].len(),
+                    Action::Decision { home, node, kept } => kept + 1 == self.decisions[home][node].len(),
+                    _ => false,
+                };
+                if is_fair {
+                    self.act(setup, action)?;
+                }
+            }
+            if self.fingerprint() == before {
+                return Ok(());
+            }
+        }
+        Err("messages go on for ever".into())
+    }
+
+    pub fn is_dead(&self, writer: usize, setup: &Setup) -> bool {
+        self.dead.contains(&writer) || self.runtimes[setup.writers[writer].node].is_none()
+    }
+
+    pub fn fingerprint(&self) -> u128 {
+        let half = |salt: u8| {
+            let mut hasher = DefaultHasher::new();
+            salt.hash(&mut hasher);
+            self.hash(&mut hasher);
+            u128::from(hasher.finish())
+        };
+        half(0) << 64 | half(1)
+    }
+}
+
+fn before_members(home: &Home, version: Version) -> BTreeSet<Writer> {
+    home.ledger().roster(version).members.iter().map(|member| member.record.writer).collect()
+}
+
+fn keep<T: Hash + PartialEq>(messages: &mut Vec<Hashed<T>>, message: T) {
+    if messages.last().is_some_and(|last| **last == message) {
+        return;
+    }
+    messages.push(Hashed::new(message));
+    if messages.len() > KEPT {
+        messages.remove(0);
+    }
+}
