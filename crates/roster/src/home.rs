@@ -12,7 +12,7 @@ use crate::{
     message::{Decision, Proposal, Refused, Report, Told, Unpinned},
     planted::{Bug, Planted},
     readiness::Readiness,
-    writer::{Node, Revision, Role, Version},
+    writer::{Node, Revision, Version},
 };
 
 /// What the home knows of a node.
@@ -36,8 +36,6 @@ pub struct Home {
     is_fenced: bool,
     announced: Proposal,
     proposed: Option<Proposal>,
-    /// Rosters of versions up to this one are fixed.
-    settled: Version,
     refused: BTreeMap<Node, Vec<Refused>>,
 }
 
@@ -52,7 +50,6 @@ impl Home {
             is_fenced: false,
             announced: Proposal::initial(initial),
             proposed: None,
-            settled: initial,
             refused: BTreeMap::new(),
         }
     }
@@ -112,10 +109,10 @@ impl Home {
     /// Takes what a runtime reports. Older reports, and those for other homes, are left alone.
     pub fn receive(&mut self, report: Report) {
         let node = report.node;
-        if report.revision > self.revision && !self.planted().has(Bug::OthersReports) {
+        if report.revision > self.revision {
             self.is_fenced = true;
         }
-        let is_others = report.revision != self.revision && !self.planted().has(Bug::OthersReports);
+        let is_others = report.revision != self.revision;
         let Some(known) = self.nodes.get_mut(&node).filter(|_| !is_others) else { return };
         if self.is_fenced || self.ledger.is_lost(node) {
             return;
@@ -182,10 +179,10 @@ impl Home {
             };
             let known = self.reports().flat_map(|report| report.pins.iter().chain(&report.yielded));
             let settled = known.filter(|pin| pin.nodes.iter().all(|node| held_once(node, pin.version)));
-            let settled = settled.map(|pin| pin.version).max().unwrap_or(self.settled);
+            let settled: BTreeSet<Version> = settled.map(|pin| pin.version).collect();
 
             self.announced = announced.unwrap_or_else(|| self.announced.clone());
-            self.settled = settled.max(self.announced.version);
+            settled.into_iter().chain([self.announced.version]).for_each(|version| self.ledger.settle(version));
         }
         for node in nodes {
             self.merge(node, false);
@@ -236,10 +233,10 @@ impl Home {
             if is_refused || is_known(&self.ledger, stage) || only_accepted && !is_accepted {
                 continue;
             }
-            // A writer that died is a member of no version that was proposed since it published for the last time.
-            let may_be_late = is_accepted || matches!(stage.role, Role::Died { .. });
-            let settled = if may_be_late { self.ledger.initial() } else { self.settled };
-            if let Err(refusal) = self.ledger.declare(told.record.who(), stage.clone(), settled) {
+            // What a former home accepted is not late.
+            let next = told.record.stages.get(position + 1).map(|next| next.from);
+            let until = if is_accepted { Some(stage.from) } else { next };
+            if let Err(refusal) = self.ledger.declare(told.record.who(), stage.clone(), until) {
                 refused.push(Refused { writer, number: *number, refusal });
             }
         }
@@ -266,7 +263,7 @@ impl Home {
         if let Ok(Some(version)) = self.ledger.newest_whole(above) {
             let roster = self.ledger.roster(version);
             let (epoch, nodes) = (roster.epoch, Arc::new(roster.nodes()));
-            self.settled = self.settled.max(version);
+            self.ledger.settle(version);
             self.proposed = Some(Proposal { version, epoch, nodes });
         }
     }
@@ -275,8 +272,9 @@ impl Home {
         self.planted().has(Bug::Unpinned)
             || proposal.nodes.iter().all(|node| {
                 self.known(*node).is_some_and(|known| {
-                    let has_heard = known.report.heard >= known.proposed || self.planted().has(Bug::UnheardPins);
-                    has_heard && known.report.pins.iter().any(|pin| pin.version == proposal.version)
+                    // What it pinned before it heard the proposal it may have let go of since.
+                    known.report.heard >= known.proposed
+                        && known.report.pins.iter().any(|pin| pin.version == proposal.version)
                 })
             })
     }

@@ -30,6 +30,8 @@ pub struct Ledger {
     records: BTreeMap<Writer, Record>,
     disputes: BTreeSet<Dispute>,
     lost: BTreeSet<Node>,
+    /// Versions whose rosters are fixed.
+    settled: BTreeSet<Version>,
     pub(crate) planted: Planted,
 }
 
@@ -42,6 +44,7 @@ impl Ledger {
             records: BTreeMap::new(),
             disputes: BTreeSet::new(),
             lost: BTreeSet::new(),
+            settled: BTreeSet::new(),
             planted: Planted::default(),
         }
     }
@@ -66,13 +69,20 @@ impl Ledger {
         self.records.values()
     }
 
-    /// Lets a writer be something else from a version on. Rosters of versions up to `settled` are fixed.
+    /// Fixes the roster of a version, because it is proposed or complete. Those of which nothing is left are forgotten.
+    pub fn settle(&mut self, version: Version) {
+        let oldest = self.records.values().filter_map(|record| record.published.present.first()).min().copied();
+        self.settled.insert(version);
+        self.settled.retain(|settled| *settled >= oldest.unwrap_or(version).min(version));
+    }
+
+    /// Lets a writer be something else from a version on, and up to another, if it is known already to change again then.
     ///
     /// # Errors
     ///
     /// See [`Refusal`]. Then nothing has changed.
-    pub fn declare(&mut self, who: Who, stage: Stage, settled: Version) -> Result<(), Refusal> {
-        self.check_order(who.writer, &stage, settled)?;
+    pub fn declare(&mut self, who: Who, stage: Stage, until: Option<Version>) -> Result<(), Refusal> {
+        self.check_order(who.writer, &stage, until)?;
         let mut disputes = Vec::new();
         if let Role::Member { elements, .. } = &stage.role {
             if let Some(part) = elements.boxes().iter().find(|part| !self.shape.contains_all(part)) {
@@ -88,14 +98,18 @@ impl Ledger {
         Ok(())
     }
 
-    fn check_order(&self, writer: Writer, stage: &Stage, settled: Version) -> Result<(), Refusal> {
+    fn check_order(&self, writer: Writer, stage: &Stage, until: Option<Version>) -> Result<(), Refusal> {
         let from = stage.from;
-        let newest = self.records.get(&writer).and_then(|record| record.published.newest);
-        let settled = newest.into_iter().chain([settled, self.initial]).max().unwrap_or(settled);
-        if from <= settled && !self.planted.has(Bug::LateChanges) {
+        let record = self.records.get(&writer);
+        let newest = record.and_then(|record| record.published.newest).unwrap_or(self.initial);
+        // A writer that died is a member of no version that was proposed since it published for the last time.
+        let until = until.unwrap_or(Version::MAX).max(from);
+        let fixed = self.settled.range(from..until).next_back().filter(|_| !matches!(stage.role, Role::Died { .. }));
+        let fixed = fixed.filter(|_| !self.planted.has(Bug::LateChanges)).copied();
+        if let Some(settled) = fixed.into_iter().chain([newest]).find(|settled| from <= *settled) {
             return Err(Refusal::Late { from, settled });
         }
-        match self.records.get(&writer).and_then(|record| record.stages.last()) {
+        match record.and_then(|record| record.stages.last()) {
             Some(last) if last.from >= from => Err(Refusal::Order { from, last: last.from }),
             _ => Ok(()),
         }
@@ -127,7 +141,8 @@ impl Ledger {
                 (stage.from, self.records.get(&who.writer))
             };
             if stage.from != theirs.from && !old.is_some_and(|old| old.has_reached(version)) {
-                let (old, young) = if old_from == theirs.from { (other.writer, who.writer) } else { (who.writer, other.writer) };
+                let (old, young) =
+                    if old_from == theirs.from { (other.writer, who.writer) } else { (who.writer, other.writer) };
                 disputes.push(Dispute { from: version, young, old });
                 continue;
             }

@@ -16,16 +16,12 @@ pub(crate) enum Bug {
     Overlaps,
     /// A home announces before all nodes pin.
     Unpinned,
-    /// A home counts pins that were reported before the proposal was heard.
-    UnheardPins,
     /// A home takes older reports for newer ones.
     OldReports,
     /// A new home does not wait until all nodes have reported.
     HastyHome,
     /// A new home does not look at what nodes have pinned and heard of its predecessor.
     ForgetfulHome,
-    /// A home takes reports that were made for another.
-    OthersReports,
     /// A runtime obeys former homes.
     NoFence,
     /// A runtime takes older decisions for newer ones.

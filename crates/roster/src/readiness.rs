@@ -92,7 +92,9 @@ impl Ledger {
             let share = Share { who: Some(member.record.who()), elements: elements.into() };
             if self.is_disputed(member.record.writer, version) {
                 waiting.push(share);
-            } else if member.has(version) || self.planted.has(Bug::StaleElements) && member.record.published.newest.is_some() {
+            } else if member.has(version)
+                || self.planted.has(Bug::StaleElements) && member.record.published.newest.is_some()
+            {
                 ready.push(share);
             } else if self.is_lost(member.record.writer.node) {
                 lost.push(Loss { share, cause: Cause::NodeLost });

@@ -6,7 +6,9 @@ use crate::writer::{Elements, Version, Who};
 
 /// Two fragments that have elements in common in one version.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("{second} and {first} both write [{elements}] of version {version}: {second} has {second_elements}, {first} has {first_elements}")]
+#[error(
+    "{second} and {first} both write [{elements}] of version {version}: {second} has {second_elements}, {first} has {first_elements}"
+)]
 pub struct Overlap {
     /// The first version in which both write them.
     pub version: Version,
@@ -38,7 +40,9 @@ pub enum Refusal {
         shape: IndexBox,
     },
     /// The change would be one of versions whose roster is fixed.
-    #[error("a change from version {from} on comes too late: rosters up to version {settled} are fixed; say a later one")]
+    #[error(
+        "a change from version {from} on comes too late: rosters up to version {settled} are fixed; say a later one"
+    )]
     Late {
         /// From when on it was to count.
         from: Version,
@@ -54,7 +58,9 @@ pub enum Refusal {
         last: Version,
     },
     /// The writer's elements are cut into too many boxes to be told apart from others.
-    #[error("the fragment's elements lie too scattered to be told apart from those of others; attach fewer or larger boxes")]
+    #[error(
+        "the fragment's elements lie too scattered to be told apart from those of others; attach fewer or larger boxes"
+    )]
     Scattered,
     /// The writer left, died, or was never there.
     #[error("the writer is not a member of the roster; attach a fragment with another serial")]

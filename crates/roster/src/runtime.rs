@@ -306,7 +306,8 @@ impl Runtime {
         if writers.is_empty() || is_asked || is_given_up && !self.planted.has(Bug::PinAnew) {
             return;
         }
-        if writers.iter().all(|writer| self.has(*writer, version)) {
+        let is_there = writers.iter().all(|writer| self.has(*writer, version));
+        if is_there || self.planted.has(Bug::Unpublished) {
             self.pinning = Some(proposal.clone());
             events.push(Event::Pin { version, writers: writers.clone() });
         }

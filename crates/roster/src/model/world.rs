@@ -18,9 +18,6 @@ use crate::{
     writer::{Node, Role, Stage, Version, Who, Writer},
 };
 
-/// The network keeps so many messages from one end to another. Each may arrive at any time, again, or never.
-const KEPT: usize = 2;
-
 pub const INITIAL: Version = 0;
 
 /// What a writer does, one after the other.
@@ -53,6 +50,15 @@ pub struct Setup {
     pub yields: u8,
     pub drops: u8,
     pub home_changes: u8,
+    /// The network keeps so many messages (at least the newest) from one end to another. Each may arrive at any time, again,
+    /// or never.
+    pub kept: usize,
+    /// Whether all writers have attached before anything else happens.
+    pub attached: bool,
+    /// Whether a writer may be refused.
+    pub may_refuse: bool,
+    /// Whether the program may be such that no version is complete.
+    pub may_be_stuck: bool,
     pub bug: Option<Bug>,
 }
 
@@ -135,6 +141,7 @@ pub struct World {
     writer_deaths: u8,
     yields: u8,
     drops: u8,
+    kept: usize,
     pub seen: Seen,
 }
 
@@ -168,7 +175,8 @@ impl World {
             let mut runtime = Runtime::new(Node(node as u32), INITIAL);
             runtime.planted = planted;
             runtime.follow(1);
-            for (reader, (_, version, start, end)) in setup.wants.iter().enumerate().filter(|(_, want)| want.0 == node) {
+            for (reader, (_, version, start, end)) in setup.wants.iter().enumerate().filter(|(_, want)| want.0 == node)
+            {
                 runtime.want(reader as u64, *version, range(*start, *end));
             }
             Some(Hashed::new(runtime))
@@ -184,9 +192,12 @@ impl World {
             writer_deaths: setup.writer_deaths,
             yields: setup.yields,
             drops: setup.drops,
+            kept: setup.kept.max(1),
             seen: Seen::default(),
         };
         world.begin_home(setup);
+        let writers = 0..if setup.attached { setup.writers.len() } else { 0 };
+        writers.into_iter().try_for_each(|writer| world.step(setup, writer))?;
         for node in 0..setup.nodes {
             world.send_report(node);
         }
@@ -206,7 +217,7 @@ impl World {
     fn send_report(&mut self, node: usize) {
         let Some(runtime) = &self.runtimes[node] else { return };
         let home = runtime.revision() as usize - 1;
-        keep(&mut self.reports[home][node], runtime.report());
+        keep(&mut self.reports[home][node], runtime.report(), self.kept);
     }
 
     pub fn actions(&self, setup: &Setup) -> Vec<Action> {
@@ -346,7 +357,12 @@ impl World {
         }
         for node in 0..setup.nodes {
             if let Some(decision) = home.decision(Node(node as u32)) {
-                keep(&mut self.decisions[index][node], decision.clone());
+                keep(&mut self.decisions[index][node], decision.clone(), self.kept);
+            }
+        }
+        for (version, (_, members)) in &self.seen.announced {
+            if home.announced().version >= *version && !members_of(&home, *version).is_subset(members) {
+                return Err(format!("version {version} was announced, and has got other writers"));
             }
         }
         self.homes[index] = Hashed::new(home);
@@ -369,6 +385,9 @@ impl World {
                 Event::Unpinned { version, nodes } => {
                     self.seen.unpinned.insert(node, (version, nodes));
                 }
+                Event::Refused { writer, refusal, .. } if !setup.may_refuse => {
+                    return Err(format!("{writer} was refused: {refusal}"));
+                }
                 Event::Refused { writer, .. } => {
                     self.seen.refused.insert(writer.process as usize);
                 }
@@ -390,11 +409,11 @@ impl World {
         let announced = home.announced();
         let version = announced.version;
         if let Some((before, members)) = self.seen.announced.get(&version) {
-            let now: BTreeSet<Writer> = before_members(home, version);
-            let same = before == announced && (now == *members || now.len() < members.len() && home.revision() > 1);
-            return if same { Ok(()) } else { Err(format!("homes announced version {version} differently")) };
+            // Of a node that was lost a new home does not know.
+            let is_same = before == announced && members_of(home, version).is_subset(members);
+            return if is_same { Ok(()) } else { Err(format!("homes announced version {version} differently")) };
         }
-        let members = before_members(home, version);
+        let members = members_of(home, version);
         let known: BTreeSet<usize> = members.iter().map(|writer| writer.process as usize).collect();
         if !setup.rosters(version).contains(&known) {
             return Err(format!("version {version} was announced with the writers {known:?}"));
@@ -438,7 +457,8 @@ impl World {
             let Some(who) = share.who else { return Err("elements of nobody are ready".into()) };
             let writer = who.writer.process as usize;
             given += share.elements.count();
-            let is_its_own = setup.elements(writer, version).is_some_and(|own| own.contains_all(&share.elements).unwrap());
+            let is_its_own =
+                setup.elements(writer, version).is_some_and(|own| own.contains_all(&share.elements).unwrap());
             if !is_its_own || !self.seen.published.contains(&(writer, version)) {
                 return Err(format!("reader {reader} gets elements of another version than {version} from {writer}"));
             }
@@ -453,8 +473,6 @@ impl World {
         for _ in 0..200 {
             let before = self.fingerprint();
             for action in self.actions(setup) {
-                let newest = |messages: &[Vec<Vec<()>>]| messages.len();
-                let _ = newest;
                 let is_fair = match action {
                     Action::Step { writer } => {
                         let mut own = self.actions(setup).into_iter();
@@ -480,27 +498,24 @@ impl World {
         self.dead.contains(&writer) || self.runtimes[setup.writers[writer].node].is_none()
     }
 
-    pub fn fingerprint(&self) -> u128 {
-        let half = |salt: u8| {
-            let mut hasher = DefaultHasher::new();
-            salt.hash(&mut hasher);
-            self.hash(&mut hasher);
-            u128::from(hasher.finish())
-        };
-        half(0) << 64 | half(1)
+    /// Two states of a million have the same with a probability of one to thirty million.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
     }
 }
 
-fn before_members(home: &Home, version: Version) -> BTreeSet<Writer> {
+fn members_of(home: &Home, version: Version) -> BTreeSet<Writer> {
     home.ledger().roster(version).members.iter().map(|member| member.record.writer).collect()
 }
 
-fn keep<T: Hash + PartialEq>(messages: &mut Vec<Hashed<T>>, message: T) {
+fn keep<T: Hash + PartialEq>(messages: &mut Vec<Hashed<T>>, message: T, kept: usize) {
     if messages.last().is_some_and(|last| **last == message) {
         return;
     }
     messages.push(Hashed::new(message));
-    if messages.len() > KEPT {
+    if messages.len() > kept {
         messages.remove(0);
     }
 }
