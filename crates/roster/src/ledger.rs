@@ -102,10 +102,10 @@ impl Ledger {
         let from = stage.from;
         let record = self.records.get(&writer);
         let newest = record.and_then(|record| record.published.newest).unwrap_or(self.initial);
-        // A writer that died is a member of no version that was proposed since it published for the last time.
         let until = until.unwrap_or(Version::MAX).max(from);
-        let fixed = self.settled.range(from..until).next_back().filter(|_| !matches!(stage.role, Role::Died { .. }));
-        let fixed = fixed.filter(|_| !self.planted.has(Bug::LateChanges)).copied();
+        // Who leaves or dies is a member of no version that is fixed and that it has not published.
+        let may_be_late = !matches!(stage.role, Role::Member { .. }) || self.planted.has(Bug::LateChanges);
+        let fixed = self.settled.range(from..until).next_back().filter(|_| !may_be_late).copied();
         if let Some(settled) = fixed.into_iter().chain([newest]).find(|settled| from <= *settled) {
             return Err(Refusal::Late { from, settled });
         }

@@ -1,6 +1,9 @@
 //! A search through all states of a small world.
 
-use std::{collections::HashSet, rc::Rc};
+use std::{
+    collections::{HashSet, VecDeque},
+    rc::Rc,
+};
 
 use super::world::{Action, Setup, World};
 use crate::{readiness::Readiness, writer::Node};
@@ -32,13 +35,13 @@ fn describe(path: Option<&Rc<Path>>, last: Option<Action>) -> String {
 /// From one of so many states the world goes on to its end.
 const ENDS: u64 = 64;
 
-/// Looks at all states, or at most so many. The error says what is wrong, and what led there.
+/// Looks at all states, or at most so many, those that are reached by fewer steps first. The error says what is wrong, and what led there.
 pub fn explore(setup: &Setup, states_max: usize) -> Result<Explored, String> {
     let first = World::new(setup)?;
     let mut known = HashSet::from([first.fingerprint()]);
-    let mut open = vec![(first, None::<Rc<Path>>)];
+    let mut open = VecDeque::from([(first, None::<Rc<Path>>)]);
     let mut finished = 0;
-    while let Some((world, path)) = open.pop() {
+    while let Some((world, path)) = open.pop_front() {
         let print = world.fingerprint();
         if print.is_multiple_of(ENDS) {
             finished += 1;
@@ -52,7 +55,7 @@ pub fn explore(setup: &Setup, states_max: usize) -> Result<Explored, String> {
             next.act(setup, action)
                 .map_err(|wrong| format!("{wrong}, after{}", describe(path.as_ref(), Some(action))))?;
             if known.len() < states_max && known.insert(next.fingerprint()) {
-                open.push((next, Some(Rc::new(Path { action, before: path.clone() }))));
+                open.push_back((next, Some(Rc::new(Path { action, before: path.clone() }))));
             }
         }
     }
@@ -64,9 +67,9 @@ fn check_end(setup: &Setup, world: &World) -> Result<(), String> {
     let newest = world.seen.newest();
     let live = || world.runtimes.iter().enumerate().filter_map(|(node, one)| Some((node, one.as_ref()?)));
     for (node, runtime) in live() {
-        // What a former home announced of its own, after its nodes had left it, may have been given up.
+        // What a former home announced of its own, after its nodes had left it, may be lost.
         let version = runtime.announced().version;
-        if version != newest && !world.seen.has_yielded(newest) {
+        if version != newest && !world.has_lost(newest) {
             return Err(format!("node {node} knows of version {version}, and {newest} is complete"));
         }
         let nodes = runtime.announced().nodes.iter().copied();

@@ -159,11 +159,15 @@ fn two_nodes_complete_versions() {
 #[test]
 fn three_nodes_complete_versions() {
     check("three nodes", &three_nodes(1));
+    check("three nodes, of which one dies", &Setup { node_deaths: 1, ..three_nodes(1) });
 }
 
 #[test]
 fn homes_change() {
     check("a change of home", &Setup { home_changes: 1, ..alone(3) });
+    let overtaking = Setup { home_changes: 1, kept: 2, attached: true, ..alone(2) };
+    check("a change of home, and messages that overtake", &overtaking);
+    check("a change of home and a death", &Setup { home_changes: 1, node_deaths: 1, attached: true, ..two_nodes(1) });
     check("a change of home of two nodes", &Setup { home_changes: 1, attached: true, ..two_nodes(1) });
 }
 
@@ -180,7 +184,7 @@ fn writers_repart() {
 
 #[test]
 fn writers_leave() {
-    check("leaving", &leaving());
+    check("leaving", &Setup { attached: true, ..leaving() });
 }
 
 #[test]

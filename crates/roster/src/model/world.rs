@@ -436,8 +436,13 @@ impl World {
             }
         }
         let Some((version, (proposal, _))) = self.seen.announced.last_key_value() else { return Ok(()) };
-        for node in proposal.nodes.iter().map(|node| node.0 as usize) {
-            let Some(runtime) = &self.runtimes[node] else { continue };
+        // Where a node died, the version is lost as a whole.
+        let nodes: Option<Vec<_>> = proposal
+            .nodes
+            .iter()
+            .map(|node| Some((node.0 as usize, self.runtimes[node.0 as usize].as_ref()?)))
+            .collect();
+        for (node, runtime) in nodes.into_iter().flatten() {
             if !runtime.has_pinned(*version) && !self.seen.given_up.contains(&(node, *version)) {
                 return Err(format!("version {version} is complete, and node {node} does not pin it"));
             }
@@ -492,6 +497,12 @@ impl World {
             }
         }
         Err("messages go on for ever".into())
+    }
+
+    /// Whether an announced version can be had no more, because a node died or gave up its pin.
+    pub fn has_lost(&self, version: Version) -> bool {
+        let nodes = self.seen.announced.get(&version).into_iter().flat_map(|(proposal, _)| proposal.nodes.iter());
+        self.seen.has_yielded(version) || nodes.into_iter().any(|node| self.runtimes[node.0 as usize].is_none())
     }
 
     pub fn is_dead(&self, writer: usize, setup: &Setup) -> bool {
