@@ -86,7 +86,8 @@ impl Ledger {
         let mut disputes = Vec::new();
         if let Role::Member { elements, .. } = &stage.role {
             if let Some(part) = elements.boxes().iter().find(|part| !self.shape.contains_all(part)) {
-                return Err(Refusal::Outside { part: part.clone(), shape: self.shape.clone() });
+                let (part, shape) = (IndexSet::from(part.clone()).into(), IndexSet::from(self.shape.clone()).into());
+                return Err(Refusal::Outside { part, shape });
             }
             for other in self.records.values().filter(|other| other.writer != who.writer) {
                 self.compare(other, who, &stage, elements, &mut disputes)?;

@@ -1,13 +1,13 @@
 //! Why something that a writer declared does not count.
 
-use drepl::{IndexBox, index_box::TooScattered};
+use drepl::index_box::TooScattered;
 
 use crate::writer::{Elements, Version, Who};
 
 /// Two fragments that have elements in common in one version.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[error(
-    "{second} and {first} both write [{elements}] of version {version}: {second} has {second_elements}, {first} has {first_elements}"
+    "{second} and {first} both write {elements} of version {version}: {second} has {second_elements}, {first} has {first_elements}"
 )]
 pub struct Overlap {
     /// The first version in which both write them.
@@ -32,12 +32,12 @@ pub enum Refusal {
     #[error(transparent)]
     Overlap(#[from] Box<Overlap>),
     /// A box is not within the object.
-    #[error("[{part}] lies outside of the object, which is [{shape}]; clip the fragment to it")]
+    #[error("{part} lies outside of the object, which is {shape}; clip the fragment to it")]
     Outside {
         /// The box.
-        part: IndexBox,
+        part: Elements,
         /// The object.
-        shape: IndexBox,
+        shape: Elements,
     },
     /// The change would be one of versions whose roster is fixed.
     #[error(

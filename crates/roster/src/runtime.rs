@@ -297,7 +297,8 @@ impl Runtime {
             _ => Some(decision.announced.version),
         };
         let gone = |version: &Version| Some(*version) != proposed && Some(*version) != announced;
-        events.extend(self.pins.extract_if(.., |version, _| gone(version)).map(|(version, _)| Event::Unpin(version)));
+        events.extend(self.pins.keys().copied().filter(gone).map(Event::Unpin));
+        self.pins.retain(|version, _| !gone(version));
         self.pinning.take_if(|proposal| gone(&proposal.version));
         let Some((proposal, writers)) = &decision.proposed else { return };
         let version = proposal.version;

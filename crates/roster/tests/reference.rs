@@ -120,6 +120,9 @@ fn play(ops: Vec<Op>) {
             assert!(matches!(refusal, Refusal::Overlap(_)), "{refusal}");
             // As if it had never been declared: what the writer was before goes on.
             let process = writer.process;
+            if ledger.record(writer).is_none() {
+                plain.published.remove(&process);
+            }
             let before = |version| ledger.record(writer).and_then(|record| record.elements(version)).cloned();
             for version in from..=VERSIONS {
                 plain.parts.remove(&(process, version));

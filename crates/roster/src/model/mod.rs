@@ -9,5 +9,6 @@
 
 mod checker;
 mod planted;
+mod promise;
 mod setups;
 mod world;
