@@ -205,7 +205,10 @@ impl Home {
         }
         for told in &report.writers {
             self.merge_stages(told, only_accepted);
-            self.ledger.note(told.record.writer, told.record.published.clone());
+            // What it published belongs to all of its stages: without those still to come it would be of older fragments.
+            if !only_accepted {
+                self.ledger.note(told.record.writer, told.record.published.clone());
+            }
         }
         for (writer, from, refusal) in self.ledger.settle_disputes() {
             let told = self.reports().flat_map(|report| &report.writers).find(|told| told.record.writer == writer);

@@ -43,6 +43,10 @@ impl World {
             }
         }
         let Some((version, (proposal, _))) = self.seen.announced.last_key_value() else { return Ok(()) };
+        // A new home need not know of a version that was announced and given up before it came.
+        if self.homes.len() > 1 && self.has_lost(*version) {
+            return Ok(());
+        }
         // Where a node died, the version is lost as a whole.
         let nodes: Option<Vec<_>> = proposal
             .nodes
