@@ -1,0 +1,339 @@
+//! The state machine of an object's home.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use drepl::{IndexBox, IndexSet};
+
+use crate::{
+    ledger::Ledger,
+    message::{Decision, Proposal, Refused, Report, Told, Unpinned},
+    planted::{Bug, Planted},
+    readiness::Readiness,
+    writer::{Node, Revision, Version},
+};
+
+/// What the home knows of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Known {
+    /// Its newest report.
+    report: Report,
+    /// The newest decision for it.
+    decision: Option<Decision>,
+    /// Serial of the first decision with the present proposal.
+    proposed: u64,
+}
+
+/// What the home of an object knows and decides. It is soft: a new home learns it from the runtimes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Home {
+    revision: Revision,
+    ledger: Ledger,
+    nodes: BTreeMap<Node, Option<Known>>,
+    is_leading: bool,
+    is_fenced: bool,
+    announced: Proposal,
+    proposed: Option<Proposal>,
+    refused: BTreeMap<Node, Vec<Refused>>,
+}
+
+impl Home {
+    /// A home that begins its term. It decides nothing until all nodes have reported to it, or were lost.
+    pub fn new(revision: Revision, shape: IndexBox, initial: Version, nodes: impl IntoIterator<Item = Node>) -> Self {
+        Self {
+            revision,
+            ledger: Ledger::new(shape, initial),
+            nodes: nodes.into_iter().map(|node| (node, None)).collect(),
+            is_leading: false,
+            is_fenced: false,
+            announced: Proposal::initial(initial),
+            proposed: None,
+            refused: BTreeMap::new(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn plant(&mut self, planted: Planted) {
+        self.ledger.planted = planted;
+    }
+
+    fn planted(&self) -> Planted {
+        self.ledger.planted
+    }
+
+    /// Its term.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Whether all nodes have reported, so that it decides.
+    pub fn is_leading(&self) -> bool {
+        self.is_leading && !self.is_fenced
+    }
+
+    /// Whether a report was for a later home: this one has lost its role, and decides nothing any more.
+    pub fn is_fenced(&self) -> bool {
+        self.is_fenced
+    }
+
+    /// What it knows of the writers.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The newest complete version.
+    pub fn announced(&self) -> &Proposal {
+        &self.announced
+    }
+
+    /// The version that nodes are to pin.
+    pub fn proposed(&self) -> Option<&Proposal> {
+        self.proposed.as_ref()
+    }
+
+    /// A node has joined.
+    pub fn admit(&mut self, node: Node) {
+        if !self.ledger.is_lost(node) {
+            self.nodes.entry(node).or_insert(None);
+        }
+    }
+
+    /// A node was lost, with all that its writers published.
+    pub fn lose(&mut self, node: Node) {
+        self.ledger.lose(node);
+        self.lead();
+    }
+
+    /// Takes what a runtime reports. Older reports, and those for other homes, are left alone.
+    pub fn receive(&mut self, report: Report) {
+        let node = report.node;
+        if report.revision > self.revision {
+            self.is_fenced = true;
+        }
+        let is_others = report.revision != self.revision;
+        let Some(known) = self.nodes.get_mut(&node).filter(|_| !is_others) else { return };
+        if self.is_fenced || self.ledger.is_lost(node) {
+            return;
+        }
+        match known {
+            Some(known) if known.report.serial >= report.serial && !self.ledger.planted.has(Bug::OldReports) => return,
+            Some(known) => known.report = report,
+            None => *known = Some(Known { report, decision: None, proposed: 0 }),
+        }
+        if self.is_leading {
+            self.merge(node, false);
+        }
+        self.lead();
+    }
+
+    /// The newest decision for a node; nothing as long as not all nodes have reported.
+    pub fn decision(&self, node: Node) -> Option<&Decision> {
+        let known = self.nodes.get(&node)?.as_ref()?;
+        known.decision.as_ref().filter(|_| self.is_leading())
+    }
+
+    fn known(&self, node: Node) -> Option<&Known> {
+        self.nodes.get(&node)?.as_ref().filter(|_| !self.ledger.is_lost(node))
+    }
+
+    fn reports(&self) -> impl Iterator<Item = &Report> {
+        self.nodes.values().flatten().map(|known| &known.report).filter(|report| !self.ledger.is_lost(report.node))
+    }
+
+    fn lead(&mut self) {
+        let is_known = |(node, known): (&Node, &Option<Known>)| known.is_some() || self.ledger.is_lost(*node);
+        let is_hasty = self.planted().has(Bug::HastyHome);
+        if self.is_fenced || !self.is_leading && !is_hasty && !self.nodes.iter().all(is_known) {
+            return;
+        }
+        if !self.is_leading {
+            self.is_leading = true;
+            self.take_over();
+        }
+        self.advance();
+        self.refresh();
+    }
+
+    /// Learns from the reports what former homes accepted, and may have announced.
+    fn take_over(&mut self) {
+        let nodes: Vec<Node> = self.nodes.keys().copied().collect();
+        for node in &nodes {
+            self.merge(*node, true);
+        }
+        if !self.planted().has(Bug::ForgetfulHome) {
+            let pins = |report: &Report, version| report.pins.iter().any(|pin| pin.version == version);
+            let holds = |node: &Node, version| self.known(*node).is_some_and(|known| pins(&known.report, version));
+            let is_held = |pin: &&Proposal| pin.nodes.iter().all(|node| holds(node, pin.version));
+            let held = self.reports().flat_map(|report| report.pins.iter().filter(is_held));
+            let announced = self.reports().map(|report| &report.announced).chain(held).max().cloned();
+
+            // A node that holds it no more may have held it; of one that is lost nobody knows.
+            let held_once = |node: &Node, version| match self.known(*node) {
+                Some(known) => {
+                    let let_go = known.report.yielded.iter().chain([&known.report.announced]);
+                    pins(&known.report, version) || let_go.into_iter().any(|newest| newest.version >= version)
+                }
+                None => true,
+            };
+            let known = self.reports().flat_map(|report| report.pins.iter().chain(&report.yielded));
+            let settled = known.filter(|pin| pin.nodes.iter().all(|node| held_once(node, pin.version)));
+            let settled: BTreeSet<Version> = settled.map(|pin| pin.version).collect();
+
+            self.announced = announced.unwrap_or_else(|| self.announced.clone());
+            settled.into_iter().chain([self.announced.version]).for_each(|version| self.ledger.settle(version));
+        }
+        for node in nodes {
+            self.merge(node, false);
+        }
+    }
+
+    /// Brings what is known of a node's writers up to its newest report.
+    fn merge(&mut self, node: Node, only_accepted: bool) {
+        let Some(known) = self.nodes.get(&node).and_then(Option::as_ref) else { return };
+        let report = known.report.clone();
+        let is_there = |one: &Refused| {
+            let told = report.writers.iter().find(|told| told.record.writer == one.writer);
+            told.is_some_and(|told| told.numbers.contains(&one.number))
+        };
+        self.refused.entry(node).or_default().retain(is_there);
+        let own = self.ledger.records().map(|record| record.writer).filter(|writer| writer.node == node);
+        let has_gone = |writer: &_| report.writers.iter().all(|told| told.record.writer != *writer);
+        for gone in own.filter(has_gone).collect::<Vec<_>>() {
+            self.ledger.forget(gone);
+        }
+        for told in &report.writers {
+            self.merge_stages(told, only_accepted);
+            // What it published belongs to all of its stages: without those still to come it would be of older fragments.
+            if !only_accepted {
+                self.ledger.note(told.record.writer, told.record.published.clone());
+            }
+        }
+        for (writer, from, refusal) in self.ledger.settle_disputes() {
+            let told = self.reports().flat_map(|report| &report.writers).find(|told| told.record.writer == writer);
+            let Some(told) = told else { continue };
+            let Some(position) = told.record.stages.iter().position(|stage| stage.from == from) else { continue };
+            let number = told.numbers[position];
+            self.refused.entry(writer.node).or_default().push(Refused { writer, number, refusal });
+        }
+        if self.ledger.is_lost(node) {
+            self.ledger.lose(node);
+        }
+    }
+
+    fn merge_stages(&mut self, told: &Told, only_accepted: bool) {
+        let writer = told.record.writer;
+        let is_known = |ledger: &Ledger, stage| ledger.record(writer).is_some_and(|own| own.stages.contains(stage));
+        let own = self.ledger.record(writer).into_iter().flat_map(|own| &own.stages);
+        let over: Vec<Version> =
+            own.filter(|stage| !told.record.stages.contains(stage)).map(|stage| stage.from).collect();
+        over.into_iter().for_each(|from| self.ledger.withdraw(writer, from));
+        for (position, (stage, number)) in told.record.stages.iter().zip(&told.numbers).enumerate() {
+            let refused = self.refused.entry(writer.node).or_default();
+            let is_refused = refused.iter().any(|one| one.writer == writer && one.number == *number);
+            let is_accepted = position < told.accepted;
+            if is_refused || is_known(&self.ledger, stage) || only_accepted && !is_accepted {
+                continue;
+            }
+            // What a former home accepted is not late.
+            let next = told.record.stages.get(position + 1).map(|next| next.from);
+            let until = if is_accepted { Some(stage.from) } else { next };
+            if let Err(refusal) = self.ledger.declare(told.record.who(), stage.clone(), until) {
+                refused.push(Refused { writer, number: *number, refusal });
+            }
+        }
+    }
+
+    /// Announces what is pinned everywhere, gives up what cannot be, and proposes the newest version that is whole.
+    fn advance(&mut self) {
+        if let Some(proposal) = self.proposed.take() {
+            if self.is_pinned(&proposal) {
+                self.announced = proposal;
+            } else if self.can_be_pinned(&proposal) {
+                self.proposed = Some(proposal);
+            }
+        }
+        if self.proposed.is_some() {
+            return;
+        }
+        let yielded = self.reports().filter_map(|report| report.yielded.as_ref()).map(|one| one.version).max();
+        let above = match yielded {
+            Some(yielded) if !self.planted().has(Bug::PinAnew) => yielded.max(self.announced.version),
+            _ => self.announced.version,
+        };
+        // Where the fragments lie too scattered to be told apart nothing is complete.
+        if let Ok(Some(version)) = self.ledger.newest_whole(above) {
+            let roster = self.ledger.roster(version);
+            let (epoch, nodes) = (roster.epoch, Arc::new(roster.nodes()));
+            self.ledger.settle(version);
+            self.proposed = Some(Proposal { version, epoch, nodes });
+        }
+    }
+
+    fn is_pinned(&self, proposal: &Proposal) -> bool {
+        self.planted().has(Bug::Unpinned)
+            || proposal.nodes.iter().all(|node| {
+                self.known(*node).is_some_and(|known| {
+                    // What it pinned before it heard the proposal it may have let go of since.
+                    known.report.heard >= known.proposed
+                        && known.report.pins.iter().any(|pin| pin.version == proposal.version)
+                })
+            })
+    }
+
+    fn can_be_pinned(&self, proposal: &Proposal) -> bool {
+        let is_given_up = |node: &Node| {
+            let yielded = self.known(*node).and_then(|known| known.report.yielded.as_ref());
+            yielded.is_some_and(|yielded| yielded.version >= proposal.version) && !self.planted().has(Bug::PinAnew)
+        };
+        self.ledger.is_whole(proposal.version).unwrap_or(false) && !proposal.nodes.iter().any(is_given_up)
+    }
+
+    /// Makes new decisions for the nodes for which they are others than before.
+    fn refresh(&mut self) {
+        let nodes: BTreeSet<Node> = self.reports().map(|report| report.node).collect();
+        for node in nodes {
+            let Some(made) = self.decide(node) else { continue };
+            let Some(known) = self.nodes.get_mut(&node).and_then(Option::as_mut) else { continue };
+            let before = known.decision.as_ref();
+            let serial = before.map_or(0, |before| before.serial);
+            if before.is_none_or(|before| *before != Decision { serial, ..made.clone() }) {
+                let proposal = |decision: &Decision| decision.proposed.as_ref().map(|(proposal, _)| proposal.version);
+                if before.and_then(proposal) != proposal(&made) {
+                    known.proposed = serial + 1;
+                }
+                known.decision = Some(Decision { serial: serial + 1, ..made });
+            }
+        }
+    }
+
+    fn decide(&self, node: Node) -> Option<Decision> {
+        let report = &self.known(node)?.report;
+        let members = |proposal: &Proposal| {
+            let roster = self.ledger.roster(proposal.version);
+            let own = roster.members.iter().map(|member| member.record.writer).filter(|writer| writer.node == node);
+            (proposal.clone(), own.collect())
+        };
+        let answer = |elements: &IndexSet, version| match self.ledger.readiness(version, elements) {
+            Ok(readiness) => readiness,
+            Err(_) => Readiness::Waiting(Vec::new()),
+        };
+        let version = self.announced.version;
+        let holds = |node: &Node| {
+            self.known(*node).is_some_and(|known| known.report.pins.iter().any(|pin| pin.version == version))
+        };
+        let unpinned = self.announced.nodes.iter().filter(|node| !holds(node));
+        Some(Decision {
+            node,
+            revision: self.revision,
+            serial: 0,
+            declared: report.declared,
+            announced: self.announced.clone(),
+            unpinned: unpinned.map(|node| Unpinned { node: *node, is_lost: self.ledger.is_lost(*node) }).collect(),
+            proposed: self.proposed.as_ref().map(members),
+            refused: self.refused.get(&node).cloned().unwrap_or_default(),
+            answers: report.wants.iter().map(|want| (want.reader, answer(&want.elements, want.version))).collect(),
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! What runtimes and homes send each other.
+//!
+//! Each message says all that its sender knows of the object, and its serial says which of two is newer. So messages may be
+//! lost, come twice, and overtake each other: whoever gets one takes it for the newest that he has, or leaves it.
+//! What the other side has already may be left out on the wire, as long as what arrives is whole.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use crate::{
+    readiness::Readiness,
+    refusal::Refusal,
+    writer::{Elements, Node, Record, Revision, Version, Writer},
+};
+
+/// A version that is to be complete, or is, with the nodes that have to pin it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Proposal {
+    /// The version.
+    pub version: Version,
+    /// The first version of its epoch.
+    pub epoch: Version,
+    /// The nodes of its members.
+    pub nodes: Arc<BTreeSet<Node>>,
+}
+
+impl Proposal {
+    /// The initial version, which nobody has to pin.
+    pub fn initial(version: Version) -> Self {
+        Self { version, epoch: version, nodes: Arc::default() }
+    }
+}
+
+/// A writer of a node, as its runtime tells it to the home.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Told {
+    /// The writer.
+    pub record: Record,
+    /// A number for each of its stages: no other stage of the node ever has it.
+    pub numbers: Vec<u64>,
+    /// How many of its stages, from the first on, a home has accepted.
+    pub accepted: usize,
+}
+
+/// A reader that wants elements of a version.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Want {
+    /// Tells the node's readers apart.
+    pub reader: u64,
+    /// The version.
+    pub version: Version,
+    /// Which elements of it.
+    pub elements: Elements,
+}
+
+/// From a runtime to the home.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Report {
+    /// Whose runtime.
+    pub node: Node,
+    /// The home that it is for.
+    pub revision: Revision,
+    /// Which of the node's reports is newer.
+    pub serial: u64,
+    /// Serial of the newest decision of that home that the runtime heard.
+    pub heard: u64,
+    /// The largest number of a stage.
+    pub declared: u64,
+    /// The node's writers.
+    pub writers: Vec<Told>,
+    /// What the node pins.
+    pub pins: Vec<Proposal>,
+    /// The newest version that it knows to be complete.
+    pub announced: Proposal,
+    /// The newest version of which it gave up the pin.
+    pub yielded: Option<Proposal>,
+    /// What the node's readers wait for.
+    pub wants: Vec<Want>,
+}
+
+/// A stage that was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Refused {
+    /// Whose.
+    pub writer: Writer,
+    /// The stage's number.
+    pub number: u64,
+    /// Why.
+    pub refusal: Refusal,
+}
+
+/// A node that does not hold the newest complete version any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Unpinned {
+    /// The node.
+    pub node: Node,
+    /// Whether the node was lost; else it gave up the pin for want of memory.
+    pub is_lost: bool,
+}
+
+/// From the home to a runtime.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Decision {
+    /// For whom.
+    pub node: Node,
+    /// Which home's.
+    pub revision: Revision,
+    /// Which of that home's decisions for the node is newer.
+    pub serial: u64,
+    /// Stages up to this number were decided on: those that are not refused are accepted.
+    pub declared: u64,
+    /// The newest complete version: the node is to keep its pin.
+    pub announced: Proposal,
+    /// Who does not hold that version any more.
+    pub unpinned: Vec<Unpinned>,
+    /// The version that is to be complete next, and the node's members of it: the node is to pin it.
+    pub proposed: Option<(Proposal, Vec<Writer>)>,
+    /// Stages of the node's writers that do not count.
+    pub refused: Vec<Refused>,
+    /// What its readers are told.
+    pub answers: Vec<(u64, Readiness)>,
+}

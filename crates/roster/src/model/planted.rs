@@ -1,0 +1,101 @@
+//! Each rule is broken once: the model notices, and what it says is about that rule.
+
+use super::{
+    checker::explore,
+    setups::{alone, member_of, one_node, overlapping, roster, script, two_nodes},
+    world::{Op::Publish, Setup},
+};
+use crate::planted::Bug;
+
+/// More states than any of these needs until the bug is found.
+const STATES_MAX: usize = 300_000;
+
+fn notice(bug: Bug, setup: Setup, expected: &str) {
+    let found = explore(&Setup { bug: Some(bug), ..setup }, STATES_MAX);
+    let wrong = found.expect_err("a planted bug was not noticed");
+    println!("{bug:?}: {}", wrong.lines().next().unwrap_or_default());
+    assert!(wrong.contains(expected), "{bug:?} was noticed as something else: {wrong}");
+}
+
+#[test]
+fn an_open_roster_that_counts_as_closed_is_noticed() {
+    notice(Bug::OpenRosters, two_nodes(1), "was announced with the writers");
+}
+
+#[test]
+fn a_version_that_is_proposed_before_all_published_it_is_noticed() {
+    notice(Bug::Unpublished, two_nodes(1), "is to be pinned and is not there");
+}
+
+#[test]
+fn elements_of_another_version_are_noticed() {
+    notice(Bug::StaleElements, Setup { wants: vec![(0, 2, 0, 4)], ..two_nodes(2) }, "gets elements of another version");
+}
+
+#[test]
+fn a_roster_that_is_changed_when_it_was_announced_is_noticed() {
+    notice(Bug::LateChanges, late(), "has got other writers");
+}
+
+#[test]
+fn fragments_that_may_overlap_are_noticed() {
+    notice(Bug::Overlaps, overlapping(), "reader 0 gets");
+}
+
+#[test]
+fn a_home_that_announces_before_all_pin_is_noticed() {
+    notice(Bug::Unpinned, two_nodes(1), "does not pin it");
+}
+
+#[test]
+fn a_home_that_takes_older_reports_for_newer_ones_is_noticed() {
+    notice(Bug::OldReports, Setup { kept: 4, ..alone(1) }, "was refused");
+}
+
+#[test]
+fn a_new_home_that_does_not_wait_for_all_nodes_is_noticed() {
+    notice(Bug::HastyHome, Setup { home_changes: 1, ..two_nodes(1) }, "does not pin it");
+}
+
+#[test]
+fn a_new_home_that_forgets_what_the_former_one_announced_is_noticed() {
+    notice(Bug::ForgetfulHome, Setup { home_changes: 1, ..alone(2) }, "does not pin it");
+}
+
+#[test]
+fn a_runtime_that_obeys_a_former_home_is_noticed() {
+    notice(Bug::NoFence, Setup { home_changes: 1, ..alone(2) }, "");
+}
+
+#[test]
+fn a_runtime_that_takes_older_decisions_for_newer_ones_is_noticed() {
+    notice(Bug::OldDecisions, Setup { kept: 2, ..two_nodes(1) }, "");
+}
+
+#[test]
+fn a_pin_that_is_let_go_too_early_is_noticed() {
+    notice(Bug::EarlyUnpin, two_nodes(2), "does not pin it");
+}
+
+#[test]
+fn a_version_that_is_pinned_anew_is_noticed() {
+    notice(Bug::PinAnew, Setup { yields: 1, wants: vec![(0, 2, 0, 2)], ..alone(2) }, "anew");
+}
+
+#[test]
+fn a_pin_that_is_given_up_in_silence_is_noticed() {
+    notice(Bug::SilentYield, Setup { yields: 1, ..one_node(1) }, "do not pin it");
+}
+
+/// The program said one writer; another one comes, perhaps too late.
+fn late() -> Setup {
+    Setup {
+        extent: 4,
+        nodes: 2,
+        writers: vec![script(0, [member_of(1, 0, 2, 1), Publish(1)]), script(1, [member_of(1, 2, 4, 1), Publish(1)])],
+        truth: vec![(1, vec![roster([0]), roster([1])])],
+        may_refuse: true,
+        may_be_stuck: true,
+        ..Setup::default()
+    }
+}

@@ -1,0 +1,222 @@
+//! The worlds that are explored.
+
+use std::collections::BTreeSet;
+
+use Op::Publish;
+
+use super::{
+    checker::explore,
+    world::{Op, Script, Setup, range},
+};
+use crate::writer::{Stage, Version};
+
+pub fn member(from: Version, start: u64, end: u64) -> Op {
+    Op::Declare(Stage::member(from, range(start, end)))
+}
+
+pub fn member_of(from: Version, start: u64, end: u64, expected: u32) -> Op {
+    Op::Declare(Stage::member_of(from, range(start, end), expected))
+}
+
+pub fn left(from: Version) -> Op {
+    Op::Declare(Stage::left(from))
+}
+
+pub fn script(node: usize, ops: impl IntoIterator<Item = Op>) -> Script {
+    Script { node, ops: ops.into_iter().collect() }
+}
+
+pub fn roster(writers: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
+    writers.into_iter().collect()
+}
+
+/// Two nodes with a writer each, and so many versions.
+pub fn two_nodes(versions: Version) -> Setup {
+    let ops = |start| [member(1, start, start + 2)].into_iter().chain((1..=versions).map(Publish));
+    Setup {
+        extent: 4,
+        nodes: 2,
+        writers: vec![script(0, ops(0)), script(1, ops(2))],
+        truth: vec![(1, vec![roster([0, 1])])],
+        ..Setup::default()
+    }
+}
+
+/// One writer, so many versions.
+pub fn alone(versions: Version) -> Setup {
+    Setup {
+        extent: 2,
+        nodes: 1,
+        writers: vec![script(0, [member(1, 0, 2)].into_iter().chain((1..=versions).map(Publish)))],
+        truth: vec![(1, vec![roster([0])])],
+        ..Setup::default()
+    }
+}
+
+/// Three nodes with a writer each, and so many versions.
+fn three_nodes(versions: Version) -> Setup {
+    let ops = |start| [member(1, start, start + 2)].into_iter().chain((1..=versions).map(Publish));
+    Setup {
+        extent: 6,
+        nodes: 3,
+        writers: vec![script(0, ops(0)), script(1, ops(2)), script(2, ops(4))],
+        truth: vec![(1, vec![roster([0, 1, 2])])],
+        attached: true,
+        ..Setup::default()
+    }
+}
+
+/// One node, three writers.
+pub fn one_node(versions: Version) -> Setup {
+    let ops = |start| [member(1, start, start + 2)].into_iter().chain((1..=versions).map(Publish));
+    Setup {
+        extent: 6,
+        nodes: 1,
+        writers: vec![script(0, ops(0)), script(0, ops(2)), script(0, ops(4))],
+        truth: vec![(1, vec![roster([0, 1, 2])])],
+        ..Setup::default()
+    }
+}
+
+/// Two writers that move the border between them from version 2 on.
+pub fn reparting() -> Setup {
+    Setup {
+        extent: 4,
+        nodes: 2,
+        writers: vec![
+            script(0, [member(1, 0, 2), Publish(1), member(2, 0, 3), Publish(2)]),
+            script(1, [member(1, 2, 4), Publish(1), member(2, 3, 4), Publish(2)]),
+        ],
+        truth: vec![(1, vec![roster([0, 1])])],
+        wants: vec![(0, 2, 0, 4)],
+        ..Setup::default()
+    }
+}
+
+/// A writer leaves, and one on another node takes its place from version 2 on.
+pub fn leaving() -> Setup {
+    Setup {
+        extent: 4,
+        nodes: 2,
+        writers: vec![
+            script(0, [member(1, 0, 2), Publish(1), Publish(2)]),
+            script(1, [member(1, 2, 4), Publish(1), left(2)]),
+            script(0, [member(2, 2, 4), Publish(2)]),
+        ],
+        truth: vec![(1, vec![roster([0, 1])]), (2, vec![roster([0, 2])])],
+        ..Setup::default()
+    }
+}
+
+/// Two writers that the program promised, and a hole between them.
+pub fn counted() -> Setup {
+    Setup {
+        extent: 5,
+        nodes: 2,
+        writers: vec![
+            script(0, [member_of(1, 0, 2, 2), Publish(1), Publish(2)]),
+            script(1, [member_of(1, 3, 5, 2), Publish(1), Publish(2)]),
+        ],
+        truth: vec![(1, vec![roster([0, 1])])],
+        wants: vec![(0, 1, 2, 3)],
+        ..Setup::default()
+    }
+}
+
+/// Two writers of which each wants the whole object: one is refused.
+pub fn overlapping() -> Setup {
+    Setup {
+        extent: 2,
+        nodes: 2,
+        writers: vec![script(0, [member(1, 0, 2), Publish(1)]), script(1, [member(1, 0, 2), Publish(1)])],
+        truth: vec![(1, vec![roster([0]), roster([1])])],
+        may_refuse: true,
+        wants: vec![(0, 1, 0, 2)],
+        ..Setup::default()
+    }
+}
+
+/// Looks at all states.
+fn check(name: &str, setup: &Setup) {
+    let begun = std::time::Instant::now();
+    let explored = explore(setup, usize::MAX).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("{name}: {} states, {} of them to the end, in {seconds:.1} s", explored.states, explored.finished);
+}
+
+#[test]
+fn one_node_completes_versions() {
+    check("one node", &Setup { wants: vec![(0, 1, 1, 3)], attached: true, ..one_node(2) });
+    check("a version that is let go", &Setup { drops: 1, attached: true, ..one_node(2) });
+}
+
+#[test]
+fn two_nodes_complete_versions() {
+    check("two nodes", &two_nodes(2));
+    check("two nodes, and messages that overtake", &Setup { kept: 2, ..two_nodes(1) });
+}
+
+#[test]
+fn three_nodes_complete_versions() {
+    check("three nodes", &three_nodes(1));
+    check("three nodes, of which one dies", &Setup { node_deaths: 1, ..three_nodes(1) });
+}
+
+#[test]
+fn homes_change() {
+    check("a change of home", &Setup { home_changes: 1, ..alone(3) });
+    let overtaking = Setup { home_changes: 1, kept: 2, attached: true, ..alone(2) };
+    check("a change of home, and messages that overtake", &overtaking);
+    check("a change of home and a death", &Setup { home_changes: 1, node_deaths: 1, attached: true, ..two_nodes(1) });
+    check("a change of home of two nodes", &Setup { home_changes: 1, attached: true, ..two_nodes(1) });
+}
+
+#[test]
+fn pins_yield() {
+    check("yields", &Setup { yields: 1, attached: true, ..two_nodes(2) });
+    check("yields and a change of home", &Setup { yields: 1, home_changes: 1, ..alone(2) });
+}
+
+#[test]
+fn writers_repart() {
+    check("reparting", &Setup { attached: true, ..reparting() });
+}
+
+#[test]
+fn writers_leave() {
+    check("leaving", &Setup { attached: true, ..leaving() });
+}
+
+#[test]
+fn holes_are_known() {
+    check("counted", &counted());
+}
+
+#[test]
+fn overlaps_are_refused() {
+    check("overlapping", &overlapping());
+}
+
+#[test]
+fn nodes_are_lost() {
+    check("nodes", &Setup { node_deaths: 1, wants: vec![(0, 1, 2, 4)], attached: true, ..two_nodes(1) });
+}
+
+#[test]
+fn writers_die() {
+    check("writers", &Setup { writer_deaths: 1, wants: vec![(0, 1, 2, 4)], attached: true, ..two_nodes(1) });
+}
+
+/// Minutes to hours, and gigabytes.
+#[test]
+fn larger_worlds_hold_too() {
+    if std::env::var_os("STILLFRAME_TEST_ROSTER").is_none() {
+        return;
+    }
+    check("two nodes, and messages that overtake", &Setup { kept: 2, ..two_nodes(2) });
+    check("homes", &Setup { home_changes: 1, attached: true, ..two_nodes(2) });
+    check("yields and homes", &Setup { yields: 1, home_changes: 1, attached: true, ..two_nodes(1) });
+    check("deaths and homes", &Setup { node_deaths: 1, home_changes: 1, attached: true, ..two_nodes(1) });
+    check("reparting and homes", &Setup { home_changes: 1, attached: true, ..reparting() });
+    check("three nodes", &three_nodes(2));
+}

@@ -1,0 +1,461 @@
+//! Nodes, homes, the network between them, and what may happen.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
+    ops::Deref,
+    sync::Arc,
+};
+
+use drepl::{IndexBox, IndexSet, Progression};
+
+use super::promise::members_of;
+use crate::{
+    home::Home,
+    message::{Decision, Proposal, Report, Unpinned},
+    planted::{Bug, Planted},
+    readiness::Readiness,
+    runtime::{Event, Runtime},
+    writer::{Node, Role, Stage, Version, Who, Writer},
+};
+
+pub const INITIAL: Version = 0;
+
+/// What a writer does, one after the other.
+#[derive(Debug, Clone)]
+pub enum Op {
+    Declare(Stage),
+    Publish(Version),
+}
+
+#[derive(Debug, Clone)]
+pub struct Script {
+    pub node: usize,
+    pub ops: Vec<Op>,
+}
+
+/// From a version on, the sets of writers that may be its roster.
+pub type Truth = Vec<(Version, Vec<BTreeSet<usize>>)>;
+
+/// A small world, and how much may go wrong in it.
+#[derive(Debug, Clone, Default)]
+pub struct Setup {
+    pub extent: u64,
+    pub nodes: usize,
+    pub writers: Vec<Script>,
+    pub truth: Truth,
+    /// Node, version, first and end index.
+    pub wants: Vec<(usize, Version, u64, u64)>,
+    pub node_deaths: u8,
+    pub writer_deaths: u8,
+    pub yields: u8,
+    pub drops: u8,
+    pub home_changes: u8,
+    /// The network keeps so many messages (at least the newest) from one end to another. Each may arrive at any time, again,
+    /// or never.
+    pub kept: usize,
+    /// Whether all writers have attached before anything else happens.
+    pub attached: bool,
+    /// Whether a writer may be refused.
+    pub may_refuse: bool,
+    /// Whether the program may be such that no version is complete.
+    pub may_be_stuck: bool,
+    pub bug: Option<Bug>,
+}
+
+/// The indices from one up to and without another.
+pub fn range(start: u64, end: u64) -> IndexSet {
+    IndexBox::new([Progression::range(start, end).unwrap()]).unwrap().into()
+}
+
+impl Setup {
+    pub fn writer(&self, index: usize) -> Writer {
+        Writer { node: Node(self.writers[index].node as u32), process: index as u32, serial: 0 }
+    }
+
+    pub fn rosters(&self, version: Version) -> &[BTreeSet<usize>] {
+        &self.truth[self.truth.partition_point(|(from, _)| *from <= version) - 1].1
+    }
+
+    pub fn elements(&self, writer: usize, version: Version) -> Option<IndexSet> {
+        let mut stages = self.writers[writer].ops.iter().filter_map(|op| match op {
+            Op::Declare(stage) if stage.from <= version => Some(&stage.role),
+            _ => None,
+        });
+        match stages.next_back()? {
+            Role::Member { elements, .. } => Some((**elements).clone()),
+            Role::Left | Role::Died { .. } => None,
+        }
+    }
+}
+
+/// A value with its hash, shared until it changes: states differ from each other in few of these.
+#[derive(Debug, Clone)]
+pub struct Hashed<T>(Arc<(T, u64)>);
+
+impl<T: Hash> Hashed<T> {
+    fn new(value: T) -> Self {
+        let mut hasher = DefaultHasher::new();
+        value.hash(&mut hasher);
+        Self(Arc::new((value, hasher.finish())))
+    }
+}
+
+impl<T> Deref for Hashed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0.0
+    }
+}
+
+impl<T> Hash for Hashed<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.1.hash(state);
+    }
+}
+
+/// What can happen next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    Step { writer: usize },
+    Report { home: usize, node: usize, kept: usize },
+    Decision { home: usize, node: usize, kept: usize },
+    ChangeHome,
+    Follow { node: usize },
+    KillNode { node: usize },
+    LoseNode { home: usize, node: usize },
+    KillWriter { writer: usize },
+    Yield { node: usize, version: Version },
+    Drop { writer: usize, version: Version },
+}
+
+#[derive(Debug, Clone, Hash)]
+pub struct World {
+    pub runtimes: Vec<Option<Hashed<Runtime>>>,
+    pub homes: Vec<Hashed<Home>>,
+    reports: Vec<Vec<Vec<Hashed<Report>>>>,
+    decisions: Vec<Vec<Vec<Hashed<Decision>>>>,
+    steps: Vec<usize>,
+    dead: BTreeSet<usize>,
+    node_deaths: u8,
+    writer_deaths: u8,
+    yields: u8,
+    drops: u8,
+    kept: usize,
+    pub seen: Seen,
+}
+
+/// What really happened, as nobody in the world knows it.
+#[derive(Debug, Clone, Hash, Default)]
+pub struct Seen {
+    pub published: BTreeSet<(usize, Version)>,
+    pub refused: BTreeSet<usize>,
+    pub announced: BTreeMap<Version, (Proposal, BTreeSet<Writer>)>,
+    pub given_up: BTreeSet<(usize, Version)>,
+    pub told: BTreeMap<usize, Readiness>,
+    pub unpinned: BTreeMap<usize, (Version, Vec<Unpinned>)>,
+}
+
+impl Seen {
+    pub fn newest(&self) -> Version {
+        self.announced.keys().next_back().copied().unwrap_or(INITIAL)
+    }
+
+    pub fn has_yielded(&self, version: Version) -> bool {
+        self.given_up.iter().any(|(_, given_up)| *given_up == version)
+    }
+}
+
+pub type Checked = Result<(), String>;
+
+impl World {
+    pub fn new(setup: &Setup) -> Result<Self, String> {
+        let planted = Planted { bug: setup.bug };
+        let runtime = |node: usize| {
+            let mut runtime = Runtime::new(Node(node as u32), INITIAL);
+            runtime.planted = planted;
+            runtime.follow(1);
+            for (reader, (_, version, start, end)) in setup.wants.iter().enumerate().filter(|(_, want)| want.0 == node)
+            {
+                runtime.want(reader as u64, *version, range(*start, *end));
+            }
+            Some(Hashed::new(runtime))
+        };
+        let mut world = Self {
+            runtimes: (0..setup.nodes).map(runtime).collect(),
+            homes: Vec::new(),
+            reports: Vec::new(),
+            decisions: Vec::new(),
+            steps: vec![0; setup.writers.len()],
+            dead: BTreeSet::new(),
+            node_deaths: setup.node_deaths,
+            writer_deaths: setup.writer_deaths,
+            yields: setup.yields,
+            drops: setup.drops,
+            kept: setup.kept.max(1),
+            seen: Seen::default(),
+        };
+        world.begin_home(setup);
+        let writers = 0..if setup.attached { setup.writers.len() } else { 0 };
+        writers.into_iter().try_for_each(|writer| world.step(setup, writer))?;
+        for node in 0..setup.nodes {
+            world.send_report(node);
+        }
+        Ok(world)
+    }
+
+    fn begin_home(&mut self, setup: &Setup) {
+        let shape = IndexBox::all(&[setup.extent]).unwrap();
+        let nodes = (0..setup.nodes).map(|node| Node(node as u32));
+        let mut home = Home::new(self.homes.len() as u64 + 1, shape, INITIAL, nodes);
+        home.plant(Planted { bug: setup.bug });
+        self.homes.push(Hashed::new(home));
+        self.reports.push(vec![Vec::new(); setup.nodes]);
+        self.decisions.push(vec![Vec::new(); setup.nodes]);
+    }
+
+    fn send_report(&mut self, node: usize) {
+        let Some(runtime) = &self.runtimes[node] else { return };
+        let home = runtime.revision() as usize - 1;
+        keep(&mut self.reports[home][node], runtime.report(), self.kept);
+    }
+
+    pub fn actions(&self, setup: &Setup) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for (writer, script) in setup.writers.iter().enumerate() {
+            let Some(runtime) = self.runtimes[script.node].as_ref().filter(|_| !self.dead.contains(&writer)) else {
+                continue;
+            };
+            if self.steps[writer] < script.ops.len() && !self.seen.refused.contains(&writer) {
+                actions.push(Action::Step { writer });
+            }
+            let record = runtime.records().find(|record| record.writer == setup.writer(writer));
+            if self.writer_deaths > 0 && record.is_some() {
+                actions.push(Action::KillWriter { writer });
+            }
+            if self.drops > 0
+                && let Some(record) = record
+            {
+                let droppable = record.published.present.iter().rev().skip(1);
+                let droppable = droppable.filter(|version| !runtime.has_pinned(**version));
+                actions.extend(droppable.map(|version| Action::Drop { writer, version: *version }));
+            }
+        }
+        for (node, runtime) in self.runtimes.iter().enumerate() {
+            for home in 0..self.homes.len() {
+                let kept = |messages: usize| 0..messages;
+                actions.extend(kept(self.reports[home][node].len()).map(|kept| Action::Report { home, node, kept }));
+                if runtime.is_none() && !self.homes[home].ledger().is_lost(Node(node as u32)) {
+                    actions.push(Action::LoseNode { home, node });
+                }
+            }
+            let Some(runtime) = runtime else { continue };
+            for home in 0..self.homes.len() {
+                actions.extend((0..self.decisions[home][node].len()).map(|kept| Action::Decision { home, node, kept }));
+            }
+            if (runtime.revision() as usize) < self.homes.len() {
+                actions.push(Action::Follow { node });
+            }
+            if self.node_deaths > 0 {
+                actions.push(Action::KillNode { node });
+            }
+            if self.yields > 0 {
+                let pins = runtime.report().pins.into_iter();
+                actions.extend(pins.map(|pin| Action::Yield { node, version: pin.version }));
+            }
+        }
+        if self.homes.len() <= usize::from(setup.home_changes) {
+            actions.push(Action::ChangeHome);
+        }
+        actions
+    }
+
+    /// Lets something happen, and says what is wrong then.
+    pub fn act(&mut self, setup: &Setup, action: Action) -> Checked {
+        match action {
+            Action::Step { writer } => self.step(setup, writer)?,
+            Action::Report { home, node, kept } => {
+                let report = (*self.reports[home][node][kept]).clone();
+                self.change_home(home, setup, |home| home.receive(report))?;
+            }
+            Action::LoseNode { home, node } => self.change_home(home, setup, |home| home.lose(Node(node as u32)))?,
+            Action::Decision { home, node, kept } => {
+                let decision = (*self.decisions[home][node][kept]).clone();
+                self.change_node(node, setup, |runtime| runtime.hear(decision))?;
+            }
+            Action::ChangeHome => self.begin_home(setup),
+            Action::Follow { node } => {
+                let revision = self.homes.len() as u64;
+                self.change_node(node, setup, |runtime| {
+                    runtime.follow(revision);
+                    Vec::new()
+                })?;
+            }
+            Action::KillNode { node } => {
+                self.runtimes[node] = None;
+                self.node_deaths -= 1;
+            }
+            Action::KillWriter { writer } => {
+                self.writer_deaths -= 1;
+                self.dead.insert(writer);
+                let name = setup.writer(writer);
+                self.change_node(setup.writers[writer].node, setup, |runtime| {
+                    runtime.die(name);
+                    Vec::new()
+                })?;
+            }
+            Action::Yield { node, version } => {
+                self.yields -= 1;
+                self.seen.given_up.insert((node, version));
+                self.change_node(node, setup, |runtime| {
+                    runtime.give_up(version);
+                    Vec::new()
+                })?;
+            }
+            Action::Drop { writer, version } => {
+                self.drops -= 1;
+                let name = setup.writer(writer);
+                self.change_node(setup.writers[writer].node, setup, |runtime| {
+                    runtime.drop(name, version);
+                    Vec::new()
+                })?;
+            }
+        }
+        self.check_pins()
+    }
+
+    fn step(&mut self, setup: &Setup, writer: usize) -> Checked {
+        let script = &setup.writers[writer];
+        let op = &script.ops[self.steps[writer]];
+        self.steps[writer] += 1;
+        let name = setup.writer(writer);
+        let mut done = Ok(());
+        self.change_node(script.node, setup, |runtime| {
+            done = match op {
+                Op::Declare(stage) => runtime.declare(Who { writer: name, rank: None }, stage.clone()),
+                Op::Publish(version) => runtime.publish(name, *version),
+            };
+            Vec::new()
+        })?;
+        if let Op::Publish(version) = op
+            && done.is_ok()
+        {
+            self.seen.published.insert((writer, *version));
+        }
+        done.map_err(|refusal| format!("the script of {name} is wrong: {refusal}"))
+    }
+
+    fn change_home(&mut self, index: usize, setup: &Setup, change: impl FnOnce(&mut Home)) -> Checked {
+        let mut home = (*self.homes[index]).clone();
+        let before = home.announced().clone();
+        change(&mut home);
+        if *home.announced() != before {
+            self.check_announced(setup, &home)?;
+            if home.announced().version < before.version {
+                return Err(format!("a home announced {} after {}", home.announced().version, before.version));
+            }
+        }
+        for node in 0..setup.nodes {
+            if let Some(decision) = home.decision(Node(node as u32)) {
+                keep(&mut self.decisions[index][node], decision.clone(), self.kept);
+            }
+        }
+        for (version, (_, members)) in &self.seen.announced {
+            if home.announced().version >= *version && !members_of(&home, *version).is_subset(members) {
+                return Err(format!("version {version} was announced, and has got other writers"));
+            }
+        }
+        self.homes[index] = Hashed::new(home);
+        Ok(())
+    }
+
+    fn change_node(&mut self, node: usize, setup: &Setup, change: impl FnOnce(&mut Runtime) -> Vec<Event>) -> Checked {
+        let Some(hashed) = &self.runtimes[node] else { return Ok(()) };
+        let mut runtime = (**hashed).clone();
+        let before = runtime.announced().version;
+        for event in change(&mut runtime) {
+            match event {
+                Event::Pin { version, writers } => {
+                    if !writers.iter().all(|writer| runtime.has(*writer, version)) {
+                        return Err(format!("version {version} is to be pinned and is not there"));
+                    }
+                    runtime.hold(version);
+                }
+                Event::Unpin(_) | Event::Complete(_) => {}
+                Event::Unpinned { version, nodes } => {
+                    self.seen.unpinned.insert(node, (version, nodes));
+                }
+                Event::Refused { writer, refusal, .. } if !setup.may_refuse => {
+                    return Err(format!("{writer} was refused: {refusal}"));
+                }
+                Event::Refused { writer, .. } => {
+                    self.seen.refused.insert(writer.process as usize);
+                }
+                Event::Answer { reader, readiness } => {
+                    self.check_answer(setup, reader as usize, &readiness)?;
+                    self.seen.told.insert(reader as usize, readiness);
+                }
+            }
+        }
+        if runtime.announced().version < before {
+            return Err(format!("node {node} is told of version {} after {before}", runtime.announced().version));
+        }
+        self.runtimes[node] = Some(Hashed::new(runtime));
+        self.send_report(node);
+        Ok(())
+    }
+
+    /// Goes on without any further accident until nothing changes: all messages arrive, and all writers come to their end.
+    pub fn finish(&mut self, setup: &Setup) -> Checked {
+        for _ in 0..200 {
+            let before = self.fingerprint();
+            for action in self.actions(setup) {
+                let is_fair = match action {
+                    Action::Step { writer } => {
+                        let mut own = self.actions(setup).into_iter();
+                        own.any(|now| now == Action::Step { writer })
+                    }
+                    Action::Follow { .. } | Action::LoseNode { .. } => true,
+                    Action::Report { home, node, kept } => kept + 1 == self.reports[home][node].len(),
+                    Action::Decision { home, node, kept } => kept + 1 == self.decisions[home][node].len(),
+                    _ => false,
+                };
+                if is_fair {
+                    self.act(setup, action)?;
+                }
+            }
+            if self.fingerprint() == before {
+                return Ok(());
+            }
+        }
+        Err("messages go on for ever".into())
+    }
+
+    /// Whether an announced version can be had no more, because a node died or gave up its pin.
+    pub fn has_lost(&self, version: Version) -> bool {
+        let nodes = self.seen.announced.get(&version).into_iter().flat_map(|(proposal, _)| proposal.nodes.iter());
+        self.seen.has_yielded(version) || nodes.into_iter().any(|node| self.runtimes[node.0 as usize].is_none())
+    }
+
+    pub fn is_dead(&self, writer: usize, setup: &Setup) -> bool {
+        self.dead.contains(&writer) || self.runtimes[setup.writers[writer].node].is_none()
+    }
+
+    /// Two states of a million have the same with a probability of one to thirty million.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+fn keep<T: Hash + PartialEq>(messages: &mut Vec<Hashed<T>>, message: T, kept: usize) {
+    if messages.last().is_some_and(|last| **last == message) {
+        return;
+    }
+    messages.push(Hashed::new(message));
+    if messages.len() > kept {
+        messages.remove(0);
+    }
+}

@@ -1,0 +1,347 @@
+//! The state machine of one node.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    message::{Decision, Proposal, Report, Told, Unpinned, Want},
+    planted::{Bug, Planted},
+    readiness::Readiness,
+    refusal::Refusal,
+    writer::{Elements, Node, Record, Revision, Role, Stage, Version, Who, Writer},
+};
+
+/// What the runtime has to do, or to tell its readers and writers.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// Take leases on the version of these writers, and then call [`Runtime::hold`]; or [`Runtime::drop`] if one is gone.
+    Pin {
+        /// The version.
+        version: Version,
+        /// The node's members of it.
+        writers: Vec<Writer>,
+    },
+    /// Give back the leases on the version.
+    Unpin(Version),
+    /// The version is complete.
+    Complete(Version),
+    /// The newest complete version cannot be had whole any more.
+    Unpinned {
+        /// Which.
+        version: Version,
+        /// From whom not.
+        nodes: Vec<Unpinned>,
+    },
+    /// What a writer declared does not count.
+    Refused {
+        /// Whose.
+        writer: Writer,
+        /// What.
+        stage: Stage,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// What a reader is told.
+    Answer {
+        /// Who asked.
+        reader: u64,
+        /// Whether it can have what it wants.
+        readiness: Readiness,
+    },
+}
+
+/// What the runtime of a node knows of an object. Of the node's writers it is the truth; a home can be made anew of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Runtime {
+    node: Node,
+    initial: Version,
+    revision: Revision,
+    serial: u64,
+    heard: u64,
+    declared: u64,
+    writers: BTreeMap<Writer, Told>,
+    pins: BTreeMap<Version, Proposal>,
+    pinning: Option<Proposal>,
+    announced: Proposal,
+    unpinned: Vec<Unpinned>,
+    yielded: Option<Proposal>,
+    wants: BTreeMap<u64, (Want, Option<Readiness>)>,
+    pub(crate) planted: Planted,
+}
+
+impl Runtime {
+    /// A node without writers.
+    pub fn new(node: Node, initial: Version) -> Self {
+        Self {
+            node,
+            initial,
+            revision: 0,
+            serial: 0,
+            heard: 0,
+            declared: 0,
+            writers: BTreeMap::new(),
+            pins: BTreeMap::new(),
+            pinning: None,
+            announced: Proposal::initial(initial),
+            unpinned: Vec::new(),
+            yielded: None,
+            wants: BTreeMap::new(),
+            planted: Planted::default(),
+        }
+    }
+
+    /// Whose it is.
+    pub fn node(&self) -> Node {
+        self.node
+    }
+
+    /// The home that it obeys.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The newest version that it knows to be complete.
+    pub fn announced(&self) -> &Proposal {
+        &self.announced
+    }
+
+    /// Whether it pins a version.
+    pub fn has_pinned(&self, version: Version) -> bool {
+        self.pins.contains_key(&version)
+    }
+
+    /// Whether a version of a writer can be had.
+    pub fn has(&self, writer: Writer, version: Version) -> bool {
+        self.writers.get(&writer).is_some_and(|told| told.record.published.present.contains(&version))
+    }
+
+    /// Its writers.
+    pub fn records(&self) -> impl Iterator<Item = &Record> {
+        self.writers.values().map(|told| &told.record)
+    }
+
+    /// Lets a writer attach, repart or leave from a version on. Whether it counts, a decision will say.
+    ///
+    /// # Errors
+    ///
+    /// Where the node knows by itself that it cannot count.
+    pub fn declare(&mut self, who: Who, stage: Stage) -> Result<(), Refusal> {
+        let from = stage.from;
+        let known = self.writers.get(&who.writer);
+        if known.is_none() && !matches!(stage.role, Role::Member { .. }) {
+            return Err(Refusal::Unknown);
+        }
+        let newest = known.and_then(|told| told.record.published.newest).unwrap_or(self.initial);
+        if from <= newest {
+            return Err(Refusal::Late { from, settled: newest });
+        }
+        match known.and_then(|told| told.record.stages.last()) {
+            Some(last) if matches!(last.role, Role::Died { .. }) => return Err(Refusal::Unknown),
+            Some(last) if last.from >= from => return Err(Refusal::Order { from, last: last.from }),
+            _ => {}
+        }
+        self.serial += 1;
+        self.declared += 1;
+        let told = self.writers.entry(who.writer).or_insert_with(|| Told {
+            record: Record::new(who.writer, who.rank),
+            numbers: Vec::new(),
+            accepted: 0,
+        });
+        told.record.stages.push(stage);
+        told.numbers.push(self.declared);
+        Ok(())
+    }
+
+    /// A writer published a version.
+    ///
+    /// # Errors
+    ///
+    /// The number has to be above its newest, and it has to be a member of the version's roster.
+    pub fn publish(&mut self, writer: Writer, version: Version) -> Result<(), Refusal> {
+        let record = &mut self.writers.get_mut(&writer).ok_or(Refusal::Unknown)?.record;
+        let newest = record.published.newest.unwrap_or(self.initial);
+        if version <= newest || record.elements(version).is_none() {
+            return Err(Refusal::NotNext { version, newest });
+        }
+        record.published.newest = Some(version);
+        record.published.present.insert(version);
+        self.serial += 1;
+        Ok(())
+    }
+
+    /// A version of a writer is gone, for its region's bounds. Those that are pinned do not go.
+    pub fn drop(&mut self, writer: Writer, version: Version) {
+        if let Some(told) = self.writers.get_mut(&writer)
+            && told.record.published.present.remove(&version)
+        {
+            self.serial += 1;
+        }
+    }
+
+    /// A writer died. What it published stays; it is a member of no later version.
+    pub fn die(&mut self, writer: Writer) {
+        let Some(told) = self.writers.get_mut(&writer) else { return };
+        let before = told.record.stages.clone();
+        told.record.die();
+        if told.record.stages != before {
+            self.serial += 1;
+            self.declared += 1;
+            let kept = told.record.stages.len() - 1;
+            told.numbers.truncate(kept);
+            told.numbers.push(self.declared);
+            told.accepted = told.accepted.min(kept);
+        }
+    }
+
+    /// A reader waits for elements of a version.
+    pub fn want(&mut self, reader: u64, version: Version, elements: impl Into<Elements>) {
+        self.serial += 1;
+        self.wants.insert(reader, (Want { reader, version, elements: elements.into() }, None));
+    }
+
+    /// A reader does not wait any more.
+    pub fn unwant(&mut self, reader: u64) {
+        if self.wants.remove(&reader).is_some() {
+            self.serial += 1;
+        }
+    }
+
+    /// There is a new home. Former ones are not obeyed from now on.
+    pub fn follow(&mut self, revision: Revision) {
+        if revision > self.revision {
+            (self.revision, self.heard) = (revision, 0);
+            self.serial += 1;
+        }
+    }
+
+    /// The leases that [`Event::Pin`] asked for are held.
+    pub fn hold(&mut self, version: Version) -> Option<Event> {
+        match self.pinning.take_if(|proposal| proposal.version == version) {
+            Some(proposal) => {
+                self.serial += 1;
+                self.pins.insert(version, proposal);
+                None
+            }
+            None => Some(Event::Unpin(version)),
+        }
+    }
+
+    /// Gives up a pin for want of memory. The version is not pinned anew.
+    pub fn give_up(&mut self, version: Version) -> Option<Event> {
+        let proposal = self.pins.remove(&version)?;
+        if !self.planted.has(Bug::SilentYield) {
+            self.serial += 1;
+            if self.yielded.as_ref().is_none_or(|yielded| yielded.version < version) {
+                self.yielded = Some(proposal);
+            }
+        }
+        Some(Event::Unpin(version))
+    }
+
+    /// Takes what a home decided. Decisions of former homes, and older ones, are left alone.
+    pub fn hear(&mut self, decision: Decision) -> Vec<Event> {
+        let is_former = decision.revision < self.revision && !self.planted.has(Bug::NoFence);
+        if decision.node != self.node || is_former {
+            return Vec::new();
+        }
+        self.follow(decision.revision);
+        if decision.serial <= self.heard && !self.planted.has(Bug::OldDecisions) {
+            return Vec::new();
+        }
+        self.heard = decision.serial;
+        self.serial += 1;
+        let mut events = Vec::new();
+        self.accept(&decision, &mut events);
+        self.pin(&decision, &mut events);
+        if decision.announced.version > self.announced.version {
+            self.announced = decision.announced.clone();
+            self.unpinned.clear();
+            events.push(Event::Complete(self.announced.version));
+            self.prune();
+        }
+        if decision.announced.version == self.announced.version && decision.unpinned != self.unpinned {
+            self.unpinned = decision.unpinned;
+            events.push(Event::Unpinned { version: self.announced.version, nodes: self.unpinned.clone() });
+        }
+        for (reader, readiness) in decision.answers {
+            if let Some((_, known)) = self.wants.get_mut(&reader)
+                && known.as_ref() != Some(&readiness)
+            {
+                *known = Some(readiness.clone());
+                events.push(Event::Answer { reader, readiness });
+            }
+        }
+        events
+    }
+
+    fn accept(&mut self, decision: &Decision, events: &mut Vec<Event>) {
+        for refused in &decision.refused {
+            let Some(told) = self.writers.get_mut(&refused.writer) else { continue };
+            let Some(position) = told.numbers.iter().position(|number| *number == refused.number) else { continue };
+            told.numbers.remove(position);
+            let stage = told.record.stages.remove(position);
+            told.accepted -= usize::from(position < told.accepted);
+            if told.record.stages.is_empty() {
+                self.writers.remove(&refused.writer);
+            }
+            events.push(Event::Refused { writer: refused.writer, stage, refusal: refused.refusal.clone() });
+        }
+        for told in self.writers.values_mut() {
+            told.accepted = told.numbers.partition_point(|number| *number <= decision.declared);
+        }
+    }
+
+    fn pin(&mut self, decision: &Decision, events: &mut Vec<Event>) {
+        let proposed = decision.proposed.as_ref().map(|(proposal, _)| proposal.version);
+        let announced = match proposed {
+            Some(_) if self.planted.has(Bug::EarlyUnpin) => None,
+            _ => Some(decision.announced.version),
+        };
+        let gone = |version: &Version| Some(*version) != proposed && Some(*version) != announced;
+        events.extend(self.pins.keys().copied().filter(gone).map(Event::Unpin));
+        self.pins.retain(|version, _| !gone(version));
+        self.pinning.take_if(|proposal| gone(&proposal.version));
+        let Some((proposal, writers)) = &decision.proposed else { return };
+        let version = proposal.version;
+        let is_asked = self.has_pinned(version) || self.pinning.as_ref().is_some_and(|one| one.version == version);
+        let is_given_up = self.yielded.as_ref().is_some_and(|yielded| yielded.version >= version);
+        if writers.is_empty() || is_asked || is_given_up && !self.planted.has(Bug::PinAnew) {
+            return;
+        }
+        let is_there = writers.iter().all(|writer| self.has(*writer, version));
+        if is_there || self.planted.has(Bug::Unpublished) {
+            self.pinning = Some(proposal.clone());
+            events.push(Event::Pin { version, writers: writers.clone() });
+        }
+    }
+
+    /// Forgets stages that were over before the oldest version that is needed, and writers that left before it.
+    fn prune(&mut self) {
+        let announced = self.announced.version;
+        self.writers.retain(|_, told| {
+            let present = &told.record.published.present;
+            let oldest = present.first().map_or(announced, |oldest| announced.min(*oldest));
+            let over = told.record.stages.partition_point(|stage| stage.from <= oldest).saturating_sub(1);
+            told.record.stages.drain(..over);
+            told.numbers.drain(..over);
+            told.accepted = told.accepted.saturating_sub(over);
+            let is_needed = !present.is_empty() || told.record.stages.len() > 1;
+            is_needed || told.record.stages.iter().any(|stage| stage.role != Role::Left || stage.from > oldest)
+        });
+    }
+
+    /// What to tell the home now. It is to be sent when it changed, and again until the home has heard it.
+    pub fn report(&self) -> Report {
+        Report {
+            node: self.node,
+            revision: self.revision,
+            serial: self.serial,
+            heard: self.heard,
+            declared: self.declared,
+            writers: self.writers.values().cloned().collect(),
+            pins: self.pins.values().cloned().collect(),
+            announced: self.announced.clone(),
+            yielded: self.yielded.clone(),
+            wants: self.wants.values().map(|(want, _)| want.clone()).collect(),
+        }
+    }
+}

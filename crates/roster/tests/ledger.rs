@@ -1,0 +1,110 @@
+//! What the ledger says to people and to readers.
+
+use drepl::{IndexBox, IndexSet, Progression};
+use stillframe_roster::{
+    ledger::Ledger,
+    readiness::{Cause, Readiness},
+    refusal::Refusal,
+    roster::Closure,
+    writer::{Node, Published, Stage, Version, Who, Writer},
+};
+
+fn who(process: u32) -> Who {
+    Who { writer: Writer { node: Node(process), process, serial: 0 }, rank: Some(process) }
+}
+
+fn range(start: u64, end: u64) -> IndexSet {
+    IndexBox::new([Progression::range(start, end).unwrap()]).unwrap().into()
+}
+
+fn publish(ledger: &mut Ledger, process: u32, versions: &[Version]) {
+    let published = Published { newest: versions.last().copied(), present: versions.iter().copied().collect() };
+    ledger.note(who(process).writer, published);
+}
+
+/// Two writers of an object of ten elements.
+fn two() -> Ledger {
+    let mut ledger = Ledger::new(IndexBox::all(&[10]).unwrap(), 0);
+    ledger.declare(who(0), Stage::member(1, range(0, 5)), None).unwrap();
+    ledger.declare(who(1), Stage::member(1, range(5, 10)), None).unwrap();
+    ledger
+}
+
+#[test]
+fn the_initial_version_is_whole_at_once_and_is_zeros() {
+    let ledger = Ledger::new(IndexBox::all(&[10]).unwrap(), 3);
+    assert!(ledger.is_whole(3).unwrap());
+    assert_eq!(ledger.readiness(3, &range(2, 4)).unwrap(), Readiness::Ready(Vec::new()));
+}
+
+#[test]
+fn an_overlap_names_both_fragments_and_what_they_share() {
+    let refusal = two().declare(who(2), Stage::member(1, range(4, 7)), None).unwrap_err();
+    let text = refusal.to_string();
+    for part in ["rank 2", "rank 0", "both write [4] of version 1", "[4..7]", "[0..5]"] {
+        assert!(text.contains(part), "{part} is missing in: {text}");
+    }
+}
+
+#[test]
+fn a_border_moves_between_two_versions_and_older_epochs_stay() {
+    let mut ledger = two();
+    publish(&mut ledger, 0, &[1]);
+    publish(&mut ledger, 1, &[1]);
+    ledger.declare(who(0), Stage::member(2, range(0, 7)), None).unwrap();
+    assert_eq!(ledger.roster(2).closure().unwrap(), Closure::Overlapping, "rank 1 has still to say so");
+    ledger.declare(who(1), Stage::member(2, range(7, 10)), None).unwrap();
+    assert!(ledger.settle_disputes().is_empty());
+    assert_eq!(ledger.roster(2).closure().unwrap(), Closure::Closed);
+    assert!(ledger.is_whole(1).unwrap(), "version 1 is as it was");
+    assert_eq!((ledger.roster(1).epoch, ledger.roster(2).epoch), (1, 2));
+}
+
+#[test]
+fn a_fragment_that_grows_into_one_that_stays_is_refused() {
+    let mut ledger = two();
+    publish(&mut ledger, 0, &[1]);
+    ledger.declare(who(0), Stage::member(2, range(0, 7)), None).unwrap();
+    publish(&mut ledger, 1, &[1, 2]);
+    let refused = ledger.settle_disputes();
+    assert!(matches!(&refused[..], [(writer, 2, Refusal::Overlap(_))] if *writer == who(0).writer), "{refused:?}");
+    assert_eq!(ledger.roster(2).closure().unwrap(), Closure::Closed, "it is as before");
+}
+
+#[test]
+fn a_reader_learns_whose_elements_died_and_which_are_still_to_come() {
+    let mut ledger = two();
+    publish(&mut ledger, 0, &[1]);
+    let Readiness::Waiting(shares) = ledger.readiness(1, &range(4, 6)).unwrap() else { panic!() };
+    assert_eq!((shares[0].who, &*shares[0].elements), (Some(who(1)), &range(5, 6)));
+    ledger.die(who(1).writer);
+    let Readiness::Lost(losses) = ledger.readiness(1, &range(4, 6)).unwrap() else { panic!() };
+    assert_eq!((losses[0].cause, losses[0].share.who), (Cause::Died, Some(who(1))));
+    assert!(matches!(ledger.readiness(1, &range(0, 5)).unwrap(), Readiness::Ready(_)), "the others may be read");
+    ledger.declare(who(2), Stage::member(1, range(5, 10)), None).unwrap();
+    publish(&mut ledger, 2, &[1]);
+    assert!(ledger.is_whole(1).unwrap(), "another writer took its place");
+}
+
+#[test]
+fn what_a_lost_node_had_is_lost() {
+    let mut ledger = two();
+    publish(&mut ledger, 0, &[1]);
+    publish(&mut ledger, 1, &[1]);
+    ledger.lose(Node(1));
+    assert!(!ledger.is_whole(1).unwrap());
+    let Readiness::Lost(losses) = ledger.readiness(1, &range(0, 10)).unwrap() else { panic!() };
+    assert_eq!((losses.len(), losses[0].cause), (1, Cause::NodeLost));
+}
+
+#[test]
+fn holes_are_known_where_the_program_said_how_many_write() {
+    let mut ledger = Ledger::new(IndexBox::all(&[10]).unwrap(), 0);
+    ledger.declare(who(0), Stage::member_of(1, range(0, 4), 2), None).unwrap();
+    assert_eq!(ledger.roster(1).closure().unwrap(), Closure::Open { missing: Some(1) });
+    ledger.declare(who(1), Stage::member_of(1, range(6, 10), 2), None).unwrap();
+    assert_eq!(ledger.roster(1).closure().unwrap(), Closure::Closed);
+    assert_eq!(ledger.holes(1).unwrap(), range(4, 6));
+    let Readiness::Lost(losses) = ledger.readiness(1, &range(4, 5)).unwrap() else { panic!() };
+    assert_eq!(losses[0].cause, Cause::Unwritten);
+}
