@@ -1,11 +1,11 @@
 //! Copying in the background: by threads that take only what others leave of the processors, and never twice.
 //!
-//! The threads are of class `SCHED_IDLE` (sched(7)). Where a processor is free they copy while the program goes on; where none
-//! [was of late](spare) they are not asked, and who wants the rest [takes](Transfer::take_rest) what no thread has begun and copies
+//! The threads are of class `SCHED_IDLE` (sched(7)). Where a processor is free they copy while the program goes on; where none was
+//! of late (`spare`) they are not asked, and who wants the rest [takes](Transfer::take_rest) what no thread has begun and copies
 //! that itself.
 //!
-//! The kernel copies ([through a pipe](pipe)), because memory of a program may be gone when its turn comes: that is an error of
-//! the call then, and no signal. What it refuses is part of the rest.
+//! The kernel copies (through a `pipe`), because memory of a program may be gone when its turn comes: that is an error of the
+//! call then, and no signal. What it refuses is part of the rest.
 //!
 //! # Safety
 //!

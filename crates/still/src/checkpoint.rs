@@ -38,11 +38,11 @@ Examples:
   still safe ck 5000 --wait 30                               is version 5000 on disk?
   still restore ck                                           back into memory
 
-Which versions: each rule that holds is enough. Without any, all are due; then it keeps to a share of
-the processors where the simulation leaves none idle (--share, --impolite). --every means multiples
-of N, or the next version if that one was not published or went. Versions that come while one is being
-saved are left out but for the newest, and counted; --all holds them until they are saved, as long
-as --held and --held-bytes allow, and then leaves them with the program.
+Which versions: each rule that holds is enough. Without any, all are due; then it keeps to a share
+of the processors where the simulation leaves none idle (--share, --impolite). --every means
+multiples of N, or the next version if that one was not published or went. Versions that come while
+one is being saved are left out but for the newest, and counted; --all holds them until they are
+saved, as long as --held and --held-bytes allow, and then leaves them with the program.
 
 Conditions know the attributes of the version (of a group, those of rank 0), `version`, and `age`,
 the seconds since it was published. They have + - * / %, comparisons, && || ! and parentheses.
