@@ -25,7 +25,7 @@ struct Dispute {
 /// the same rosters, in whatever order it learned of them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ledger {
-    shape: IndexBox,
+    shape: Elements,
     initial: Version,
     records: BTreeMap<Writer, Record>,
     disputes: BTreeSet<Dispute>,
@@ -37,9 +37,9 @@ pub struct Ledger {
 
 impl Ledger {
     /// An object without writers. Its initial version is there, and is zeros.
-    pub fn new(shape: IndexBox, initial: Version) -> Self {
+    pub fn new(shape: impl Into<Elements>, initial: Version) -> Self {
         Self {
-            shape,
+            shape: shape.into(),
             initial,
             records: BTreeMap::new(),
             disputes: BTreeSet::new(),
@@ -50,7 +50,7 @@ impl Ledger {
     }
 
     /// The object's indices.
-    pub fn shape(&self) -> &IndexBox {
+    pub fn shape(&self) -> &Elements {
         &self.shape
     }
 
@@ -85,9 +85,13 @@ impl Ledger {
         self.check_order(who.writer, &stage, until)?;
         let mut disputes = Vec::new();
         if let Role::Member { elements, .. } = &stage.role {
-            if let Some(part) = elements.boxes().iter().find(|part| !self.shape.contains_all(part)) {
-                let (part, shape) = (IndexSet::from(part.clone()).into(), IndexSet::from(self.shape.clone()).into());
-                return Err(Refusal::Outside { part, shape });
+            let within = |part: &&IndexBox| self.shape.boxes().iter().any(|whole| whole.contains_all(part));
+            if let Some(part) = elements.boxes().iter().find(|part| !within(part)) {
+                let part = IndexSet::from(part.clone());
+                // It may reach over several boxes of the shape.
+                if !self.shape.contains_all(&part)? {
+                    return Err(Refusal::Outside { part: part.into(), shape: self.shape.clone() });
+                }
             }
             for other in self.records.values().filter(|other| other.writer != who.writer) {
                 self.compare(other, who, &stage, elements, &mut disputes)?;

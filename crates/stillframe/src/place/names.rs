@@ -81,6 +81,14 @@ pub(crate) fn region_dir(root: &Path, name: &str) -> Result<PathBuf> {
     Err(Error::BadName { name: given.into(), what: "region", why })
 }
 
+/// Refuses what cannot be the name of a region.
+///
+/// # Errors
+/// [`Error::BadName`].
+pub fn check_name(name: &str) -> Result<()> {
+    new_region_dir(Path::new(""), name).map(drop)
+}
+
 /// Whether a region calls one of its files so.
 pub(crate) fn is_own_file(name: &str) -> bool {
     let numbered = [table::PLANE_PREFIX, schema::FILE_PREFIX];

@@ -185,7 +185,8 @@ impl End {
         let group = run.group.as_ref().filter(|group| is_there(&regions, &aside(&group.name)));
         let looked = regions.looked_at();
         let group = group.filter(|group| run.is_last(&looked, group, unlinks)).map(|group| &group.name);
-        let names = group.into_iter().chain([&run.region]);
+        let region = Some(&run.region).filter(|region| may_be_aside(&looked, region));
+        let names = group.into_iter().chain(region);
         let part = |name: &String| {
             let aside = aside(name);
             part_with(&regions, &aside).unwrap_or_else(|error| {
@@ -199,6 +200,14 @@ impl End {
 
 fn aside(name: &str) -> String {
     format!("{name}{ASIDE}")
+}
+
+/// Whether something may be set aside of a region. An arena finds a name at once, and whatever has a name's beginning only
+/// among all of its regions, of which there may be thousands that end.
+fn may_be_aside(regions: &Regions, region: &str) -> bool {
+    let aside = aside(region);
+    let is_missing = |name: &str| matches!(regions.find(name), Ok(None));
+    !(matches!(regions, Regions::Arena { .. }) && is_missing(&aside) && is_missing(&names::rank_name(&aside, 0)))
 }
 
 /// Whether a region or group has this name.

@@ -1,0 +1,62 @@
+//! A word that changes with every name and board of a directory, to sleep on.
+
+use crate::directory::Directory;
+use crate::error::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use stillframe_kernel::folder::Access;
+use stillframe_kernel::futex;
+use stillframe_kernel::map::Mapping;
+
+const FILE: &str = "bell";
+const BYTES: usize = 4096;
+
+/// The word, mapped once in a process for each directory that it opened. Copies are the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Bell {
+    map: Arc<Mapping>,
+    is_writing: bool,
+}
+
+impl Bell {
+    /// Opens it; who writes makes it if need be. `None` for who looks, if it is not there.
+    pub(crate) fn open(directory: &Directory) -> Result<Option<Bell>> {
+        let is_writing = directory.is_writing();
+        let access = if is_writing { Access::Create(0) } else { Access::Read };
+        let path = directory.objects.path.join(FILE);
+        let Some((file, about)) = directory.objects.open(FILE, access)? else { return Ok(None) };
+        if is_writing {
+            // To set the same length again does no harm to who is just using it.
+            let length = if about.bytes < BYTES as u64 { file.set_len(BYTES as u64) } else { Ok(()) };
+            let made = directory.objects.permit(&file, &about).and(length);
+            made.map_err(|error| Error::io("ftruncate", &path, error))?;
+        } else if about.bytes < BYTES as u64 {
+            let why = format!("it has {} bytes, and should have {BYTES}", about.bytes);
+            return Err(Error::Corrupt { path, offset: about.bytes, why });
+        }
+        Ok(Some(Bell { map: Arc::new(Mapping::shared(&file, 0, BYTES, is_writing)?), is_writing }))
+    }
+
+    fn word(&self) -> &AtomicU32 {
+        self.map.word32(0)
+    }
+
+    /// What it is now. Whoever looks at a board after this, and sleeps on what this returned, misses no change.
+    pub(crate) fn seen(&self) -> u32 {
+        self.word().load(Ordering::Acquire)
+    }
+
+    /// Tells everybody that something changed.
+    pub(crate) fn ring(&self) {
+        if self.is_writing {
+            self.word().fetch_add(1, Ordering::AcqRel);
+            futex::wake_all(self.word());
+        }
+    }
+
+    /// Sleeps until it is not what was seen any more, at most so long.
+    pub(crate) fn sleep(&self, seen: u32, longest: Duration) {
+        futex::wait(self.word(), seen, Some(longest));
+    }
+}

@@ -1,0 +1,393 @@
+//! The board of an object: who attached which fragment, from which version on, until when.
+//!
+//! It is a file of this machine that grows, entry by entry, under a lock. A header says how much of it counts, so that
+//! what somebody wrote who died before he was done is written over by the next. Who only reads needs no lock.
+//!
+//! | bytes | |
+//! |---|---|
+//! | 0 to 7 | `STLBOARD` |
+//! | 8 to 15 | 1, the number of this format |
+//! | 16 to 23 | the id of the object, so that a board of a former one of the name is told from this one's |
+//! | 24 to 31 | how many bytes of the file count, the header among them |
+//! | 32 to 39 | the number of the next fragment |
+//! | 40 to 63 | zeros |
+//! | 64 on | entries, each a line of JSON |
+//!
+//! Numbers have 8 bytes, the lowest first. A board that consists mostly of entries that no longer matter is written anew
+//! and put in its place; whoever read the old one sees that the file is another, and begins at its first entry.
+
+use crate::directory::{Directory, file_of};
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::num::NonZeroU64;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use stillframe_kernel::folder::Access;
+use stillframe_kernel::lock::{self, Kind};
+use stillframe_kernel::points;
+
+const MAGIC: [u8; 8] = *b"STLBOARD";
+const FORMAT: u64 = 1;
+const HEADER_BYTES: usize = 64;
+const COUNTS_AT: usize = 24;
+
+/// The longest board that is read.
+const BYTES_MAX: u64 = 1 << 30;
+
+/// Read at once with the header: all of most boards.
+const FIRST_BYTES: usize = 4096;
+
+/// A board that is longer is written anew when at most half of its entries matter.
+const COMPACT_BYTES: u64 = 1 << 16;
+
+/// How often a board is read before it counts as damaged.
+const ATTEMPTS: usize = 4;
+
+/// How long somebody may have a board's lock before who waits for it is told.
+const LOCKED_MAX: Duration = Duration::from_secs(10);
+
+/// A fragment to write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attached {
+    /// Its number, which no other fragment of the object has or had; its region is `objects/NAME/NUMBER`.
+    pub number: u32,
+    /// The process.
+    pub process: u32,
+    /// Its rank in a parallel program, if it said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// The first version that it writes.
+    pub from: u64,
+    /// Its layout.
+    pub text: String,
+    /// Numbers of the names that the text leaves open.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub bindings: BTreeMap<String, i64>,
+    /// How many writers the program said there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writers: Option<u32>,
+}
+
+/// One line of a board.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Entry {
+    /// A fragment was attached.
+    Attach(Attached),
+    /// A fragment writes nothing from a version on. Of several the smallest counts.
+    Leave {
+        /// Which.
+        number: u32,
+        /// The version.
+        from: u64,
+    },
+    /// A fragment is as if it had never been: no version of it is left.
+    Forget {
+        /// Which.
+        number: u32,
+    },
+}
+
+impl Entry {
+    fn number(&self) -> u32 {
+        match self {
+            Entry::Attach(attached) => attached.number,
+            Entry::Leave { number, .. } | Entry::Forget { number } => *number,
+        }
+    }
+}
+
+/// How far somebody has read a board.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Position {
+    identity: Option<(u64, u64)>,
+    bytes: u64,
+}
+
+/// What was read of a board.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    /// Whether what was read before does not count any more.
+    pub(crate) is_anew: bool,
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// The board of one object.
+#[derive(Debug, Clone)]
+pub(crate) struct Board {
+    directory: Directory,
+    file: String,
+    id: NonZeroU64,
+}
+
+struct Header {
+    id: u64,
+    counts: u64,
+    next: u64,
+}
+
+impl Header {
+    fn decode(bytes: &[u8]) -> Result<Header, String> {
+        let word = |at: usize| bytes[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        if bytes[..8] != MAGIC {
+            return Err("it does not begin as a board does".into());
+        }
+        if word(8) != FORMAT {
+            return Err(format!("it is of format {}, and this program reads {FORMAT}", word(8)));
+        }
+        let header = Header { id: word(16), counts: word(24), next: word(32) };
+        if !(HEADER_BYTES as u64..=BYTES_MAX).contains(&header.counts) || header.next > u64::from(u32::MAX) {
+            return Err(format!("{} bytes of it, and {} fragments, cannot be", header.counts, header.next));
+        }
+        Ok(header)
+    }
+
+    fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        for (at, word) in [(8, FORMAT), (16, self.id), (24, self.counts), (32, self.next)] {
+            bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+impl Board {
+    pub(crate) fn new(directory: &Directory, name: &str, id: NonZeroU64) -> Board {
+        Board { directory: directory.clone(), file: file_of(name), id }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.directory.boards.path.join(&self.file)
+    }
+
+    fn corrupt(&self, offset: u64, why: impl Into<String>) -> Error {
+        Error::Corrupt { path: self.path(), offset, why: why.into() }
+    }
+
+    /// What was added behind a position, which is moved there. A board that is not there yet is empty.
+    pub(crate) fn read(&self, position: &mut Position) -> Result<News> {
+        for _ in 0..ATTEMPTS {
+            let mut next = position.clone();
+            match self.try_read(&mut next) {
+                // Somebody may be writing the header just now, which is not read in one piece.
+                Err(Error::Corrupt { .. }) => std::thread::sleep(Duration::from_micros(200)),
+                Err(error) => return Err(error),
+                Ok(news) => {
+                    *position = next;
+                    return Ok(news);
+                }
+            }
+        }
+        self.try_read(position)
+    }
+
+    fn try_read(&self, position: &mut Position) -> Result<News> {
+        let opened = self.directory.boards.open(&self.file, Access::Read)?;
+        let Some((file, about)) = opened else { return Ok(self.anew(position, None)) };
+        self.read_from(&file, about.identity, position).map(|(news, _)| news)
+    }
+
+    fn anew(&self, position: &mut Position, identity: Option<(u64, u64)>) -> News {
+        let had = position.identity.is_some() && position.bytes > 0;
+        *position = Position { identity, bytes: HEADER_BYTES as u64 };
+        News { is_anew: had, entries: Vec::new() }
+    }
+
+    fn read_from(&self, file: &File, identity: (u64, u64), position: &mut Position) -> Result<(News, Option<Header>)> {
+        let failed = |error| Error::io("read", self.path(), error);
+        let mut bytes = vec![0; FIRST_BYTES];
+        let got = read_at(file, &mut bytes, 0).map_err(failed)?;
+        bytes.truncate(got);
+        let mut news = match position.identity == Some(identity) {
+            true => News::default(),
+            false => self.anew(position, Some(identity)),
+        };
+        // One that is being made counts as empty.
+        if bytes.len() < HEADER_BYTES || bytes[..8] == [0; 8] {
+            return Ok((news, None));
+        }
+        let header = Header::decode(&bytes).map_err(|why| self.corrupt(0, why))?;
+        if header.id != self.id.get() {
+            return Ok((self.anew(position, Some(identity)), Some(header)));
+        }
+        if header.counts < position.bytes {
+            return Err(self.corrupt(COUNTS_AT as u64, format!("{} bytes count, and there were more", header.counts)));
+        }
+        let at = position.bytes;
+        let lines = if header.counts <= bytes.len() as u64 {
+            bytes[at as usize..header.counts as usize].to_vec()
+        } else {
+            let mut lines = Vec::new();
+            let wanted = (header.counts - at) as usize;
+            lines.try_reserve_exact(wanted).map_err(|_| stillframe_kernel::Failure::no_memory(wanted))?;
+            lines.resize(wanted, 0);
+            file.read_exact_at(&mut lines, at).map_err(failed)?;
+            lines
+        };
+        let mut offset = at;
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            let entry = serde_json::from_slice(line);
+            news.entries.push(entry.map_err(|error| self.corrupt(offset, format!("no entry of a board: {error}")))?);
+            offset += line.len() as u64;
+        }
+        position.bytes = header.counts;
+        Ok((news, Some(header)))
+    }
+
+    /// Makes the board if need be, and keeps others from it, at most for a few milliseconds.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if somebody has had it for long.
+    pub(crate) fn lock(&self) -> Result<LockedBoard<'_>> {
+        let begin = Instant::now();
+        let mut pause = Duration::from_micros(20);
+        loop {
+            let boards = &self.directory.boards;
+            let opened = boards.open(&self.file, Access::Create(0))?;
+            let (file, about) = opened.ok_or_else(|| Error::io("open", self.path(), ErrorKind::NotFound.into()))?;
+            if lock::try_lock(&file, Kind::Write, 0, 1)? {
+                // Whoever had it may have put another file in its place.
+                if boards.identity(&self.file) != Some(about.identity) {
+                    continue;
+                }
+                boards.permit(&file, &about).map_err(|error| Error::io("chmod", self.path(), error))?;
+                return self.begin(file, about.identity);
+            }
+            let waited = begin.elapsed();
+            if waited > LOCKED_MAX {
+                return Err(Error::Locked { path: self.path(), waited });
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(2));
+        }
+    }
+
+    fn begin(&self, file: File, identity: (u64, u64)) -> Result<LockedBoard<'_>> {
+        let mut position = Position::default();
+        let (news, header) = self.read_from(&file, identity, &mut position)?;
+        let mut locked = LockedBoard { board: self, file, identity, counts: 0, next: 0, entries: news.entries };
+        match header {
+            Some(header) if header.id == self.id.get() => (locked.counts, locked.next) = (header.counts, header.next),
+            // One of a former object of the name, or one that nobody finished.
+            _ => {
+                let failed = |error| Error::io("write", self.path(), error);
+                locked.counts = HEADER_BYTES as u64;
+                let header = Header { id: self.id.get(), counts: locked.counts, next: 0 };
+                locked.file.set_len(0).map_err(failed)?;
+                locked.file.write_all_at(&header.encode(), 0).map_err(failed)?;
+            }
+        }
+        Ok(locked)
+    }
+
+    /// Takes the board away.
+    pub(crate) fn remove(&self) -> Result<()> {
+        match self.directory.boards.folder().remove_file(&self.file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("unlink", self.path(), error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Reads as much as there is.
+fn read_at(file: &File, bytes: &mut [u8], at: u64) -> std::io::Result<usize> {
+    let mut got = 0;
+    while got < bytes.len() {
+        match file.read_at(&mut bytes[got..], at + got as u64) {
+            Ok(0) => break,
+            Ok(more) => got += more,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
+}
+
+/// A board that nobody else changes until this is dropped.
+#[derive(Debug)]
+pub(crate) struct LockedBoard<'a> {
+    board: &'a Board,
+    file: File,
+    identity: (u64, u64),
+    counts: u64,
+    next: u64,
+    /// All that it says.
+    pub(crate) entries: Vec<Entry>,
+}
+
+impl LockedBoard<'_> {
+    /// A number for a fragment, which is taken by adding its entry.
+    pub(crate) fn next_number(&self) -> Result<u32> {
+        u32::try_from(self.next).map_err(|_| self.board.corrupt(32, "all numbers of fragments are used up"))
+    }
+
+    /// Adds an entry; whoever reads the board from now on finds it.
+    pub(crate) fn add(&mut self, entry: Entry) -> Result<()> {
+        let failed = |error| Error::io("write", self.board.path(), error);
+        let line = self.line(&entry)?;
+        let counts = self.counts + line.len() as u64;
+        if counts > BYTES_MAX {
+            return Err(self.board.corrupt(self.counts, format!("it would have more than {BYTES_MAX} bytes")));
+        }
+        self.file.write_all_at(&line, self.counts).map_err(failed)?;
+        points::hit("board.written");
+        let next = match &entry {
+            Entry::Attach(attached) => self.next.max(u64::from(attached.number) + 1),
+            _ => self.next,
+        };
+        let header = Header { id: self.board.id.get(), counts, next };
+        // Numbers that belong together go in one call: the kernel writes a page of a file at a time.
+        self.file.write_all_at(&header.encode()[COUNTS_AT..COUNTS_AT + 16], COUNTS_AT as u64).map_err(failed)?;
+        (self.counts, self.next) = (counts, next);
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    fn line(&self, entry: &Entry) -> Result<Vec<u8>> {
+        let line = serde_json::to_vec(entry);
+        let mut line = line.map_err(|error| self.board.corrupt(self.counts, error.to_string()))?;
+        line.push(b'\n');
+        Ok(line)
+    }
+
+    /// Writes the board anew without what does not matter any more, if that is most of it.
+    pub(crate) fn compact(&mut self) -> Result<()> {
+        let forgotten: BTreeSet<u32> =
+            self.entries.iter().filter(|entry| matches!(entry, Entry::Forget { .. })).map(Entry::number).collect();
+        let kept: Vec<Entry> =
+            self.entries.iter().filter(|entry| !forgotten.contains(&entry.number())).cloned().collect();
+        if self.counts < COMPACT_BYTES || 2 * kept.len() > self.entries.len() {
+            return Ok(());
+        }
+        let failed = |error| Error::io("write", self.board.path(), error);
+        let mut bytes = vec![0; HEADER_BYTES];
+        for entry in &kept {
+            bytes.extend(self.line(entry)?);
+        }
+        let header = Header { id: self.board.id.get(), counts: bytes.len() as u64, next: self.next };
+        bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
+        let boards = &self.board.directory.boards;
+        // Under the lock of the board nobody else makes this file.
+        let aside = format!(".new.{}", self.board.file);
+        let _ = boards.folder().remove_file(&aside);
+        let opened = boards.open(&aside, Access::New(0))?;
+        let (file, about) = opened.ok_or_else(|| Error::io("open", self.board.path(), ErrorKind::NotFound.into()))?;
+        boards.permit(&file, &about).and_then(|()| file.write_all_at(&bytes, 0)).map_err(failed)?;
+        // Nobody has the new file's lock before this lets go of both.
+        let (file, about) = boards.open(&aside, Access::Write)?.ok_or_else(|| failed(ErrorKind::NotFound.into()))?;
+        lock::try_lock(&file, Kind::Write, 0, 1)?;
+        boards.folder().rename(&aside, boards.folder(), &self.board.file).map_err(failed)?;
+        (self.file, self.identity, self.counts, self.entries) = (file, about.identity, header.counts, kept);
+        Ok(())
+    }
+
+    /// The position behind all that it says.
+    pub(crate) fn position(&self) -> Position {
+        Position { identity: Some(self.identity), bytes: self.counts }
+    }
+}

@@ -1,0 +1,340 @@
+//! What can go wrong with objects, and what to do about it.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+use stillframe_kernel::trust::{Distrust, Refused};
+use stillframe_roster::readiness::Cause;
+use stillframe_roster::refusal::Refusal;
+use stillframe_roster::writer::Who;
+
+/// A result whose error is an [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can go wrong. No error leaves a fragment half changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The name has another text already.
+    #[error(
+        "object '{name}' is there already, with another text, bindings or initial version:\n  there: {}\n  asked: {}\n\
+         create it with the same, choose another name, or remove it first ('still rm {name}')",
+        there.replace('\n', " "), asked.replace('\n', " ")
+    )]
+    OtherText {
+        /// The object.
+        name: String,
+        /// What it was created with.
+        there: String,
+        /// What was asked for.
+        asked: String,
+    },
+    /// Nobody created an object of this name.
+    #[error(
+        "there is no object '{name}' in {}{}: create it first, or name the right directory",
+        dir.display(), after(*waited)
+    )]
+    NoObject {
+        /// The name.
+        name: String,
+        /// Where it was looked for.
+        dir: PathBuf,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// The text of an object or a fragment has mistakes.
+    #[error("the text of {what} of object '{name}' has mistakes:\n{mistakes}")]
+    Text {
+        /// The object.
+        name: String,
+        /// Whose text it is.
+        what: &'static str,
+        /// All of them, each shown where it is.
+        mistakes: String,
+    },
+    /// A fragment that cannot be written.
+    #[error("the fragment of object '{name}' cannot be attached to be written: {why}")]
+    NotWritable {
+        /// The object.
+        name: String,
+        /// What stands against it.
+        why: String,
+    },
+    /// Two fragments have elements in common.
+    #[error("object '{name}': {overlap}; attach fragments that share no element, or detach the first one")]
+    Overlap {
+        /// The object.
+        name: String,
+        /// Who wants what.
+        overlap: Box<Overlap>,
+    },
+    /// A fragment that does not count for another reason.
+    #[error("object '{name}': {refusal}")]
+    Refused {
+        /// The object.
+        name: String,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A version that a writer cannot publish.
+    #[error(
+        "version {version} of the fragment of object '{name}' does not follow {newest}: publish a higher number; the \
+         fragment was attached at a version that is there already"
+    )]
+    NotIncreasing {
+        /// The object.
+        name: String,
+        /// The number given.
+        version: u64,
+        /// The newest of this fragment, or the version at which it was attached.
+        newest: u64,
+    },
+    /// What is wanted was not there in time.
+    #[error("object '{name}': waited {} ms for version {version}: still to come are {}", waited.as_millis(), Parts(waiting))]
+    Timeout {
+        /// The object.
+        name: String,
+        /// The version.
+        version: u64,
+        /// For how long.
+        waited: Duration,
+        /// Which elements are still to be published, and by whom.
+        waiting: Vec<Part>,
+    },
+    /// No complete version came in time.
+    #[error(
+        "object '{name}': waited {} ms for a complete version above {after}: {}",
+        waited.as_millis(),
+        if waiting.is_empty() { "nobody writes it".to_owned() } else { format!("still to come are {}", Parts(waiting)) }
+    )]
+    NoNewer {
+        /// The object.
+        name: String,
+        /// The version above which one was waited for.
+        after: u64,
+        /// For how long.
+        waited: Duration,
+        /// Which elements of the next version are still to be published, and by whom.
+        waiting: Vec<Part>,
+    },
+    /// What is wanted cannot be had, or not any more.
+    #[error("object '{name}': version {version} cannot be had: {}; read the newest complete version instead{}", Parts(losses), newest_of(*complete))]
+    Lost {
+        /// The object.
+        name: String,
+        /// The version.
+        version: u64,
+        /// Which elements, whose they are, and why.
+        losses: Vec<Part>,
+        /// The newest complete version.
+        complete: Option<u64>,
+    },
+    /// Nobody writes the object any more.
+    #[error("object '{name}': all writers have left; its last complete version {} can still be read", number(*complete))]
+    Ended {
+        /// The object.
+        name: String,
+        /// The newest complete version.
+        complete: Option<u64>,
+    },
+    /// No complete version is there.
+    #[error("object '{name}' has no complete version: {}", Parts(waiting))]
+    NoVersion {
+        /// The object.
+        name: String,
+        /// Which elements are still to be published, and by whom.
+        waiting: Vec<Part>,
+    },
+    /// The fragment has no variable of this name, or of this type.
+    #[error("the fragment of object '{name}' has {found}, not {wanted}")]
+    Variable {
+        /// The object.
+        name: String,
+        /// What it has.
+        found: String,
+        /// What was asked for.
+        wanted: String,
+    },
+    /// An object that others use is to be removed.
+    #[error("object '{name}' is written by {who}: end it, or remove the object by force")]
+    InUse {
+        /// The object.
+        name: String,
+        /// A writer that lives.
+        who: String,
+    },
+    /// Another process keeps others from a board.
+    #[error("{}: another process has had its lock for {} ms; it may be stopped: let it go on, or end it", path.display(), waited.as_millis())]
+    Locked {
+        /// The board.
+        path: PathBuf,
+        /// For how long it was waited for.
+        waited: Duration,
+    },
+    /// The fragment was attached by the process that forked this one.
+    #[error("this fragment of object '{name}' was attached before fork: attach one in the child")]
+    Forked {
+        /// The object.
+        name: String,
+    },
+    /// Shared files hold something that no healthy process writes.
+    #[error("{} is damaged at byte {offset}: {why}; remove the object ('still rm') and create it anew", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        offset: u64,
+        /// What was expected, and what was found.
+        why: String,
+    },
+    /// A system call failed.
+    #[error("{call} {}: {source}", path.display())]
+    Io {
+        /// The call.
+        call: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A directory or file that somebody else made, or could change.
+    #[error("{} {distrust}", path.display())]
+    Untrusted {
+        /// The directory or file.
+        path: PathBuf,
+        /// What is wrong with it.
+        distrust: Distrust,
+    },
+    /// Memory, mappings or another limit of the machine.
+    #[error(transparent)]
+    System(#[from] stillframe_kernel::Failure),
+    /// A fragment's region.
+    #[error(transparent)]
+    Region(#[from] stillframe::Error),
+    /// No plan, or it could not be carried out.
+    #[error("object '{name}': {why}")]
+    Plan {
+        /// The object.
+        name: String,
+        /// What the planner or the executor said.
+        why: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(call: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Error {
+        Error::Io { call, path: path.into(), source }
+    }
+
+    pub(crate) fn refused(path: impl Into<PathBuf>, refused: Refused) -> Error {
+        let path = path.into();
+        match refused {
+            Refused::Distrust(distrust) => Error::Untrusted { path, distrust },
+            Refused::System(source) => Error::Io { call: "open", path, source },
+        }
+    }
+
+    /// Whether waiting longer, or asking again, may help.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Error::Timeout { .. } | Error::NoNewer { .. } | Error::Locked { .. })
+            || matches!(self, Error::NoObject { waited, .. } if !waited.is_zero())
+    }
+}
+
+/// Two fragments that have elements in common in one version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{elements} of version {version} would be written twice: {second} wants {second_elements}, and {first} has \
+     {first_elements}{}",
+    after(*waited)
+)]
+pub struct Overlap {
+    /// The first version that both would write.
+    pub version: u64,
+    /// What both have.
+    pub elements: String,
+    /// Who was there before.
+    pub first: Writer,
+    /// What it has.
+    pub first_elements: String,
+    /// Who came later.
+    pub second: Writer,
+    /// What it wants.
+    pub second_elements: String,
+    /// How long the second waited for the first to go.
+    pub waited: Duration,
+}
+
+/// A writer as people know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Writer(pub Who);
+
+impl fmt::Display for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Who { writer, rank } = self.0;
+        match rank {
+            Some(rank) => write!(f, "rank {rank} (process {})", writer.process),
+            None => write!(f, "process {} (fragment {})", writer.process, writer.serial),
+        }
+    }
+}
+
+/// Some elements of an object, and who writes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The writer; `None`: nobody.
+    pub who: Option<Writer>,
+    /// Which elements, as `grid[0..4, 0..8]`.
+    pub elements: String,
+    /// Why they cannot be had; `None`: they are still to come.
+    pub cause: Option<Cause>,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Part { who, elements, cause } = self;
+        match who {
+            Some(who) => write!(f, "{elements} of {who}")?,
+            None => write!(f, "{elements}, which nobody has attached")?,
+        }
+        match cause {
+            None => Ok(()),
+            Some(Cause::Died) => f.write_str(", which died before it published them"),
+            Some(Cause::NodeLost) => f.write_str(", whose node was lost"),
+            Some(Cause::Gone) => f.write_str(", which let go of the version or left it out"),
+            Some(Cause::Unwritten) => f.write_str(" although all writers have attached"),
+        }
+    }
+}
+
+struct Parts<'a>(&'a [Part]);
+
+const SHOWN_MAX: usize = 4;
+
+impl fmt::Display for Parts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("nothing was published");
+        }
+        for (position, part) in self.0.iter().take(SHOWN_MAX).enumerate() {
+            write!(f, "{}{part}", if position == 0 { "" } else { "; " })?;
+        }
+        match self.0.len().saturating_sub(SHOWN_MAX) {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
+    }
+}
+
+fn after(waited: Duration) -> String {
+    if waited.is_zero() { String::new() } else { format!(", after {} ms", waited.as_millis()) }
+}
+
+fn number(version: Option<u64>) -> String {
+    version.map_or("none".into(), |version| version.to_string())
+}
+
+fn newest_of(version: Option<u64>) -> String {
+    version.map_or(String::new(), |version| format!(", {version}"))
+}

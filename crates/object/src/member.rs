@@ -1,0 +1,192 @@
+//! The writers of an object, as its board and their regions tell.
+
+use crate::board::{Attached, Entry, LockedBoard, Position};
+use crate::error::{Error, Part, Result, Writer as Named};
+use crate::shared::Shared;
+use drepl::{Fragment, IndexSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use stillframe::{Observer, ObserverOptions};
+use stillframe_roster::ledger::Ledger;
+use stillframe_roster::readiness::{Loss, Share};
+use stillframe_roster::writer::{Elements, Node, Published, Stage, Version, Who, Writer};
+
+/// A fragment to write, of any process.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) attached: Attached,
+    pub(crate) fragment: Arc<Fragment>,
+    pub(crate) elements: Elements,
+    /// The first version that it does not write any more.
+    pub(crate) left: Option<Version>,
+    /// Looks at its region; `None` until that is needed, or if the region is gone.
+    observer: Option<Observer>,
+}
+
+/// How far a writer is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Standing {
+    pub(crate) is_alive: bool,
+    pub(crate) newest: Option<Version>,
+    pub(crate) present: BTreeSet<Version>,
+}
+
+impl Member {
+    pub(crate) fn who(&self) -> Who {
+        let Attached { number, process, rank, .. } = self.attached;
+        Who { writer: Writer { node: Node(0), process, serial: number }, rank }
+    }
+
+    pub(crate) fn observer(&mut self, shared: &Shared, options: &ObserverOptions) -> Result<Option<&Observer>> {
+        if self.observer.is_none() {
+            self.observer = match options.clone().open(&shared.region(self.attached.number)) {
+                Ok(observer) => Some(observer),
+                Err(stillframe::Error::NoRegion { .. }) => None,
+                Err(error) => return Err(error.into()),
+            };
+        }
+        Ok(self.observer.as_ref())
+    }
+
+    /// How far it is. One without a region has died.
+    pub(crate) fn standing(&mut self, shared: &Shared, options: &ObserverOptions) -> Result<Standing> {
+        let Some(observer) = self.observer(shared, options)? else { return Ok(Standing::default()) };
+        // What a process published before it was seen to be dead is found after that.
+        let is_alive = observer.producer_alive();
+        let versions = observer.versions();
+        let newest = versions.last().map(|version| version.version);
+        let present = versions.iter().filter(|version| !version.retiring).map(|version| version.version).collect();
+        Ok(Standing { is_alive, newest, present })
+    }
+
+    /// Whether it takes part in any version from this one on.
+    pub(crate) fn is_of(&self, version: Version) -> bool {
+        self.left.is_none_or(|left| left > version)
+    }
+}
+
+/// All writers that a board tells of.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    position: Position,
+    /// What the bell was before the board was read.
+    seen: Option<u32>,
+    pub(crate) list: BTreeMap<u32, Member>,
+}
+
+impl Members {
+    /// Reads what is new on the board; whether there was anything.
+    pub(crate) fn refresh(&mut self, shared: &Shared) -> Result<bool> {
+        let seen = shared.site.bell.seen();
+        if self.seen == Some(seen) {
+            return Ok(false);
+        }
+        let news = shared.board.read(&mut self.position)?;
+        if news.is_anew {
+            self.list.clear();
+        }
+        let is_new = news.is_anew || !news.entries.is_empty();
+        self.note(shared, news.entries)?;
+        self.seen = Some(seen);
+        Ok(is_new)
+    }
+
+    /// What the bell was before the board was read last.
+    pub(crate) fn seen(&self) -> u32 {
+        self.seen.unwrap_or(0)
+    }
+
+    /// Reads a board that is locked.
+    pub(crate) fn of_locked(shared: &Shared, board: &LockedBoard<'_>) -> Result<Members> {
+        let mut members = Members { position: board.position(), ..Members::default() };
+        members.note(shared, board.entries.clone())?;
+        Ok(members)
+    }
+
+    pub(crate) fn note(&mut self, shared: &Shared, entries: Vec<Entry>) -> Result<()> {
+        for entry in entries {
+            match entry {
+                Entry::Attach(attached) => {
+                    let bindings = attached.bindings.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+                    let fragment = shared.view(&attached.text, &bindings)?.fragment;
+                    let elements = shared.space.elements(&fragment).map_err(shared.scattered())?.into();
+                    let member = Member { attached, fragment, elements, left: None, observer: None };
+                    self.list.insert(member.attached.number, member);
+                }
+                Entry::Leave { number, from } => {
+                    if let Some(member) = self.list.get_mut(&number) {
+                        member.left = Some(member.left.map_or(from, |left| left.min(from)));
+                    }
+                }
+                Entry::Forget { number } => {
+                    self.list.remove(&number);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How far each is.
+    pub(crate) fn standings(&mut self, shared: &Shared) -> Result<BTreeMap<u32, Standing>> {
+        let mut standings = BTreeMap::new();
+        if self.list.is_empty() {
+            return Ok(standings);
+        }
+        let options = shared.site.observing()?;
+        for (number, member) in &mut self.list {
+            standings.insert(*number, member.standing(shared, &options)?);
+        }
+        Ok(standings)
+    }
+
+    /// All that is known of the object, for who wants to know which versions are complete, and what can be had.
+    pub(crate) fn ledger(&mut self, shared: &Shared) -> Result<Ledger> {
+        let standings = self.standings(shared)?;
+        self.ledger_of(shared, &standings)
+    }
+
+    pub(crate) fn ledger_of(&self, shared: &Shared, standings: &BTreeMap<u32, Standing>) -> Result<Ledger> {
+        let shape = shared.space.shape().map_err(shared.scattered())?;
+        let mut ledger = Ledger::new(shape, shared.description.initial);
+        let refused = |refusal| Error::Refused { name: shared.name.clone(), refusal };
+        for member in self.list.values() {
+            let attached = &member.attached;
+            if member.left.is_some_and(|left| left <= attached.from) {
+                continue;
+            }
+            let stage = match attached.writers {
+                Some(writers) => Stage::member_of(attached.from, member.elements.clone(), writers),
+                None => Stage::member(attached.from, member.elements.clone()),
+            };
+            // Those before it said when they leave, or are dead, which is noted below.
+            ledger.declare(member.who(), stage, member.left).map_err(refused)?;
+            if let Some(left) = member.left {
+                ledger.declare(member.who(), Stage::left(left), None).map_err(refused)?;
+            }
+            let standing = standings.get(&attached.number).cloned().unwrap_or_default();
+            let is_alive = standing.is_alive;
+            ledger.note(member.who().writer, Published { newest: standing.newest, present: standing.present });
+            if !is_alive {
+                ledger.die(member.who().writer);
+            }
+        }
+        ledger.settle_disputes();
+        Ok(ledger)
+    }
+
+    /// What is missing, for people.
+    pub(crate) fn parts(shared: &Shared, shares: &[Share]) -> Vec<Part> {
+        shares.iter().map(|share| part(shared, share)).collect()
+    }
+
+    /// What is lost, for people.
+    pub(crate) fn losses(shared: &Shared, losses: &[Loss]) -> Vec<Part> {
+        let lost = |loss: &Loss| Part { cause: Some(loss.cause), ..part(shared, &loss.share) };
+        losses.iter().map(lost).collect()
+    }
+}
+
+fn part(shared: &Shared, share: &Share) -> Part {
+    let elements: &IndexSet = &share.elements;
+    Part { who: share.who.map(Named), elements: shared.space.shown(elements), cause: None }
+}

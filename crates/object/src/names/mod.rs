@@ -1,0 +1,45 @@
+//! Where the names of objects are kept.
+//!
+//! On one machine that is a directory. What keeps them for many nodes implements the same trait, and passes the same tests
+//! (`tests/names.rs`).
+
+pub mod directory;
+
+use crate::description::Description;
+use crate::error::Result;
+use std::fmt::Debug;
+use std::time::Duration;
+
+/// What keeps the names of objects. All calls may be made from any thread and process at any time.
+pub trait Names: Send + Sync + Debug {
+    /// Gives a name its description, unless it has one; what it has then. Of several who try at a time all get the same, and
+    /// once the call has returned everybody finds it.
+    ///
+    /// # Errors
+    /// Those of the keeper. A description that is too long is refused.
+    fn put(&self, name: &str, description: &Description) -> Result<Description>;
+
+    /// The description of a name.
+    ///
+    /// # Errors
+    /// Those of the keeper.
+    fn get(&self, name: &str) -> Result<Option<Description>>;
+
+    /// As [`get`](Names::get), and waits for it to be there, at most so long.
+    ///
+    /// # Errors
+    /// Those of the keeper.
+    fn wait(&self, name: &str, timeout: Duration) -> Result<Option<Description>>;
+
+    /// Takes away a name that has the description with this id; whether it did.
+    ///
+    /// # Errors
+    /// Those of the keeper.
+    fn remove(&self, name: &str, id: std::num::NonZeroU64) -> Result<bool>;
+
+    /// All names, sorted.
+    ///
+    /// # Errors
+    /// Those of the keeper.
+    fn list(&self) -> Result<Vec<String>>;
+}

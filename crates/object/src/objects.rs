@@ -1,0 +1,235 @@
+//! The objects of a directory: creating, finding and removing them.
+
+use crate::bell::Bell;
+use crate::description::Description;
+use crate::directory::Directory;
+use crate::error::{Error, Result};
+use crate::names::Names;
+use crate::names::directory::DirectoryNames;
+use crate::object::Object;
+use crate::shared::{Shared, Site};
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use stillframe::{Trust, inspect};
+
+/// Options for opening the objects of a directory.
+#[derive(Debug, Clone)]
+pub struct ObjectsOptions {
+    dir: PathBuf,
+    mode: u32,
+    trust: Trust,
+    arena_bytes: u64,
+    arena_regions: u32,
+}
+
+/// Length of the arena with the regions of all fragments: addresses, not memory.
+const ARENA_BYTES: u64 = 1 << 40;
+
+/// Fragments that there can be at a time.
+const ARENA_REGIONS: u32 = 1 << 16;
+
+impl ObjectsOptions {
+    /// The directory of regions; by default `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`.
+    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.dir = dir.into();
+        self
+    }
+
+    /// Access mode of what is made; 0o700 by default. With 0o750 the group may read, with 0o770 it may also create and write.
+    pub fn mode(mut self, mode: u32) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Whose directories and files are taken for good, as [`stillframe::RegionOptions::trust`].
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = trust;
+        self
+    }
+
+    /// Length of the arena in which all fragments lie, in bytes, and how many there can be at a time; 1 TiB of addresses and
+    /// 65 536 by default. An arena that is there stays what it is.
+    pub fn arena(mut self, bytes: u64, fragments: u32) -> Self {
+        (self.arena_bytes, self.arena_regions) = (bytes, fragments);
+        self
+    }
+
+    /// Opens the objects of the directory, to create, write and read.
+    ///
+    /// # Errors
+    /// [`Error::Untrusted`] if somebody else made what is there; those of the system.
+    pub fn open(self) -> Result<Objects> {
+        let directory = Directory::make(&self.dir, self.mode, self.trust)?;
+        let missing = || Error::io("open", self.dir.join(".objects"), std::io::ErrorKind::NotFound.into());
+        let bell = Bell::open(&directory)?.ok_or_else(missing)?;
+        Ok(self.with(directory, bell))
+    }
+
+    /// Opens the objects of the directory to read them only, which takes no right to write. `None` if nobody ever created any.
+    ///
+    /// # Errors
+    /// As [`open`](ObjectsOptions::open).
+    pub fn look(self) -> Result<Option<Objects>> {
+        let Some(directory) = Directory::look(&self.dir, self.trust)? else { return Ok(None) };
+        let Some(bell) = Bell::open(&directory)? else { return Ok(None) };
+        Ok(Some(self.with(directory, bell)))
+    }
+
+    fn with(self, directory: Directory, bell: Bell) -> Objects {
+        let names = Arc::new(DirectoryNames::new(directory.clone(), bell.clone()));
+        let site = Site::new(directory, bell, self.trust, self.mode, self.arena_bytes, self.arena_regions);
+        Objects { site: Arc::new(site), names }
+    }
+}
+
+/// The objects of a directory. Copies are the same.
+#[derive(Debug, Clone)]
+pub struct Objects {
+    site: Arc<Site>,
+    names: Arc<dyn Names>,
+}
+
+/// Options for creating an object; see [`Objects::create`].
+#[derive(Debug)]
+pub struct CreateOptions<'a> {
+    objects: &'a Objects,
+    name: String,
+    text: String,
+    bindings: BTreeMap<String, i64>,
+    initial: u64,
+}
+
+impl CreateOptions<'_> {
+    /// The number of a name that the text leaves open.
+    pub fn bind(mut self, name: &str, value: i64) -> Self {
+        self.bindings.insert(name.into(), value);
+        self
+    }
+
+    /// The version that exists at once and is zeros; 0 by default.
+    pub fn initial(mut self, version: u64) -> Self {
+        self.initial = version;
+        self
+    }
+
+    /// Creates the object, or finds the one that is there and the same. When it returns everybody finds it.
+    ///
+    /// # Errors
+    /// [`Error::OtherText`] if there is one with another text, bindings or initial version; [`Error::Text`] with all
+    /// mistakes.
+    pub fn create(self) -> Result<Object> {
+        let CreateOptions { objects, name, text, bindings, initial } = self;
+        inspect::check_name(&name)?;
+        let id = NonZeroU64::new(new_id()).unwrap_or(NonZeroU64::MIN);
+        let asked = Description { text, bindings, initial, id };
+        // Mistakes are told before anybody else sees the object.
+        asked.schema(&name)?;
+        let there = objects.names.put(&name, &asked)?;
+        if !there.is_same(&asked) {
+            return Err(Error::OtherText { name, there: there.shown(), asked: asked.shown() });
+        }
+        objects.object(&name, there)
+    }
+}
+
+/// A number that no object had before.
+fn new_id() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    // The keys of the standard library's hasher are random numbers of the system.
+    let mut hasher = RandomState::new().build_hasher();
+    hasher.write_u64(stillframe_kernel::unix_ns());
+    hasher.write_u32(std::process::id());
+    hasher.finish()
+}
+
+impl Objects {
+    /// Options for opening the objects of a directory.
+    pub fn options() -> ObjectsOptions {
+        let (arena_bytes, arena_regions) = (ARENA_BYTES, ARENA_REGIONS);
+        ObjectsOptions { dir: inspect::root(), mode: 0o700, trust: Trust::default(), arena_bytes, arena_regions }
+    }
+
+    /// Opens the objects of the default directory.
+    ///
+    /// # Errors
+    /// As [`ObjectsOptions::open`].
+    pub fn open() -> Result<Objects> {
+        Objects::options().open()
+    }
+
+    /// The same, with names that somebody else keeps.
+    pub fn with_names(self, names: Arc<dyn Names>) -> Objects {
+        Objects { names, ..self }
+    }
+
+    /// What keeps the names.
+    pub fn names(&self) -> &dyn Names {
+        &*self.names
+    }
+
+    /// The directory of regions.
+    pub fn dir(&self) -> &Path {
+        &self.site.directory.dir
+    }
+
+    /// Creates an object: a name, and a text in the layout language that declares its variables, as
+    /// `var grid [length,height] float64`.
+    pub fn create(&self, name: &str, text: &str) -> CreateOptions<'_> {
+        CreateOptions { objects: self, name: name.into(), text: text.into(), bindings: BTreeMap::new(), initial: 0 }
+    }
+
+    /// An object that is there.
+    ///
+    /// # Errors
+    /// [`Error::NoObject`].
+    pub fn object_named(&self, name: &str) -> Result<Object> {
+        self.wait(name, Duration::ZERO)
+    }
+
+    /// An object that is there, or that comes within that time.
+    ///
+    /// # Errors
+    /// [`Error::NoObject`].
+    pub fn wait(&self, name: &str, timeout: Duration) -> Result<Object> {
+        let found = if timeout.is_zero() { self.names.get(name)? } else { self.names.wait(name, timeout)? };
+        match found {
+            Some(description) => self.object(name, description),
+            None => Err(Error::NoObject { name: name.into(), dir: self.dir().into(), waited: timeout }),
+        }
+    }
+
+    fn object(&self, name: &str, description: Description) -> Result<Object> {
+        Ok(Object::new(Shared::new(&self.site, name, description)?))
+    }
+
+    /// All names of objects, sorted.
+    ///
+    /// # Errors
+    /// Those of what keeps the names.
+    pub fn list(&self) -> Result<Vec<String>> {
+        self.names.list()
+    }
+
+    /// Removes an object with all that was published of it. Who reads a version keeps it until he lets go.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] while a writer lives, unless `force`; [`Error::NoObject`].
+    pub fn remove(&self, name: &str, force: bool) -> Result<()> {
+        let object = self.object_named(name)?;
+        if !force {
+            object.check_in_use()?;
+        }
+        let shared = object.shared();
+        let board = shared.board.lock()?;
+        let members = crate::member::Members::of_locked(shared, &board)?;
+        // Nobody finds it from now on; what is left of it when this process dies here goes with the next object of the name.
+        self.names.remove(name, shared.description.id)?;
+        for number in members.list.keys() {
+            shared.remove_region(*number, force)?;
+        }
+        shared.board.remove()
+    }
+}

@@ -1,0 +1,175 @@
+//! Fragments to read.
+
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::layout;
+use crate::member::Members;
+use crate::object::Object;
+use crate::shared::Shared;
+use crate::source::Sources;
+use crate::waiting::{self, Deadline};
+use drepl::executor::Executor;
+use drepl::{Bindings, Fragment, IndexSet, View};
+use std::sync::Arc;
+use std::time::Duration;
+use stillframe::Element;
+use stillframe_roster::writer::Version;
+
+/// How often writers may let a version go while it is about to be held, before that is no coincidence.
+const ATTEMPTS: usize = 1000;
+
+/// Options for attaching a fragment to read; see [`Object::read`].
+#[derive(Debug, Clone)]
+pub struct ReadOptions {
+    object: Object,
+    text: String,
+    bindings: Bindings,
+    threads: usize,
+}
+
+impl ReadOptions {
+    pub(crate) fn new(object: &Object, text: &str) -> ReadOptions {
+        ReadOptions { object: object.clone(), text: text.into(), bindings: Bindings::new(), threads: 0 }
+    }
+
+    /// The number of a name that the text leaves open.
+    pub fn bind(mut self, name: &str, value: i64) -> Self {
+        self.bindings.set(name, value);
+        self
+    }
+
+    /// Threads that copy, the caller's among them; 0, which is the default, for one on each processor. More than one copy where
+    /// there is much to copy.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Attaches the fragment. It shows the initial version, which is zeros, until [`ReadFragment::reattach`] fills it.
+    ///
+    /// # Errors
+    /// [`Error::Text`] with all mistakes of the text; environment if there is no memory for it.
+    pub fn attach(self) -> Result<ReadFragment> {
+        let shared = self.object.shared().clone();
+        let view = shared.view(&self.text, &self.bindings)?;
+        let wanted = shared.space.elements(&view.fragment).map_err(shared.scattered())?;
+        let buffer = Buffer::new(view.fragment.size_bytes())?;
+        let (executor, members) = (Executor::new(self.threads), Members::default());
+        let version = shared.description.initial;
+        Ok(ReadFragment { shared, view, wanted, buffer, version, members, sources: None, executor })
+    }
+}
+
+/// A fragment that is read: memory at one address, in the layout that was asked for, with the elements of one version.
+#[derive(Debug)]
+pub struct ReadFragment {
+    shared: Arc<Shared>,
+    view: View,
+    wanted: IndexSet,
+    buffer: Buffer,
+    version: Version,
+    members: Members,
+    sources: Option<Sources>,
+    executor: Executor,
+}
+
+impl ReadFragment {
+    /// The name of its object.
+    pub fn object(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// What lies where in it.
+    pub fn fragment(&self) -> &Arc<Fragment> {
+        &self.view.fragment
+    }
+
+    /// The version that it shows.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Fills it with a version, at the same address: waits at most so long until all wanted elements were published, and only
+    /// those. Beyond the rim of the object all is zero.
+    ///
+    /// Where the elements lie together in the memory of one writer, and are many, its pages are shown and nothing is copied.
+    /// Then the version is held until the next reattach.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`], which says whom was waited for; [`Error::Lost`] if an element cannot be had, because its writer died
+    /// or let the version go. The fragment shows what it showed before.
+    pub fn reattach(&mut self, version: u64, timeout: Duration) -> Result<()> {
+        let deadline = Deadline::after(timeout);
+        if version == self.shared.description.initial {
+            self.buffer.clear()?;
+            self.version = version;
+            return Ok(());
+        }
+        let Self { shared, view, wanted, buffer, members, sources, executor, .. } = self;
+        for _ in 0..ATTEMPTS {
+            if members.refresh(shared)? {
+                *sources = None;
+            }
+            let planned = match sources {
+                Some(planned) if planned.has(version) => planned,
+                _ => {
+                    let numbers = waiting::wait(shared, members, version, wanted, deadline)?;
+                    sources.insert(Sources::plan(shared, members, &view.fragment, wanted, version, &numbers)?)
+                }
+            };
+            if let Some(held) = planned.hold(version, deadline)? {
+                planned.fill(shared, held, buffer, executor)?;
+                self.version = version;
+                return Ok(());
+            }
+            // What can be had, and what is in the way, is looked for from the beginning.
+            *sources = None;
+        }
+        Err(Error::Plan { name: shared.name.clone(), why: format!("version {version} went away again and again") })
+    }
+
+    /// Fills it with the newest complete version above `after`, waiting for one at most so long, and returns its number.
+    ///
+    /// # Errors
+    /// As [`Object::wait_newer`], and as [`reattach`](ReadFragment::reattach).
+    pub fn reattach_newer(&mut self, after: u64, timeout: Duration) -> Result<u64> {
+        let deadline = Deadline::after(timeout);
+        loop {
+            let version = waiting::wait_newer(&self.shared, &mut self.members, after, deadline)?;
+            self.sources = None;
+            match self.reattach(version, deadline.left().max(waiting::LOOK)) {
+                Ok(()) => return Ok(version),
+                // Writers went on meanwhile, and there is a newer one.
+                Err(Error::Lost { complete: Some(complete), .. }) if complete > version => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// All its bytes, which no reattach moves.
+    pub fn bytes(&self) -> &[u8] {
+        self.buffer.bytes()
+    }
+
+    /// The address of its first byte, for bindings: it stays until the fragment is dropped.
+    pub fn address(&mut self) -> *const u8 {
+        self.buffer.address() as *const u8
+    }
+
+    /// Whether it shows pages of a writer rather than a copy.
+    pub fn is_shown(&self) -> bool {
+        self.buffer.shown().is_some()
+    }
+
+    /// The elements of one of its variables, in their order in memory.
+    ///
+    /// # Errors
+    /// [`Error::Variable`] if there is no such variable, or its elements are others or lie apart.
+    pub fn variable<T: Element>(&self, name: &str) -> Result<&[T]> {
+        let range = layout::range::<T>(&self.shared.name, &self.view.fragment, name)?;
+        layout::cast(&self.shared.name, &self.bytes()[range])
+    }
+
+    /// Lets go of it.
+    pub fn detach(self) {}
+}

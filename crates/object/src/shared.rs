@@ -1,0 +1,111 @@
+//! What all handles of an object in this process have in common.
+
+use crate::bell::Bell;
+use crate::board::Board;
+use crate::description::{Description, TEXT_BYTES_MAX};
+use crate::directory::Directory;
+use crate::error::{Error, Result};
+use crate::space::Space;
+use drepl::{Bindings, Schema, View};
+use std::sync::{Arc, Mutex, PoisonError};
+use stillframe::{Arena, ArenaOptions, Observer, ObserverOptions, Trust, inspect};
+
+/// The arena with the regions of all fragments.
+pub(crate) const ARENA: &str = "objects";
+
+/// The objects of one directory.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) directory: Directory,
+    pub(crate) bell: Bell,
+    pub(crate) trust: Trust,
+    pub(crate) mode: u32,
+    pub(crate) arena_bytes: u64,
+    pub(crate) arena_regions: u32,
+    /// Opened when it is needed first, and once for all.
+    arena: Mutex<Option<Arena>>,
+    looked: Mutex<Option<Arena>>,
+}
+
+impl Site {
+    pub(crate) fn new(directory: Directory, bell: Bell, trust: Trust, mode: u32, bytes: u64, regions: u32) -> Site {
+        let (arena, looked) = (Mutex::new(None), Mutex::new(None));
+        Site { directory, bell, trust, mode, arena_bytes: bytes, arena_regions: regions, arena, looked }
+    }
+
+    fn options(&self) -> ArenaOptions {
+        Arena::options().dir(&self.directory.dir).mode(self.mode).trust(self.trust)
+    }
+
+    /// The arena to make regions in, which is made if need be. One that is there has the size that it has.
+    pub(crate) fn arena(&self) -> Result<Arena> {
+        let mut kept = self.arena.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(arena) = &*kept {
+            return Ok(arena.clone());
+        }
+        let options = || self.options().bytes(self.arena_bytes).regions(self.arena_regions);
+        let arena = match options().create(ARENA) {
+            Err(stillframe::Error::BadOption { option: "bytes", .. }) => self.options().open(ARENA)?,
+            other => other?,
+        };
+        *kept = Some(arena.clone());
+        Ok(arena)
+    }
+
+    /// Looks at regions of the arena; by names within it.
+    pub(crate) fn observing(&self) -> Result<ObserverOptions> {
+        let mut kept = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let arena = match &*kept {
+            Some(arena) => arena.clone(),
+            None => kept.insert(self.options().look(ARENA)?).clone(),
+        };
+        Ok(Observer::options().arena(&arena).trust(self.trust))
+    }
+}
+
+/// One object, as it is known here.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) name: String,
+    pub(crate) description: Description,
+    pub(crate) schema: Schema,
+    pub(crate) space: Space,
+    pub(crate) board: Board,
+    pub(crate) site: Arc<Site>,
+}
+
+impl Shared {
+    pub(crate) fn new(site: &Arc<Site>, name: &str, description: Description) -> Result<Shared> {
+        let schema = description.schema(name)?;
+        let space = Space::new(schema.dataset());
+        let board = Board::new(&site.directory, name, description.id);
+        Ok(Shared { name: name.into(), description, schema, space, board, site: site.clone() })
+    }
+
+    /// The view that the text of a fragment describes. Only braces are needed.
+    pub(crate) fn view(&self, text: &str, bindings: &Bindings) -> Result<View> {
+        let fault = |mistakes: String| Error::Text { name: self.name.clone(), what: "a fragment", mistakes };
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(fault(format!("it has {} bytes, and at most {TEXT_BYTES_MAX} are read", text.len())));
+        }
+        self.schema.parse_view(text, bindings).map_err(|mistakes| fault(mistakes.to_string()))
+    }
+
+    /// The region of a fragment, within the arena.
+    pub(crate) fn region(&self, number: u32) -> String {
+        format!("{}/{number}", self.name)
+    }
+
+    /// Removes the region of a fragment; one that is gone is not missed.
+    pub(crate) fn remove_region(&self, number: u32, force: bool) -> Result<()> {
+        let name = format!("{ARENA}/{}", self.region(number));
+        match inspect::remove(&self.site.directory.dir, &name, force) {
+            Ok(_) | Err(stillframe::Error::NoRegion { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn scattered(&self) -> impl Fn(drepl::index_box::TooScattered) -> Error + '_ {
+        |error| Error::Plan { name: self.name.clone(), why: error.to_string() }
+    }
+}

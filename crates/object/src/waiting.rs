@@ -1,0 +1,200 @@
+//! Waiting for versions of an object, and for whom.
+
+use crate::error::{Error, Result};
+use crate::member::Members;
+use crate::shared::Shared;
+use drepl::IndexSet;
+use std::time::{Duration, Instant};
+use stillframe_roster::ledger::Ledger;
+use stillframe_roster::readiness::{Cause, Loss, Readiness, Share};
+use stillframe_roster::writer::Version;
+
+/// Longest sleep before who waits looks whether a writer died: it is to be known within 10 ms.
+pub(crate) const LOOK: Duration = Duration::from_millis(5);
+
+/// A time by which something is to be there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    begin: Instant,
+    timeout: Duration,
+}
+
+impl Deadline {
+    pub(crate) fn after(timeout: Duration) -> Deadline {
+        Deadline { begin: Instant::now(), timeout }
+    }
+
+    pub(crate) fn waited(&self) -> Duration {
+        self.begin.elapsed()
+    }
+
+    pub(crate) fn left(&self) -> Duration {
+        self.timeout.saturating_sub(self.begin.elapsed())
+    }
+}
+
+/// The newest complete version. The initial one is, from the beginning.
+pub(crate) fn newest_complete(shared: &Shared, ledger: &Ledger) -> Result<Version> {
+    let initial = ledger.initial();
+    Ok(ledger.newest_whole(initial).map_err(shared.scattered())?.unwrap_or(initial))
+}
+
+/// All complete versions that can still be had, ascending.
+pub(crate) fn complete(shared: &Shared, members: &mut Members) -> Result<Vec<Version>> {
+    let ledger = members.ledger(shared)?;
+    let mut versions: Vec<Version> =
+        ledger.records().flat_map(|record| record.published.present.iter().copied()).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let mut complete = Vec::new();
+    for version in versions {
+        if ledger.is_whole(version).map_err(shared.scattered())? {
+            complete.push(version);
+        }
+    }
+    Ok(complete)
+}
+
+/// What is known of wanted elements of a version.
+pub(crate) enum Finding {
+    /// All can be had, from the fragments with these numbers.
+    Ready(Vec<u32>),
+    /// These are still to come.
+    Waiting(Vec<Share>),
+    /// These will not come.
+    Lost(Vec<Loss>, Version),
+}
+
+/// Whether elements of a version can be had.
+pub(crate) fn look(shared: &Shared, members: &mut Members, version: Version, wanted: &IndexSet) -> Result<Finding> {
+    members.refresh(shared)?;
+    let ledger = members.ledger(shared)?;
+    let waiting = match ledger.readiness(version, wanted).map_err(shared.scattered())? {
+        Readiness::Ready(shares) => {
+            let numbers = shares.iter().filter_map(|share| Some(share.who?.writer.serial)).collect();
+            return Ok(Finding::Ready(numbers));
+        }
+        Readiness::Lost(losses) => return Ok(Finding::Lost(losses, newest_complete(shared, &ledger)?)),
+        Readiness::Waiting(shares) => shares,
+    };
+    // Nobody attaches to a version that is older than a complete one, so that what nobody has of it does not come.
+    let newest = newest_complete(shared, &ledger)?;
+    let nobodys: Vec<Loss> = waiting
+        .iter()
+        .filter(|share| share.who.is_none() && version <= newest)
+        .map(|share| Loss { share: share.clone(), cause: Cause::Gone })
+        .collect();
+    match nobodys.is_empty() {
+        true => Ok(Finding::Waiting(waiting)),
+        false => Ok(Finding::Lost(nobodys, newest)),
+    }
+}
+
+/// Sleeps until something may have changed of what is waited for: a version of a writer, or the board.
+pub(crate) fn sleep(
+    shared: &Shared,
+    members: &mut Members,
+    version: Version,
+    waiting: &[Share],
+    left: Duration,
+) -> Result<()> {
+    let longest = left.min(LOOK);
+    let writer = waiting.iter().find_map(|share| share.who).map(|who| who.writer.serial);
+    if let Some(member) = writer.and_then(|number| members.list.get_mut(&number))
+        && let Some(observer) = member.observer(shared, &shared.site.observing()?)?
+    {
+        return match observer.wait_newer(Some(version.saturating_sub(1)), Some(longest)) {
+            Ok(_) | Err(stillframe::Error::Timeout { .. }) => Ok(()),
+            Err(stillframe::Error::ProducerGone { .. }) => {
+                // The ledger says so at the next look, unless it left by itself and somebody else is to come.
+                shared.site.bell.sleep(members.seen(), longest);
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        };
+    }
+    shared.site.bell.sleep(members.seen(), longest);
+    Ok(())
+}
+
+/// Waits until wanted elements of a version can be had, and says from which fragments.
+pub(crate) fn wait(
+    shared: &Shared,
+    members: &mut Members,
+    version: Version,
+    wanted: &IndexSet,
+    deadline: Deadline,
+) -> Result<Vec<u32>> {
+    let name = || shared.name.clone();
+    loop {
+        match look(shared, members, version, wanted)? {
+            Finding::Ready(numbers) => return Ok(numbers),
+            Finding::Lost(losses, complete) => {
+                let losses = Members::losses(shared, &losses);
+                return Err(Error::Lost { name: name(), version, losses, complete: Some(complete) });
+            }
+            Finding::Waiting(shares) => {
+                let left = deadline.left();
+                if left.is_zero() {
+                    let (waited, waiting) = (deadline.waited(), Members::parts(shared, &shares));
+                    return Err(Error::Timeout { name: name(), version, waited, waiting });
+                }
+                sleep(shared, members, version, &shares, left)?;
+            }
+        }
+    }
+}
+
+/// Waits for a complete version above one, and says which is the newest.
+pub(crate) fn wait_newer(
+    shared: &Shared,
+    members: &mut Members,
+    after: Version,
+    deadline: Deadline,
+) -> Result<Version> {
+    let shape = shared.space.shape().map_err(shared.scattered())?;
+    loop {
+        members.refresh(shared)?;
+        let standings = members.standings(shared)?;
+        let ledger = members.ledger_of(shared, &standings)?;
+        let newest = newest_complete(shared, &ledger)?;
+        if newest > after {
+            return Ok(newest);
+        }
+        // The version that comes next: the smallest above it that any writer has, else any.
+        let present = ledger.records().flat_map(|record| record.published.present.iter().copied());
+        let next = present.filter(|version| *version > newest).min().unwrap_or(newest + 1);
+        let readiness = ledger.readiness(next, &shape).map_err(shared.scattered())?;
+        let name = || shared.name.clone();
+        let waiting = match readiness {
+            Readiness::Waiting(shares) => shares,
+            // Another one may become complete in spite of it: what died can be attached anew.
+            Readiness::Lost(losses) => {
+                let others = members.list.iter().any(|(number, member)| {
+                    member.is_of(next) && standings.get(number).is_some_and(|standing| standing.is_alive)
+                });
+                if !others {
+                    let losses = Members::losses(shared, &losses);
+                    return Err(Error::Lost { name: name(), version: next, losses, complete: Some(newest) });
+                }
+                losses.into_iter().map(|loss| loss.share).collect()
+            }
+            Readiness::Ready(_) => Vec::new(),
+        };
+        let has_ended = !members.list.is_empty() && members.list.values().all(|member| member.left.is_some());
+        if has_ended && deadline.waited() >= GRACE {
+            return Err(Error::Ended { name: name(), complete: Some(newest) });
+        }
+        let left = deadline.left();
+        if left.is_zero() {
+            let (waited, waiting) = (deadline.waited(), Members::parts(shared, &waiting));
+            let waiting = if members.list.is_empty() { Vec::new() } else { waiting };
+            return Err(Error::NoNewer { name: name(), after, waited, waiting });
+        }
+        sleep(shared, members, next, &waiting, left)?;
+    }
+}
+
+/// How long there may be no writer before who waits for versions takes it for the end: writers may leave and attach anew
+/// between two versions.
+const GRACE: Duration = Duration::from_secs(1);
