@@ -374,6 +374,14 @@ impl Folder {
     }
 }
 
+/// A file in memory that has no name anywhere; `called` is what /proc shows. Its memory goes with its last descriptor.
+///
+/// # Errors
+/// As memfd_create(2).
+pub fn memory_file(called: &str) -> io::Result<File> {
+    Ok(fs::memfd_create(called, fs::MemfdFlags::CLOEXEC)?.into())
+}
+
 /// Whether an open file may be written.
 ///
 /// # Errors

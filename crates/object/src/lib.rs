@@ -56,9 +56,11 @@
 //!
 //! Modules, from the bottom up; each uses only those above it in this list: [`error`], [`description`], [`names`], `directory`, `bell`,
 //! [`board`], `space`, `shared`, `layout`,
-//! `member`, `waiting`, `buffer`, `source`, [`read`](mod@read), [`write`](mod@write), [`object`], [`objects`].
+//! `member`, `waiting`, `buffer`, `source`, [`read`](mod@read), [`write`](mod@write), [`object`],
+//! [`objects`], [`assembly`].
 #![deny(unsafe_code)]
 
+pub mod assembly;
 mod bell;
 pub mod board;
 mod buffer;
@@ -77,6 +79,7 @@ mod space;
 mod waiting;
 pub mod write;
 
+pub use assembly::Assembly;
 pub use description::Description;
 pub use error::{Error, Overlap, Part, Result, Writer};
 pub use names::Names;

@@ -12,7 +12,7 @@ use drepl::executor::Executor;
 use drepl::{Bindings, Fragment, IndexSet, View};
 use std::sync::Arc;
 use std::time::Duration;
-use stillframe::Element;
+use stillframe::{Element, Snapshot};
 use stillframe_roster::writer::Version;
 
 /// How often writers may let a version go while it is about to be held, before that is no coincidence.
@@ -99,13 +99,40 @@ impl ReadFragment {
     /// [`Error::Timeout`], which says whom was waited for; [`Error::Lost`] if an element cannot be had, because its writer died
     /// or let the version go. The fragment shows what it showed before.
     pub fn reattach(&mut self, version: u64, timeout: Duration) -> Result<()> {
-        let deadline = Deadline::after(timeout);
         if version == self.shared.description.initial {
             self.buffer.clear()?;
-            self.version = version;
+        } else {
+            let held = self.hold(version, timeout)?;
+            let Self { shared, buffer, sources, executor, .. } = self;
+            if let Some(sources) = sources {
+                sources.fill(shared, held, buffer, executor)?;
+            }
+        }
+        self.version = version;
+        Ok(())
+    }
+
+    /// Copies the elements of a version into memory of the caller's, as long as the fragment, which itself stays as it is. Bytes
+    /// that belong to no element stay as they are.
+    ///
+    /// # Errors
+    /// As [`reattach`](ReadFragment::reattach).
+    pub fn fill(&mut self, version: u64, timeout: Duration, out: &mut [u8]) -> Result<()> {
+        if version == self.shared.description.initial {
+            out.fill(0);
             return Ok(());
         }
-        let Self { shared, view, wanted, buffer, members, sources, executor, .. } = self;
+        let held = self.hold(version, timeout)?;
+        match &self.sources {
+            Some(sources) => sources.copy(&self.shared, &held, out, &self.executor),
+            None => Ok(()),
+        }
+    }
+
+    /// Holds a version of all writers that have wanted elements, and knows then where these come from.
+    fn hold(&mut self, version: u64, timeout: Duration) -> Result<Vec<Snapshot>> {
+        let deadline = Deadline::after(timeout);
+        let Self { shared, view, wanted, members, sources, .. } = self;
         for _ in 0..ATTEMPTS {
             if members.refresh(shared)? {
                 *sources = None;
@@ -118,9 +145,7 @@ impl ReadFragment {
                 }
             };
             if let Some(held) = planned.hold(version, deadline)? {
-                planned.fill(shared, held, buffer, executor)?;
-                self.version = version;
-                return Ok(());
+                return Ok(held);
             }
             // What can be had, and what is in the way, is looked for from the beginning.
             *sources = None;

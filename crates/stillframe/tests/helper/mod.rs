@@ -82,6 +82,15 @@ impl Helper {
         }
     }
 
+    /// The next thing it says in this time, if anything; `None` once it has ended.
+    pub fn try_hear_end(&mut self, timeout: Duration) -> Option<Option<String>> {
+        match self.lines.recv_timeout(timeout) {
+            Ok(text) => Some(Some(text)),
+            Err(RecvTimeoutError::Timeout) => Some(None),
+            Err(RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
     /// Waits until it says this.
     pub fn expect(&mut self, text: &str) {
         assert_eq!(self.hear().as_deref(), Some(text), "helper process {}", self.pid());

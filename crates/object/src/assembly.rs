@@ -1,0 +1,155 @@
+//! An object's versions as one region: each of its variables whole, in memory of this process.
+//!
+//! So whatever works with regions works with objects: checkpoints, exports, analysis. The region lies in an arena without a
+//! name, which nobody finds who is not given it, and whose memory goes with the process.
+
+use crate::error::{Error, Result};
+use crate::layout;
+use crate::object::Object;
+use crate::read::ReadFragment;
+use std::time::Duration;
+use stillframe::{Arena, Attributes, Declaration, Kind, Observer, Region, Snapshot, VariableId};
+use stillframe_kernel::folder;
+
+/// The version's attribute with the text of its object.
+pub const TEXT: &str = "object";
+
+/// The version's attribute with the numbers of the names that the text leaves open, as JSON.
+pub const BINDINGS: &str = "object_bindings";
+
+/// What the arena is called.
+const ARENA: &str = "object";
+
+/// Addresses beside those of the variables.
+const SPARE_BYTES: u64 = 64 << 20;
+
+/// A variable of the region, and the fragment that fills it.
+#[derive(Debug)]
+struct Part {
+    id: VariableId,
+    fragment: ReadFragment,
+}
+
+/// An object whose versions are put together in a region.
+#[derive(Debug)]
+pub struct Assembly {
+    region: Region,
+    arena: Arena,
+    attributes: Attributes,
+    parts: Vec<Part>,
+}
+
+impl Assembly {
+    /// A region without a version, with room for `versions` of them at a time. Records become one variable for each of
+    /// their fields, called `mesh.rho`.
+    ///
+    /// # Errors
+    /// Environment if there is no memory for it.
+    pub fn new(object: &Object, versions: usize) -> Result<Assembly> {
+        let dataset = object.schema().dataset().clone();
+        let bytes: u64 = dataset.leaves().iter().map(|leaf| leaf.elements() * leaf.primitive.size_bytes()).sum();
+        // Each variable takes whole windows.
+        let windows = (dataset.leaves().len() as u64 + 1) * (2 << 20);
+        let length = (bytes + windows).saturating_mul(versions as u64 + 2).saturating_add(SPARE_BYTES);
+        let file = folder::memory_file("stillframe-object").map_err(|error| Error::io("memfd_create", ARENA, error))?;
+        let arena = Arena::options().bytes(length).regions(4).from_descriptor(file.into(), ARENA)?;
+        let mut region = Region::options().arena(&arena).keep(versions).create(object.name())?;
+        let mut parts = Vec::new();
+        for (number, leaf) in dataset.leaves().iter().enumerate() {
+            let name = dataset.leaf_name(drepl::dataset::LeafId(number as u32));
+            let shape = leaf.extents.iter().map(|extent| *extent as usize).collect();
+            let declaration = Declaration::new(&name, layout::dtype(leaf.primitive), Kind::Loaned { shape });
+            let id = region.declare(declaration)?;
+            let fragment = object.read(&format!("{{ var v = {name} }}")).attach()?;
+            parts.push(Part { id, fragment });
+        }
+        let description = object.description();
+        let mut attributes = Attributes::new();
+        attributes.insert(TEXT.into(), description.text.clone().into());
+        if !description.bindings.is_empty() {
+            let bindings = serde_json::to_string(&description.bindings).unwrap_or_default();
+            attributes.insert(BINDINGS.into(), bindings.into());
+        }
+        Ok(Assembly { region, arena, attributes, parts })
+    }
+
+    /// The arena in which the region lies, for who observes it: by the object's name.
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// The newest version that was put together.
+    pub fn newest(&self) -> Option<u64> {
+        self.region.newest()
+    }
+
+    /// Puts a version together and publishes it: waits at most so long until all of it was published.
+    ///
+    /// # Errors
+    /// As [`ReadFragment::reattach`]; those of a publish. Then there is no new version.
+    pub fn take(&mut self, version: u64, timeout: Duration) -> Result<()> {
+        let deadline = crate::waiting::Deadline::after(timeout);
+        let mut loans = Vec::with_capacity(self.parts.len());
+        for part in &mut self.parts {
+            let mut loan = self.region.loan_bytes(part.id)?;
+            part.fragment.fill(version, deadline.left(), &mut loan)?;
+            loans.push(loan);
+        }
+        loans.into_iter().for_each(|loan| loan.submit());
+        let mut publication = self.region.publish(version);
+        for (name, value) in &self.attributes {
+            publication = publication.attr(name, value.clone());
+        }
+        publication.commit()?;
+        Ok(())
+    }
+
+    /// Looks at the region.
+    ///
+    /// # Errors
+    /// Those of an observer.
+    pub fn observe(&self) -> Result<Observer> {
+        let name = self.region.name();
+        let own = name.strip_prefix(ARENA).and_then(|name| name.strip_prefix('/')).unwrap_or(name);
+        Ok(Observer::options().arena(&self.arena).open(own)?)
+    }
+}
+
+impl Object {
+    /// Publishes a version that was put together earlier, as one that was restored from a checkpoint: one fragment with all
+    /// elements, which is detached again, so that any number of writers attach at it.
+    ///
+    /// # Errors
+    /// [`Error::Variable`] if a variable is missing or has another shape or type; as [`attach`](crate::WriteOptions::attach)
+    /// and [`publish`](crate::WriteFragment::publish).
+    pub fn adopt(&self, snapshot: &Snapshot) -> Result<()> {
+        let dataset = self.schema().dataset().clone();
+        let mut text = String::from("{ ");
+        for (number, leaf) in dataset.leaves().iter().enumerate() {
+            let name = dataset.leaf_name(drepl::dataset::LeafId(number as u32));
+            let shape: Vec<usize> = leaf.extents.iter().map(|extent| *extent as usize).collect();
+            let wanted = layout::dtype(leaf.primitive);
+            let found = snapshot.variable(&name)?;
+            if found.dtype != wanted || found.shape != shape || found.order != stillframe::Order::C && shape.len() > 1 {
+                let found = format!("'{name}' of {} with shape {:?}", found.dtype, found.shape);
+                return Err(Error::Variable {
+                    name: self.name().into(),
+                    found,
+                    wanted: format!("{wanted} with {shape:?}"),
+                });
+            }
+            text.push_str(&format!("var v{number} = {name}; "));
+        }
+        text.push('}');
+        let mut fragment = self.write(&text).attach()?;
+        let places: Vec<usize> =
+            fragment.fragment().variables().iter().map(|variable| variable.offset_bytes as usize).collect();
+        for (number, at) in places.into_iter().enumerate() {
+            let name = dataset.leaf_name(drepl::dataset::LeafId(number as u32));
+            let bytes = snapshot.variable(&name)?.bytes;
+            snapshot.read(&name, 0, &mut fragment.bytes_mut()?[at..at + bytes])?;
+        }
+        fragment.publish(snapshot.version())?;
+        fragment.detach()
+    }
+}
