@@ -5,14 +5,14 @@ use std::{
     sync::Arc,
 };
 
-use drepl::{IndexBox, IndexSet};
+use drepl::IndexSet;
 
 use crate::{
     ledger::Ledger,
     message::{Decision, Proposal, Refused, Report, Told, Unpinned},
     planted::{Bug, Planted},
     readiness::Readiness,
-    writer::{Node, Revision, Version},
+    writer::{Elements, Node, Revision, Version},
 };
 
 /// What the home knows of a node.
@@ -41,7 +41,12 @@ pub struct Home {
 
 impl Home {
     /// A home that begins its term. It decides nothing until all nodes have reported to it, or were lost.
-    pub fn new(revision: Revision, shape: IndexBox, initial: Version, nodes: impl IntoIterator<Item = Node>) -> Self {
+    pub fn new(
+        revision: Revision,
+        shape: impl Into<Elements>,
+        initial: Version,
+        nodes: impl IntoIterator<Item = Node>,
+    ) -> Self {
         Self {
             revision,
             ledger: Ledger::new(shape, initial),

@@ -25,7 +25,7 @@ struct Dispute {
 /// the same rosters, in whatever order it learned of them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ledger {
-    shape: IndexBox,
+    shape: Elements,
     initial: Version,
     records: BTreeMap<Writer, Record>,
     disputes: BTreeSet<Dispute>,
@@ -37,9 +37,12 @@ pub struct Ledger {
 
 impl Ledger {
     /// An object without writers. Its initial version is there, and is zeros.
-    pub fn new(shape: IndexBox, initial: Version) -> Self {
+    ///
+    /// All boxes of the shape have as many axes. An object of several arrays has an outermost axis that tells them apart, and
+    /// axes of one index where an array has fewer than others.
+    pub fn new(shape: impl Into<Elements>, initial: Version) -> Self {
         Self {
-            shape,
+            shape: shape.into(),
             initial,
             records: BTreeMap::new(),
             disputes: BTreeSet::new(),
@@ -50,7 +53,7 @@ impl Ledger {
     }
 
     /// The object's indices.
-    pub fn shape(&self) -> &IndexBox {
+    pub fn shape(&self) -> &Elements {
         &self.shape
     }
 
@@ -85,9 +88,10 @@ impl Ledger {
         self.check_order(who.writer, &stage, until)?;
         let mut disputes = Vec::new();
         if let Role::Member { elements, .. } = &stage.role {
-            if let Some(part) = elements.boxes().iter().find(|part| !self.shape.contains_all(part)) {
-                let (part, shape) = (IndexSet::from(part.clone()).into(), IndexSet::from(self.shape.clone()).into());
-                return Err(Refusal::Outside { part, shape });
+            for part in elements.boxes() {
+                if !self.is_within(part)? {
+                    return Err(Refusal::Outside { part: part.clone().into(), shape: self.shape.clone() });
+                }
             }
             for other in self.records.values().filter(|other| other.writer != who.writer) {
                 self.compare(other, who, &stage, elements, &mut disputes)?;
@@ -97,6 +101,16 @@ impl Ledger {
         let record = self.records.entry(who.writer).or_insert_with(|| Record::new(who.writer, who.rank));
         record.stages.push(stage);
         Ok(())
+    }
+
+    /// Whether the object has all elements of a box.
+    fn is_within(&self, part: &IndexBox) -> Result<bool, TooScattered> {
+        // Mostly one box of the shape has them all; sets are compared only where several may have them together.
+        match self.shape.boxes() {
+            [one] => Ok(one.contains_all(part)),
+            boxes if boxes.iter().any(|one| one.contains_all(part)) => Ok(true),
+            _ => self.shape.contains_all(&part.clone().into()),
+        }
     }
 
     fn check_order(&self, writer: Writer, stage: &Stage, until: Option<Version>) -> Result<(), Refusal> {

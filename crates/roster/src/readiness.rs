@@ -82,7 +82,7 @@ impl Ledger {
         }
         let roster = self.roster(version);
         let (mut ready, mut waiting, mut lost) = (Vec::new(), Vec::new(), Vec::new());
-        let mut rest = wanted.intersection(&IndexSet::from(self.shape().clone()))?;
+        let mut rest = wanted.intersection(self.shape())?;
         for member in &roster.members {
             let elements = member.elements.intersection(wanted)?;
             if elements.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use drepl::{IndexBox, IndexSet, index_box::TooScattered};
+use drepl::{IndexSet, index_box::TooScattered};
 
 use crate::writer::{Elements, Node, Record, Role, Version};
 
@@ -64,7 +64,7 @@ pub struct Roster<'a> {
     pub epoch: Version,
     /// Its members, in the order of their names.
     pub members: Vec<Member<'a>>,
-    pub(crate) shape: &'a IndexBox,
+    pub(crate) shape: &'a Elements,
 }
 
 impl Roster<'_> {
@@ -86,14 +86,14 @@ impl Roster<'_> {
             }
             (Some(expected), _) if members == expected => Closure::Closed,
             (Some(expected), _) => Closure::Open { missing: Some(expected - members) },
-            _ if written.count() == u128::from(self.shape.count()) => Closure::Closed,
+            _ if written.count() == self.shape.count() => Closure::Closed,
             _ => Closure::Open { missing: None },
         })
     }
 
     /// Elements that nobody writes.
     pub fn holes(&self) -> Result<IndexSet, TooScattered> {
-        IndexSet::from(self.shape.clone()).difference(&self.written()?)
+        self.shape.difference(&self.written()?)
     }
 
     /// The nodes of its members.

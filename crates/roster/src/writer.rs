@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use drepl::IndexSet;
+use drepl::{IndexBox, IndexSet};
 
 /// Number of a version. It increases, and may skip.
 pub type Version = u64;
@@ -44,6 +44,12 @@ pub struct Elements(Arc<IndexSet>);
 impl From<IndexSet> for Elements {
     fn from(set: IndexSet) -> Self {
         Self(Arc::new(set))
+    }
+}
+
+impl From<IndexBox> for Elements {
+    fn from(one: IndexBox) -> Self {
+        IndexSet::from(one).into()
     }
 }
 
