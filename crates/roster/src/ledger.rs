@@ -37,6 +37,9 @@ pub struct Ledger {
 
 impl Ledger {
     /// An object without writers. Its initial version is there, and is zeros.
+    ///
+    /// All boxes of the shape have as many axes. An object of several arrays has an outermost axis that tells them apart, and
+    /// axes of one index where an array has fewer than others.
     pub fn new(shape: impl Into<Elements>, initial: Version) -> Self {
         Self {
             shape: shape.into(),
@@ -85,12 +88,9 @@ impl Ledger {
         self.check_order(who.writer, &stage, until)?;
         let mut disputes = Vec::new();
         if let Role::Member { elements, .. } = &stage.role {
-            let within = |part: &&IndexBox| self.shape.boxes().iter().any(|whole| whole.contains_all(part));
-            if let Some(part) = elements.boxes().iter().find(|part| !within(part)) {
-                let part = IndexSet::from(part.clone());
-                // It may reach over several boxes of the shape.
-                if !self.shape.contains_all(&part)? {
-                    return Err(Refusal::Outside { part: part.into(), shape: self.shape.clone() });
+            for part in elements.boxes() {
+                if !self.is_within(part)? {
+                    return Err(Refusal::Outside { part: part.clone().into(), shape: self.shape.clone() });
                 }
             }
             for other in self.records.values().filter(|other| other.writer != who.writer) {
@@ -101,6 +101,16 @@ impl Ledger {
         let record = self.records.entry(who.writer).or_insert_with(|| Record::new(who.writer, who.rank));
         record.stages.push(stage);
         Ok(())
+    }
+
+    /// Whether the object has all elements of a box.
+    fn is_within(&self, part: &IndexBox) -> Result<bool, TooScattered> {
+        // Mostly one box of the shape has them all; sets are compared only where several may have them together.
+        match self.shape.boxes() {
+            [one] => Ok(one.contains_all(part)),
+            boxes if boxes.iter().any(|one| one.contains_all(part)) => Ok(true),
+            _ => self.shape.contains_all(&part.clone().into()),
+        }
     }
 
     fn check_order(&self, writer: Writer, stage: &Stage, until: Option<Version>) -> Result<(), Refusal> {

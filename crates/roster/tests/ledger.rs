@@ -108,3 +108,59 @@ fn holes_are_known_where_the_program_said_how_many_write() {
     let Readiness::Lost(losses) = ledger.readiness(1, &range(4, 5)).unwrap() else { panic!() };
     assert_eq!(losses[0].cause, Cause::Unwritten);
 }
+
+/// A box of one leaf of an object of several: the leaf's number, and its indices.
+fn in_leaf(leaf: u64, axes: [(u64, u64); 2]) -> IndexBox {
+    let axes = axes.map(|(start, end)| Progression::range(start, end).unwrap());
+    IndexBox::new([Progression::range(leaf, leaf + 1).unwrap()].into_iter().chain(axes)).unwrap()
+}
+
+/// An object of a matrix of 4 by 6 and of a vector of 9, which has an axis of one index more.
+fn matrix_and_vector() -> Ledger {
+    let shape = IndexSet::of([in_leaf(0, [(0, 4), (0, 6)]), in_leaf(1, [(0, 9), (0, 1)])]).unwrap();
+    Ledger::new(shape, 0)
+}
+
+#[test]
+fn leaves_of_different_rank_have_nothing_in_common_and_are_both_needed() {
+    let mut ledger = matrix_and_vector();
+    let (matrix, vector) = (in_leaf(0, [(0, 4), (0, 6)]), in_leaf(1, [(0, 9), (0, 1)]));
+    ledger.declare(who(0), Stage::member(1, matrix.clone()), None).unwrap();
+    assert_eq!(ledger.roster(1).closure().unwrap(), Closure::Open { missing: None });
+    assert_eq!(ledger.holes(1).unwrap(), IndexSet::from(vector.clone()), "the matrix has none");
+    publish(&mut ledger, 0, &[1]);
+    assert!(!ledger.is_whole(1).unwrap(), "the vector is missing");
+    // The same indices as elements of the matrix, of another leaf.
+    ledger.declare(who(1), Stage::member(1, in_leaf(1, [(0, 4), (0, 1)])), None).unwrap();
+    assert_eq!(ledger.holes(1).unwrap(), IndexSet::from(in_leaf(1, [(4, 9), (0, 1)])));
+    ledger.declare(who(2), Stage::member(1, in_leaf(1, [(4, 9), (0, 1)])), None).unwrap();
+    assert!(ledger.settle_disputes().is_empty());
+    assert_eq!(ledger.roster(1).closure().unwrap(), Closure::Closed);
+    assert!(ledger.holes(1).unwrap().is_empty());
+    publish(&mut ledger, 1, &[1]);
+    let wanted = IndexSet::of([matrix, vector]).unwrap();
+    let Readiness::Waiting(shares) = ledger.readiness(1, &wanted).unwrap() else { panic!() };
+    assert_eq!(shares.iter().map(|share| share.who).collect::<Vec<_>>(), [Some(who(2))]);
+    publish(&mut ledger, 2, &[1]);
+    assert!(ledger.is_whole(1).unwrap());
+    let Readiness::Ready(shares) = ledger.readiness(1, &wanted).unwrap() else { panic!() };
+    assert_eq!(shares.iter().map(|share| share.elements.count()).collect::<Vec<_>>(), [24, 4, 5]);
+}
+
+#[test]
+fn what_is_in_the_box_around_all_leaves_but_in_none_is_outside() {
+    let mut ledger = matrix_and_vector();
+    for part in [in_leaf(0, [(0, 5), (0, 1)]), in_leaf(1, [(0, 4), (0, 2)]), in_leaf(2, [(0, 1), (0, 1)])] {
+        let refused = ledger.declare(who(0), Stage::member(1, part.clone()), None);
+        let Err(Refusal::Outside { part: named, .. }) = &refused else { panic!("{part}: {refused:?}") };
+        assert_eq!(**named, IndexSet::from(part));
+    }
+    let unpadded = ledger.declare(who(0), Stage::member(1, range(0, 4)), None);
+    assert!(matches!(unpadded, Err(Refusal::Outside { .. })), "a box of too few axes is of no leaf: {unpadded:?}");
+    assert_eq!(ledger.records().count(), 0, "nothing has changed");
+    // The first column of both: one box, which no box of the shape has alone.
+    let columns = IndexBox::new([(0, 2), (0, 4), (0, 1)].map(|(start, end)| Progression::range(start, end).unwrap()));
+    ledger.declare(who(0), Stage::member(1, columns.unwrap()), None).unwrap();
+    let rest = IndexSet::of([in_leaf(0, [(0, 4), (1, 6)]), in_leaf(1, [(4, 9), (0, 1)])]).unwrap();
+    assert!(ledger.holes(1).unwrap().same_elements(&rest).unwrap());
+}
