@@ -149,6 +149,9 @@ impl WriteOptions {
     ) -> Result<Attempt> {
         let seen = shared.site.bell.seen();
         let mut board = shared.board.lock()?;
+        for number in 0..board.former {
+            shared.remove_region(number, false)?;
+        }
         let mut members = Members::of_locked(shared, &board)?;
         let standings = members.standings(shared)?;
         let ledger = members.ledger_of(shared, &standings)?;
@@ -495,7 +498,8 @@ impl WriteFragment {
         if standings.values().all(|standing| standing.is_alive) {
             return Ok(());
         }
-        let mut board = shared.board.lock()?;
+        // Nobody waits here: whoever has the board may be stopped.
+        let Some(mut board) = shared.board.try_lock()? else { return Ok(()) };
         collect(&shared, &mut board)?;
         drop(board);
         shared.site.bell.ring();
