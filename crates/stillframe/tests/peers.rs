@@ -1,4 +1,5 @@
 //! Regions that are no group and name each other as peers: what they retain for each other.
+#![allow(unsafe_code)]
 
 mod common;
 mod helper;
@@ -11,6 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 use stillframe::{
     Arena, Array, Error, Family, Observer, Outcome, PAGE_BYTES, PeerRegion, Region, RegionOptions, Rule, Snapshot,
+    inspect,
 };
 
 const WORDS: usize = 2 * PAGE_BYTES / 8;
@@ -202,6 +204,30 @@ fn what_is_common_is_looked_for_anew_when_a_peer_leaves() {
         b.set_peers(&[peer(0, 0)]);
         b.publish(7);
         assert_eq!((a.live(), b.live()), (vec![3, 4, 5, 6], vec![3, 7]));
+    }
+}
+
+#[test]
+fn peers_may_change_while_a_publish_is_under_way() {
+    let _watchdog = watchdog(120);
+    for dir in places("under-way") {
+        let [mut fast, mut slow] = [0, 1].map(|number| Writer::new(&dir, number));
+        slow.publish(1);
+        fast.set_peers(&[peer(1, 0)]);
+        fast.publish_all(1..=5);
+        fast.region.slice_mut(&fast.array).fill(6);
+        // SAFETY: nothing is written before the end.
+        unsafe { fast.region.publish(6).start() }.unwrap();
+        fast.set_peers(&[]);
+        assert_eq!(fast.live(), [5]);
+        fast.set_peers(&[peer(1, 0)]);
+        fast.region.publish_finish().unwrap();
+        assert_eq!(fast.live(), [5, 6]);
+        for version in [5, 6] {
+            let held = fast.observer.version(version).unwrap();
+            assert!(held.slice::<u64>("a").unwrap().iter().all(|word| *word == version));
+        }
+        assert_eq!(inspect::verify(dir.path(), "o/0").unwrap(), []);
     }
 }
 
