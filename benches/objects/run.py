@@ -3,7 +3,8 @@
 
     benches/objects/run.py [ghosts] [heat] [--rounds 9] [--size 2048] [--steps 200] [--ranks 2] [--json]
 
-ghosts: the exchange of faces of 64 KiB to 1 MiB among 2 x 2 ranks, by an object against MPI_Neighbor_alltoallw. heat: a whole
+ghosts: the exchange of faces of 64 KiB to 1 MiB among 2 x 2 ranks, by an object against MPI_Neighbor_alltoallw; and between two, for
+where four have fewer processors, most of MPI's time goes by in waiting for a rank that has none. heat: a whole
 program whose ghost cells come from an object, against the same with MPI_Sendrecv. Both take turns, every other round in the
 opposite order, and have to compute the same. The programs are ghosts.c and heat.c, built by this one; they need a
 built library and an MPI (scripts/setup.sh mpi, make build).
@@ -13,6 +14,7 @@ medians, with an object and with messages; ratio is the median of the rounds' ra
 """
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -35,7 +37,7 @@ TIMEOUT = 600
 def build(out):
     library = TARGET / "release"
     flags = ["-O2", "-g", "-Wall", "-Wextra", "-ffp-contract=off", "-std=c11", f"-I{ROOT / 'bindings/c/include'}"]
-    link = [f"-L{library}", "-lstillframe", f"-Wl,-rpath,{library}"]
+    link = [f"-L{library}", "-lstillframe", "-lpthread", f"-Wl,-rpath,{library}"]
     for name in ("ghosts", "heat"):
         subprocess.run(["mpicc", *flags, str(HERE / f"{name}.c"), "-o", str(out / name), *link], check=True)
 
@@ -81,12 +83,12 @@ def row(bench, case, times, kind, scale, unit):
 
 def measure(args, directory):
     if "ghosts" in args.what:
-        for face, (n, depth) in FACES.items():
+        for ranks, (face, (n, depth)) in itertools.product((4, 2), FACES.items()):
             kinds = ["mpi", "loaned", "copied"]
-            program = directory / "ghosts"
-            times = alternate(args.rounds, kinds, lambda kind: run(program, 4, [kind, n, depth, GHOST_STEPS], directory))
+            numbers, program = [n, depth, GHOST_STEPS], directory / "ghosts"
+            times = alternate(args.rounds, kinds, lambda kind: run(program, ranks, [kind, *numbers], directory))
             for kind in kinds[1:]:
-                yield row("ghosts", {"face": face, "ranks": 4, "fragment": kind}, times, kind, 1, "us")
+                yield row("ghosts", {"face": face, "ranks": ranks, "fragment": kind}, times, kind, 1, "us")
     if "heat" in args.what:
         numbers = [args.size, args.steps]
         program = directory / "heat"
