@@ -182,10 +182,10 @@ pub(crate) fn wait_newer(
             Readiness::Ready(_) => Vec::new(),
         };
         let has_ended = !members.list.is_empty() && members.list.values().all(|member| member.left.is_some());
-        if has_ended && deadline.waited() >= GRACE {
+        let left = deadline.left();
+        if has_ended && (deadline.waited() >= GRACE || left.is_zero()) {
             return Err(Error::Ended { name: name(), complete: Some(newest) });
         }
-        let left = deadline.left();
         if left.is_zero() {
             let (waited, waiting) = (deadline.waited(), Members::parts(shared, &waiting));
             let waiting = if members.list.is_empty() { Vec::new() } else { waiting };
