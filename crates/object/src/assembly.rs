@@ -96,7 +96,11 @@ impl Assembly {
             loans.push(loan);
         }
         loans.into_iter().for_each(|loan| loan.submit());
+        let published_ns = self.parts.iter().map(|part| part.fragment.published_ns()).max();
         let mut publication = self.region.publish(version);
+        if let Some(published_ns) = published_ns.filter(|published_ns| *published_ns > 0) {
+            publication = publication.published_ns(published_ns);
+        }
         for (name, value) in &self.attributes {
             publication = publication.attr(name, value.clone());
         }

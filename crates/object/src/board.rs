@@ -247,16 +247,8 @@ impl Board {
         let begin = Instant::now();
         let mut pause = Duration::from_micros(20);
         loop {
-            let boards = &self.directory.boards;
-            let opened = boards.open(&self.file, Access::Create(0))?;
-            let (file, about) = opened.ok_or_else(|| Error::io("open", self.path(), ErrorKind::NotFound.into()))?;
-            if lock::try_lock(&file, Kind::Write, 0, 1)? {
-                // Whoever had it may have put another file in its place.
-                if boards.identity(&self.file) != Some(about.identity) {
-                    continue;
-                }
-                boards.permit(&file, &about).map_err(|error| Error::io("chmod", self.path(), error))?;
-                return self.begin(file, about.identity);
+            if let Some(locked) = self.try_lock()? {
+                return Ok(locked);
             }
             let waited = begin.elapsed();
             if waited > LOCKED_MAX {
@@ -267,14 +259,33 @@ impl Board {
         }
     }
 
+    /// As [`lock`](Board::lock), unless somebody else has it.
+    pub(crate) fn try_lock(&self) -> Result<Option<LockedBoard<'_>>> {
+        let boards = &self.directory.boards;
+        loop {
+            let opened = boards.open(&self.file, Access::Create(0))?;
+            let (file, about) = opened.ok_or_else(|| Error::io("open", self.path(), ErrorKind::NotFound.into()))?;
+            if !lock::try_lock(&file, Kind::Write, 0, 1)? {
+                return Ok(None);
+            }
+            // Whoever had it may have put another file in its place.
+            if boards.identity(&self.file) == Some(about.identity) {
+                boards.permit(&file, &about).map_err(|error| Error::io("chmod", self.path(), error))?;
+                return self.begin(file, about.identity).map(Some);
+            }
+        }
+    }
+
     fn begin(&self, file: File, identity: (u64, u64)) -> Result<LockedBoard<'_>> {
         let mut position = Position::default();
         let (news, header) = self.read_from(&file, identity, &mut position)?;
-        let mut locked = LockedBoard { board: self, file, identity, counts: 0, next: 0, entries: news.entries };
+        let entries = news.entries;
+        let mut locked = LockedBoard { board: self, file, identity, counts: 0, next: 0, former: 0, entries };
         match header {
             Some(header) if header.id == self.id.get() => (locked.counts, locked.next) = (header.counts, header.next),
             // One of a former object of the name, or one that nobody finished.
-            _ => {
+            former => {
+                locked.former = former.map_or(0, |former| former.next as u32);
                 let failed = |error| Error::io("write", self.path(), error);
                 locked.counts = HEADER_BYTES as u64;
                 let header = Header { id: self.id.get(), counts: locked.counts, next: 0 };
@@ -316,6 +327,8 @@ pub(crate) struct LockedBoard<'a> {
     identity: (u64, u64),
     counts: u64,
     next: u64,
+    /// How many fragments a former object of the name had, whose remover died.
+    pub(crate) former: u32,
     /// All that it says.
     pub(crate) entries: Vec<Entry>,
 }

@@ -23,6 +23,9 @@ pub(crate) struct Member {
     observer: Option<Observer>,
 }
 
+/// How often writers are looked at again because some of them published meanwhile.
+const LOOKS: usize = 20;
+
 /// How far a writer is.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Standing {
@@ -62,6 +65,13 @@ impl Member {
     /// Whether it takes part in any version from this one on.
     pub(crate) fn is_of(&self, version: Version) -> bool {
         self.left.is_none_or(|left| left > version)
+    }
+}
+
+impl Member {
+    /// Whether it takes part in a version, as far as the board tells.
+    pub(crate) fn is_in(&self, version: Version) -> bool {
+        self.attached.from <= version && self.is_of(version)
     }
 }
 
@@ -126,17 +136,37 @@ impl Members {
         Ok(())
     }
 
-    /// How far each is.
+    /// How far each is, all at one instant: else a version that all had might be in none of the lists, because one of them had
+    /// let it go for the next by the time it was looked at.
     pub(crate) fn standings(&mut self, shared: &Shared) -> Result<BTreeMap<u32, Standing>> {
-        let mut standings = BTreeMap::new();
+        let mut standings: BTreeMap<u32, Standing> = BTreeMap::new();
         if self.list.is_empty() {
             return Ok(standings);
         }
         let options = shared.site.observing()?;
-        for (number, member) in &mut self.list {
-            standings.insert(*number, member.standing(shared, &options)?);
+        for _ in 0..LOOKS {
+            let before = self.newest_numbers(shared, &options)?;
+            for (number, member) in &mut self.list {
+                let mut standing = member.standing(shared, &options)?;
+                // Writers that publish all the while are looked at again, and what each had at any look counts.
+                if let Some(known) = standings.remove(number) {
+                    standing.present.extend(known.present);
+                }
+                standings.insert(*number, standing);
+            }
+            if self.newest_numbers(shared, &options)? == before {
+                break;
+            }
         }
         Ok(standings)
+    }
+
+    fn newest_numbers(&mut self, shared: &Shared, options: &ObserverOptions) -> Result<Vec<Option<Version>>> {
+        let newest = |member: &mut Member| {
+            let observer = member.observer(shared, options)?;
+            Ok(observer.and_then(Observer::newest_number))
+        };
+        self.list.values_mut().map(newest).collect()
     }
 
     /// All that is known of the object, for who wants to know which versions are complete, and what can be had.

@@ -115,6 +115,16 @@ impl Object {
         waiting::wait_newer(&self.shared, &mut members, after, Deadline::after(timeout))
     }
 
+    /// Waits until a version is complete, at most so long.
+    ///
+    /// # Errors
+    /// As [`ReadFragment::reattach`](crate::ReadFragment::reattach), of a fragment that wants all elements.
+    pub fn wait_for(&self, version: u64, timeout: Duration) -> Result<()> {
+        let shape = self.shared.space.shape().map_err(self.shared.scattered())?;
+        let mut members = Members::default();
+        waiting::wait(&self.shared, &mut members, version, &shape, Deadline::after(timeout)).map(drop)
+    }
+
     /// The fragments to write that are or were attached, in the order in which they were attached. Those of which no complete
     /// version needs anything are forgotten in time.
     ///

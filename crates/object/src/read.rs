@@ -56,7 +56,7 @@ impl ReadOptions {
         let buffer = Buffer::new(view.fragment.size_bytes())?;
         let (executor, members) = (Executor::new(self.threads), Members::default());
         let version = shared.description.initial;
-        Ok(ReadFragment { shared, view, wanted, buffer, version, members, sources: None, executor })
+        Ok(ReadFragment { shared, view, wanted, buffer, version, published_ns: 0, members, sources: None, executor })
     }
 }
 
@@ -68,6 +68,8 @@ pub struct ReadFragment {
     wanted: IndexSet,
     buffer: Buffer,
     version: Version,
+    /// When the version that was held last was published, by the last of its writers.
+    published_ns: u64,
     members: Members,
     sources: Option<Sources>,
     executor: Executor,
@@ -87,6 +89,12 @@ impl ReadFragment {
     /// The version that it shows.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// When the version that was read last was published, in nanoseconds since 1970: by the last of its writers. 0 of the initial
+    /// version.
+    pub fn published_ns(&self) -> u64 {
+        self.published_ns
     }
 
     /// Fills it with a version, at the same address: waits at most so long until all wanted elements were published, and only
@@ -145,6 +153,7 @@ impl ReadFragment {
                 }
             };
             if let Some(held) = planned.hold(version, deadline)? {
+                self.published_ns = held.iter().map(Snapshot::published_ns).max().unwrap_or(0);
                 return Ok(held);
             }
             // What can be had, and what is in the way, is looked for from the beginning.

@@ -82,8 +82,18 @@ impl Shared {
         Ok(Shared { name: name.into(), description, schema, space, board, site: site.clone() })
     }
 
-    /// The view that the text of a fragment describes. Only braces are needed.
+    /// What the text of a fragment describes: a view, of which only the braces are needed, or the name of a view or replica
+    /// that the object's own text declares.
     pub(crate) fn view(&self, text: &str, bindings: &Bindings) -> Result<View> {
+        if let Some(view) = self.schema.view(text.trim()) {
+            return Ok(view.clone());
+        }
+        if let Some(replica) = self.schema.replica(text.trim()) {
+            let first = replica.views.first().map(|stored| &self.schema.views()[stored.view]);
+            let layout = first.map(|view| view.layout).unwrap_or_default();
+            let (name, fragment) = (Some(replica.name.clone()), replica.fragment.clone());
+            return Ok(View { name, layout, default: false, readonly: replica.readonly, clipped: false, fragment });
+        }
         let fault = |mistakes: String| Error::Text { name: self.name.clone(), what: "a fragment", mistakes };
         if text.len() > TEXT_BYTES_MAX {
             return Err(fault(format!("it has {} bytes, and at most {TEXT_BYTES_MAX} are read", text.len())));

@@ -13,9 +13,10 @@ use drepl::{Bindings, Fragment, View};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stillframe::{Element, LoanBytes, Observer, Published, Region, VariableId};
+use stillframe::{Element, LoanBytes, Observer, PeerRegion, Published, Region, VariableId};
 use stillframe_kernel::points;
 use stillframe_roster::refusal::Refusal;
+use stillframe_roster::roster::Closure;
 use stillframe_roster::writer::{Elements, Node, Version, Who};
 
 /// How long a fragment waits for its elements to become free, and for the version at which it is attached, unless told.
@@ -149,6 +150,9 @@ impl WriteOptions {
     ) -> Result<Attempt> {
         let seen = shared.site.bell.seen();
         let mut board = shared.board.lock()?;
+        for number in 0..board.former {
+            shared.remove_region(number, false)?;
+        }
         let mut members = Members::of_locked(shared, &board)?;
         let standings = members.standings(shared)?;
         let ledger = members.ledger_of(shared, &standings)?;
@@ -482,10 +486,19 @@ impl WriteFragment {
         Ok(published)
     }
 
-    /// Retains from now on what those have still to publish who write the object now.
+    /// Retains from now on what those have still to publish who write the object now. As long as somebody's elements have no
+    /// other writer yet, the newest complete version is one of his, and he counts as one who will publish no more.
     fn follow_others(&mut self) -> Result<()> {
-        // TODO peers
-        Ok(())
+        let shared = self.shared.clone();
+        let ledger = self.members.ledger(&shared)?;
+        let newest = waiting::newest_complete(&shared, &ledger)?;
+        let is_closed = ledger.roster(Version::MAX).closure().map_err(shared.scattered())? == Closure::Closed;
+        let is_peer = |member: &Member| member.left.is_none() || !is_closed && member.is_in(newest);
+        let others = self.members.list.iter().filter(|(number, member)| **number != self.number && is_peer(member));
+        let peers: Vec<PeerRegion> = others
+            .map(|(number, member)| PeerRegion { name: shared.region(*number), from: member.attached.from })
+            .collect();
+        Ok(self.region()?.set_peers(&peers)?)
     }
 
     /// Removes what others left, if nobody else is just about to.
@@ -495,7 +508,8 @@ impl WriteFragment {
         if standings.values().all(|standing| standing.is_alive) {
             return Ok(());
         }
-        let mut board = shared.board.lock()?;
+        // Nobody waits here: whoever has the board may be stopped.
+        let Some(mut board) = shared.board.try_lock()? else { return Ok(()) };
         collect(&shared, &mut board)?;
         drop(board);
         shared.site.bell.ring();

@@ -488,3 +488,58 @@ fn an_object_is_put_together_in_a_region_and_taken_back() {
     let other = objects(&dir).create("other", "var u [8,7] float64").create().unwrap();
     assert!(matches!(other.adopt(&observer.newest().unwrap()), Err(Error::Variable { .. })));
 }
+
+#[test]
+fn views_and_replicas_of_the_objects_own_text_are_attached_by_name() {
+    let dir = Dir::new("named");
+    let text = "type Cell struct { rho float64; id int32 } var mesh [6] Cell
+        view cells { var m = mesh } view rho readonly { var r = mesh.rho } view ids { var i [j:3] = mesh[2*j].id }
+        replica both { view rho; view ids }";
+    let object = objects(&dir).create("mesh", text).create().unwrap();
+    let mut writer = object.write("cells").attach().unwrap();
+    for (cell, bytes) in writer.bytes_mut().unwrap().chunks_exact_mut(12).enumerate() {
+        bytes[..8].copy_from_slice(&(cell as f64).to_le_bytes());
+        bytes[8..].copy_from_slice(&(10 * cell as i32).to_le_bytes());
+    }
+    writer.publish(1).unwrap();
+    object.wait_for(1, LONG).unwrap();
+    assert!(object.wait_for(2, SOON).unwrap_err().is_timeout());
+    let mut both = object.read("both").attach().unwrap();
+    both.reattach(1, LONG).unwrap();
+    assert_eq!(both.variable::<f64>("rho.r").unwrap(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(both.variable::<i32>("ids.i").unwrap(), [0, 20, 40]);
+    assert!(matches!(object.write("rho").attach(), Err(Error::NotWritable { .. })));
+    assert!(matches!(object.write("nothing").attach(), Err(Error::Text { .. })));
+}
+
+#[test]
+fn the_newest_complete_version_never_goes_back() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::new("forward");
+    let object = grid(&dir);
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let publish = |first: i64| {
+        let (object, stop) = (object.clone(), stop.clone());
+        thread::spawn(move || {
+            let mut fragment = rows(&object, first, 4);
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let version = fragment.version() + 1;
+                publish_rows(&mut fragment, first as usize, version);
+                // As ghosts would: nobody is more than a version ahead.
+                while object.newest().unwrap() + 1 < version && !stop.load(std::sync::atomic::Ordering::Relaxed) {}
+            }
+        })
+    };
+    let writers = [publish(0), publish(4)];
+    object.wait_newer(0, LONG).unwrap();
+    let other = dir.objects().object_named("grid").unwrap();
+    let (mut newest, begin) = (0, Instant::now());
+    while begin.elapsed() < Duration::from_secs(1) {
+        let now = other.newest().unwrap();
+        assert!(now >= newest, "{now} after {newest}");
+        newest = now;
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    assert!(newest > 100, "{newest}");
+}

@@ -106,6 +106,11 @@ impl Observer {
         self.shared.head.number64(head::BEGUN_NS_AT)
     }
 
+    /// The number of the newest version, without holding it; `None` if nothing was published yet.
+    pub fn newest_number(&self) -> Option<u64> {
+        self.newer(None)
+    }
+
     /// Holds the newest version.
     ///
     /// # Errors
