@@ -102,8 +102,8 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         // A terminal gets no more than it shows.
         let is_text = format.is_none() && !args.json;
         let shorten = |selection: &Selection| if is_text { text::shown(selection) } else { selection.clone() };
-        let answer = object::get::read(context, &object, &args.selection, args.version, args.wait, shorten)?;
-        let (version, published_ns) = (answer.elements.version, answer.published_ns);
+        let answer = object::get::read(&object, &args.selection, args.version, args.wait, shorten)?;
+        let (version, published_ns) = (answer.elements.version, answer.elements.published_ns);
         let origin = Origin { region: None, object: Some(object.name()), version, published_ns };
         return write(context, args, format, &origin, &Packed(answer.elements.bytes()), &answer.selection);
     }

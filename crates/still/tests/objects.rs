@@ -22,7 +22,7 @@ fn mesh(scene: &Scene) -> Object {
 fn half(object: &Object, rank: u32) -> WriteFragment {
     let text = "{ var u [x:4,y:6] = u[x+row,y]; var cells [i:2] = cells[i+cell] }";
     let (row, cell) = (4 * i64::from(rank), 2 * i64::from(rank));
-    object.write(text).bind("row", row).bind("cell", cell).rank(rank).keep(2).attach().expect("a fragment")
+    object.write(text).bind("row", row).bind("cell", cell).rank(rank).attach().expect("a fragment")
 }
 
 /// Element (x, y) of u is 1000 times the version, and 10 x + y; rho of cell i is the version, and i / 2.

@@ -15,6 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Elements {
     /// The version.
     pub version: u64,
+    /// When the last of their writers published it, in nanoseconds since 1970; none of the initial version, or of no elements.
+    pub published_ns: Option<u64>,
     bytes: Bytes,
 }
 
@@ -36,7 +38,7 @@ impl Elements {
     ) -> Result<Elements, Failure> {
         if selection.count() == 0 {
             let version = version.map_or_else(|| object.newest(), Ok)?;
-            return Ok(Elements { version, bytes: Bytes::Joined(Vec::new()) });
+            return Ok(Elements { version, published_ns: None, bytes: Bytes::Joined(Vec::new()) });
         }
         let spans = combine(selection);
         let mut fragment = object.read(&text(object, &chosen.way, selection, &spans)).attach()?;
@@ -45,11 +47,12 @@ impl Elements {
             None => take_newest(object, &mut fragment, wait)?,
         }
         let version = fragment.version();
+        let published_ns = Some(fragment.published_ns()).filter(|ns| *ns > 0);
         let bytes = match spans.len() {
             1 => Bytes::Whole(Box::new(fragment)),
             _ => Bytes::Joined(join(&fragment, selection, &spans)?),
         };
-        Ok(Elements { version, bytes })
+        Ok(Elements { version, published_ns, bytes })
     }
 
     /// Their bytes.
