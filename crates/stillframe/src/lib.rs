@@ -29,6 +29,7 @@ pub use block::Block;
 pub use element::Element;
 pub use error::{Error, Family, Result, Shortage};
 pub use group::any::{AnyObserver, AnySnapshot};
+pub use group::peers::PeerRegion;
 pub use group::{Group, GroupOptions, GroupSnapshot, GroupSnapshots, RankInfo, RankState};
 pub use half::{bf16, f16};
 pub use num_complex::Complex;

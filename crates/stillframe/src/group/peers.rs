@@ -1,4 +1,4 @@
-//! The other ranks of a producer's group, as their heads tell.
+//! The peers of a region, as their heads tell: the other ranks of its group, or regions that its program names.
 
 use crate::clock;
 use crate::error::{Error, Result};
@@ -7,6 +7,7 @@ use crate::store::head::Head;
 use crate::store::regions::{Regions, Site};
 use crate::store::version::Version;
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,32 +16,46 @@ use stillframe_protocol::retention::{self, Peer, Retention};
 use stillframe_protocol::{Board, Newest, State};
 use stillframe_segment::head;
 
-/// How often the other ranks' files are looked at, rather than only the words in their heads: per rank, and at least.
-const ROUND_PER_RANK: Duration = Duration::from_millis(1);
+/// How often the peers' files are looked at, rather than only the words in their heads: per region, and at least.
+const ROUND_PER_REGION: Duration = Duration::from_millis(1);
 
 const ROUND: Duration = Duration::from_millis(10);
 
-/// The other ranks of a group.
+/// Another region whose versions belong together with this region's, see [`Region::set_peers`](crate::Region::set_peers).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PeerRegion {
+    /// Its name in the directory or arena in which this region lies: within the arena, if it is one.
+    pub name: String,
+    /// The first version in which it takes part; versions below it are common without it.
+    pub from: u64,
+}
+
+/// The other ranks of a group, or the regions that were named one by one.
 #[derive(Debug)]
 pub(crate) struct Peers {
     regions: Regions,
+    /// How many ranks the group has, as all of their heads say; 0 if the regions are no group's.
     ranks: u32,
-    pub(crate) others: Vec<RankPeer>,
+    pub(crate) others: Vec<PeerPlace>,
     round: Instant,
     pub(crate) retention: Retention,
 }
 
-/// The place of another rank, whether it has begun or not.
+/// The place of a peer, whether it has begun or not.
 #[derive(Debug)]
-pub(crate) struct RankPeer {
-    name: String,
-    /// When this producer began: a rank that is gone since before that has yet to begin.
-    begun_ns: u64,
-    rank: Option<Rank>,
+pub(crate) struct PeerPlace {
+    region: PeerRegion,
+    /// A peer that is gone since before this time has yet to begin: of a rank, since this one began.
+    awaited_ns: u64,
+    head: Option<PeerHead>,
+    /// Whether it had begun at any round.
+    was_there: bool,
+    /// Whether its region was removed, and nobody is awaited who makes it anew.
+    is_removed: bool,
     own: OwnRuns,
 }
 
-/// Which run published each of this rank's versions.
+/// Which run published each of this region's versions.
 #[derive(Debug, Clone, Default)]
 struct OwnRuns {
     /// Versions that were taken over.
@@ -55,8 +70,9 @@ impl OwnRuns {
     }
 }
 
+/// A peer that has begun.
 #[derive(Debug)]
-pub(crate) struct Rank {
+struct PeerHead {
     head: Head,
     site: Site,
     /// Tells its region from others that have the name later.
@@ -71,24 +87,50 @@ pub(crate) struct Rank {
 
 impl Peers {
     /// The peers of a rank, if those that live say the same number of ranks.
-    pub(crate) fn open(regions: &Regions, group: &str, rank: u32, ranks: u32) -> Result<Peers> {
+    pub(crate) fn of_rank(regions: &Regions, group: &str, rank: u32, ranks: u32) -> Result<Peers> {
         check_living(regions, group, rank, ranks)?;
-        let begun_ns = clock::unix_ns();
-        let mut others = Vec::new();
-        for other in (0..ranks).filter(|other| *other != rank) {
-            let name = names::rank_name(group, other);
-            others.push(RankPeer { name, begun_ns, rank: None, own: OwnRuns::default() });
-        }
-        let (regions, round, retention) = (regions.clone(), Instant::now(), Retention::default());
-        let mut peers = Peers { regions, ranks, others, round, retention };
+        let awaited_ns = clock::unix_ns();
+        let names = (0..ranks).filter(|other| *other != rank).map(|other| names::rank_name(group, other));
+        let place = |name| PeerPlace::new(PeerRegion { name, from: 0 }, awaited_ns, OwnRuns::default());
+        let mut peers = Peers { ranks, others: names.map(place).collect(), ..Peers::new(regions) };
         peers.go_round();
         Ok(peers)
     }
 
+    /// No peers yet: regions that are no group's are [named](Peers::name).
+    pub(crate) fn new(regions: &Regions) -> Peers {
+        let (regions, round, retention) = (regions.clone(), Instant::now(), Retention::default());
+        Peers { regions, ranks: 0, others: Vec::new(), round, retention }
+    }
+
+    /// Whether these are the regions that were named.
+    pub(crate) fn are(&self, named: &[PeerRegion]) -> bool {
+        self.others.iter().map(|peer| &peer.region).eq(named)
+    }
+
+    /// Takes other regions for the peers, of a producer with these versions and of this run. What is known of those that stay
+    /// stays known.
+    pub(crate) fn name(&mut self, named: &[PeerRegion], versions: &[Version], run: NonZeroU64) {
+        let former = versions.iter().filter(|version| version.run != run.get());
+        let own = OwnRuns { former: live_runs(former), present: run.get() };
+        let known = std::mem::take(&mut self.others).into_iter().map(|peer| (peer.region.name.clone(), peer));
+        let mut known: HashMap<String, PeerPlace> = known.collect();
+        let place = |region: &PeerRegion| match known.remove(&region.name) {
+            Some(peer) => PeerPlace { region: region.clone(), own: own.clone(), ..peer },
+            None => {
+                let mut peer = PeerPlace::new(region.clone(), 0, own.clone());
+                peer.look(&self.regions, self.ranks);
+                peer
+            }
+        };
+        self.others = named.iter().map(place).collect();
+        // What was common may not be any more, and what was not may be.
+        self.retention = Retention::default();
+    }
+
     /// Takes note of the versions that were taken over and can be leased.
     pub(crate) fn take_over(&mut self, versions: &[Version]) {
-        let live = versions.iter().filter(|version| version.state == State::Live);
-        let former: Arc<[_]> = live.map(|version| (version.number, version.run)).collect();
+        let former = live_runs(versions.iter());
         self.others.iter_mut().for_each(|peer| peer.own.former = former.clone());
     }
 
@@ -97,34 +139,21 @@ impl Peers {
         self.others.iter_mut().for_each(|peer| peer.own.present = run.get());
     }
 
-    /// Opens the ranks that began, and lets go of those whose files are gone.
+    /// Opens the peers that began, and lets go of those whose files are gone.
     fn go_round(&mut self) {
         for peer in &mut self.others {
-            let ranks = self.ranks;
-            // One that cannot be believed is as one that has not begun: its own producer and observers say what is wrong.
-            let site = self.regions.find(&peer.name).ok().flatten();
-            let identity = site.as_ref().and_then(Site::identity);
-            let is_same = |rank: &Rank| Some(rank.identity) == identity && rank.head.number32(head::RANKS_AT) == ranks;
-            if !peer.rank.as_ref().is_some_and(is_same) {
-                let had = peer.rank.is_some();
-                peer.rank = site.and_then(|site| Rank::open(site, ranks));
-                if had {
-                    self.retention.forget();
-                }
-            }
-            if let Some(rank) = &mut peer.rank {
-                rank.is_alive = rank.site.is_alive();
-                rank.was_alive |= rank.is_alive;
+            if peer.look(&self.regions, self.ranks) {
+                self.retention.forget();
             }
         }
     }
 
-    /// Whether all others have a version that this rank retires tentatively.
+    /// Whether all others have a version that this region retires tentatively.
     pub(crate) fn is_everywhere(&mut self, version: u64) -> bool {
-        // A rank that began since the last round already counts on what it sees.
-        for peer in self.others.iter_mut().filter(|peer| peer.rank.is_none()) {
-            let site = self.regions.find(&peer.name).ok().flatten();
-            peer.rank = site.and_then(|site| Rank::open(site, self.ranks));
+        // One that began since the last round already counts on what it sees.
+        for peer in self.others.iter_mut().filter(|peer| peer.head.is_none()) {
+            let site = self.regions.find(&peer.region.name).ok().flatten();
+            peer.head = site.and_then(|site| PeerHead::open(site, self.ranks));
         }
         let is_everywhere = retention::is_everywhere(version, &self.others);
         if is_everywhere {
@@ -133,13 +162,20 @@ impl Peers {
         is_everywhere
     }
 
-    /// Looks at the other ranks' files if it is time to.
+    /// Looks at the peers' files if it is time to.
     pub(crate) fn look(&mut self) {
-        if self.round.elapsed() >= ROUND.max(ROUND_PER_RANK * self.ranks) {
+        let regions = self.others.len() as u32 + 1;
+        if self.round.elapsed() >= ROUND.max(ROUND_PER_REGION * regions) {
             self.go_round();
             self.round = Instant::now();
         }
     }
+}
+
+/// The run of each version that can be leased.
+fn live_runs<'a>(versions: impl Iterator<Item = &'a Version>) -> Arc<[(u64, u64)]> {
+    let live = versions.filter(|version| version.state == State::Live);
+    live.map(|version| (version.number, version.run)).collect()
 }
 
 /// The regions of the ranks of a group.
@@ -173,12 +209,13 @@ pub(crate) fn ranks_left(regions: &Regions, group: &str) -> Result<Vec<String>> 
     Ok(found.into_iter().map(|(.., name)| name).collect())
 }
 
-impl Rank {
-    /// A rank of a group of so many; `None` if it has not begun, or is left over from a run with another number.
-    fn open(site: Site, ranks: u32) -> Option<Rank> {
+impl PeerHead {
+    /// A rank of a group of so many, or with 0 a region of none; `None` if it has not begun, or is left over from a run with
+    /// another number.
+    fn open(site: Site, ranks: u32) -> Option<PeerHead> {
         let (head, identity) = (site.head()?, site.identity()?);
-        let is_of_group = head.number32(head::RANKS_AT) == ranks && site.is_there();
-        is_of_group.then(|| Rank {
+        let is_peer = head.number32(head::RANKS_AT) == ranks && site.is_there();
+        is_peer.then(|| PeerHead {
             head,
             site,
             identity,
@@ -233,31 +270,66 @@ impl Rank {
     }
 }
 
-impl RankPeer {
-    /// The sequence number of its version that is the same as this rank's.
+impl PeerPlace {
+    fn new(region: PeerRegion, awaited_ns: u64, own: OwnRuns) -> PeerPlace {
+        PeerPlace { region, awaited_ns, head: None, was_there: false, is_removed: false, own }
+    }
+
+    /// Looks for the region's files, and whether its producer lives. True if those are gone that were known.
+    fn look(&mut self, regions: &Regions, ranks: u32) -> bool {
+        let found = regions.find(&self.region.name);
+        self.was_there |= self.head.is_some();
+        // Each rank of a group will begin, again too. And what cannot be opened need not be gone.
+        self.is_removed = ranks == 0 && self.was_there && matches!(found, Ok(None));
+        // One that cannot be believed is as one that has not begun: its own producer and observers say what is wrong.
+        let site = found.ok().flatten();
+        let identity = site.as_ref().and_then(Site::identity);
+        let is_same = |peer: &PeerHead| Some(peer.identity) == identity && peer.head.number32(head::RANKS_AT) == ranks;
+        let mut is_gone = false;
+        if !self.head.as_ref().is_some_and(is_same) {
+            is_gone = self.head.is_some();
+            self.head = site.and_then(|site| PeerHead::open(site, ranks));
+        }
+        if let Some(peer) = &mut self.head {
+            peer.is_alive = peer.site.is_alive();
+            peer.was_alive |= peer.is_alive;
+        }
+        is_gone
+    }
+
+    /// Whether a version is common without it.
+    fn is_apart(&self, version: u64) -> bool {
+        version < self.region.from
+    }
+
+    /// The sequence number of its version that is the same as this region's.
     fn find(&self, version: u64) -> Option<u64> {
-        self.rank.as_ref()?.find(version, self.own.of(version))
+        self.head.as_ref()?.find(version, self.own.of(version))
     }
 }
 
-impl Peer for RankPeer {
+impl Peer for PeerPlace {
     fn newest(&self) -> Option<u64> {
-        self.rank.as_ref()?.newest()
+        let newest = self.head.as_ref().and_then(PeerHead::newest);
+        newest.max(self.region.from.checked_sub(1))
     }
 
     fn has(&self, version: u64) -> bool {
-        self.find(version).is_some()
+        self.is_apart(version) || self.find(version).is_some()
     }
 
     fn is_firm(&self, version: u64) -> bool {
-        let Some(rank) = &self.rank else { return false };
-        let tentative = rank.head.tentative();
+        if self.is_apart(version) {
+            return true;
+        }
+        let Some(peer) = &self.head else { return false };
+        let tentative = peer.head.tentative();
         self.find(version).is_some_and(|sequence| sequence != tentative)
     }
 
     fn may_publish(&self) -> bool {
-        let has_begun = |rank: &Rank| rank.was_alive || rank.head.number64(head::BEGUN_NS_AT) >= self.begun_ns;
-        let is_gone = |rank: &Rank| !rank.is_alive && has_begun(rank);
-        !self.rank.as_ref().is_some_and(is_gone)
+        let Some(peer) = &self.head else { return !self.is_removed };
+        let has_begun = peer.was_alive || peer.head.number64(head::BEGUN_NS_AT) >= self.awaited_ns;
+        peer.is_alive || !has_begun
     }
 }

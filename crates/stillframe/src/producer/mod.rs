@@ -14,6 +14,7 @@ pub(crate) mod loan;
 pub(crate) mod open;
 pub(crate) mod options;
 pub(crate) mod patience;
+pub(crate) mod peers;
 pub(crate) mod pending;
 pub(crate) mod pin;
 pub(crate) mod publication;

@@ -56,7 +56,7 @@ impl Producer {
         if options.fresh {
             ours.clear(&regions)?;
         }
-        let mut peers = options.rank.map(|(rank, ranks)| Peers::open(&regions, group, rank, ranks)).transpose()?;
+        let mut peers = options.rank.map(|(rank, ranks)| Peers::of_rank(&regions, group, rank, ranks)).transpose()?;
         // Ranks of one run have to find out which that is.
         let take_turn = || options.rank.map(|_| run::turn(&regions, group)).transpose();
         let turn = take_turn()?;

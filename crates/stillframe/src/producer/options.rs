@@ -196,9 +196,9 @@ impl RegionOptions {
         self
     }
 
-    /// How many versions beyond those of [`keep`](RegionOptions::keep) stay for slower ranks of the group; 16 by default,
-    /// from 2 to 32, and together with `keep` at most 48. When slower ranks are further behind, versions in between go,
-    /// but never the newest one that all ranks have.
+    /// How many versions beyond those of [`keep`](RegionOptions::keep) stay for slower ranks of the group, or for slower
+    /// [peers](crate::Region::set_peers); 16 by default, from 2 to 32, and together with `keep` at most 48. When slower ones
+    /// are further behind, versions in between go, but never the newest one that all have.
     pub fn drift(mut self, versions: usize) -> Self {
         self.drift = versions;
         self
@@ -342,15 +342,21 @@ impl RegionOptions {
             if rank >= ranks {
                 return fail("rank", format!("{rank} is not below {ranks}, the number of ranks"));
             }
-            if self.drift < 2 || self.drift > SLOTS / 2 || self.keep + self.drift > RETAINED_MAX {
-                let why = format!(
-                    "{} is not between 2 and {}, or is above {RETAINED_MAX} together with keep, {}",
-                    self.drift,
-                    SLOTS / 2,
-                    self.keep
-                );
-                return fail("drift", why);
-            }
+            self.check_drift()?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a drift that makes no sense, of a region that has peers.
+    pub(crate) fn check_drift(&self) -> Result<()> {
+        if self.drift < 2 || self.drift > SLOTS / 2 || self.keep + self.drift > RETAINED_MAX {
+            let why = format!(
+                "{} is not between 2 and {}, or is above {RETAINED_MAX} together with keep, {}",
+                self.drift,
+                SLOTS / 2,
+                self.keep
+            );
+            return Err(Error::BadOption { option: "drift", why });
         }
         Ok(())
     }

@@ -119,7 +119,7 @@ pub(crate) struct Producer {
     pub(crate) end: Arc<End>,
     /// Does it at the process's end.
     pub(crate) _shutdown_hook: ShutdownHook,
-    /// The other ranks, if the region is of a group.
+    /// The other ranks, if the region is of a group, or else the regions that were named.
     pub(crate) peers: Option<Peers>,
     pub(crate) recovered: Option<u64>,
     pub(crate) run: NonZeroU64,
@@ -132,7 +132,7 @@ pub(crate) struct Producer {
 }
 
 impl Producer {
-    /// Versions that observers hold, of those that stand in the way of new ones: of a group's rank also of those that are wanted.
+    /// Versions that observers hold, of those that stand in the way of new ones: with peers also of those that are wanted.
     pub(crate) fn held(&self) -> usize {
         self.store.held(self.peers.is_some())
     }
