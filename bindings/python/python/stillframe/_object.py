@@ -12,7 +12,7 @@ from ._closing import Closing
 from ._errors import MisuseError
 from ._made import Made
 from ._numbers import numbers_of, version_of
-from ._object_array import ObjectArray, Reader, arrays_of
+from ._object_array import Arrangement, ObjectArray, Reader
 from ._region import Published
 from .drepl import Arrays, Fragment
 
@@ -52,7 +52,7 @@ class WriteFragment(Closing, metaclass=Made, by="obj.write(text) attaches one"):
         self._native = native
         self._loaned = loaned
         self._fragment = Fragment._of(native.fragment)
-        self._arrays: Arrays | None = None
+        self._made: Arrangement | None = None
 
     @property
     def fragment(self) -> Fragment:
@@ -81,26 +81,38 @@ class WriteFragment(Closing, metaclass=Made, by="obj.write(text) attaches one"):
         They are the same from attach to detach. Those of a loaned fragment are lent for one publish: take them anew after each
         one, and write them whole. Arrays that outlive the publish or the fragment stay valid, and reach nobody.
         """
-        if self._arrays is None or self._native.is_detached:
-            self._arrays = arrays_of(self._fragment, self._native.memory())
-        return self._arrays
+        return self._arrangement.arrays
+
+    @property
+    def fields(self) -> Arrays:
+        """As :attr:`arrays`, with the fields of records as arrays of their own: ``"m.rho"``. For column-major views of records
+        that have arrays in them, which no dtype describes, there are only these."""
+        return self._arrangement.fields
+
+    @property
+    def _arrangement(self) -> Arrangement:
+        if self._made is None or self._native.is_detached:
+            self._made = Arrangement(self._fragment, self._native.memory())
+        return self._made
 
     @property
     def previous(self) -> Arrays | None:
         """The variables of its newest version, read-only; None before the first publish. They hold this version for as long as
         anything refers to them."""
         memory = self._native.previous()
-        return None if memory is None else arrays_of(self._fragment, memory)
+        return None if memory is None else Arrangement(self._fragment, memory).arrays
 
     def publish(self, version: int) -> Published:
         """Makes what the arrays hold the next version of these elements. No thread writes them meanwhile."""
-        if self._loaned:
-            self._arrays = None
-        return Published(*self._native.publish(version_of(version)))
+        number = version_of(version)
+        if self._loaned and number > self.version:
+            # Whether or not it can be published, what was lent for it is given back.
+            self._made = None
+        return Published(*self._native.publish(number))
 
     def detach(self) -> None:
         """Ends it. What it published stays for as long as a complete version needs it, and nobody waits for more of it."""
-        self._arrays = None
+        self._made = None
         self._native.detach()
 
     close = detach
@@ -136,9 +148,15 @@ class ReadFragment(Closing, metaclass=Made, by="obj.read(text) attaches one"):
         """Whether the arrays show pages of a writer rather than a copy. Then they hold the version."""
         return self._native.is_shown()
 
+    @property
+    def _arrangement(self) -> Arrangement:
+        if self._native.is_detached:
+            raise MisuseError("the fragment is detached")
+        return self._made
+
     @cached_property
-    def _arrays(self) -> Arrays:
-        return arrays_of(self._fragment, self._native.memory())
+    def _made(self) -> Arrangement:
+        return Arrangement(self._fragment, self._native.memory())
 
     @property
     def arrays(self) -> Arrays:
@@ -147,9 +165,12 @@ class ReadFragment(Closing, metaclass=Made, by="obj.read(text) attaches one"):
         **A reattach changes what these arrays show**, also those that were taken before: copy what is to stay. Arrays that
         outlive the fragment show its last version.
         """
-        if self._native.is_detached:
-            raise MisuseError("the fragment is detached")
-        return self._arrays
+        return self._arrangement.arrays
+
+    @property
+    def fields(self) -> Arrays:
+        """As :attr:`arrays`, with the fields of records as arrays of their own: ``"m.rho"``."""
+        return self._arrangement.fields
 
     def reattach(self, version: int, timeout: float | None = 10.0) -> None:
         """Fills the arrays with a version, and waits for the elements that they want, and no others.
@@ -172,7 +193,7 @@ class ReadFragment(Closing, metaclass=Made, by="obj.read(text) attaches one"):
 
     def detach(self) -> None:
         """Lets go. Arrays that are left stay valid, and keep what they show."""
-        self.__dict__.pop("_arrays", None)
+        self.__dict__.pop("_made", None)
         self._native.detach()
 
     close = detach

@@ -32,9 +32,22 @@ _NEWEST_SECONDS = 10.0
 _ATTEMPTS = 1000
 
 
-def arrays_of(fragment: Fragment, memory: _native.Memory) -> Arrays:
-    """The variables of a fragment as arrays over its memory, which they keep."""
-    return fragment.arrays(memoryview(memory))
+class Arrangement:
+    """The variables of a fragment as arrays over its memory, which they keep; made once, when they are asked for."""
+
+    def __init__(self, fragment: Fragment, memory: _native.Memory) -> None:
+        self._fragment = fragment
+        self._memory = memoryview(memory)
+
+    @cached_property
+    def arrays(self) -> Arrays:
+        """One for each variable."""
+        return self._fragment.arrays(self._memory)
+
+    @cached_property
+    def fields(self) -> Arrays:
+        """One for each variable, and of records one for each field."""
+        return self._fragment.fields(self._memory)
 
 
 class Reader:
@@ -185,7 +198,7 @@ class ObjectArray(metaclass=Made, by='obj["u"] is one'):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError(f"'{self.name}' is read from other processes, which makes a copy: leave copy=False out")
-        whole = numpy.asarray(self[...])
+        whole: NDArray[Any] = numpy.asarray(self[...])
         return whole if dtype is None else whole.astype(dtype, copy=False)
 
     def __len__(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import xarray as xr
@@ -54,8 +54,8 @@ def leaves(array: ObjectArray, path: tuple[str, ...]) -> Iterator[tuple[ObjectAr
         yield from leaves(array[field], (*path, field))
 
 
-def dataset_of(reader: Reader, dims: Dims) -> xr.Dataset:
-    """The dataset of a reader's version."""
+def dataset_of(reader: Reader, dims: Dims, dropped: Collection[str] = ()) -> xr.Dataset:
+    """The dataset of a reader's version, without some variables."""
     found = [leaf for name in reader.schema.objects for leaf in leaves(reader.array(name), (name,))]
     if isinstance(dims, Mapping):
         unknown = sorted(dims.keys() - {array.name for array, _ in found})
@@ -65,6 +65,7 @@ def dataset_of(reader: Reader, dims: Dims) -> xr.Dataset:
     variables = {
         array.name: xr.Variable(dims_of(array, dims), indexing.LazilyIndexedArray(LazyArray(array, path)))
         for array, path in found
+        if array.name not in dropped
     }
     return xr.Dataset(variables, attrs={"object": reader.name, "version": reader.version})
 

@@ -16,6 +16,7 @@ from xarray.core import indexing
 from ._errors import MisuseError, NoObject, NoRegion, NoVersion, Timeout
 from ._group import GroupSnapshot, open_any
 from ._object import Dims, Object, ObjectVersion, open_object
+from ._object_xarray import dataset_of
 from ._observer import Snapshot, Variable
 from ._types import Scalar
 from ._whole import Whole, names_of
@@ -63,7 +64,7 @@ class Engine(BackendEntrypoint):
         if isinstance(found, Object):
             found = found.at(found.newest() if version is None else version)
         if isinstance(found, ObjectVersion):
-            return found.to_xarray(dims).drop_vars(dropped, errors="ignore")
+            return dataset_of(found._reader, dims, dropped)
         if not isinstance(found, (Snapshot, GroupSnapshot)):
             raise MisuseError(f"{filename_or_obj!r}: give the name of a region, group or object, or a snapshot")
         if dims is not None:
