@@ -194,11 +194,17 @@ impl WriteFragment {
 
 impl Drop for WriteFragment {
     fn drop(&mut self) {
-        // Arrays that are left keep their memory, but not the fragment attached.
-        if self.cell.is_ours()
-            && let Some(mut writing) = self.cell.lock()
-        {
-            let _ = writing.detach();
+        // Arrays that are left keep their memory, but not the fragment attached. Other threads of Python go on meanwhile: another
+        // process may have the board for a while.
+        let detach = || {
+            if self.cell.is_ours()
+                && let Some(mut writing) = self.cell.lock()
+            {
+                let _ = writing.detach();
+            }
+        };
+        if Python::try_attach(|py| py.detach(detach)).is_none() {
+            detach();
         }
     }
 }

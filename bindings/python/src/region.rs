@@ -827,8 +827,8 @@ impl LoanCell {
     /// The memory, unless the loan is over. It keeps its addresses valid from then on as well.
     pub(crate) fn memory(self: &Arc<Self>, layout: Layout) -> Option<Memory> {
         match &*locked(&self.0) {
-            // SAFETY: the addresses are valid for as long as the cell lives, whether the loan is open or over.
             LoanState::Open { loan, .. } => {
+                // SAFETY: the addresses are valid for as long as the cell lives, whether the loan is open or over.
                 Some(unsafe { Memory::new(loan.ptr(), loan.len(), true, layout, self.clone()) })
             }
             LoanState::Over { .. } => None,

@@ -223,6 +223,16 @@ def test_xarray_opens_objects_by_name(model: tuple[sf.Object, dict[str, np.ndarr
         region.unlink()
 
 
+def test_dask_reads_a_large_variable_by_slabs() -> None:
+    obj = sf.create_object("large", "var u [3000,3000] float64")
+    with obj.write("{ var u = u }") as writer:
+        writer.arrays["u"][...] = np.arange(3000)[:, None]
+        writer.publish(1)
+        chunked = xr.open_dataset("large", engine="stillframe", chunks={})["u"]
+        assert len(chunked.chunks[0]) == 3 and len(chunked.chunks[1]) == 1
+        assert float(chunked.mean()) == 1499.5
+
+
 def test_xarray_waits_for_an_object() -> None:
     timer = threading.Timer(0.2, lambda: sf.create_object("late", "var u [4] float64"))
     timer.start()

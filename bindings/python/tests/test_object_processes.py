@@ -185,6 +185,23 @@ def test_fragments_stay_with_the_process_that_attached_them() -> None:
     assert (reader.arrays["u"] == 3).all()
 
 
+def test_without_numpy_there_are_objects_but_no_arrays(spawn: Spawn) -> None:
+    code = """
+    obj = sf.create_object("grid", "var u [8,6] float64")
+    with obj.write("{ var u = u }") as writer:
+        writer.publish(1)
+        assert obj.newest() == 1 and obj["u"].shape == (8, 6)
+        for work in (lambda: writer.arrays, lambda: obj["u"][0], lambda: obj["u"].dtype):
+            try:
+                work()
+            except sf.DreplError as error:
+                assert "need numpy" in str(error)
+            else:
+                raise SystemExit(1)
+    """
+    spawn(code, "import sys; sys.modules['numpy'] = None").end()
+
+
 def test_neighbours_exchange_ghosts_without_a_barrier(spawn: Spawn) -> None:
     code = """
     import numpy as np

@@ -170,8 +170,8 @@ class ObjectArray(metaclass=Made, by='obj["u"] is one'):
             known = ", ".join(self.fields) or "none"
             raise UnknownVariable(f"'{self.name}' has no field '{key}'; its fields are: {known}")
         spans = _spans(key, self.shape)
-        wanted = tuple(len(span) for span in spans if isinstance(span, range))
-        out = numpy.empty(wanted, self.dtype)
+        wanted, dtype = tuple(len(span) for span in spans if isinstance(span, range)), self.dtype
+        out = numpy.empty(wanted, dtype)
         if out.size:
             self._reader.read(self._text(spans), out)
         return out[()]

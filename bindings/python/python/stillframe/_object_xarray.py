@@ -12,6 +12,7 @@ from xarray.core import indexing
 
 from ._errors import MisuseError
 from ._object_array import ObjectArray, Reader
+from ._types import CHUNK_BYTES
 
 if TYPE_CHECKING:
     from ._object import Dims
@@ -63,11 +64,18 @@ def dataset_of(reader: Reader, dims: Dims, dropped: Collection[str] = ()) -> xr.
             known = ", ".join(array.name for array, _ in found)
             raise MisuseError(f"dims: there is no variable '{unknown[0]}'; the variables are: {known}")
     variables = {
-        array.name: xr.Variable(dims_of(array, dims), indexing.LazilyIndexedArray(LazyArray(array, path)))
-        for array, path in found
-        if array.name not in dropped
+        array.name: variable_of(array, path, dims_of(array, dims)) for array, path in found if array.name not in dropped
     }
     return xr.Dataset(variables, attrs={"object": reader.name, "version": reader.version})
+
+
+def variable_of(array: ObjectArray, path: tuple[str, ...], dims: tuple[str, ...]) -> xr.Variable:
+    """The array with names for its axes. Where dask may choose, slabs along the first axis are proposed for a large one."""
+    encoding = {}
+    if array.shape and array.nbytes > CHUNK_BYTES:
+        rows = max(1, CHUNK_BYTES * array.shape[0] // array.nbytes)
+        encoding["preferred_chunks"] = dict(zip(dims, (rows, *array.shape[1:]), strict=True))
+    return xr.Variable(dims, indexing.LazilyIndexedArray(LazyArray(array, path)), None, encoding)
 
 
 def dims_of(array: ObjectArray, dims: Dims) -> tuple[str, ...]:

@@ -18,13 +18,11 @@ from ._group import GroupSnapshot, open_any
 from ._object import Dims, Object, ObjectVersion, open_object
 from ._object_xarray import dataset_of
 from ._observer import Snapshot, Variable
-from ._types import Scalar
+from ._types import CHUNK_BYTES, Scalar
 from ._whole import Whole, names_of
 
 #: The attribute that names a variable's dimensions.
 DIMS = "dims"
-#: About so much is read at once where dask may choose.
-CHUNK_BYTES = 32 << 20
 #: Between two looks for a name that may become a region, a group or an object.
 LOOK_SECONDS = 0.02
 
