@@ -214,18 +214,16 @@ impl Drop for WriteFragment {
 pub struct ReadFragment {
     /// `None` once it was detached.
     cell: Mutex<Option<Arc<Exclusive<stillframe_object::ReadFragment>>>>,
-    /// Of its memory.
-    start: usize,
     fragment: Arc<drepl::Fragment>,
     version: AtomicU64,
 }
 
 impl ReadFragment {
-    pub fn new(mut fragment: stillframe_object::ReadFragment) -> Self {
-        let (start, laid_out) = (fragment.address() as usize, fragment.fragment().clone());
+    pub fn new(fragment: stillframe_object::ReadFragment) -> Self {
+        let laid_out = fragment.fragment().clone();
         let version = AtomicU64::new(fragment.version());
         let cell = Mutex::new(Some(Arc::new(Exclusive::new(fragment))));
-        Self { cell, start, fragment: laid_out, version }
+        Self { cell, fragment: laid_out, version }
     }
 
     fn cell(&self, py: Python<'_>) -> PyResult<Arc<Exclusive<stillframe_object::ReadFragment>>> {
@@ -251,12 +249,14 @@ impl ReadFragment {
         self.cell.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// The memory that each reattach fills.
+    /// The memory that each reattach fills. Its address is fixed when it is asked for first: until then, a reattach may choose
+    /// one at which a writer's pages can be shown.
     fn memory(&self, py: Python<'_>) -> PyResult<Memory> {
         let (cell, bytes) = (self.cell(py)?, self.fragment.size_bytes() as usize);
+        let start = cell.with(py, |fragment| fragment.address() as usize)?;
         // SAFETY: the fragment's memory stays at its address as long as the fragment lives, which the owner shares. Only
         // the fragment writes it.
-        Ok(unsafe { Memory::new(self.start as *mut u8, bytes, false, Layout::raw(bytes), cell) })
+        Ok(unsafe { Memory::new(start as *mut u8, bytes, false, Layout::raw(bytes), cell) })
     }
 
     fn reattach(&self, py: Python<'_>, version: u64, timeout: Option<f64>) -> PyResult<()> {

@@ -133,6 +133,7 @@ def test_ctrl_c_ends_every_wait() -> None:
 def test_other_threads_go_on_while_one_waits() -> None:
     obj = grid()
     reader = obj.read("{ var u = u }")
+    shown = reader.arrays["u"]
     counted, seen = [0], []
 
     def count() -> None:
@@ -151,7 +152,7 @@ def test_other_threads_go_on_while_one_waits() -> None:
         thread.start()
     time.sleep(0.3)
     # What another thread has in use can still be asked for its version, and looked at.
-    assert counted[0] > 10 and reader.version == 0 and not reader.arrays["u"].any()
+    assert counted[0] > 10 and reader.version == 0 and not shown.any()
     with obj.write("{ var u = u }") as writer:
         writer.publish(1)
     for thread in threads:

@@ -148,6 +148,18 @@ def test_large_parts_of_one_writer_are_shown_where_they_are() -> None:
             assert reader.shown and (shown == version).all()
         address = shown.__array_interface__["data"][0]
         assert reader.arrays["u"].__array_interface__["data"][0] == address
+    # A place within a page is no hindrance, as long as nobody has asked for the address.
+    odd = sf.create_object("odd", "var u [700,333] float64")
+    with odd.write("{ var u = u }") as writer:
+        writer.arrays["u"][...] = np.arange(333)
+        writer.publish(1)
+        with odd.read("{ var u [x:500,y:333] = u[x+7,y] }") as reader:
+            reader.reattach(1)
+            assert reader.shown and (reader.arrays["u"] == np.arange(333)).all()
+        with odd.read("{ var u [x:500,y:333] = u[x+7,y] }") as reader:
+            shown = reader.arrays["u"]
+            reader.reattach(1)
+            assert not reader.shown and (shown == np.arange(333)).all()
 
 
 def test_a_writer_begins_with_the_content_of_the_newest_version() -> None:
@@ -163,6 +175,9 @@ def test_a_writer_begins_with_the_content_of_the_newest_version() -> None:
         lower.detach()
     with pytest.raises(sf.MisuseError, match="too late"):
         rows(obj, 0, 4, version=1)
+    for wrong in ({"rank": -1}, {"writers": 0}, {"keep": -1}, {"version": -1}, {"version": 1.5}, {"wait": -1}):
+        with pytest.raises(sf.MisuseError):
+            rows(obj, 0, 4, **wrong)  # type: ignore[arg-type]
 
 
 def test_loaned_fragments_copy_nothing_and_show_the_version_before() -> None:

@@ -11,7 +11,7 @@ from . import _native
 from ._closing import Closing
 from ._errors import MisuseError
 from ._made import Made
-from ._numbers import numbers_of, version_of
+from ._numbers import numbers_of, version_of, whole
 from ._object_array import Arrangement, ObjectArray, Reader
 from ._region import Published
 from .drepl import Arrays, Fragment
@@ -160,7 +160,8 @@ class ReadFragment(Closing, metaclass=Made, by="obj.read(text) attaches one"):
 
     @property
     def arrays(self) -> Arrays:
-        """Its variables by their names, as read-only arrays, always at the same address.
+        """Its variables by their names, as read-only arrays, always at the same address. Where they are large, ask for them after the
+        first reattach: it then chooses an address at which a writer's pages can be shown, whatever place in a page they begin at.
 
         **A reattach changes what these arrays show**, also those that were taken before: copy what is to stay. Arrays that
         outlive the fragment show its last version.
@@ -355,10 +356,10 @@ class Object(_Variables, metaclass=Made, by="stillframe.object(name) finds one, 
             text,
             numbers_of(bindings, more),
             version=None if version is None else version_of(version),
-            rank=rank,
-            writers=writers,
-            keep=keep,
-            bound=bound_bytes,
+            rank=None if rank is None else whole("rank", rank, 0, (1 << 32) - 1),
+            writers=None if writers is None else whole("writers", writers, 1, (1 << 32) - 1),
+            keep=whole("keep", keep, 0, (1 << 63) - 1),
+            bound=None if bound_bytes is None else whole("bound_bytes", bound_bytes, 0, (1 << 64) - 1),
             loaned=loaned,
             wait=wait,
         )
