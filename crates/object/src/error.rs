@@ -172,6 +172,12 @@ pub enum Error {
         /// For how long it was waited for.
         waited: Duration,
     },
+    /// A wait ended early, as [`ObjectsOptions::interrupt`](crate::ObjectsOptions::interrupt) wanted.
+    #[error("a wait for object '{name}' was interrupted")]
+    Interrupted {
+        /// The object.
+        name: String,
+    },
     /// The fragment was attached by the process that forked this one.
     #[error("this fragment of object '{name}' was attached before fork: attach one in the child")]
     Forked {

@@ -158,6 +158,7 @@ impl ReadFragment {
             }
             // What can be had, and what is in the way, is looked for from the beginning.
             *sources = None;
+            shared.check_interrupt()?;
         }
         Err(Error::Plan { name: shared.name.clone(), why: format!("version {version} went away again and again") })
     }

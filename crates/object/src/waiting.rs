@@ -98,6 +98,7 @@ pub(crate) fn sleep(
     waiting: &[Share],
     left: Duration,
 ) -> Result<()> {
+    shared.check_interrupt()?;
     let longest = left.min(LOOK);
     let writer = waiting.iter().find_map(|share| share.who).map(|who| who.writer.serial);
     if let Some(member) = writer.and_then(|number| members.list.get_mut(&number))
