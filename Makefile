@@ -83,10 +83,11 @@ fortran: ## the Fortran module
 	$(BUILD)
 	$(PYTHON) -m pytest -q bindings/fortran/tests
 
-mpi: ## the heat equation over MPI, in all languages
+mpi: ## the heat equation over MPI, in all languages, with messages and as an object
 	scripts/setup.sh test cxx fortran mpi
 	$(BUILD)
 	$(MAKE) -C examples/heat
+	$(MAKE) -C examples/objects
 	$(PYTHON) -m pytest -q tests/mpi
 
 pairs: ## what each language publishes, each language reads
