@@ -95,6 +95,7 @@ pairs: ## what each language publishes, each language reads
 	$(BUILD)
 	tests/pairs/build.sh
 	PYTHON=$(PYTHON) tests/pairs/run.py --programs $${CARGO_TARGET_DIR:-target}/pairs
+	PYTHON=$(PYTHON) tests/pairs/objects.py --programs $${CARGO_TARGET_DIR:-target}/pairs
 
 tcasm: ## programs written for TCASM's interface, in C, in Fortran and under MPI
 	scripts/setup.sh tcasm
