@@ -241,6 +241,34 @@ impl Error {
         }
     }
 
+    /// The error's number in every language that has numbers for errors; it never changes. What the engine or the layout
+    /// language has too has their number, all others are above 3000: misuse below 3100, the environment below 3200.
+    pub fn code(&self) -> i32 {
+        match self {
+            Error::Region(error) => error.code(),
+            Error::NotIncreasing { .. } => 12,
+            Error::Forked { .. } => 20,
+            Error::InUse { .. } => 100,
+            Error::NoVersion { .. } => 103,
+            Error::Timeout { .. } | Error::NoNewer { .. } => 105,
+            Error::NoObject { waited, .. } if !waited.is_zero() => 105,
+            Error::System(_) | Error::Io { .. } => 114,
+            Error::Untrusted { .. } => 120,
+            Error::Corrupt { .. } => 200,
+            Error::Text { .. } => 2010,
+            Error::Plan { .. } => 2013,
+            Error::OtherText { .. } => 3010,
+            Error::NotWritable { .. } => 3011,
+            Error::Overlap { .. } => 3012,
+            Error::Refused { .. } => 3013,
+            Error::Variable { .. } => 3014,
+            Error::NoObject { .. } => 3100,
+            Error::Lost { .. } => 3101,
+            Error::Ended { .. } => 3102,
+            Error::Locked { .. } => 3103,
+        }
+    }
+
     /// Whether waiting longer, or asking again, may help.
     pub fn is_timeout(&self) -> bool {
         matches!(self, Error::Timeout { .. } | Error::NoNewer { .. } | Error::Locked { .. })

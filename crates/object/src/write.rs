@@ -2,7 +2,7 @@
 
 use crate::board::{Attached, Entry, LockedBoard};
 use crate::error::{Error, Overlap, Result, Writer};
-use crate::layout;
+use crate::layout::{self, Array};
 use crate::member::{Member, Members, Standing};
 use crate::object::Object;
 use crate::shared::Shared;
@@ -415,6 +415,14 @@ impl WriteFragment {
             Some(loan) => Ok(loan),
             None => unreachable!("the loan was just taken"),
         }
+    }
+
+    /// One of its variables as an array, for bindings: what lies where, and of which type. Without a name, the only one.
+    ///
+    /// # Errors
+    /// [`Error::Variable`] if there is no such variable, or it is none whose numbers lie together.
+    pub fn array(&self, name: Option<&str>) -> Result<Array> {
+        layout::array(&self.shared.name, &self.view.fragment, name)
     }
 
     /// The elements of one of its variables, in their order in memory.
