@@ -18,6 +18,7 @@
 
 use crate::directory::{Directory, file_of};
 use crate::error::{Error, Result};
+use crate::names::Names;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -25,6 +26,7 @@ use std::io::ErrorKind;
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Access;
 use stillframe_kernel::lock::{self, Kind};
@@ -120,6 +122,8 @@ pub(crate) struct News {
 #[derive(Debug, Clone)]
 pub(crate) struct Board {
     directory: Directory,
+    names: Arc<dyn Names>,
+    name: String,
     file: String,
     id: NonZeroU64,
 }
@@ -157,8 +161,8 @@ impl Header {
 }
 
 impl Board {
-    pub(crate) fn new(directory: &Directory, name: &str, id: NonZeroU64) -> Board {
-        Board { directory: directory.clone(), file: file_of(name), id }
+    pub(crate) fn new(directory: &Directory, names: &Arc<dyn Names>, name: &str, id: NonZeroU64) -> Board {
+        Board { directory: directory.clone(), names: names.clone(), name: name.into(), file: file_of(name), id }
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -242,7 +246,7 @@ impl Board {
     /// Makes the board if need be, and keeps others from it, at most for a few milliseconds.
     ///
     /// # Errors
-    /// [`Error::Locked`] if somebody has had it for long.
+    /// [`Error::Locked`] if somebody has had it for long; [`Error::Removed`] if the name is not this object's any more.
     pub(crate) fn lock(&self) -> Result<LockedBoard<'_>> {
         let begin = Instant::now();
         let mut pause = Duration::from_micros(20);
@@ -285,6 +289,13 @@ impl Board {
             Some(header) if header.id == self.id.get() => (locked.counts, locked.next) = (header.counts, header.next),
             // One of a former object of the name, or one that nobody finished.
             former => {
+                if let Err(error) = self.check_named() {
+                    if former.is_none() {
+                        // It was made just now, for nobody. Who waits for its lock sees that it is gone.
+                        let _ = self.remove();
+                    }
+                    return Err(error);
+                }
                 locked.former = former.map_or(0, |former| former.next as u32);
                 let failed = |error| Error::io("write", self.path(), error);
                 locked.counts = HEADER_BYTES as u64;
@@ -294,6 +305,14 @@ impl Board {
             }
         }
         Ok(locked)
+    }
+
+    /// Whether the name is still this object's. It stays so while the board is locked, for who removes an object has the lock.
+    fn check_named(&self) -> Result<()> {
+        match self.names.get(&self.name)? {
+            Some(description) if description.id == self.id => Ok(()),
+            _ => Err(Error::Removed { name: self.name.clone() }),
+        }
     }
 
     /// Takes the board away.

@@ -43,6 +43,14 @@ pub enum Error {
         /// How long it was waited for.
         waited: Duration,
     },
+    /// Somebody removed the object, whose name may be another one's by now.
+    #[error(
+        "object '{name}' was removed, and nothing is attached to it any more: create it anew, or open what has its name now"
+    )]
+    Removed {
+        /// The object.
+        name: String,
+    },
     /// The text of an object or a fragment has mistakes.
     #[error("the text of {what} of object '{name}' has mistakes:\n{mistakes}")]
     Text {

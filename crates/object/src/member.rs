@@ -136,6 +136,19 @@ impl Members {
         Ok(())
     }
 
+    /// # Errors
+    /// [`Error::InUse`] if a writer lives.
+    pub(crate) fn check_in_use(&mut self, shared: &Shared) -> Result<()> {
+        let standings = self.standings(shared)?;
+        let is_living = |(number, member): &(&u32, &Member)| {
+            member.left.is_none() && standings.get(number).is_some_and(|standing| standing.is_alive)
+        };
+        match self.list.iter().find(is_living) {
+            Some((_, member)) => Err(Error::InUse { name: shared.name.clone(), who: Named(member.who()).to_string() }),
+            None => Ok(()),
+        }
+    }
+
     /// How far each is, all at one instant: else a version that all had might be in none of the lists, because one of them had
     /// let it go for the next by the time it was looked at.
     pub(crate) fn standings(&mut self, shared: &Shared) -> Result<BTreeMap<u32, Standing>> {

@@ -202,7 +202,7 @@ impl Objects {
     }
 
     fn object(&self, name: &str, description: Description) -> Result<Object> {
-        Ok(Object::new(Shared::new(&self.site, name, description)?))
+        Ok(Object::new(Shared::new(&self.site, &self.names, name, description)?))
     }
 
     /// All names of objects, sorted.
@@ -219,17 +219,22 @@ impl Objects {
     /// [`Error::InUse`] while a writer lives, unless `force`; [`Error::NoObject`].
     pub fn remove(&self, name: &str, force: bool) -> Result<()> {
         let object = self.object_named(name)?;
-        if !force {
-            object.check_in_use()?;
-        }
         let shared = object.shared();
         let board = shared.board.lock()?;
-        let members = crate::member::Members::of_locked(shared, &board)?;
+        let mut members = crate::member::Members::of_locked(shared, &board)?;
+        if !force {
+            // Nobody attaches while the board is locked.
+            members.check_in_use(shared)?;
+        }
         // Nobody finds it from now on; what is left of it when this process dies here goes with the next object of the name.
         self.names.remove(name, shared.description.id)?;
         for number in members.list.keys() {
             shared.remove_region(*number, force)?;
         }
-        shared.board.remove()
+        let removed = shared.board.remove();
+        drop(board);
+        // Who waits for versions learns that there is no board any more.
+        shared.site.bell.ring();
+        removed
     }
 }

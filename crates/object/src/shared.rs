@@ -5,6 +5,7 @@ use crate::board::Board;
 use crate::description::{Description, TEXT_BYTES_MAX};
 use crate::directory::Directory;
 use crate::error::{Error, Result};
+use crate::names::Names;
 use crate::space::Space;
 use drepl::{Bindings, Schema, View};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,10 +76,15 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(site: &Arc<Site>, name: &str, description: Description) -> Result<Shared> {
+    pub(crate) fn new(
+        site: &Arc<Site>,
+        names: &Arc<dyn Names>,
+        name: &str,
+        description: Description,
+    ) -> Result<Shared> {
         let schema = description.schema(name)?;
         let space = Space::new(schema.dataset());
-        let board = Board::new(&site.directory, name, description.id);
+        let board = Board::new(&site.directory, names, name, description.id);
         Ok(Shared { name: name.into(), description, schema, space, board, site: site.clone() })
     }
 
