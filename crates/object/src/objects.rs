@@ -122,7 +122,7 @@ impl CreateOptions<'_> {
     /// mistakes.
     pub fn create(self) -> Result<Object> {
         let CreateOptions { objects, name, text, bindings, initial } = self;
-        inspect::check_name(&name)?;
+        check_new_name(&name)?;
         let id = NonZeroU64::new(new_id()).unwrap_or(NonZeroU64::MIN);
         let asked = Description { text, bindings, initial, id };
         // Mistakes are told before anybody else sees the object.
@@ -132,6 +132,22 @@ impl CreateOptions<'_> {
             return Err(Error::OtherText { name, there: there.shown(), asked: asked.shown() });
         }
         objects.object(&name, there)
+    }
+}
+
+/// The number of a fragment that takes most digits.
+const LONGEST_NUMBER: u32 = u32::MAX;
+
+/// Refuses names of objects whose fragments could not have names.
+fn check_new_name(name: &str) -> Result<()> {
+    inspect::check_name(name)?;
+    match inspect::check_name(&format!("{name}/{LONGEST_NUMBER}")) {
+        Ok(()) => Ok(()),
+        Err(stillframe::Error::BadName { .. }) => {
+            let why = "with the number of a fragment, which takes up to 11 bytes, it is longer than 200 bytes";
+            Err(stillframe::Error::BadName { name: name.into(), what: "object", why }.into())
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -192,8 +208,10 @@ impl Objects {
     /// An object that is there, or that comes within that time.
     ///
     /// # Errors
-    /// [`Error::NoObject`].
+    /// [`Error::NoObject`]; that of a name that cannot be an object's.
     pub fn wait(&self, name: &str, timeout: Duration) -> Result<Object> {
+        // A name that no object has could be that of another one's file.
+        inspect::check_name(name)?;
         let found = if timeout.is_zero() { self.names.get(name)? } else { self.names.wait(name, timeout)? };
         match found {
             Some(description) => self.object(name, description),

@@ -54,4 +54,37 @@ fn a_removed_object_is_not_attached_to() {
     assert!(!dir.path().join(".objects/boards/u").exists());
 }
 
-/// The reader's fragment shows a version of one writer; then it fails to copy one of two writers.
+#[test]
+fn a_name_is_that_of_one_object_only() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::new("alias");
+    let objects = dir.objects();
+    let object = create(&dir, "a/b", "var u [8] int32");
+    let mut writer = object.write("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    for name in ["a:b", "", ".", "..", "../names/a:b", "/a/b", "a//b", ".new.1.0"] {
+        let found = objects.object_named(name);
+        assert!(found.is_err(), "{name}: {found:?}");
+        assert!(objects.remove(name, true).is_err(), "{name}");
+    }
+    assert_eq!(object.newest().unwrap(), 1);
+    objects.object_named("a/b").unwrap();
+}
+
+#[test]
+fn what_can_be_created_can_be_attached() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::new("long");
+    let objects = dir.objects();
+    let mut made = 0;
+    for bytes in 180..=220 {
+        let name = "n".repeat(bytes);
+        if let Ok(object) = objects.create(&name, "var u [8] int32").create() {
+            made += 1;
+            let mut writer = object.write("{ var v = u }").attach().unwrap_or_else(|error| panic!("{bytes}: {error}"));
+            writer.publish(1).unwrap();
+            assert_eq!(object.newest().unwrap(), 1);
+        }
+    }
+    assert!(made > 0);
+}
