@@ -98,6 +98,15 @@ pub enum Error {
         /// The newest of this fragment, or the version at which it was attached.
         newest: u64,
     },
+    /// The greatest number, which no version can have.
+    #[error(
+        "object '{name}': no version can have the number {}, for nobody could publish above it: choose a smaller one",
+        u64::MAX
+    )]
+    GreatestNumber {
+        /// The object.
+        name: String,
+    },
     /// What is wanted was not there in time.
     #[error("object '{name}': waited {} ms for version {version}: still to come are {}", waited.as_millis(), Parts(waiting))]
     Timeout {

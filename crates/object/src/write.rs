@@ -463,10 +463,14 @@ impl WriteFragment {
     /// Makes what it holds now the next version of these elements. Nobody writes its memory meanwhile.
     ///
     /// # Errors
-    /// [`Error::NotIncreasing`]; those of a region's publish, and then there is no new version.
+    /// [`Error::NotIncreasing`]; [`Error::GreatestNumber`]; those of a region's publish. Then there is no new version.
     pub fn publish(&mut self, version: u64) -> Result<Published> {
         if version <= self.newest {
             return Err(Error::NotIncreasing { name: self.shared.name.clone(), version, newest: self.newest });
+        }
+        if version == Version::MAX {
+            // Who leaves does so from the version after its newest on.
+            return Err(Error::GreatestNumber { name: self.shared.name.clone() });
         }
         if self.members.refresh(&self.shared)? {
             self.follow_others()?;

@@ -88,3 +88,33 @@ fn what_can_be_created_can_be_attached() {
     }
     assert!(made > 0);
 }
+
+#[test]
+fn the_greatest_numbers_are_versions_too() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::new("greatest");
+    let objects = dir.objects();
+    let last = objects.create("last", "var u [8] int32").initial(u64::MAX).create().unwrap();
+    assert_eq!(last.newest().unwrap(), u64::MAX);
+    assert!(last.wait_newer(u64::MAX, Duration::from_millis(5)).is_err());
+    assert!(last.write("{ var v = u }").attach().is_err());
+    let object = objects.create("u", "var u [8] int32").initial(u64::MAX - 2).create().unwrap();
+    let mut writer = object.write("{ var v = u }").attach().unwrap();
+    for version in [u64::MAX - 1, u64::MAX] {
+        if writer.publish(version).is_err() {
+            break;
+        }
+        writer.variable_mut::<i32>("v").unwrap().fill(4);
+    }
+    let newest = writer.version();
+    assert_eq!(object.newest().unwrap(), newest);
+    assert!(object.wait_newer(newest, Duration::from_millis(5)).is_err());
+    writer.detach().unwrap();
+    assert_eq!(object.newest().unwrap(), newest, "what was published stays");
+    assert!(object.wait_newer(newest, Duration::from_millis(5)).is_err());
+    let mut reader = object.read("{ var v = u }").attach().unwrap();
+    reader.reattach(newest, Duration::MAX).unwrap();
+    assert_eq!(reader.reattach_newer(newest - 1, Duration::MAX).unwrap(), newest);
+    objects.wait("u", Duration::MAX).unwrap();
+    object.wait_for(newest, Duration::MAX).unwrap();
+}
