@@ -90,6 +90,76 @@ fn what_can_be_created_can_be_attached() {
 }
 
 #[test]
+fn what_is_shown_is_aligned_as_what_is_copied() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::new("aligned");
+    let object = create(&dir, "u", "var a [3] uint8\nvar u [100000] float64");
+    let mut writer = object.write("{ var a = a; var u = u }").attach().unwrap();
+    let at = writer.fragment().variables()[1].offset_bytes as usize;
+    for (number, bytes) in writer.bytes_mut().unwrap()[at..].chunks_exact_mut(8).enumerate() {
+        bytes.copy_from_slice(&(number as f64).to_ne_bytes());
+    }
+    writer.publish(1).unwrap();
+    let mut reader = object.read("{ var v = u }").attach().unwrap();
+    reader.reattach(1, LONG).unwrap();
+    let shown = reader.variable::<f64>("v").unwrap();
+    assert!(shown.iter().enumerate().all(|(number, value)| *value == number as f64));
+}
+
+#[test]
+fn bytes_that_were_looked_at_stay_where_they_are() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::new("stays");
+    let object = create(&dir, "u", "var a [32] float64\nvar u [100000] float64");
+    let mut writer = object.write("{ var a = a; var u = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    let mut reader = object.read("{ var v = u }").attach().unwrap();
+    let before = reader.bytes().as_ptr();
+    reader.reattach(1, LONG).unwrap();
+    assert_eq!(reader.bytes().as_ptr(), before);
+}
+
+#[test]
+fn the_initial_version_was_never_published() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::new("initial");
+    let object = create(&dir, "u", "var u [8] int32");
+    let mut writer = object.write("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    let mut reader = object.read("{ var v = u }").attach().unwrap();
+    reader.reattach(1, LONG).unwrap();
+    assert!(reader.published_ns() > 0);
+    reader.reattach(0, LONG).unwrap();
+    assert_eq!(reader.published_ns(), 0);
+}
+
+#[test]
+fn an_error_leaves_a_fragment_as_it_was() {
+    // It shows a version of one writer; then it fails to copy one of two writers.
+    let _watchdog = watchdog(120);
+    let dir = Dir::new("as-it-was");
+    let object = create(&dir, "u", "var u [100000] float64");
+    let mut whole = object.write("{ var v = u }").attach().unwrap();
+    whole.variable_mut::<f64>("v").unwrap().fill(1.0);
+    whole.publish(1).unwrap();
+    let mut reader = object.read("{ var v = u }").attach().unwrap();
+    reader.reattach(1, LONG).unwrap();
+    assert!(reader.is_shown());
+    whole.detach().unwrap();
+    let half = |first: i64| object.write("{ var v [x:50000] = u[x+first] }").bind("first", first).attach().unwrap();
+    let (mut left, mut right) = (half(0), half(50_000));
+    left.publish(2).unwrap();
+    let region = right.region().unwrap();
+    region.remove("v").unwrap();
+    region.array::<f64>("v", &[10]).unwrap();
+    region.publish(2).commit().unwrap();
+    let error = reader.reattach(2, LONG).unwrap_err();
+    assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+    assert_eq!(reader.version(), 1);
+    assert!(reader.variable::<f64>("v").unwrap().iter().all(|value| *value == 1.0));
+}
+
+#[test]
 fn the_greatest_numbers_are_versions_too() {
     let _watchdog = watchdog(120);
     let dir = Dir::new("greatest");
