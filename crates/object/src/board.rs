@@ -226,6 +226,11 @@ impl Board {
         let lines = if header.counts <= bytes.len() as u64 {
             bytes[at as usize..header.counts as usize].to_vec()
         } else {
+            // A header that lies makes nobody take memory.
+            let there = file.metadata().map_err(failed)?.len();
+            if there < header.counts {
+                return Err(self.corrupt(there, format!("it ends here, and {} bytes count", header.counts)));
+            }
             let mut lines = Vec::new();
             let wanted = (header.counts - at) as usize;
             lines.try_reserve_exact(wanted).map_err(|_| stillframe_kernel::Failure::no_memory(wanted))?;
@@ -284,7 +289,7 @@ impl Board {
         let mut position = Position::default();
         let (news, header) = self.read_from(&file, identity, &mut position)?;
         let entries = news.entries;
-        let mut locked = LockedBoard { board: self, file, identity, counts: 0, next: 0, former: 0, entries };
+        let mut locked = LockedBoard { board: self, file, identity, counts: 0, next: 0, has_former: false, entries };
         match header {
             Some(header) if header.id == self.id.get() => (locked.counts, locked.next) = (header.counts, header.next),
             // One of a former object of the name, or one that nobody finished.
@@ -296,7 +301,7 @@ impl Board {
                     }
                     return Err(error);
                 }
-                locked.former = former.map_or(0, |former| former.next as u32);
+                locked.has_former = former.is_some_and(|former| former.next > 0);
                 let failed = |error| Error::io("write", self.path(), error);
                 locked.counts = HEADER_BYTES as u64;
                 let header = Header { id: self.id.get(), counts: locked.counts, next: 0 };
@@ -317,8 +322,16 @@ impl Board {
 
     /// Takes the board away.
     pub(crate) fn remove(&self) -> Result<()> {
-        match self.directory.boards.folder().remove_file(&self.file) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("unlink", self.path(), error)),
+        Board::remove_file(&self.directory, &self.name)
+    }
+
+    /// Takes away the board of the object that has a name, whatever it says.
+    pub(crate) fn remove_file(directory: &Directory, name: &str) -> Result<()> {
+        let file = file_of(name);
+        match directory.boards.folder().remove_file(&file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Error::io("unlink", directory.boards.path.join(file), error))
+            }
             _ => Ok(()),
         }
     }
@@ -346,8 +359,8 @@ pub(crate) struct LockedBoard<'a> {
     identity: (u64, u64),
     counts: u64,
     next: u64,
-    /// How many fragments a former object of the name had, whose remover died.
-    pub(crate) former: u32,
+    /// Whether a former object of the name, whose remover died, may have left fragments.
+    pub(crate) has_former: bool,
     /// All that it says.
     pub(crate) entries: Vec<Entry>,
 }

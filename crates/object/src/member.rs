@@ -96,7 +96,11 @@ impl Members {
             self.list.clear();
         }
         let is_new = news.is_anew || !news.entries.is_empty();
-        self.note(shared, news.entries)?;
+        if let Err(error) = self.note(shared, news.entries) {
+            // Nobody goes on with half of what the board says.
+            *self = Members::default();
+            return Err(error);
+        }
         self.seen = Some(seen);
         Ok(is_new)
     }

@@ -1,6 +1,7 @@
 //! The objects of a directory: creating, finding and removing them.
 
 use crate::bell::Bell;
+use crate::board::Board;
 use crate::description::Description;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
@@ -236,6 +237,22 @@ impl Objects {
     /// # Errors
     /// [`Error::InUse`] while a writer lives, unless `force`; [`Error::NoObject`].
     pub fn remove(&self, name: &str, force: bool) -> Result<()> {
+        match self.remove_whole(name, force) {
+            Err(Error::Corrupt { .. } | Error::Text { .. } | Error::Refused { .. }) => self.remove_damaged(name, force),
+            other => other,
+        }
+    }
+
+    /// Removes an object of which the name or the board cannot be understood.
+    fn remove_damaged(&self, name: &str, force: bool) -> Result<()> {
+        crate::shared::remove_regions(&self.site, name, force)?;
+        self.names.discard(name)?;
+        let removed = Board::remove_file(&self.site.directory, name);
+        self.site.bell.ring();
+        removed
+    }
+
+    fn remove_whole(&self, name: &str, force: bool) -> Result<()> {
         let object = self.object_named(name)?;
         let shared = object.shared();
         let board = shared.board.lock()?;

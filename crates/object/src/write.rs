@@ -150,8 +150,9 @@ impl WriteOptions {
     ) -> Result<Attempt> {
         let seen = shared.site.bell.seen();
         let mut board = shared.board.lock()?;
-        for number in 0..board.former {
-            shared.remove_region(number, false)?;
+        if board.has_former {
+            // They were to be removed with their object, whether writers live or not.
+            shared.remove_regions(true)?;
         }
         let mut members = Members::of_locked(shared, &board)?;
         let standings = members.standings(shared)?;
