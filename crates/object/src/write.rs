@@ -196,7 +196,8 @@ impl WriteOptions {
         };
         board.add(Entry::Attach(attached))?;
         if !members.list.is_empty() {
-            collect(shared, &mut board)?;
+            // What cannot be removed now stays until somebody else tries; the fragment is attached.
+            let _ = collect(shared, &mut board);
         }
         drop(board);
         shared.site.bell.ring();
@@ -213,6 +214,7 @@ impl WriteOptions {
             previous: None,
             newest: version,
             members: Members::default(),
+            follows_others: false,
             collected: Instant::now(),
             generation: stillframe::fork_generation(),
         })))
@@ -344,6 +346,8 @@ pub struct WriteFragment {
     /// Its newest version, or the one at which it was attached.
     newest: Version,
     members: Members,
+    /// Whether its region was told of those who write the object, as the members know them.
+    follows_others: bool,
     collected: Instant,
     generation: u32,
 }
@@ -474,7 +478,11 @@ impl WriteFragment {
             return Err(Error::GreatestNumber { name: self.shared.name.clone() });
         }
         if self.members.refresh(&self.shared)? {
+            self.follows_others = false;
+        }
+        if !self.follows_others {
             self.follow_others()?;
+            self.follows_others = true;
         }
         self.previous = None;
         if let Some(loan) = self.loan.take() {
@@ -486,7 +494,8 @@ impl WriteFragment {
         }
         if self.members.list.len() > 1 && self.collected.elapsed() > COLLECT {
             self.collected = Instant::now();
-            self.collect()?;
+            // The version is there. What cannot be removed now stays until somebody tries again.
+            let _ = self.collect();
         }
         Ok(published)
     }
@@ -552,7 +561,7 @@ impl WriteFragment {
             }
         }
         if board.entries.len() > 2 {
-            collect(&self.shared, &mut board)?;
+            let _ = collect(&self.shared, &mut board);
         }
         drop(board);
         self.shared.site.bell.ring();

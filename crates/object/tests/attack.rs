@@ -1,15 +1,24 @@
 //! What must hold when names, files, memory and other processes are not as one wishes.
 
 mod common;
+#[path = "../../stillframe/tests/helper/mod.rs"]
+mod helper;
 
 use common::{Dir, watchdog};
+use helper::{run, say};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
-use stillframe_object::{Error, Object};
+use stillframe_object::{Error, Object, Objects};
 
 const LONG: Duration = Duration::from_secs(30);
+
+#[test]
+fn helper_process() {
+    helper::enter(&[("few_files", few_files), ("forked", forked)]);
+}
 
 fn create(dir: &Dir, name: &str, text: &str) -> Object {
     dir.objects().create(name, text).create().unwrap()
@@ -320,4 +329,182 @@ fn files_of_random_bytes_are_errors() {
         std::fs::write(&files[which], &good[which]).unwrap();
     }
     let _ = objects.remove("u", true);
+}
+
+#[test]
+fn memory_of_others_does_not_show_between_elements() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::new("between");
+    let secret = create(&dir, "secret", "var u [600000] uint8");
+    let mut writer = secret.write("{ var v = u }").attach().unwrap();
+    for version in 1..4 {
+        writer.bytes_mut().unwrap().fill(0xa5);
+        writer.publish(version).unwrap();
+    }
+    writer.detach().unwrap();
+    dir.objects().remove("secret", true).unwrap();
+    let object = create(&dir, "u", "type Cell struct { a int8; b float64 } var u [20000] Cell");
+    let text = "view v aligned { var v = u }";
+    let mut plain = object.write(text).attach().unwrap();
+    assert!(plain.fragment().size_bytes() > 9 * 20_000, "there are bytes between elements");
+    plain.publish(1).unwrap();
+    plain.detach().unwrap();
+    for version in 1..4 {
+        let mut loaned = object.write(text).loaned().attach().unwrap();
+        assert_eq!(loaned.version(), version);
+        assert!(!loaned.bytes_mut().unwrap().contains(&0xa5), "at version {version}");
+        loaned.publish(version + 1).unwrap();
+        let mut reader = object.read(text).attach().unwrap();
+        reader.reattach(version + 1, LONG).unwrap();
+        assert!(!reader.bytes().contains(&0xa5), "at version {version}");
+    }
+}
+
+#[test]
+fn a_failing_collection_is_no_failed_publish() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::new("collection");
+    let object = create(&dir, "u", "var u [8] int32");
+    let mut left = object.write("{ var v [x:4] = u[x] }").attach().unwrap();
+    let mut right = object.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    left.publish(1).unwrap();
+    right.publish(1).unwrap();
+    right.detach().unwrap();
+    let mut right = object.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    left.publish(2).unwrap();
+    right.publish(2).unwrap();
+    let mut third = Some(right);
+    third.take().unwrap().detach().unwrap();
+    left.publish(3).unwrap();
+    // When it is time to look for what others left, that fails.
+    let board = dir.path().join(".objects/boards/u");
+    let good = std::fs::read(&board).unwrap();
+    let mut bad = good.clone();
+    bad[..8].fill(b'X');
+    std::fs::write(&board, &bad).unwrap();
+    thread::sleep(Duration::from_millis(1100));
+    left.publish(4).unwrap();
+    assert_eq!(left.version(), 4);
+    std::fs::write(&board, &good).unwrap();
+}
+
+#[allow(unsafe_code)]
+fn set_limit(files: u64) {
+    let limit = libc::rlimit { rlim_cur: files, rlim_max: 4096 };
+    // SAFETY: the call reads one struct of the right type.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+}
+
+/// Does something while this process may open so many files more.
+fn with_files<T>(more: u64, what: impl FnOnce() -> T) -> T {
+    // All numbers below the limit are taken by files, which are closed again.
+    let mut files = Vec::new();
+    set_limit(256);
+    while let Ok(file) = std::fs::File::open("/dev/null") {
+        files.push(file);
+    }
+    files.truncate(files.len() - more as usize);
+    let outcome = what();
+    set_limit(4096);
+    outcome
+}
+
+/// Publishes rows of objects with few files left at one publish.
+fn few_files(arguments: &[String]) {
+    let dir = Path::new(&arguments[0]);
+    let mut failed = 0;
+    for more in 0..8 {
+        let objects = Objects::options().dir(dir).open().unwrap();
+        let object = objects.create(&format!("u{more}"), "var u [2,600] int64").create().unwrap();
+        let mut first = object.write("{ var v [y:600] = u[0,y] }").attach().unwrap();
+        let other = Objects::options().dir(dir).open().unwrap().object_named(&format!("u{more}")).unwrap();
+        let mut second = other.write("{ var v [y:600] = u[1,y] }").attach().unwrap();
+        let published = with_files(more, || first.publish(1));
+        failed += u64::from(published.is_err());
+        for version in first.version() + 1..=5 {
+            first.publish(version).unwrap();
+        }
+        for version in 1..=3 {
+            second.publish(version).unwrap();
+            assert_eq!(object.newest().unwrap(), version, "with {more} files");
+        }
+    }
+    say(&format!("failed {failed}"));
+}
+
+#[test]
+fn who_could_not_look_at_others_once_looks_again() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::new("few-files");
+    let said = run("few_files", &[dir.path().to_str().unwrap()]);
+    assert!(said[0].starts_with("failed ") && said[0] != "failed 0", "{said:?}");
+}
+
+/// Uses fragments in a forked child.
+#[allow(unsafe_code)]
+fn forked(arguments: &[String]) {
+    let dir = Path::new(&arguments[0]);
+    let objects = Objects::options().dir(dir).open().unwrap();
+    let object = objects.create("u", "var u [100000] float64").create().unwrap();
+    let mut writer = object.write("{ var v = u }").attach().unwrap();
+    let loaned_object = objects.create("l", "var u [100000] float64").create().unwrap();
+    let mut loaned = loaned_object.write("{ var v = u }").loaned().attach().unwrap();
+    writer.variable_mut::<f64>("v").unwrap().fill(1.0);
+    writer.publish(1).unwrap();
+    loaned.variable_mut::<f64>("v").unwrap().fill(1.0);
+    loaned.publish(1).unwrap();
+    loaned.variable_mut::<f64>("v").unwrap().fill(2.0);
+    let mut reader = object.read("{ var v = u }").attach().unwrap();
+    reader.reattach(1, LONG).unwrap();
+    assert!(reader.is_shown());
+    let (from, mut to) = std::io::pipe().unwrap();
+    // SAFETY: the child uses what it inherited and leaves by _exit.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            use std::io::Read;
+            let mut word = [0];
+            { &from }.read_exact(&mut word).unwrap();
+            assert!(writer.publish(100).is_err());
+            assert!(loaned.publish(100).is_err());
+            assert!(writer.variable_mut::<f64>("v").is_err() || writer.publish(101).is_err());
+            let read = reader.reattach(1, Duration::from_millis(50));
+            say(&format!("child reattached: {read:?}"));
+            let own = object.newest();
+            say(&format!("child sees {own:?}"));
+            assert_eq!(object.writers().map(|writers| writers.len()).unwrap_or(1), 1);
+            drop((reader, writer, loaned));
+            drop((object.clone(), loaned_object.clone()));
+        }));
+        // SAFETY: it ends the child and nothing else.
+        unsafe { libc::_exit(i32::from(outcome.is_err())) };
+    }
+    // The parent goes on, so that the child's pages are used for other versions.
+    for version in 2..20 {
+        writer.variable_mut::<f64>("v").unwrap().fill(version as f64);
+        writer.publish(version).unwrap();
+        reader.reattach(version, LONG).unwrap();
+    }
+    use std::io::Write;
+    to.write_all(b"x").unwrap();
+    let mut status = 0;
+    // SAFETY: the child is this process's own.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    say(&format!("child {status}"));
+    assert!(reader.variable::<f64>("v").unwrap().iter().all(|value| *value == 19.0));
+    assert!(loaned.variable_mut::<f64>("v").unwrap().iter().all(|value| *value == 2.0));
+    writer.publish(20).unwrap();
+    loaned.publish(2).unwrap();
+    assert_eq!(object.newest().unwrap(), 20);
+    assert!(object.writers().unwrap()[0].is_alive);
+    reader.reattach(20, LONG).unwrap();
+}
+
+#[test]
+fn a_forked_child_harms_nothing() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::new("forked");
+    let said = run("forked", &[dir.path().to_str().unwrap()]);
+    println!("{said:?}");
+    assert!(said.contains(&"child 0".to_owned()), "{said:?}");
 }
