@@ -202,6 +202,53 @@ fn the_greatest_numbers_are_versions_too() {
 }
 
 #[test]
+#[ignore = "an heir and a publish that completes a version of the one who left take it away together"]
+fn who_takes_the_place_of_another_takes_no_complete_version_away() {
+    let _watchdog = watchdog(300);
+    let dir = Dir::new("place");
+    let rounds: u64 = std::env::var("STILLFRAME_TEST_KILLS").map_or(300, |kills| 10 * kills.parse::<u64>().unwrap());
+    for round in 0..rounds {
+        let object = create(&dir, &format!("u{round}"), "var u [2,600] int64");
+        let row = |x: i64| object.write("{ var v [y:600] = u[x0,y] }").bind("x0", x);
+        let mut stays = row(0).attach().unwrap();
+        let mut goes = row(1).attach().unwrap();
+        stays.publish(1).unwrap();
+        goes.publish(1).unwrap();
+        goes.publish(2).unwrap();
+        goes.detach().unwrap();
+        let seen = Arc::new(AtomicU64::new(0));
+        let slow = thread::spawn({
+            let (object, seen) = (object.clone(), seen.clone());
+            move || {
+                thread::sleep(Duration::from_micros(round * 37 % 400));
+                stays.publish(2).unwrap();
+                seen.store(object.newest().unwrap(), Ordering::Relaxed);
+                stays
+            }
+        });
+        let heir = row(1).attach();
+        let stays = slow.join().unwrap();
+        let seen = seen.load(Ordering::Relaxed);
+        let newest = object.newest().unwrap();
+        assert!(newest >= seen && newest >= 1, "round {round}: {newest} after {seen}");
+        let heir = heir.unwrap_or_else(|error| panic!("round {round}, newest {newest}: {error}"));
+        assert!(heir.version() >= 1);
+        object.read("{ var v = u }").attach().unwrap().reattach(newest, LONG).unwrap();
+        drop((stays, heir));
+    }
+}
+
+/// A board as somebody could write it who means no good.
+fn board(id: u64, counts: u64, next: u64, entries: &[u8]) -> Vec<u8> {
+    let mut bytes = b"STLBOARD".to_vec();
+    for word in [1, id, counts, next, 0, 0, 0] {
+        bytes.extend(word.to_le_bytes());
+    }
+    bytes.extend(entries);
+    bytes
+}
+
+#[test]
 fn a_board_that_says_it_is_long_takes_no_memory() {
     let _watchdog = watchdog(120);
     let dir = Dir::new("long-board");
