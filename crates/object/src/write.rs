@@ -281,8 +281,9 @@ fn stays(member: &Member, standing: &Standing, from: Version) -> bool {
     member.attached.from >= from || standing.newest.is_some_and(|newest| newest >= from)
 }
 
+/// Whether they have an element in common. Boxes with steps may lie within each other and have none.
 fn meets(one: &Elements, other: &Elements) -> bool {
-    one.boxes().iter().any(|one| other.boxes().iter().any(|other| one.meets(other)))
+    one.boxes().iter().any(|one| other.boxes().iter().any(|other| one.intersection(other).is_some()))
 }
 
 /// Refuses views that nobody can write.
