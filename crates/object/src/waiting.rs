@@ -164,7 +164,7 @@ pub(crate) fn wait_newer(
         }
         // The version that comes next: the smallest above it that any writer has, else any.
         let present = ledger.records().flat_map(|record| record.published.present.iter().copied());
-        let next = present.filter(|version| *version > newest).min().unwrap_or(newest + 1);
+        let next = present.filter(|version| *version > newest).min().unwrap_or(newest.saturating_add(1));
         let readiness = ledger.readiness(next, &shape).map_err(shared.scattered())?;
         let name = || shared.name.clone();
         let waiting = match readiness {

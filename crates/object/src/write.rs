@@ -153,8 +153,9 @@ impl WriteOptions {
     ) -> Result<Attempt> {
         let seen = shared.site.bell.seen();
         let mut board = shared.board.lock()?;
-        for number in 0..board.former {
-            shared.remove_region(number, false)?;
+        if board.has_former {
+            // They were to be removed with their object, whether writers live or not.
+            shared.remove_regions(true)?;
         }
         let mut members = Members::of_locked(shared, &board)?;
         let standings = members.standings(shared)?;
@@ -198,7 +199,8 @@ impl WriteOptions {
         };
         board.add(Entry::Attach(attached))?;
         if !members.list.is_empty() {
-            collect(shared, &mut board)?;
+            // What cannot be removed now stays until somebody else tries; the fragment is attached.
+            let _ = collect(shared, &mut board);
         }
         drop(board);
         shared.site.bell.ring();
@@ -215,6 +217,7 @@ impl WriteOptions {
             previous: None,
             newest: version,
             members: Members::default(),
+            follows_others: false,
             collected: Instant::now(),
             generation: stillframe::fork_generation(),
         })))
@@ -281,8 +284,9 @@ fn stays(member: &Member, standing: &Standing, from: Version) -> bool {
     member.attached.from >= from || standing.newest.is_some_and(|newest| newest >= from)
 }
 
+/// Whether they have an element in common. Boxes with steps may lie within each other and have none.
 fn meets(one: &Elements, other: &Elements) -> bool {
-    one.boxes().iter().any(|one| other.boxes().iter().any(|other| one.meets(other)))
+    one.boxes().iter().any(|one| other.boxes().iter().any(|other| one.intersection(other).is_some()))
 }
 
 /// Refuses views that nobody can write.
@@ -346,6 +350,8 @@ pub struct WriteFragment {
     /// Its newest version, or the one at which it was attached.
     newest: Version,
     members: Members,
+    /// Whether its region was told of those who write the object, as the members know them.
+    follows_others: bool,
     collected: Instant,
     generation: u32,
 }
@@ -527,13 +533,21 @@ impl WriteFragment {
     /// Makes what it holds now the next version of these elements. Nobody writes its memory meanwhile.
     ///
     /// # Errors
-    /// [`Error::NotIncreasing`]; those of a region's publish, and then there is no new version.
+    /// [`Error::NotIncreasing`]; [`Error::GreatestNumber`]; those of a region's publish. Then there is no new version.
     pub fn publish(&mut self, version: u64) -> Result<Published> {
         if version <= self.newest {
             return Err(Error::NotIncreasing { name: self.shared.name.clone(), version, newest: self.newest });
         }
+        if version == Version::MAX {
+            // Who leaves does so from the version after its newest on.
+            return Err(Error::GreatestNumber { name: self.shared.name.clone() });
+        }
         if self.members.refresh(&self.shared)? {
+            self.follows_others = false;
+        }
+        if !self.follows_others {
             self.follow_others()?;
+            self.follows_others = true;
         }
         self.previous = None;
         if let Some(loan) = self.loan.take() {
@@ -545,7 +559,8 @@ impl WriteFragment {
         }
         if self.members.list.len() > 1 && self.collected.elapsed() > COLLECT {
             self.collected = Instant::now();
-            self.collect()?;
+            // The version is there. What cannot be removed now stays until somebody tries again.
+            let _ = self.collect();
         }
         Ok(published)
     }
@@ -611,7 +626,7 @@ impl WriteFragment {
             }
         }
         if board.entries.len() > 2 {
-            collect(&self.shared, &mut board)?;
+            let _ = collect(&self.shared, &mut board);
         }
         drop(board);
         self.shared.site.bell.ring();
