@@ -87,7 +87,7 @@ pub(crate) struct Members {
 impl Members {
     /// Reads what is new on the board; whether there was anything.
     pub(crate) fn refresh(&mut self, shared: &Shared) -> Result<bool> {
-        let seen = shared.site.bell.seen();
+        let seen = shared.bell.seen();
         if self.seen == Some(seen) {
             return Ok(false);
         }
@@ -115,6 +115,11 @@ impl Members {
         let mut members = Members { position: board.position(), ..Members::default() };
         members.note(shared, board.entries.clone())?;
         Ok(members)
+    }
+
+    /// Says how far the board was read, and what the bell will be if nobody else rings it meanwhile.
+    pub(crate) fn is_at(&mut self, position: Position, seen: u32) {
+        (self.position, self.seen) = (position, Some(seen));
     }
 
     pub(crate) fn note(&mut self, shared: &Shared, entries: Vec<Entry>) -> Result<()> {

@@ -99,6 +99,7 @@ pub(crate) struct Shared {
     pub(crate) schema: Schema,
     pub(crate) space: Space,
     pub(crate) board: Board,
+    pub(crate) bell: Bell,
     pub(crate) site: Arc<Site>,
 }
 
@@ -112,7 +113,8 @@ impl Shared {
         let schema = description.schema(name)?;
         let space = Space::new(schema.dataset());
         let board = Board::new(&site.directory, names, name, description.id);
-        Ok(Shared { name: name.into(), description, schema, space, board, site: site.clone() })
+        let bell = site.bell.of(name);
+        Ok(Shared { name: name.into(), description, schema, space, board, bell, site: site.clone() })
     }
 
     /// What the text of a fragment describes: a view, of which only the braces are needed, or the name of a view or replica

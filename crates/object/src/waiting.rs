@@ -108,13 +108,13 @@ pub(crate) fn sleep(
             Ok(_) | Err(stillframe::Error::Timeout { .. }) => Ok(()),
             Err(stillframe::Error::ProducerGone { .. }) => {
                 // The ledger says so at the next look, unless it left by itself and somebody else is to come.
-                shared.site.bell.sleep(members.seen(), longest);
+                shared.bell.sleep(members.seen(), longest);
                 Ok(())
             }
             Err(error) => Err(error.into()),
         };
     }
-    shared.site.bell.sleep(members.seen(), longest);
+    shared.bell.sleep(members.seen(), longest);
     Ok(())
 }
 

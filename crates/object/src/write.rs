@@ -135,7 +135,7 @@ impl WriteOptions {
                         Some(observer) => {
                             drop(observer.wait_newer(observer.versions().last().map(|v| v.version), Some(LOOK)))
                         }
-                        None => shared.site.bell.sleep(seen, LOOK),
+                        None => shared.bell.sleep(seen, LOOK),
                     }
                 }
             }
@@ -151,7 +151,7 @@ impl WriteOptions {
         elements: &Elements,
         deadline: Deadline,
     ) -> Result<Attempt> {
-        let seen = shared.site.bell.seen();
+        let seen = shared.bell.seen();
         let mut board = shared.board.lock()?;
         if board.has_former {
             // They were to be removed with their object, whether writers live or not.
@@ -197,13 +197,19 @@ impl WriteOptions {
             bindings: self.bindings.clone(),
             writers: self.writers,
         };
-        board.add(Entry::Attach(attached))?;
-        if !members.list.is_empty() {
+        board.add(Entry::Attach(attached.clone()))?;
+        let members = if members.list.is_empty() {
+            // So the first publish finds nothing new, unless somebody else attaches until then.
+            members.note(shared, vec![Entry::Attach(attached)])?;
+            members.is_at(board.position(), seen.wrapping_add(1));
+            members
+        } else {
             // What cannot be removed now stays until somebody else tries; the fragment is attached.
             let _ = collect(shared, &mut board);
-        }
+            Members::default()
+        };
         drop(board);
-        shared.site.bell.ring();
+        shared.bell.ring();
         points::hit("attach.done");
         Ok(Attempt::Attached(Box::new(WriteFragment {
             shared: shared.clone(),
@@ -216,7 +222,7 @@ impl WriteOptions {
             observer: None,
             previous: None,
             newest: version,
-            members: Members::default(),
+            members,
             follows_others: false,
             collected: Instant::now(),
             generation: stillframe::fork_generation(),
@@ -568,6 +574,9 @@ impl WriteFragment {
     /// Retains from now on what those have still to publish who write the object now. As long as somebody's elements have no
     /// other writer yet, the newest complete version is one of his, and he counts as one who will publish no more.
     fn follow_others(&mut self) -> Result<()> {
+        if self.members.list.keys().all(|number| *number == self.number) {
+            return Ok(self.region()?.set_peers(&[])?);
+        }
         let shared = self.shared.clone();
         let ledger = self.members.ledger(&shared)?;
         let newest = waiting::newest_complete(&shared, &ledger)?;
@@ -591,7 +600,7 @@ impl WriteFragment {
         let Some(mut board) = shared.board.try_lock()? else { return Ok(()) };
         collect(&shared, &mut board)?;
         drop(board);
-        shared.site.bell.ring();
+        shared.bell.ring();
         Ok(())
     }
 
@@ -629,7 +638,7 @@ impl WriteFragment {
             let _ = collect(&self.shared, &mut board);
         }
         drop(board);
-        self.shared.site.bell.ring();
+        self.shared.bell.ring();
         Ok(())
     }
 }

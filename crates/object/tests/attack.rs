@@ -695,7 +695,7 @@ fn full(arguments: &[String]) {
                     assert!(!matches!(error, Error::Corrupt { .. }), "{error}");
                 }
             }
-            if (round + x as u64) % 3 == 0 {
+            if (round + x as u64).is_multiple_of(3) {
                 let _ = writer.take().unwrap().detach();
             }
         }
