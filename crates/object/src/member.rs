@@ -191,9 +191,25 @@ impl Members {
         self.list.values_mut().map(newest).collect()
     }
 
+    /// The writers as the board tells of them now, and how far each is.
+    ///
+    /// What follows from a change of the board, as a version that is let go of because a new writer has the next one, follows
+    /// when the bell was rung. So writers are looked at again if the board changed meanwhile: else a former writer's
+    /// version would be missed, and the new writer's not known of.
+    pub(crate) fn look(&mut self, shared: &Shared) -> Result<BTreeMap<u32, Standing>> {
+        self.refresh(shared)?;
+        for _ in 0..LOOKS {
+            let standings = self.standings(shared)?;
+            if !self.refresh(shared)? {
+                return Ok(standings);
+            }
+        }
+        self.standings(shared)
+    }
+
     /// All that is known of the object, for who wants to know which versions are complete, and what can be had.
     pub(crate) fn ledger(&mut self, shared: &Shared) -> Result<Ledger> {
-        let standings = self.standings(shared)?;
+        let standings = self.look(shared)?;
         self.ledger_of(shared, &standings)
     }
 

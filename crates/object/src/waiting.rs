@@ -67,7 +67,6 @@ pub(crate) enum Finding {
 
 /// Whether elements of a version can be had.
 pub(crate) fn look(shared: &Shared, members: &mut Members, version: Version, wanted: &IndexSet) -> Result<Finding> {
-    members.refresh(shared)?;
     let ledger = members.ledger(shared)?;
     let waiting = match ledger.readiness(version, wanted).map_err(shared.scattered())? {
         Readiness::Ready(shares) => {
@@ -155,8 +154,7 @@ pub(crate) fn wait_newer(
 ) -> Result<Version> {
     let shape = shared.space.shape().map_err(shared.scattered())?;
     loop {
-        members.refresh(shared)?;
-        let standings = members.standings(shared)?;
+        let standings = members.look(shared)?;
         let ledger = members.ledger_of(shared, &standings)?;
         let newest = newest_complete(shared, &ledger)?;
         if newest > after {

@@ -329,8 +329,9 @@ pub(crate) fn collect(shared: &Shared, board: &mut LockedBoard<'_>) -> Result<()
             || standing.newest.is_none() && member.left.is_some();
         if is_empty || newest >= end {
             points::hit("collect.forget");
-            board.add(Entry::Forget { number: *number })?;
+            // The region first: one that the board does not tell of any more is removed by nobody.
             shared.remove_region(*number, false)?;
+            board.add(Entry::Forget { number: *number })?;
         }
     }
     board.compact()
@@ -629,9 +630,9 @@ impl WriteFragment {
                 region.close()?;
             }
             None => {
-                board.add(Entry::Forget { number: self.number })?;
-                points::hit("detach.told");
                 region.unlink()?;
+                points::hit("detach.told");
+                board.add(Entry::Forget { number: self.number })?;
             }
         }
         if board.entries.len() > 2 {
