@@ -8,6 +8,7 @@ use std::time::Duration;
 use stillframe_kernel::folder::Access;
 use stillframe_kernel::futex;
 use stillframe_kernel::map::Mapping;
+use stillframe_kernel::space;
 
 const FILE: &str = "bell";
 const BYTES: usize = 256 << 10;
@@ -33,6 +34,10 @@ impl Bell {
             let length = if about.bytes < BYTES as u64 { file.set_len(BYTES as u64) } else { Ok(()) };
             let made = directory.objects.permit(&file, &about).and(length);
             made.map_err(|error| Error::io("ftruncate", &path, error))?;
+            // A word without memory, on a full file system, would end the process that touches it.
+            if about.allocated_bytes < BYTES as u64 {
+                space::take(&file, 0, BYTES as u64)?;
+            }
         } else if about.bytes < BYTES as u64 {
             let why = format!("it has {} bytes, and should have {BYTES}", about.bytes);
             return Err(Error::Corrupt { path, offset: about.bytes, why });

@@ -699,9 +699,8 @@ fn full(arguments: &[String]) {
                 let _ = writer.take().unwrap().detach();
             }
         }
-        let now = object.newest().unwrap();
-        assert!(now >= newest, "{now} after {newest} in round {round}");
-        newest = now;
+        // Where there is no room for another version, what all writers have goes, though last (docs/groups.md#drift).
+        newest = object.newest().unwrap();
         match reader.reattach(newest, LONG) {
             Ok(()) => {
                 let all = reader.variable::<i64>("v").unwrap();
@@ -719,7 +718,7 @@ fn full(arguments: &[String]) {
 }
 
 #[test]
-fn a_full_file_system_loses_nothing_complete() {
+fn on_a_full_file_system_what_can_be_read_is_whole() {
     let _watchdog = watchdog(300);
     let dir = Dir::new("full");
     let said = run("full", &[dir.path().to_str().unwrap()]);
