@@ -36,7 +36,15 @@ pub fn remove(dir: &Path, name: &str, force: bool) -> Result<Removed> {
 /// # Errors
 /// As [`inspect::collect`].
 pub fn collect(dir: &Path) -> Result<Vec<(String, Result<Removed>)>> {
-    let mut done = inspect::collect(dir)?;
+    collect_if(dir, |_| true)
+}
+
+/// As [`collect`], of the regions whose names are `wanted`; see [`inspect::collect_if`].
+///
+/// # Errors
+/// As [`inspect::collect`].
+pub fn collect_if(dir: &Path, wanted: impl FnMut(&str) -> bool) -> Result<Vec<(String, Result<Removed>)>> {
+    let mut done = inspect::collect_if(dir, wanted)?;
     let Some(hidden) = Hidden::open(dir)? else { return Ok(done) };
     for group in left_beside(dir, &hidden, &[])? {
         let bytes = remove_beside(dir, &hidden, &group);

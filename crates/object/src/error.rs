@@ -43,6 +43,14 @@ pub enum Error {
         /// How long it was waited for.
         waited: Duration,
     },
+    /// Somebody removed the object, whose name may be another one's by now.
+    #[error(
+        "object '{name}' was removed, and nothing is attached to it any more: create it anew, or open what has its name now"
+    )]
+    Removed {
+        /// The object.
+        name: String,
+    },
     /// The text of an object or a fragment has mistakes.
     #[error("the text of {what} of object '{name}' has mistakes:\n{mistakes}")]
     Text {
@@ -89,6 +97,15 @@ pub enum Error {
         version: u64,
         /// The newest of this fragment, or the version at which it was attached.
         newest: u64,
+    },
+    /// The greatest number, which no version can have.
+    #[error(
+        "object '{name}': no version can have the number {}, for nobody could publish above it: choose a smaller one",
+        u64::MAX
+    )]
+    GreatestNumber {
+        /// The object.
+        name: String,
     },
     /// What is wanted was not there in time.
     #[error("object '{name}': waited {} ms for version {version}: still to come are {}", waited.as_millis(), Parts(waiting))]
@@ -238,6 +255,35 @@ impl Error {
         match refused {
             Refused::Distrust(distrust) => Error::Untrusted { path, distrust },
             Refused::System(source) => Error::Io { call: "open", path, source },
+        }
+    }
+
+    /// The error's number in every language that has numbers for errors; it never changes. What the engine or the layout
+    /// language has too has their number, all others are above 3000: misuse below 3100, the environment below 3200.
+    pub fn code(&self) -> i32 {
+        match self {
+            Error::Region(error) => error.code(),
+            Error::NotIncreasing { .. } => 12,
+            Error::Forked { .. } => 20,
+            Error::InUse { .. } => 100,
+            Error::NoVersion { .. } => 103,
+            Error::Timeout { .. } | Error::NoNewer { .. } => 105,
+            Error::NoObject { waited, .. } if !waited.is_zero() => 105,
+            Error::System(_) | Error::Io { .. } => 114,
+            Error::Untrusted { .. } => 120,
+            Error::Corrupt { .. } => 200,
+            Error::Text { .. } => 2010,
+            Error::Plan { .. } => 2013,
+            Error::OtherText { .. } => 3010,
+            Error::NotWritable { .. } => 3011,
+            Error::Overlap { .. } => 3012,
+            Error::Refused { .. } => 3013,
+            Error::Variable { .. } => 3014,
+            Error::NoObject { .. } => 3100,
+            Error::Lost { .. } => 3101,
+            Error::Ended { .. } => 3102,
+            Error::Locked { .. } => 3103,
+            Error::Interrupted { .. } => 3104,
         }
     }
 

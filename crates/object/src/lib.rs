@@ -84,6 +84,7 @@ pub mod write;
 pub use assembly::Assembly;
 pub use description::Description;
 pub use error::{Error, Overlap, Part, Result, Writer};
+pub use layout::Array;
 pub use names::Names;
 pub use object::{Object, WriterInfo};
 pub use objects::{CreateOptions, Objects, ObjectsOptions};

@@ -68,6 +68,13 @@ impl Member {
     }
 }
 
+impl Member {
+    /// Whether it takes part in a version, as far as the board tells.
+    pub(crate) fn is_in(&self, version: Version) -> bool {
+        self.attached.from <= version && self.is_of(version)
+    }
+}
+
 /// All writers that a board tells of.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
@@ -89,7 +96,11 @@ impl Members {
             self.list.clear();
         }
         let is_new = news.is_anew || !news.entries.is_empty();
-        self.note(shared, news.entries)?;
+        if let Err(error) = self.note(shared, news.entries) {
+            // Nobody goes on with half of what the board says.
+            *self = Members::default();
+            return Err(error);
+        }
         self.seen = Some(seen);
         Ok(is_new)
     }
@@ -127,6 +138,19 @@ impl Members {
             }
         }
         Ok(())
+    }
+
+    /// # Errors
+    /// [`Error::InUse`] if a writer lives.
+    pub(crate) fn check_in_use(&mut self, shared: &Shared) -> Result<()> {
+        let standings = self.standings(shared)?;
+        let is_living = |(number, member): &(&u32, &Member)| {
+            member.left.is_none() && standings.get(number).is_some_and(|standing| standing.is_alive)
+        };
+        match self.list.iter().find(is_living) {
+            Some((_, member)) => Err(Error::InUse { name: shared.name.clone(), who: Named(member.who()).to_string() }),
+            None => Ok(()),
+        }
     }
 
     /// How far each is, all at one instant: else a version that all had might be in none of the lists, because one of them had

@@ -1,7 +1,7 @@
 //! An object, as one process knows it.
 
 use crate::description::Description;
-use crate::error::{Error, Result, Writer};
+use crate::error::{Result, Writer};
 use crate::member::Members;
 use crate::read::ReadOptions;
 use crate::shared::Shared;
@@ -167,12 +167,5 @@ impl Object {
     pub fn collect(&self) -> Result<()> {
         let mut board = self.shared.board.lock()?;
         crate::write::collect(&self.shared, &mut board)
-    }
-
-    pub(crate) fn check_in_use(&self) -> Result<()> {
-        match self.writers()?.iter().find(|writer| writer.is_alive) {
-            Some(writer) => Err(Error::InUse { name: self.name().into(), who: writer.who.to_string() }),
-            None => Ok(()),
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::layout;
+use crate::layout::{self, Array};
 use crate::member::Members;
 use crate::object::Object;
 use crate::shared::Shared;
@@ -56,8 +56,12 @@ impl ReadOptions {
         let buffer = Buffer::new(view.fragment.size_bytes())?;
         let (executor, members) = (Executor::new(self.threads), Members::default());
         let version = shared.description.initial;
-        Ok(ReadFragment { shared, view, wanted, buffer, version, members, sources: None, executor })
+        Ok(ReadFragment { shared, view, wanted, buffer, version, published_ns: 0, members, sources: None, executor })
     }
+}
+
+fn newest_ns(held: &[Snapshot]) -> u64 {
+    held.iter().map(Snapshot::published_ns).max().unwrap_or(0)
 }
 
 /// A fragment that is read: memory at one address, in the layout that was asked for, with the elements of one version.
@@ -68,6 +72,8 @@ pub struct ReadFragment {
     wanted: IndexSet,
     buffer: Buffer,
     version: Version,
+    /// When the version that was held last was published, by the last of its writers.
+    published_ns: u64,
     members: Members,
     sources: Option<Sources>,
     executor: Executor,
@@ -89,6 +95,12 @@ impl ReadFragment {
         self.version
     }
 
+    /// When the version that was read last was published, in nanoseconds since 1970: by the last of its writers. 0 of the initial
+    /// version.
+    pub fn published_ns(&self) -> u64 {
+        self.published_ns
+    }
+
     /// Fills it with a version, at the same address: waits at most so long until all wanted elements were published, and only
     /// those. Beyond the rim of the object all is zero.
     ///
@@ -97,16 +109,25 @@ impl ReadFragment {
     ///
     /// # Errors
     /// [`Error::Timeout`], which says whom was waited for; [`Error::Lost`] if an element cannot be had, because its writer died
-    /// or let the version go. The fragment shows what it showed before.
+    /// or let the version go. The fragment shows what it showed before, or the initial version if the system took that away.
     pub fn reattach(&mut self, version: u64, timeout: Duration) -> Result<()> {
         if version == self.shared.description.initial {
             self.buffer.clear()?;
+            self.published_ns = 0;
         } else {
             let held = self.hold(version, timeout)?;
+            let published_ns = newest_ns(&held);
             let Self { shared, buffer, sources, executor, .. } = self;
-            if let Some(sources) = sources {
-                sources.fill(shared, held, buffer, executor)?;
+            if let Some(sources) = sources
+                && let Err(error) = sources.fill(shared, held, buffer, executor)
+            {
+                if buffer.is_zero() {
+                    // Pages could be neither shown nor left as they were.
+                    (self.version, self.published_ns) = (shared.description.initial, 0);
+                }
+                return Err(error);
             }
+            self.published_ns = published_ns;
         }
         self.version = version;
         Ok(())
@@ -120,13 +141,15 @@ impl ReadFragment {
     pub fn fill(&mut self, version: u64, timeout: Duration, out: &mut [u8]) -> Result<()> {
         if version == self.shared.description.initial {
             out.fill(0);
+            self.published_ns = 0;
             return Ok(());
         }
         let held = self.hold(version, timeout)?;
-        match &self.sources {
-            Some(sources) => sources.copy(&self.shared, &held, out, &self.executor),
-            None => Ok(()),
+        if let Some(sources) = &self.sources {
+            sources.copy(&self.shared, &held, out, &self.executor)?;
         }
+        self.published_ns = newest_ns(&held);
+        Ok(())
     }
 
     /// Holds a version of all writers that have wanted elements, and knows then where these come from.
@@ -185,6 +208,14 @@ impl ReadFragment {
     /// Whether it shows pages of a writer rather than a copy.
     pub fn is_shown(&self) -> bool {
         self.buffer.shown().is_some()
+    }
+
+    /// One of its variables as an array, for bindings: what lies where, and of which type. Without a name, the only one.
+    ///
+    /// # Errors
+    /// [`Error::Variable`] if there is no such variable, or it is none whose numbers lie together.
+    pub fn array(&self, name: Option<&str>) -> Result<Array> {
+        layout::array(&self.shared.name, &self.view.fragment, name)
     }
 
     /// The elements of one of its variables, in their order in memory.

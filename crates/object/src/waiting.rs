@@ -164,7 +164,7 @@ pub(crate) fn wait_newer(
         }
         // The version that comes next: the smallest above it that any writer has, else any.
         let present = ledger.records().flat_map(|record| record.published.present.iter().copied());
-        let next = present.filter(|version| *version > newest).min().unwrap_or(newest + 1);
+        let next = present.filter(|version| *version > newest).min().unwrap_or(newest.saturating_add(1));
         let readiness = ledger.readiness(next, &shape).map_err(shared.scattered())?;
         let name = || shared.name.clone();
         let waiting = match readiness {
@@ -183,10 +183,10 @@ pub(crate) fn wait_newer(
             Readiness::Ready(_) => Vec::new(),
         };
         let has_ended = !members.list.is_empty() && members.list.values().all(|member| member.left.is_some());
-        if has_ended && deadline.waited() >= GRACE {
+        let left = deadline.left();
+        if has_ended && (deadline.waited() >= GRACE || left.is_zero()) {
             return Err(Error::Ended { name: name(), complete: Some(newest) });
         }
-        let left = deadline.left();
         if left.is_zero() {
             let (waited, waiting) = (deadline.waited(), Members::parts(shared, &waiting));
             let waiting = if members.list.is_empty() { Vec::new() } else { waiting };

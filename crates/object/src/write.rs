@@ -2,7 +2,7 @@
 
 use crate::board::{Attached, Entry, LockedBoard};
 use crate::error::{Error, Overlap, Result, Writer};
-use crate::layout;
+use crate::layout::{self, Array};
 use crate::member::{Member, Members, Standing};
 use crate::object::Object;
 use crate::shared::Shared;
@@ -13,9 +13,10 @@ use drepl::{Bindings, Fragment, View};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stillframe::{Element, KeptMemory, LoanBytes, Observer, Published, Region, VariableId};
+use stillframe::{Element, KeptMemory, LoanBytes, Observer, PeerRegion, Published, Region, VariableId};
 use stillframe_kernel::points;
 use stillframe_roster::refusal::Refusal;
+use stillframe_roster::roster::Closure;
 use stillframe_roster::writer::{Elements, Node, Version, Who};
 
 /// How long a fragment waits for its elements to become free, and for the version at which it is attached, unless told.
@@ -152,8 +153,9 @@ impl WriteOptions {
     ) -> Result<Attempt> {
         let seen = shared.site.bell.seen();
         let mut board = shared.board.lock()?;
-        for number in 0..board.former {
-            shared.remove_region(number, false)?;
+        if board.has_former {
+            // They were to be removed with their object, whether writers live or not.
+            shared.remove_regions(true)?;
         }
         let mut members = Members::of_locked(shared, &board)?;
         let standings = members.standings(shared)?;
@@ -197,7 +199,8 @@ impl WriteOptions {
         };
         board.add(Entry::Attach(attached))?;
         if !members.list.is_empty() {
-            collect(shared, &mut board)?;
+            // What cannot be removed now stays until somebody else tries; the fragment is attached.
+            let _ = collect(shared, &mut board);
         }
         drop(board);
         shared.site.bell.ring();
@@ -214,6 +217,7 @@ impl WriteOptions {
             previous: None,
             newest: version,
             members: Members::default(),
+            follows_others: false,
             collected: Instant::now(),
             generation: stillframe::fork_generation(),
         })))
@@ -280,8 +284,9 @@ fn stays(member: &Member, standing: &Standing, from: Version) -> bool {
     member.attached.from >= from || standing.newest.is_some_and(|newest| newest >= from)
 }
 
+/// Whether they have an element in common. Boxes with steps may lie within each other and have none.
 fn meets(one: &Elements, other: &Elements) -> bool {
-    one.boxes().iter().any(|one| other.boxes().iter().any(|other| one.meets(other)))
+    one.boxes().iter().any(|one| other.boxes().iter().any(|other| one.intersection(other).is_some()))
 }
 
 /// Refuses views that nobody can write.
@@ -345,6 +350,8 @@ pub struct WriteFragment {
     /// Its newest version, or the one at which it was attached.
     newest: Version,
     members: Members,
+    /// Whether its region was told of those who write the object, as the members know them.
+    follows_others: bool,
     collected: Instant,
     generation: u32,
 }
@@ -414,6 +421,14 @@ impl WriteFragment {
             Some(loan) => Ok(loan),
             None => unreachable!("the loan was just taken"),
         }
+    }
+
+    /// One of its variables as an array, for bindings: what lies where, and of which type. Without a name, the only one.
+    ///
+    /// # Errors
+    /// [`Error::Variable`] if there is no such variable, or it is none whose numbers lie together.
+    pub fn array(&self, name: Option<&str>) -> Result<Array> {
+        layout::array(&self.shared.name, &self.view.fragment, name)
     }
 
     /// The elements of one of its variables, in their order in memory.
@@ -518,13 +533,21 @@ impl WriteFragment {
     /// Makes what it holds now the next version of these elements. Nobody writes its memory meanwhile.
     ///
     /// # Errors
-    /// [`Error::NotIncreasing`]; those of a region's publish, and then there is no new version.
+    /// [`Error::NotIncreasing`]; [`Error::GreatestNumber`]; those of a region's publish. Then there is no new version.
     pub fn publish(&mut self, version: u64) -> Result<Published> {
         if version <= self.newest {
             return Err(Error::NotIncreasing { name: self.shared.name.clone(), version, newest: self.newest });
         }
+        if version == Version::MAX {
+            // Who leaves does so from the version after its newest on.
+            return Err(Error::GreatestNumber { name: self.shared.name.clone() });
+        }
         if self.members.refresh(&self.shared)? {
+            self.follows_others = false;
+        }
+        if !self.follows_others {
             self.follow_others()?;
+            self.follows_others = true;
         }
         self.previous = None;
         if let Some(loan) = self.loan.take() {
@@ -536,15 +559,25 @@ impl WriteFragment {
         }
         if self.members.list.len() > 1 && self.collected.elapsed() > COLLECT {
             self.collected = Instant::now();
-            self.collect()?;
+            // The version is there. What cannot be removed now stays until somebody tries again.
+            let _ = self.collect();
         }
         Ok(published)
     }
 
-    /// Retains from now on what those have still to publish who write the object now.
+    /// Retains from now on what those have still to publish who write the object now. As long as somebody's elements have no
+    /// other writer yet, the newest complete version is one of his, and he counts as one who will publish no more.
     fn follow_others(&mut self) -> Result<()> {
-        // TODO peers
-        Ok(())
+        let shared = self.shared.clone();
+        let ledger = self.members.ledger(&shared)?;
+        let newest = waiting::newest_complete(&shared, &ledger)?;
+        let is_closed = ledger.roster(Version::MAX).closure().map_err(shared.scattered())? == Closure::Closed;
+        let is_peer = |member: &Member| member.left.is_none() || !is_closed && member.is_in(newest);
+        let others = self.members.list.iter().filter(|(number, member)| **number != self.number && is_peer(member));
+        let peers: Vec<PeerRegion> = others
+            .map(|(number, member)| PeerRegion { name: shared.region(*number), from: member.attached.from })
+            .collect();
+        Ok(self.region()?.set_peers(&peers)?)
     }
 
     /// Removes what others left, if nobody else is just about to.
@@ -593,7 +626,7 @@ impl WriteFragment {
             }
         }
         if board.entries.len() > 2 {
-            collect(&self.shared, &mut board)?;
+            let _ = collect(&self.shared, &mut board);
         }
         drop(board);
         self.shared.site.bell.ring();

@@ -198,6 +198,7 @@ proptest! {
             }
         }
         let gone = object.read("{ var u = u }").attach().unwrap().reattach(complete + 1, Duration::from_millis(1));
-        prop_assert!(matches!(gone, Err(Error::Timeout { .. } | Error::Lost { .. })));
+        let is_gone = matches!(gone, Err(Error::Timeout { .. } | Error::Lost { .. }));
+        prop_assert!(is_gone, "{:?}", gone);
     }
 }

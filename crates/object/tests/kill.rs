@@ -53,6 +53,19 @@ fn check_newest(object: &Object) -> u64 {
     newest
 }
 
+/// The writers, for messages.
+fn standing(object: &Object) -> String {
+    let writers = object.writers().unwrap();
+    let told = writers.iter().map(|writer| {
+        let (number, who, is_alive) = (writer.number, &writer.who, writer.is_alive);
+        format!(
+            "{number}: {who}, alive {is_alive}, from {} to {:?}, has {:?}",
+            writer.from, writer.left, writer.versions
+        )
+    });
+    told.collect::<Vec<_>>().join("\n")
+}
+
 /// Attaches the rows of a rank and publishes, in turn with others or as fast as it can; now and then it detaches and attaches
 /// anew.
 fn writer(arguments: &[String]) {
@@ -115,6 +128,7 @@ fn check_after(object: &Object, others: &mut [(usize, WriteFragment)]) {
         Err(Error::Timeout { waiting, .. }) => assert!(waiting.iter().all(|part| part.who.is_none()), "{waiting:?}"),
         Err(error) => panic!("{error}"),
     }
+    let before = standing(object);
     let mut heir = attach(object, 0).unwrap();
     let begun = heir.version();
     assert!(begun >= newest);
@@ -122,7 +136,8 @@ fn check_after(object: &Object, others: &mut [(usize, WriteFragment)]) {
     for version in begun + 1..begun + 4 {
         publish(&mut heir, 0, version).unwrap();
         publish_all(others, version);
-        assert_eq!(check_newest(object), version);
+        let newest = check_newest(object);
+        assert_eq!(newest, version, "{before}\n{}", standing(object));
     }
     heir.detach().unwrap();
     object.collect().unwrap();
@@ -137,12 +152,13 @@ fn others(object: &Object) -> Vec<(usize, WriteFragment)> {
 #[test]
 fn who_waits_learns_at_once_who_died() {
     let _watchdog = watchdog(120);
-    let dir = Dir::new("learns");
-    let object = opened(dir.path());
-    let mut ranks: Vec<Helper> =
-        (0..ROWS).map(|rank| start("writer", &[dir.path().to_str().unwrap(), &rank.to_string(), "3", "0"])).collect();
-    object.wait_newer(2, LONG).unwrap();
     for killed in [2, 0] {
+        let dir = Dir::new("learns");
+        let object = opened(dir.path());
+        let place = dir.path().to_str().unwrap();
+        let mut ranks: Vec<Helper> =
+            (0..ROWS).map(|rank| start("writer", &[place, &rank.to_string(), "3", "0"])).collect();
+        object.wait_newer(2, LONG).unwrap();
         let (path, (ready, is_ready)) = (dir.path().to_path_buf(), std::sync::mpsc::channel());
         let reader = std::thread::spawn(move || {
             let object = opened(&path);

@@ -22,6 +22,12 @@
 //!
 //! So of all versions that were ever relied on the newest is still everywhere: it could only go as past, for the sake of
 //! a newer one that somebody relied on. The exceptions are bounds of memory, and a rank that is removed.
+//!
+//! # Those that join
+//!
+//! Nothing here asks for the ranks of one group: regions may come and go. One that takes part from a version on
+//! counts as having those below, and its newest is then at least the one before. So it stands in the way of nothing that was
+//! common before it came.
 
 #[cfg(loom)]
 use loom::sync::atomic::{Ordering, fence};

@@ -26,6 +26,9 @@ pub enum Failure {
     /// What checkpoints have to say.
     #[error(transparent)]
     Checkpoint(#[from] stillframe_checkpoint::Error),
+    /// What objects have to say.
+    #[error(transparent)]
+    Object(#[from] stillframe_object::Error),
     /// An index that does not fit.
     #[error(transparent)]
     Slice(#[from] SliceError),

@@ -13,11 +13,17 @@ const PAGE_BYTES: usize = 4096;
 /// The most that is held before it is passed on.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Where the bytes of a variable come from.
+/// Where selected elements come from.
 pub trait Source {
-    /// Fills `into` from the byte `offset` of the variable on.
-    fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Failure>;
+    /// Hands the selected elements to `sink` piece by piece, packed, in the order of the variable.
+    fn stream(&self, selection: &Selection, sink: &mut Sink) -> Result<(), Failure>;
 }
+
+/// What takes the pieces. Each is a power of two long, but for the last one.
+pub type Sink<'a> = dyn FnMut(&[u8]) -> Result<(), Failure> + 'a;
+
+/// What fills memory from a byte of a variable on.
+type Read<'a> = dyn Fn(usize, &mut [u8]) -> Result<(), Failure> + 'a;
 
 /// A variable of a snapshot.
 pub struct SnapshotSource<'a> {
@@ -28,8 +34,19 @@ pub struct SnapshotSource<'a> {
 }
 
 impl Source for SnapshotSource<'_> {
-    fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Failure> {
-        Ok(self.snapshot.read(self.variable, offset, into)?)
+    fn stream(&self, selection: &Selection, sink: &mut Sink) -> Result<(), Failure> {
+        let read = |offset: usize, into: &mut [u8]| Ok(self.snapshot.read(self.variable, offset, into)?);
+        stream(&read, selection, sink)
+    }
+}
+
+/// Selected elements that were read before, packed, in the order of the variable.
+pub struct Packed<'a>(pub &'a [u8]);
+
+impl Source for Packed<'_> {
+    fn stream(&self, selection: &Selection, sink: &mut Sink) -> Result<(), Failure> {
+        let bytes = selection.count() * selection.dtype.bytes();
+        self.0.get(..bytes).unwrap_or(self.0).chunks(PIECE_BYTES).try_for_each(sink)
     }
 }
 
@@ -55,7 +72,7 @@ impl Block {
                 selection.label
             ))
         })?;
-        stream(source, selection, &mut |piece| {
+        source.stream(selection, &mut |piece| {
             bytes.extend_from_slice(piece);
             Ok(())
         })?;
@@ -109,17 +126,13 @@ impl Iterator for Indices {
     }
 }
 
-/// Hands the selected elements to `sink` piece by piece, packed, in the order in which they lie in memory.
-pub fn stream(
-    source: &dyn Source,
-    selection: &Selection,
-    sink: &mut dyn FnMut(&[u8]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+/// Reads the selected elements of a variable, in the order in which they lie in memory.
+fn stream(read: &Read, selection: &Selection, sink: &mut Sink) -> Result<(), Failure> {
     if selection.count() == 0 {
         return Ok(());
     }
     let plan = Plan::new(selection);
-    let mut reader = Reader { source, page: Vec::new(), page_offset: 0, end: plan.end };
+    let mut reader = Reader { read, page: Vec::new(), page_offset: 0, end: plan.end };
     let mut piece: Vec<u8> = Vec::new();
     let mut places = vec![0; plan.outer.len()];
     loop {
@@ -204,7 +217,7 @@ impl Plan {
 
 /// Reads runs, keeping the last page when runs are dense.
 struct Reader<'a> {
-    source: &'a dyn Source,
+    read: &'a Read<'a>,
     page: Vec<u8>,
     page_offset: usize,
     end: usize,
@@ -213,7 +226,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn fill(&mut self, offset: usize, into: &mut [u8], dense: bool) -> Result<(), Failure> {
         if !dense {
-            return self.source.read(offset, into);
+            return (self.read)(offset, into);
         }
         let last = offset + into.len();
         if offset < self.page_offset || last > self.page_offset + self.page.len() {
@@ -221,7 +234,7 @@ impl Reader<'_> {
             let to = last.next_multiple_of(PAGE_BYTES).min(self.end);
             self.page.resize(to - from, 0);
             self.page_offset = from;
-            self.source.read(from, &mut self.page)?;
+            (self.read)(from, &mut self.page)?;
         }
         into.copy_from_slice(&self.page[offset - self.page_offset..last - self.page_offset]);
         Ok(())
@@ -248,10 +261,13 @@ pub mod tests {
     }
 
     impl Source for Memory {
-        fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Failure> {
-            self.reads.borrow_mut().push((offset, into.len()));
-            into.copy_from_slice(&self.bytes[offset..offset + into.len()]);
-            Ok(())
+        fn stream(&self, selection: &Selection, sink: &mut Sink) -> Result<(), Failure> {
+            let read = |offset: usize, into: &mut [u8]| {
+                self.reads.borrow_mut().push((offset, into.len()));
+                into.copy_from_slice(&self.bytes[offset..offset + into.len()]);
+                Ok(())
+            };
+            stream(&read, selection, sink)
         }
     }
 
@@ -330,7 +346,7 @@ pub mod tests {
         let memory = Memory::new(vec![0; 1 << 20]);
         let read = |shape: &[usize], indices: &[Index]| {
             memory.reads.take();
-            stream(&memory, &selection(DType::Float(8), Order::C, shape, indices), &mut |_| Ok(())).unwrap();
+            memory.stream(&selection(DType::Float(8), Order::C, shape, indices), &mut |_| Ok(())).unwrap();
             memory.reads.take()
         };
         let all = Index::Span { start: None, stop: None, step: None };

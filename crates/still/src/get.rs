@@ -3,20 +3,23 @@
 use crate::context::{Context, Verdict};
 use crate::csv;
 use crate::failure::{FINE, Failure};
-use crate::gather::{Block, SnapshotSource, Source};
+use crate::gather::{Block, Packed, SnapshotSource, Source};
 use crate::npy;
+use crate::object;
 use crate::picture::{self, Caption};
 use crate::selection::Selection;
 use crate::slice::format_shape;
 use crate::table::sanitize;
 use crate::target;
 use crate::text;
+use crate::units::parse_seconds;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use stillframe::{DType, Observer, Order, Snapshot};
 
-/// Get data out of a region: print it, or write it as .npy, .csv or .png
+/// Get data out of a region or an object: print it, or write it as .npy, .csv or .png
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -26,10 +29,16 @@ Examples:
   still get heat 'u[..., 0]' -o u.png         a map of colours of two axes
   still get heat 'cells.rho[:100]' -o rho.npy a field of records
   still get heat u -o - --format npy | ...    to a pipe
+  still get mesh 'rho[0:10, ::2]'             elements of an object, from whoever has them
 
 Slices are numpy's: numbers (negative ones count from the end) drop an axis, start:stop:step
 selects a span, ... stands for all axes not named. Quote them: the shell knows brackets too.
 Only the bytes that are asked for are read, and all are of one version.
+
+Of an object, the newest complete version is taken. A version that is named needs not be complete:
+only the elements that are asked for have to be there, and --wait waits for them, for an object that
+is not there yet, or for its first complete version. Where there is none, the initial one is shown,
+which is zeros.
 
 Files:
   .npy  any dtype, in the order of the variable's memory; numpy.load reads it
@@ -38,14 +47,15 @@ Files:
   .png  one axis as a line, two as a map of colours (rows run down, complex numbers by
         magnitude, axes longer than 1024 averaged); numbers beside it are indices in the variable
 
-With --json: {\"region\", \"version\", \"published_ns\", \"variable\", \"dtype\", \"shape\", \"order\", \"units\",
-\"values\"}, values nested by axis; nan and inf are strings, complex numbers [re, im], records
-objects.
+With --json: {\"region\" or \"object\", \"version\", \"published_ns\", \"variable\", \"dtype\", \"shape\",
+\"order\", \"units\", \"values\"}, values nested by axis; nan and inf are strings, complex numbers
+[re, im], records objects.
 
-Exit codes: 0 well, 1 when the region or version does not exist or a file cannot be written, 2 when
-the slice makes no sense for the variable.")]
+Exit codes: 0 well, 1 when the region, object or version does not exist or a file cannot be written,
+2 when the slice makes no sense for the variable.")]
 pub struct Args {
-    /// The region; of a group one of its ranks, such as heat/2
+    /// The region or object; of a group one of its ranks, such as heat/2
+    #[arg(value_name = "NAME")]
     region: String,
     /// A variable or record field and what part of it, such as 'u[0, :]'
     #[arg(value_name = "VAR[SLICE]")]
@@ -53,6 +63,9 @@ pub struct Args {
     /// Take this version instead of the newest
     #[arg(long, value_name = "V")]
     version: Option<u64>,
+    /// Wait so many seconds for what is not there yet
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "0", hide_default_value = true)]
+    wait: Duration,
     /// Write to this file; its ending says the format, - is standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -74,38 +87,79 @@ enum Format {
     Png,
 }
 
+/// What the data are of.
+struct Origin<'a> {
+    region: Option<&'a str>,
+    object: Option<&'a str>,
+    version: u64,
+    published_ns: Option<u64>,
+}
+
 /// Gets the data.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let format = args.output.as_deref().map(|path| choose_format(path, args.format)).transpose()?;
-    let observer = Observer::options().dir(&context.dir).open(&args.region)?;
+    if let Some(object) = object::wait(context, &args.region, args.wait)? {
+        // A terminal gets no more than it shows.
+        let is_text = format.is_none() && !args.json;
+        let shorten = |selection: &Selection| if is_text { text::shown(selection) } else { selection.clone() };
+        let answer = object::get::read(&object, &args.selection, args.version, args.wait, shorten)?;
+        let (version, published_ns) = (answer.elements.version, answer.elements.published_ns);
+        let origin = Origin { region: None, object: Some(object.name()), version, published_ns };
+        return write(context, args, format, &origin, &Packed(answer.elements.bytes()), &answer.selection);
+    }
+    let observer = Observer::options().dir(&context.dir).wait(args.wait).open(&args.region)?;
     let snapshot = match args.version {
+        // Whoever does not want to wait is told which versions there are.
+        Some(version) if !args.wait.is_zero() => wait_for(&observer, version, args.wait)?,
         Some(version) => observer.version(version)?,
+        None if !args.wait.is_zero() => observer.newest_after(None, Some(args.wait))?,
         None => observer.newest()?,
     };
     let selection = Selection::resolve(&args.selection, snapshot.variables())?;
     let source = SnapshotSource { snapshot: &snapshot, variable: &selection.variable };
+    let (region, published_ns) = (Some(args.region.as_str()), Some(snapshot.published_ns()));
+    let origin = Origin { region, object: None, version: snapshot.version(), published_ns };
+    write(context, args, format, &origin, &source, &selection)
+}
+
+/// The version, once there is none below it any more.
+fn wait_for(observer: &Observer, version: u64, wait: Duration) -> Result<Snapshot, Failure> {
+    if observer.versions().last().is_none_or(|newest| newest.version < version) {
+        observer.wait_newer(version.checked_sub(1), Some(wait))?;
+    }
+    Ok(observer.version(version)?)
+}
+
+fn write(
+    context: &mut Context,
+    args: &Args,
+    format: Option<Format>,
+    origin: &Origin,
+    source: &dyn Source,
+    selection: &Selection,
+) -> Verdict {
+    let name = sanitize(origin.object.or(origin.region).unwrap_or_default());
     match (&args.output, format) {
         (Some(path), Some(format)) => {
-            let caption = Caption { region: sanitize(&args.region), version: snapshot.version() };
-            write_file(context, path, format, &source, &selection, &caption)?;
+            let caption = Caption { region: name, version: origin.version };
+            write_file(context, path, format, source, selection, &caption)?;
         }
-        _ if args.json => write_json(context, args, &snapshot, &source, &selection)?,
+        _ if args.json => write_json(context, origin, source, selection)?,
         _ => {
             // A single value stands alone, for scripts; above anything else stands what it is.
             if !selection.shape().is_empty() {
                 let units = if selection.units.is_empty() { "" } else { " " };
                 writeln!(
                     context.out,
-                    "{} of {}, version {}: {} {}{units}{}",
+                    "{} of {name}, version {}: {} {}{units}{}",
                     sanitize(&selection.label),
-                    sanitize(&args.region),
-                    snapshot.version(),
+                    origin.version,
                     sanitize(&selection.dtype.to_string()),
                     format_shape(&selection.shape()),
                     sanitize(&selection.units),
                 )?;
             }
-            text::write(&source, &selection, context.out)?;
+            text::write(source, selection, context.out)?;
         }
     }
     Ok(FINE)
@@ -172,9 +226,12 @@ fn write_format(
 
 #[derive(serde::Serialize)]
 struct Report<'a> {
-    region: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    region: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object: Option<&'a str>,
     version: u64,
-    published_ns: u64,
+    published_ns: Option<u64>,
     variable: &'a str,
     dtype: &'a DType,
     shape: Vec<usize>,
@@ -185,16 +242,16 @@ struct Report<'a> {
 
 fn write_json(
     context: &mut Context,
-    args: &Args,
-    snapshot: &Snapshot,
+    origin: &Origin,
     source: &dyn Source,
     selection: &Selection,
 ) -> Result<(), Failure> {
     let block = Block::load(source, selection)?;
     context.write_json_line(&Report {
-        region: &args.region,
-        version: snapshot.version(),
-        published_ns: snapshot.published_ns(),
+        region: origin.region,
+        object: origin.object,
+        version: origin.version,
+        published_ns: origin.published_ns,
         variable: &selection.variable,
         dtype: &selection.dtype,
         shape: selection.shape(),

@@ -1,15 +1,17 @@
-//! `still ls`: the regions of a directory.
+//! `still ls`: the regions and objects of a directory.
 
 use crate::context::{Context, Verdict};
-use crate::failure::FINE;
+use crate::failure::{FINE, Failure};
 use crate::group::{self, GroupSummary};
+use crate::object::list::Listing;
 use crate::region::Summary;
 use crate::store;
 use crate::table::{Align, Table, sanitize};
 use crate::units;
+use std::io::Write;
 use stillframe::inspect;
 
-/// List the regions: who is alive, what is newest, how much memory it takes; or the checkpoints of a directory
+/// List regions and objects: who is alive, what is newest, how much memory it takes; or checkpoints
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -40,12 +42,22 @@ have, RATE that of the slowest, MEMORY that of all. Ranks that are dead, slow or
 below; --ranks lists them all. BEHIND counts the versions above a rank's newest that the furthest
 rank still has: those in between that are gone do not count.
 
+Objects follow in a table of their own: NEWEST is the newest complete version, which all writers
+published, or the initial one, which is zeros; VERSIONS counts the complete ones that can be had. An
+object is live when all who write it live, partial when some died, dead when none lives, unwritten
+when nobody attached a fragment. Whom the next version waits for is told below. The fragments of
+objects, regions called objects/NAME/NUMBER, are listed with --all.
+
 With --json: {\"dir\", \"regions\": [{\"name\", \"path\", \"state\", \"reason\", \"newest\", \"versions\",
 \"published_ns\", \"created_ns\", \"rate_hz\", \"memory_bytes\", \"plane_bytes\", \"working_bytes\",
 \"bound_bytes\", \"producer_pid\", \"tracker\", \"keep\", \"published\", \"skipped\", \"rank\",
 \"ranks\", \"waiting_ns\", \"skipping_ns\", \"skipping\", \"blockers\": as \"holders\" of `still show`}],
 \"groups\": [{\"name\", \"state\", \"newest\", \"versions\", \"published_ns\", \"rate_hz\",
-\"memory_bytes\", \"ranks\": [{\"rank\", \"state\", \"producer_pid\", \"newest\", \"behind\"}]}]};
+\"memory_bytes\", \"ranks\": [{\"rank\", \"state\", \"producer_pid\", \"newest\", \"behind\"}]}],
+\"objects\": [{\"name\", \"state\", \"variables\": [{\"name\", \"type\", \"extents\", \"bytes\"}], \"bytes\",
+\"initial\", \"newest\", \"versions\": [], \"published_ns\", \"memory_bytes\", \"writers_alive\",
+\"writers_died\", \"writers_left\", \"next\": {\"version\", \"waiting\": [{\"number\", \"died\",
+\"elements\"}]}}], \"faults\": [{\"name\", \"error\"}]}; faults are of objects that cannot be read, and
 what is not known is null. A producer that waits or skips is \"live\"; since when it waits, when it
 left out the first version since the newest, how many by now, and who holds older ones is told
 beside that. The ranks of groups are among the regions too; the state of a group is \"partial\" when
@@ -63,8 +75,11 @@ pub struct Args {
     /// List the ranks of groups
     #[arg(long)]
     ranks: bool,
+    /// List the fragments of objects, too
+    #[arg(long)]
+    all: bool,
     /// List the checkpoints of this directory instead
-    #[arg(long, value_name = "DIR", conflicts_with = "ranks")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["ranks", "all"])]
     store: Option<std::path::PathBuf>,
     /// Print JSON
     #[arg(long)]
@@ -79,7 +94,9 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let now_ns = units::now_ns();
     let mut regions = Vec::new();
     let mut groups: Vec<GroupSummary> = Vec::new();
-    for info in inspect::regions(&context.dir)? {
+    let infos = inspect::regions(&context.dir)?;
+    let listing = Listing::new(context, &infos);
+    for info in infos.into_iter().filter(|info| args.all || !listing.owns(&info.name)) {
         let group = info.name.rsplit_once('/').map(|(group, _)| group).filter(|_| info.rank.is_some());
         if let Some(name) = group
             && groups.iter().all(|known| known.name != name)
@@ -91,14 +108,38 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         regions.push(Summary::new(info, &context.dir, now_ns));
     }
     if args.json {
-        let report = serde_json::json!({ "dir": context.dir, "regions": regions, "groups": groups });
-        context.write_json(&report)?;
+        let faults = listing.faults.iter().map(|(name, error)| serde_json::json!({ "name": name, "error": error }));
+        context.write_json(&serde_json::json!({
+            "dir": context.dir, "regions": regions, "groups": groups, "objects": listing.objects,
+            "faults": faults.collect::<Vec<_>>(),
+        }))?;
         return Ok(FINE);
     }
-    if regions.is_empty() {
+    if regions.is_empty() && listing.is_empty() {
         let dir = context.dir.display().to_string();
-        return context.finish(&format!("no regions in {dir}; another directory is named by --dir or STILLFRAME_DIR"));
+        let hint = "another directory is named by --dir or STILLFRAME_DIR";
+        return context.finish(&format!("no regions in {dir}, and no objects; {hint}"));
     }
+    if !regions.is_empty() {
+        write_regions(context.out, &regions, &groups, args.ranks, now_ns)?;
+    }
+    if !listing.is_empty() {
+        if !regions.is_empty() {
+            writeln!(context.out)?;
+        }
+        listing.write(now_ns, context.out)?;
+    }
+    Ok(FINE)
+}
+
+/// Writes regions and groups as a table, and notes below it.
+fn write_regions(
+    out: &mut dyn Write,
+    regions: &[Summary],
+    groups: &[GroupSummary],
+    with_ranks: bool,
+    now_ns: u64,
+) -> Result<(), Failure> {
     let mut table = Table::new(&[
         ("REGION", Align::Left),
         ("STATE", Align::Left),
@@ -115,31 +156,31 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let mut rows: Vec<Vec<String>> = groups.iter().map(|group| group.row(now_ns)).chain(single).collect();
     rows.sort();
     rows.into_iter().for_each(|row| table.push(row));
-    table.write(context.out)?;
-    for group in &groups {
+    table.write(out)?;
+    for group in groups {
         let name = sanitize(&group.name);
-        if args.ranks {
-            writeln!(context.out, "\n{name}")?;
-            group.write_ranks(now_ns, context.out)?;
+        if with_ranks {
+            writeln!(out, "\n{name}")?;
+            group.write_ranks(now_ns, out)?;
         }
         for note in group.notes().into_iter().chain(aside_note(&group.name)) {
-            writeln!(context.out, "{name}: {note}")?;
+            writeln!(out, "{name}: {note}")?;
         }
     }
     for region in regions.iter().filter(|region| !is_of_group(region)) {
         if let Some(note) = aside_note(&region.name) {
-            writeln!(context.out, "{}: {note}", sanitize(&region.name))?;
+            writeln!(out, "{}: {note}", sanitize(&region.name))?;
         }
     }
-    for region in &regions {
+    for region in regions {
         if let Some(note) = region.want.note(now_ns) {
-            writeln!(context.out, "{}: {note}", sanitize(&region.name))?;
+            writeln!(out, "{}: {note}", sanitize(&region.name))?;
         }
         if let Some(reason) = &region.reason {
-            writeln!(context.out, "{}: {}", sanitize(&region.name), sanitize(reason))?;
+            writeln!(out, "{}: {}", sanitize(&region.name), sanitize(reason))?;
         }
     }
-    Ok(FINE)
+    Ok(())
 }
 
 /// What is said of what was set aside.

@@ -19,6 +19,7 @@ mod get;
 mod group;
 mod list;
 mod npy;
+mod object;
 mod output;
 mod picture;
 mod polite;

@@ -1,7 +1,7 @@
 //! The npy format: a short header in Python's own notation, then the elements as they lie in memory.
 
 use crate::failure::Failure;
-use crate::gather::{Source, stream};
+use crate::gather::Source;
 use crate::selection::Selection;
 use crate::slice::format_shape;
 use std::io::Write;
@@ -10,7 +10,7 @@ use stillframe::{DType, Order};
 /// Writes the selection as an npy file. The elements keep their order in memory, and the header names it.
 pub fn write(source: &dyn Source, selection: &Selection, out: &mut dyn Write) -> Result<(), Failure> {
     out.write_all(&encode_header(&selection.dtype, selection.order, &selection.shape()))?;
-    stream(source, selection, &mut |piece| Ok(out.write_all(piece)?))
+    source.stream(selection, &mut |piece| Ok(out.write_all(piece)?))
 }
 
 fn encode_header(dtype: &DType, order: Order, shape: &[usize]) -> Vec<u8> {

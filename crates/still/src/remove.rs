@@ -1,13 +1,15 @@
-//! `still rm` and `still gc`: regions that nobody needs any more.
+//! `still rm` and `still gc`: regions and objects that nobody needs any more.
 
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure, PROBLEM};
+use crate::object::{self, remove as objects};
 use crate::table::sanitize;
 use crate::units;
+use objects::{Kind, Outcome, Owned};
 use serde_json::json;
 use stillframe_checkpoint::removal;
 
-/// Remove a region whose producer is gone, all ranks of a group, or an arena with all its regions
+/// Remove a region whose producer is gone, all ranks of a group, an arena with all its regions, or an object
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -15,19 +17,25 @@ Examples:
   still rm heat --force
   still rm pool/block7
   still rm pool
+  still rm mesh                   an object, if no region has that name
+  still rm objects/mesh           an object, whatever else has its name
 
 Observers that hold a version keep it; the memory returns when the last of them leaves. While the
 producer lives the region stays, unless --force says otherwise: then the producer goes on into
 files that nobody can open any more.
 
-With --json: {\"region\", \"freed_bytes\"}.
+An object goes with the fragments of all its writers, and stays while one of them lives. Fragments,
+regions called objects/NAME/NUMBER, are not removed one by one: versions would lose a part.
 
-Exit codes: 0 well, 1 when the region does not exist, its producer lives or it could not be
-removed.")]
+With --json: {\"region\", \"freed_bytes\"}, of an object {\"object\", \"freed_bytes\"}.
+
+Exit codes: 0 well, 1 when there is nothing of that name, its producer or a writer lives, or it
+could not be removed.")]
 pub struct RemoveArgs {
-    /// The region, group or arena
+    /// The region, group, arena or object
+    #[arg(value_name = "NAME")]
     region: String,
-    /// Also while its producer lives
+    /// Also while its producer or a writer lives
     #[arg(long)]
     force: bool,
     /// Print JSON
@@ -35,9 +43,9 @@ pub struct RemoveArgs {
     json: bool,
 }
 
-/// Remove every region whose producer is gone and that nobody holds
+/// Remove every region whose producer is gone and that nobody holds, and objects likewise
 ///
-/// Ranks of a group stay until that is so of all of them.
+/// Ranks of a group stay until that is so of all of them, and so do the fragments of an object.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -46,9 +54,14 @@ Examples:
 
 What was set aside (NAME~1, see `still ls --help`) goes too, also while a producer of NAME lives.
 
-With --json: {\"dry_run\", \"regions\": [{\"region\", \"freed_bytes\", \"error\"}]}.
+An object goes when no writer of it lives and nobody holds a fragment. While one lives, only what
+dead writers left goes, and of that only what no complete version needs; it is listed as
+objects/NAME/NUMBER. An object that nobody has written yet stays.
 
-Exit codes: 0 also when there was nothing to do, 1 when a region could not be removed.")]
+With --json: {\"dry_run\", \"regions\": [{\"region\", \"freed_bytes\", \"error\"}], \"objects\": [{\"object\",
+\"freed_bytes\", \"error\"}]}.
+
+Exit codes: 0 also when there was nothing to do, 1 when something could not be removed.")]
 pub struct CollectArgs {
     /// Only say what would be removed
     #[arg(short = 'n', long)]
@@ -58,8 +71,19 @@ pub struct CollectArgs {
     json: bool,
 }
 
-/// Removes one region.
+/// Removes one region or object.
 pub fn run(context: &mut Context, args: &RemoveArgs) -> Verdict {
+    if let Some(object) = object::find(context, &args.region)? {
+        let bytes = objects::run(context, &object, args.force)?;
+        if args.json {
+            context.write_json(&json!({ "object": object.name(), "freed_bytes": bytes }))?;
+            return Ok(FINE);
+        }
+        return context.finish(&format!("removed object {}, {}", object.name(), units::format_bytes(bytes)));
+    }
+    if !args.force {
+        check_owned(context, &args.region)?;
+    }
     let removed = removal::remove(&context.dir, &args.region, args.force)?;
     if args.json {
         context.write_json(&json!({ "region": args.region, "freed_bytes": removed.bytes }))?;
@@ -68,35 +92,46 @@ pub fn run(context: &mut Context, args: &RemoveArgs) -> Verdict {
     context.finish(&format!("removed {}, {}", sanitize(&args.region), units::format_bytes(removed.bytes)))
 }
 
-/// What became of one region.
-struct Outcome {
-    name: String,
-    freed: Result<u64, String>,
+/// Refuses what objects need, as long as they are there.
+fn check_owned(context: &Context, region: &str) -> Result<(), Failure> {
+    let owned = Owned::new(context)?;
+    let why = if let Some(owner) = owned.owner(region) {
+        format!("{region} is a fragment of object '{owner}', whose versions would lose a part: `still rm {owner}`")
+    } else if let Some(object) = owned.first_of(region)? {
+        format!("{region} has the fragments of objects, of '{object}' for one: remove these with `still rm NAME`")
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Problem(format!("{why}, or use --force")))
 }
 
 /// Removes every region that nobody needs.
 pub fn collect(context: &mut Context, args: &CollectArgs) -> Verdict {
-    let outcomes = if args.dry_run { foresee(context)? } else { sweep(context)? };
-    let failed = outcomes.iter().any(|outcome| outcome.freed.is_err());
+    let of_objects = objects::collect(context, args.dry_run)?;
+    let of_regions = if args.dry_run { foresee(context)? } else { sweep(context)? };
+    let outcomes = || of_objects.iter().chain(&of_regions);
+    let failed = outcomes().any(|outcome| outcome.freed.is_err());
     if args.json {
-        let regions: Vec<_> = outcomes
-            .iter()
-            .map(|outcome| {
+        let report = |kind: Kind| -> Vec<_> {
+            let described = outcomes().filter(|outcome| outcome.kind == kind).map(|outcome| {
                 let (bytes, error) = (outcome.freed.as_ref().ok(), outcome.freed.as_ref().err());
-                json!({ "region": outcome.name, "freed_bytes": bytes, "error": error })
-            })
-            .collect();
-        context.write_json(&json!({ "dry_run": args.dry_run, "regions": regions }))?;
+                json!({ kind.name(): outcome.name, "freed_bytes": bytes, "error": error })
+            });
+            described.collect()
+        };
+        let (regions, objects) = (report(Kind::Region), report(Kind::Object));
+        context.write_json(&json!({ "dry_run": args.dry_run, "regions": regions, "objects": objects }))?;
     } else {
         let done = if args.dry_run { "would remove" } else { "removed" };
-        for Outcome { name, freed } in &outcomes {
-            let name = sanitize(name);
+        for Outcome { kind, name, freed } in outcomes() {
+            let prefix = if *kind == Kind::Object { "object " } else { "" };
+            let name = format!("{prefix}{}", sanitize(name));
             match freed {
                 Ok(bytes) => writeln!(context.out, "{done} {name}, {}", units::format_bytes(*bytes))?,
                 Err(error) => writeln!(context.out, "left {name}: {}", sanitize(error))?,
             }
         }
-        if outcomes.is_empty() {
+        if outcomes().next().is_none() {
             writeln!(context.out, "nothing to remove in {}", context.dir.display())?;
         }
     }
@@ -104,9 +139,11 @@ pub fn collect(context: &mut Context, args: &CollectArgs) -> Verdict {
 }
 
 fn sweep(context: &Context) -> Result<Vec<Outcome>, Failure> {
-    let collected = removal::collect(&context.dir)?.into_iter();
+    let owned = Owned::new(context)?;
+    let collected = removal::collect_if(&context.dir, |name| owned.owner(name).is_none())?.into_iter();
     Ok(collected
         .map(|(name, removed)| Outcome {
+            kind: Kind::Region,
             name,
             freed: removed.map(|removed| removed.bytes).map_err(|error| error.to_string()),
         })
@@ -114,6 +151,8 @@ fn sweep(context: &Context) -> Result<Vec<Outcome>, Failure> {
 }
 
 fn foresee(context: &Context) -> Result<Vec<Outcome>, Failure> {
+    let owned = Owned::new(context)?;
     let collectable = removal::collectable(&context.dir)?.into_iter();
-    Ok(collectable.map(|info| Outcome { name: info.name, freed: Ok(info.allocated_bytes) }).collect())
+    let going = collectable.filter(|info| owned.owner(&info.name).is_none());
+    Ok(going.map(|info| Outcome { kind: Kind::Region, name: info.name, freed: Ok(info.allocated_bytes) }).collect())
 }

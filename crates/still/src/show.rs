@@ -1,25 +1,36 @@
-//! `still show`: one region, or one group, in detail.
+//! `still show`: one region, group or object in detail.
 
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
 use crate::group::{self, GroupSummary};
+use crate::object;
 use crate::region::{HolderSample, Summary};
 use crate::slice::format_shape;
 use crate::table::{Align, Table, sanitize};
 use crate::units;
 use serde::Serialize;
 use std::io::Write;
+use std::path::PathBuf;
 use stillframe::inspect::{self, State};
 use stillframe::{Attributes, DType, Group, Observer, Order, Snapshot, VersionInfo};
 
-/// Show one region or group: its variables and versions, its memory, and who holds what
+/// Show one region, group or object: variables, versions, memory, and who holds or writes what
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   still show heat
   still show heat --version 120
   still show heat/2               a rank of a group
+  still show mesh                 an object, if no region has that name
+  still show objects/mesh         an object, whatever else has its name
+  still show mesh --svg mesh.svg
   still show heat --json | jq -r '.variables[].name'
+
+Of an object: its text, its complete versions, whom the next one waits for, its writers, and a
+drawing of which process has which part. Each writer has a letter, in a picture file (--svg) a
+colour; what nobody has is hatched. Those are drawn who are attached now, or with --version those
+who write that version. A writer is alive, has left (detached), or died. FROM is the first version
+that it writes.
 
 With --json: {\"region\": as in `still ls`, \"version\": {\"version\", \"published_ns\", \"attributes\"}
 or null, \"variables\": [{\"name\", \"dtype\", \"shape\", \"order\", \"units\", \"bytes\", \"attributes\"}],
@@ -29,16 +40,23 @@ or null, \"variables\": [{\"name\", \"dtype\", \"shape\", \"order\", \"units\", 
 A holder is a process: the oldest version it holds, how many, and for how long it has been holding
 one; those of other users are one, without \"pid\" and \"command\".
 Of a group: {\"group\": as in `still ls`, \"version\", \"variables\": [[of rank 0], [of rank 1], ...]}.
+Of an object: {\"object\": as in `still ls`, \"text\", \"bindings\", \"writers\": [{\"number\", \"rank\",
+\"pid\", \"state\", \"from\", \"left\", \"newest\", \"versions\": [], \"elements\", \"memory_bytes\",
+\"region\", \"text\", \"bindings\"}], \"missing\": [elements that nobody has]}.
 A dtype is a name such as \"float64\", or for records {\"fields\": [{\"name\", \"dtype\", \"offset\"}],
 \"bytes\"}.
 
-Exit codes: 0 well, 1 when the region or version does not exist or is unreadable.")]
+Exit codes: 0 well, 1 when the region, object or version does not exist or is unreadable.")]
 pub struct Args {
-    /// The region or group
+    /// The region, group or object
+    #[arg(value_name = "NAME")]
     region: String,
-    /// Show this version instead of the newest
+    /// Show this version instead of the newest; of an object, who writes this version
     #[arg(long, value_name = "V")]
     version: Option<u64>,
+    /// Of an object: write the drawing as a picture, too
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -87,8 +105,15 @@ struct PlaneEntry {
     allocated_bytes: u64,
 }
 
-/// Shows the region.
+/// Shows a region, group or object.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
+    if let Some(object) = object::find(context, &args.region)? {
+        return object::show::run(context, &object, args.version, args.svg.as_deref(), args.json);
+    }
+    if args.svg.is_some() {
+        let name = &args.region;
+        return Err(Failure::Misuse(format!("'{name}' is no object, and only these are drawn: leave --svg out")));
+    }
     let now_ns = units::now_ns();
     if let Some(group) = group::find(context, &args.region, now_ns)? {
         return run_group(context, args, group, now_ns);

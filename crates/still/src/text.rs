@@ -20,12 +20,22 @@ const PRECISION: usize = 8;
 /// Columns of a line.
 const WIDTH: usize = 75;
 
+/// What is shown of a selection: of one with many elements, those at either end of each axis.
+pub fn shown(selection: &Selection) -> Selection {
+    let (most, edge) = match selection.dtype {
+        DType::Record { .. } if selection.kept().len() == 1 => (ROWS_MAX, ROWS_MAX / 3),
+        DType::Record { .. } => (ROWS_MAX, EDGE),
+        _ => (COUNT_MAX, EDGE),
+    };
+    if selection.count() > most { selection.abbreviate(edge) } else { selection.clone() }
+}
+
 /// Writes what `selection` holds. Only what is shown is read.
 pub fn write(source: &dyn Source, selection: &Selection, out: &mut dyn Write) -> Result<(), Failure> {
     if let DType::Record { .. } = selection.dtype {
         return write_records(source, selection, out);
     }
-    let shown = if selection.count() > COUNT_MAX { selection.abbreviate(EDGE) } else { selection.clone() };
+    let shown = shown(selection);
     let block = Block::load(source, &shown)?;
     if block.shape.is_empty() {
         return Ok(writeln!(out, "{}", sanitize(&block.at(&[]).to_string()))?);
@@ -242,8 +252,7 @@ fn format_floats(numbers: &[Number], plus: bool) -> Vec<String> {
 
 /// Records as a table: the element's index in the variable, then one column per field.
 fn write_records(source: &dyn Source, selection: &Selection, out: &mut dyn Write) -> Result<(), Failure> {
-    let edge = if selection.kept().len() == 1 { ROWS_MAX / 3 } else { EDGE };
-    let shown = if selection.count() > ROWS_MAX { selection.abbreviate(edge) } else { selection.clone() };
+    let shown = shown(selection);
     let block = Block::load(source, &shown)?;
     let axes = shown.kept();
     let names: Vec<String> = field_names(&selection.dtype, "").iter().map(|name| sanitize(name)).collect();

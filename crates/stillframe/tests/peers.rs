@@ -1,4 +1,5 @@
 //! Regions that are no group and name each other as peers: what they retain for each other.
+#![allow(unsafe_code)]
 
 mod common;
 mod helper;
@@ -11,6 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 use stillframe::{
     Arena, Array, Error, Family, Observer, Outcome, PAGE_BYTES, PeerRegion, Region, RegionOptions, Rule, Snapshot,
+    inspect,
 };
 
 const WORDS: usize = 2 * PAGE_BYTES / 8;
@@ -145,15 +147,19 @@ fn a_peer_that_joins_counts_as_having_what_is_older_and_is_waited_for_from_then_
         first.set_peers(&[peer(1, 7)]);
         first.publish(6);
         assert_eq!(first.live(), [6], "nobody else takes part in version 6");
-        first.publish_all(7..=9);
-        assert_eq!(first.live(), [6, 7, 8, 9]);
+        first.publish_all(7..=8);
+        assert_eq!(first.live(), [6, 7, 8]);
+        first.set_peers(&[peer(1, 8)]);
+        assert_eq!(first.live(), [7, 8], "it takes part later than was said before");
+        first.publish(9);
+        assert_eq!(first.live(), [7, 8, 9]);
         let mut second = Writer::new(&dir, 1);
         second.set_peers(&[peer(0, 0)]);
-        second.publish(7);
+        second.publish(8);
         std::thread::sleep(NOTICED);
         first.publish(10);
-        assert_eq!(first.live(), [7, 8, 9, 10]);
-        second.publish_all(8..=10);
+        assert_eq!(first.live(), [8, 9, 10]);
+        second.publish_all(9..=10);
         assert_eq!(second.live(), [10]);
         first.publish(11);
         assert_eq!(first.live(), [10, 11]);
@@ -177,6 +183,51 @@ fn a_peer_that_is_not_named_any_more_frees_what_was_kept_for_it() {
         assert_eq!(a.live(), [10]);
         a.publish(11);
         assert_eq!(a.live(), [11]);
+    }
+}
+
+#[test]
+fn what_is_common_is_looked_for_anew_when_a_peer_leaves() {
+    let _watchdog = watchdog(120);
+    for dir in places("anew") {
+        let options = || Region::options().run(run(1)).keep(2);
+        let [mut a, mut b, mut c] = [0, 1, 2].map(|number| Writer::open(dir.path(), number, options()));
+        a.set_peers(&[peer(1, 0), peer(2, 0)]);
+        b.set_peers(&[peer(0, 0), peer(2, 0)]);
+        c.publish_all([2, 4]);
+        b.publish_all([2, 3]);
+        a.publish_all([2, 3, 4]);
+        assert_eq!(a.live(), [2, 3, 4], "the third one left out version 3");
+        a.set_peers(&[peer(1, 0)]);
+        assert_eq!(a.live(), [3, 4], "without it 3 is common");
+        a.publish_all([5, 6]);
+        b.set_peers(&[peer(0, 0)]);
+        b.publish(7);
+        assert_eq!((a.live(), b.live()), (vec![3, 4, 5, 6], vec![3, 7]));
+    }
+}
+
+#[test]
+fn peers_may_change_while_a_publish_is_under_way() {
+    let _watchdog = watchdog(120);
+    for dir in places("under-way") {
+        let [mut fast, mut slow] = [0, 1].map(|number| Writer::new(&dir, number));
+        slow.publish(1);
+        fast.set_peers(&[peer(1, 0)]);
+        fast.publish_all(1..=5);
+        fast.region.slice_mut(&fast.array).fill(6);
+        // SAFETY: nothing is written before the end.
+        unsafe { fast.region.publish(6).start() }.unwrap();
+        fast.set_peers(&[]);
+        assert_eq!(fast.live(), [5]);
+        fast.set_peers(&[peer(1, 0)]);
+        fast.region.publish_finish().unwrap();
+        assert_eq!(fast.live(), [5, 6]);
+        for version in [5, 6] {
+            let held = fast.observer.version(version).unwrap();
+            assert!(held.slice::<u64>("a").unwrap().iter().all(|word| *word == version));
+        }
+        assert_eq!(inspect::verify(dir.path(), "o/0").unwrap(), []);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::when::When;
 use crate::{Error, Event, Result, SaveOptions};
 use std::path::PathBuf;
 use std::time::Duration;
-use stillframe::inspect;
+use stillframe::{Arena, inspect};
 use stillframe_kernel::priority::NICE_MAX;
 
 /// Versions held at once if all are to be saved, unless asked for otherwise.
@@ -16,6 +16,7 @@ const NICE: u32 = 10;
 /// Options for saving versions as they come.
 pub struct CheckpointerOptions {
     pub(super) regions: PathBuf,
+    pub(super) arena: Option<Arena>,
     pub(super) every: Option<u64>,
     pub(super) every_time: Option<Duration>,
     pub(super) when: Option<When>,
@@ -53,6 +54,7 @@ impl Default for CheckpointerOptions {
     fn default() -> Self {
         CheckpointerOptions {
             regions: inspect::root(),
+            arena: None,
             every: None,
             every_time: None,
             when: None,
@@ -81,6 +83,12 @@ impl CheckpointerOptions {
     /// The directory that holds the regions; by default `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`.
     pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.regions = dir.into();
+        self
+    }
+
+    /// Looks for the region in an arena that this process has open, by the name that it has within it.
+    pub fn arena(mut self, arena: &Arena) -> Self {
+        self.arena = Some(arena.clone());
         self
     }
 

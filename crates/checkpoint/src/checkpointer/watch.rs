@@ -444,6 +444,10 @@ impl Watch {
 /// Looks at what has this name; `None` if nothing has.
 pub(super) fn find(options: &CheckpointerOptions, name: &str) -> Result<Option<AnyObserver>> {
     let looking = Observer::options().dir(&options.regions);
+    let looking = match &options.arena {
+        Some(arena) => looking.arena(arena),
+        None => looking,
+    };
     let looking = match options.share.filter(|_| !options.all && !options.once) {
         Some(share) => looking.polite(Polite::new().share(share).keep_class()),
         None => looking,

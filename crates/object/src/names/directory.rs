@@ -109,6 +109,10 @@ impl Names for DirectoryNames {
         if self.get(name)?.is_none_or(|there| there.id != id) {
             return Ok(false);
         }
+        self.discard(name)
+    }
+
+    fn discard(&self, name: &str) -> Result<bool> {
         match self.directory.names.folder().remove_file(file_of(name)) {
             Ok(()) => {
                 self.bell.ring();

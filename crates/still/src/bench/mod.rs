@@ -9,6 +9,7 @@ mod background;
 mod compose;
 mod memory;
 mod notify;
+mod objects;
 mod pattern;
 mod producer;
 mod publish;
@@ -45,7 +46,8 @@ pub struct Args {
     /// publish: share of the pages each step writes, in percent
     #[arg(long, value_delimiter = ',', value_name = "PERCENT", default_value = "0,1,10,30,50,72,100")]
     dirty: Vec<f64>,
-    /// publish: threads that copy [default: 1, and one more row with the library's default]
+    /// publish, objects: threads that copy [default: publish: 1, and one more row with the library's default; objects: one
+    /// on each processor]
     #[arg(long)]
     threads: Option<usize>,
     /// publish: whose memory is written
@@ -57,6 +59,15 @@ pub struct Args {
     /// regions: how many in an arena of one process [default: 16000, or 1000 with --quick]
     #[arg(long)]
     regions: Option<usize>,
+    /// objects: which parts
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "calls,publish,read")]
+    part: Vec<objects::Part>,
+    /// objects: processes that create and attach at a time [default: 16, or 4 with --quick]
+    #[arg(long)]
+    processes: Option<usize>,
+    /// objects: how many each of them creates [default: 1000, or 50 with --quick]
+    #[arg(long)]
+    objects: Option<usize>,
     /// compose, restart: directory on a disk, for the rival that shares a file and for checkpoints
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     disk: PathBuf,
@@ -87,13 +98,15 @@ enum Name {
     Restart,
     /// What a region of one small variable costs: memory, descriptors, time to make it and to open it
     Regions,
+    /// The calls of objects, their publishes, and readers that want other layouts than the writers
+    Objects,
     /// A producer and an observer, against other ways to compose them
     Compose,
     /// All of these
     All,
 }
 
-const NAMES: [Name; 12] = [
+const NAMES: [Name; 13] = [
     Name::Publish,
     Name::Background,
     Name::Sections,
@@ -105,6 +118,7 @@ const NAMES: [Name; 12] = [
     Name::Memory,
     Name::Restart,
     Name::Regions,
+    Name::Objects,
     Name::Compose,
 ];
 
@@ -155,6 +169,7 @@ fn measure_all(setting: &Setting) -> Result<()> {
             Name::Memory => memory::run(setting, &mut report)?,
             Name::Restart => restart::run(setting, &mut report)?,
             Name::Regions => regions::run(setting, &mut report)?,
+            Name::Objects => objects::run(setting, &mut report)?,
             Name::Compose | Name::All => compose::run(setting, &mut report)?,
         }
     }
@@ -172,6 +187,10 @@ pub enum Role {
     Reader(memory::Args),
     /// Sums the arrays it is handed
     Summer(compose::Args),
+    /// Creates objects, attaches a fragment in each, and publishes them
+    Caller(objects::calls::Args),
+    /// Writes all fragments of an object
+    Writers(objects::read::Args),
 }
 
 /// Name of the hidden subcommand that takes a [`Role`].
@@ -184,5 +203,7 @@ pub fn play(role: Role) -> Result<()> {
         Role::Waiter(args) => notify::play(args),
         Role::Reader(args) => memory::play(args),
         Role::Summer(args) => compose::play(args),
+        Role::Caller(args) => objects::calls::play(args),
+        Role::Writers(args) => objects::read::play(args),
     }
 }

@@ -7,7 +7,7 @@ mod map;
 mod scale;
 
 use crate::failure::Failure;
-use crate::gather::{Source, stream};
+use crate::gather::Source;
 use crate::selection::Selection;
 use crate::slice::format_shape;
 use crate::value::decode;
@@ -86,7 +86,7 @@ fn visit_numbers(
         _ => return Ok(()),
     };
     let mut place = 0;
-    stream(source, selection, &mut |piece| {
+    source.stream(selection, &mut |piece| {
         // Pieces are a power of two long, and so are all numbers: none is cut in two.
         for bytes in piece.chunks_exact(selection.dtype.bytes()) {
             let at = match selection.order {

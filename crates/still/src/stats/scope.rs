@@ -1,7 +1,7 @@
 //! Which elements of which ranks are meant.
 
 use crate::failure::Failure;
-use crate::gather::{self, SnapshotSource};
+use crate::gather::{SnapshotSource, Source};
 use crate::selection::Selection;
 use crate::slice::{self, Axis, Request};
 use std::ops::Range;
@@ -94,7 +94,7 @@ impl<'a> Scope<'a> {
                 continue;
             }
             let source = SnapshotSource { snapshot, variable: &selection.variable };
-            gather::stream(&source, selection, &mut |piece| {
+            source.stream(selection, &mut |piece| {
                 sink(piece);
                 Ok(())
             })?;

@@ -12,6 +12,9 @@ pub enum Error {
     /// A checkpoint could not be saved or read.
     #[error(transparent)]
     Checkpoint(#[from] stillframe_checkpoint::Error),
+    /// An object could not be made, written or read.
+    #[error(transparent)]
+    Object(#[from] stillframe_object::Error),
     /// A call to the operating system failed.
     #[error("{call} failed: {source}")]
     System {

@@ -47,6 +47,15 @@ impl Memory {
         bytes.fill(1);
         Self { bytes, start, len }
     }
+
+    /// The same in large pages, where the kernel has some.
+    pub fn large(len: usize) -> Self {
+        let mut bytes = vec![0; len + PAGE_BYTES];
+        super::host::advise_large(&mut bytes);
+        let start = bytes.as_ptr().align_offset(PAGE_BYTES);
+        bytes.fill(1);
+        Self { bytes, start, len }
+    }
 }
 
 impl std::ops::Deref for Memory {

@@ -45,7 +45,8 @@ pub(crate) struct Peers {
 #[derive(Debug)]
 pub(crate) struct PeerPlace {
     region: PeerRegion,
-    /// A peer that is gone since before this time has yet to begin: of a rank, since this one began.
+    /// A peer whose producer is gone since before this time is awaited: a rank, if that was before this one began. With 0, of
+    /// a named region, it is not.
     awaited_ns: u64,
     head: Option<PeerHead>,
     /// Whether it had begun at any round.

@@ -1,4 +1,4 @@
-//! Which versions a rank lets go, when others of its group may still want them.
+//! Which versions a region with peers lets go, when those may still want them.
 
 use crate::error::Result;
 use crate::group::peers::Peers;
@@ -9,7 +9,7 @@ use stillframe_protocol::retention::Spare;
 use stillframe_protocol::{Leases, State};
 
 impl Peers {
-    /// Retires the versions that neither `keep` nor the group wants, with `drift` for slower ranks.
+    /// Retires the versions that neither `keep` nor the peers want, with `drift` for slower ones.
     pub(crate) fn retire_spares(&mut self, store: &mut Store, keep: usize, drift: usize) -> Result<()> {
         let own = live(store);
         self.look();
@@ -34,8 +34,8 @@ impl Peers {
         result
     }
 
-    /// Retires the version that the group wants least, of those that nobody holds: of others nothing would be won. What all
-    /// ranks have goes last. True if there was one to retire.
+    /// Retires the version that the peers want least, of those that nobody holds: of others nothing would be won. What all
+    /// have goes last. True if there was one to retire.
     pub(crate) fn retire_least_wanted(&mut self, store: &mut Store) -> Result<bool> {
         let mut own = live(store);
         own.pop();

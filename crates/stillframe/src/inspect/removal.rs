@@ -234,9 +234,18 @@ fn remove_in_directory(root: &Directory, name: &str, force: bool) -> Result<Remo
 /// # Errors
 /// As [`regions`].
 pub fn collect(dir: &Path) -> Result<Vec<(String, Result<Removed>)>> {
+    collect_if(dir, |_| true)
+}
+
+/// As [`collect`], of the regions whose names are `wanted`: others may be parts of something that a library keeps in several
+/// regions, and are for it to remove.
+///
+/// # Errors
+/// As [`regions`].
+pub fn collect_if(dir: &Path, mut wanted: impl FnMut(&str) -> bool) -> Result<Vec<(String, Result<Removed>)>> {
     let mut done = Vec::new();
     let Some(root) = own(dir)? else { return Ok(done) };
-    for info in collectable(dir)? {
+    for info in collectable(dir)?.into_iter().filter(|info| wanted(&info.name)) {
         let removed = match hidden::is_staged(&info.name) {
             true => hidden::remove(&root, &info.name).map(|bytes| Removed { bytes }),
             false => among(&root, &info.name).and_then(|(regions, name)| remove_region(&regions, &name, false)),

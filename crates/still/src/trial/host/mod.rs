@@ -101,6 +101,15 @@ pub fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Asks the kernel for large pages where memory that was never touched is touched first. It need not heed that.
+pub fn advise_large(memory: &mut [u8]) {
+    let page = super::measure::PAGE_BYTES;
+    let skipped = memory.as_ptr().align_offset(page).min(memory.len());
+    let bytes = (memory.len() - skipped) / page * page;
+    // SAFETY: the range is whole pages of the slice, which is borrowed exclusively, and advice changes no byte of it.
+    unsafe { libc::madvise(memory[skipped..].as_mut_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+}
+
 /// Asks the kernel to kill this process when its parent dies, in case it then sleeps where it cannot notice.
 pub fn die_with_parent() {
     // SAFETY: PR_SET_PDEATHSIG takes a signal number and no pointers.

@@ -1,0 +1,120 @@
+//! The objects in `still ls`.
+
+use super::owner_of;
+use super::summary::Summary;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::table::{Align, Table, sanitize};
+use crate::units;
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+use stillframe::inspect::RegionInfo;
+
+/// The objects of a directory, and what could not be looked at.
+#[derive(Default)]
+pub struct Listing {
+    pub objects: Vec<Summary>,
+    /// Why objects cannot be looked at: the name of one, or none for all of them.
+    pub faults: Vec<(Option<String>, String)>,
+    names: HashSet<String>,
+}
+
+impl Listing {
+    /// Looks at all objects. What is wrong with one of them keeps nobody from the others, nor from the regions.
+    pub fn new(context: &Context, regions: &[RegionInfo]) -> Listing {
+        let mut listing = Listing::default();
+        let found = super::look(context).and_then(|objects| {
+            let names = objects.as_ref().map_or(Ok(Vec::new()), |objects| objects.list())?;
+            Ok((objects, names))
+        });
+        let (objects, names) = match found {
+            Ok((Some(objects), names)) => (objects, names),
+            Ok((None, _)) => return listing,
+            Err(failure) => {
+                listing.faults.push((None, failure.to_string()));
+                return listing;
+            }
+        };
+        let known: HashMap<&str, &RegionInfo> = regions.iter().map(|info| (info.name.as_str(), info)).collect();
+        for name in &names {
+            let summary = objects.object_named(name).map_err(Failure::from);
+            match summary.and_then(|object| Summary::new(&object, &context.dir, &known)) {
+                Ok(summary) => listing.objects.push(summary),
+                // It went away after it was found.
+                Err(Failure::Object(stillframe_object::Error::NoObject { .. })) => {}
+                Err(failure) => listing.faults.push((Some(name.clone()), failure.to_string())),
+            }
+        }
+        listing.names = names.into_iter().collect();
+        listing
+    }
+
+    /// Whether there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.faults.is_empty()
+    }
+
+    /// Whether a region is a fragment of one of these.
+    pub fn owns(&self, region: &str) -> bool {
+        owner_of(region).is_some_and(|owner| self.names.contains(owner))
+    }
+
+    /// Writes the objects as a table, and notes below it.
+    pub fn write(&self, now_ns: u64, out: &mut dyn Write) -> Result<(), Failure> {
+        if !self.objects.is_empty() {
+            let mut table = Table::new(&[
+                ("OBJECT", Align::Left),
+                ("STATE", Align::Left),
+                ("NEWEST", Align::Right),
+                ("VERSIONS", Align::Right),
+                ("MEMORY", Align::Right),
+                ("WRITERS", Align::Left),
+                ("AGE", Align::Right),
+                ("VARIABLES", Align::Left),
+            ]);
+            self.objects.iter().for_each(|object| table.push(row(object, now_ns)));
+            table.write(out)?;
+        }
+        for object in &self.objects {
+            if let Some(next) = &object.next {
+                writeln!(out, "{}: {}", sanitize(&object.name), describe(object, &next.text()))?;
+            }
+        }
+        for (name, fault) in &self.faults {
+            let name = name.as_deref().map_or("objects".into(), sanitize);
+            writeln!(out, "{name}: {}", sanitize(&fault.replace('\n', " ")))?;
+        }
+        Ok(())
+    }
+}
+
+/// `version 7 is complete; 8 waits for rank 3 (process 4711)`.
+pub fn describe(object: &Summary, next: &str) -> String {
+    match object.newest {
+        newest if newest == object.initial => format!("no version is complete but the initial one, {newest}; {next}"),
+        newest => format!("version {newest} is complete; {next}"),
+    }
+}
+
+/// Variables that a row names.
+const NAMED_MAX: usize = 3;
+
+fn row(object: &Summary, now_ns: u64) -> Vec<String> {
+    let variables = object.variables.iter().take(NAMED_MAX);
+    let mut variables: Vec<String> = variables
+        .map(|variable| format!("{} {} {}", variable.name, sanitize(&variable.kind), variable.shape()))
+        .collect();
+    if let more @ 1.. = object.variables.len().saturating_sub(NAMED_MAX) {
+        variables.push(format!("{more} more"));
+    }
+    vec![
+        sanitize(&object.name),
+        object.state.into(),
+        object.newest.to_string(),
+        object.versions.len().to_string(),
+        units::format_bytes(object.memory_bytes),
+        object.describe_writers(),
+        object.age_ms(now_ns).map_or_else(|| "-".into(), |age_ms| units::format_ms(age_ms as f64)),
+        variables.join(", "),
+    ]
+}

@@ -1,0 +1,129 @@
+//! Objects, for the commands that know them beside regions.
+//!
+//! A name on a command line means a region, a group or an arena where there is one, else an object. `objects/NAME` always
+//! means the object: its fragments lie there, and no region has that name.
+
+mod drawing;
+mod elements;
+mod next;
+mod summary;
+mod variable;
+
+pub mod checkpoint;
+pub mod get;
+pub mod list;
+pub mod remove;
+pub mod restore;
+pub mod show;
+pub mod watch;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use stillframe::inspect::{self, State};
+use stillframe::{Error, Trust};
+use stillframe_object::{Object, Objects, ObjectsOptions};
+
+/// Where the regions of fragments lie, each as `objects/NAME/NUMBER`.
+const PLACE: &str = "objects";
+
+/// How often a name that is waited for is looked for.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The objects of the directory, for who only looks; `None` if nobody ever created any.
+pub fn look(context: &Context) -> Result<Option<Objects>, Failure> {
+    Ok(options(context, trust(&context.dir)?).look()?)
+}
+
+/// The objects of the directory, to remove some. There are some.
+fn open(context: &Context) -> Result<Objects, Failure> {
+    Ok(options(context, named_trust()?.unwrap_or_default()).open()?)
+}
+
+fn options(context: &Context, trust: Trust) -> ObjectsOptions {
+    Objects::options().dir(&context.dir).trust(trust)
+}
+
+fn named_trust() -> Result<Option<Trust>, Failure> {
+    match std::env::var("STILLFRAME_TRUST") {
+        Ok(text) if !text.is_empty() => Ok(Some(text.parse().map_err(Error::from)?)),
+        _ => Ok(None),
+    }
+}
+
+/// Whose files are looked at: as with regions, everybody's in a directory that the user named, and else one's own.
+fn trust(dir: &Path) -> Result<Trust, Failure> {
+    let default = format!("/dev/shm/stillframe-{}", rustix::process::geteuid().as_raw());
+    let by_dir = if dir == Path::new(&default) { Trust::Own } else { Trust::Any };
+    Ok(named_trust()?.unwrap_or(by_dir))
+}
+
+/// The object that a name on the command line means, if it means one.
+pub fn find(context: &Context, name: &str) -> Result<Option<Object>, Failure> {
+    if let Some(own) = name.strip_prefix(PLACE).and_then(|rest| rest.strip_prefix('/'))
+        && let Some(object) = named(context, own)?
+    {
+        return Ok(Some(object));
+    }
+    match named(context, name) {
+        Ok(None) => Ok(None),
+        // What is wrong with objects is not the business of who means a region.
+        found => {
+            if is_region(&context.dir, name) {
+                Ok(None)
+            } else {
+                found
+            }
+        }
+    }
+}
+
+/// As [`find`], and waits at most so long for something of that name, be it a region.
+pub fn wait(context: &Context, name: &str, timeout: Duration) -> Result<Option<Object>, Failure> {
+    let begin = Instant::now();
+    loop {
+        let found = find(context, name)?;
+        if found.is_some() || begin.elapsed() >= timeout || is_region(&context.dir, name) {
+            return Ok(found);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn named(context: &Context, name: &str) -> Result<Option<Object>, Failure> {
+    let Some(objects) = look(context)? else { return Ok(None) };
+    match objects.object_named(name) {
+        Ok(object) => Ok(Some(object)),
+        Err(stillframe_object::Error::NoObject { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether there is a region or group of this name. One that was never finished gives way to an object.
+fn is_region(dir: &Path, name: &str) -> bool {
+    match inspect::region(dir, name) {
+        Ok(info) => info.state != State::Incomplete,
+        Err(error) => matches!(error, Error::IsGroup { .. }),
+    }
+}
+
+/// The object of which a region is a fragment, going by their names: `heat` of `objects/heat/3`.
+pub fn owner_of(region: &str) -> Option<&str> {
+    let (owner, number) = region.strip_prefix(PLACE)?.strip_prefix('/')?.rsplit_once('/')?;
+    number.bytes().all(|digit| digit.is_ascii_digit()).then_some(owner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragments_are_told_from_other_regions_by_their_names() {
+        assert_eq!(owner_of("objects/heat/3"), Some("heat"));
+        assert_eq!(owner_of("objects/run/heat/12"), Some("run/heat"));
+        for other in ["objects", "objects/3", "objects/heat/x", "heat/3", "objectsheat/3"] {
+            assert_eq!(owner_of(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! `still rm` of an object, and what `still gc` removes of objects.
+
+use super::{PLACE, look, open, owner_of};
+use crate::context::Context;
+use crate::failure::Failure;
+use std::collections::HashSet;
+use stillframe::inspect;
+use stillframe_object::{Error, Object, Objects, WriterInfo};
+
+/// What is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Region,
+    Object,
+}
+
+impl Kind {
+    /// What it is called in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Region => "region",
+            Kind::Object => "object",
+        }
+    }
+}
+
+/// What became of a region or an object.
+pub struct Outcome {
+    pub kind: Kind,
+    pub name: String,
+    /// Bytes that were freed, or why it stays.
+    pub freed: Result<u64, String>,
+}
+
+/// Removes an object with all that was published of it, and returns the bytes that this frees.
+pub fn run(context: &Context, object: &Object, is_forced: bool) -> Result<u64, Failure> {
+    let bytes = object.writers()?.iter().map(|info| allocated_bytes(context, info)).sum();
+    open(context)?.remove(object.name(), is_forced)?;
+    Ok(bytes)
+}
+
+/// Whether a region is for objects alone to remove: it is a fragment of one that is there.
+pub struct Owned(Option<Objects>);
+
+impl Owned {
+    /// Looks for objects.
+    pub fn new(context: &Context) -> Result<Owned, Failure> {
+        Ok(Owned(look(context)?))
+    }
+
+    /// The object of which a region is a fragment. An object that cannot be looked at keeps its fragments.
+    pub fn owner<'a>(&self, region: &'a str) -> Option<&'a str> {
+        let (objects, owner) = (self.0.as_ref()?, owner_of(region)?);
+        let is_gone = matches!(objects.names().get(owner), Ok(None));
+        (!is_gone).then_some(owner)
+    }
+
+    /// An object whose fragments lie in an arena of this name, if any do.
+    pub fn first_of(&self, arena: &str) -> Result<Option<String>, Failure> {
+        match &self.0 {
+            Some(objects) if arena == PLACE => Ok(objects.list()?.into_iter().next()),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Removes objects that nobody writes and nobody holds, and of the others what writers left that are gone and no complete
+/// version needs. Or, dry, only says so.
+pub fn collect(context: &Context, is_dry: bool) -> Result<Vec<Outcome>, Failure> {
+    let Some(objects) = look(context)? else { return Ok(Vec::new()) };
+    let free: HashSet<String> = inspect::collectable(&context.dir)?.into_iter().map(|info| info.name).collect();
+    let mut outcomes = Vec::new();
+    for name in objects.list()? {
+        let found = objects.object_named(&name).map_err(Failure::from);
+        match found.and_then(|object| collect_one(context, &object, &free, is_dry)) {
+            Ok(some) => outcomes.extend(some),
+            Err(Failure::Object(Error::NoObject { .. })) => {}
+            Err(failure) => {
+                outcomes.push(Outcome { kind: Kind::Object, name, freed: Err(failure.to_string()) });
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
+/// `free` are the regions that nobody produces and nobody holds.
+fn collect_one(
+    context: &Context,
+    object: &Object,
+    free: &HashSet<String>,
+    is_dry: bool,
+) -> Result<Vec<Outcome>, Failure> {
+    let before = object.writers()?;
+    // One that nobody has written yet is only a name, and somebody may be about to attach.
+    if before.is_empty() {
+        return Ok(Vec::new());
+    }
+    let is_used = |info: &WriterInfo| info.is_alive || !free.contains(&info.region) && is_there(context, info);
+    if !before.iter().any(is_used) {
+        let bytes = before.iter().map(|info| allocated_bytes(context, info)).sum();
+        if !is_dry {
+            open(context)?.remove(object.name(), false)?;
+        }
+        return Ok(vec![Outcome { kind: Kind::Object, name: object.name().into(), freed: Ok(bytes) }]);
+    }
+    let newest = object.newest()?;
+    let going: Vec<(&WriterInfo, u64)> = before
+        .iter()
+        .filter(|info| is_unneeded(info, newest))
+        .map(|info| (info, allocated_bytes(context, info)))
+        .collect();
+    let mut gone: HashSet<u32> = going.iter().map(|(info, _)| info.number).collect();
+    if !is_dry && !going.is_empty() {
+        let objects = open(context)?;
+        let object = objects.object_named(object.name())?;
+        object.collect()?;
+        let stays: HashSet<u32> = object.writers()?.iter().map(|info| info.number).collect();
+        gone.retain(|number| !stays.contains(number));
+    }
+    let going = going.into_iter().filter(|(info, _)| gone.contains(&info.number));
+    Ok(going.map(|(info, bytes)| Outcome { kind: Kind::Region, name: info.region.clone(), freed: Ok(bytes) }).collect())
+}
+
+/// Whether no complete version needs anything of a writer: what [`Object::collect`] goes by.
+fn is_unneeded(info: &WriterInfo, complete: u64) -> bool {
+    if info.is_alive {
+        return false;
+    }
+    // The first version for which it is not needed.
+    let own = info.newest.map_or(info.from, |newest| newest.saturating_add(1));
+    let end = info.left.map_or(own, |left| left.min(own));
+    info.left.is_some_and(|left| left <= info.from || info.newest.is_none()) || complete >= end
+}
+
+/// Whether a fragment has a region still, be it one that cannot be read.
+fn is_there(context: &Context, info: &WriterInfo) -> bool {
+    !matches!(inspect::region(&context.dir, &info.region), Err(stillframe::Error::NoRegion { .. }))
+}
+
+fn allocated_bytes(context: &Context, info: &WriterInfo) -> u64 {
+    inspect::region(&context.dir, &info.region).map_or(0, |region| region.allocated_bytes)
+}
