@@ -83,10 +83,11 @@ fortran: ## the Fortran module
 	$(BUILD)
 	$(PYTHON) -m pytest -q bindings/fortran/tests
 
-mpi: ## the heat equation over MPI, in all languages
+mpi: ## the heat equation over MPI, in all languages, with messages and as an object
 	scripts/setup.sh test cxx fortran mpi
 	$(BUILD)
 	$(MAKE) -C examples/heat
+	$(MAKE) -C examples/objects
 	$(PYTHON) -m pytest -q tests/mpi
 
 pairs: ## what each language publishes, each language reads
@@ -94,6 +95,7 @@ pairs: ## what each language publishes, each language reads
 	$(BUILD)
 	tests/pairs/build.sh
 	PYTHON=$(PYTHON) tests/pairs/run.py --programs $${CARGO_TARGET_DIR:-target}/pairs
+	PYTHON=$(PYTHON) tests/pairs/objects.py --programs $${CARGO_TARGET_DIR:-target}/pairs
 
 tcasm: ## programs written for TCASM's interface, in C, in Fortran and under MPI
 	scripts/setup.sh tcasm

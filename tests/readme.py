@@ -48,6 +48,7 @@ DOCUMENTS = [
     "docs/fortran.md",
     "docs/step.md",
     "docs/install.md",
+    "docs/objects-python.md",
     "docs/restart.md",
 ]
 #: Seconds; the first build of everything is among the blocks.

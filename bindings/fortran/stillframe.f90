@@ -19,8 +19,8 @@
 !   the compiler does not say where they are, as gfortran; give the address of the first one, and strides.
 ! * Pointers from array are valid until resize, repart, remove or close; those from view until the snapshot is released. What
 !   view points to cannot be written: the processor ends a program that tries.
-! * Arenas, regions, observers, snapshots, groups and loans are handles. Assignment copies the handle, not the thing. They are
-!   released by their procedures, not when the variable goes out of scope.
+! * Arenas, regions, observers, snapshots, groups, loans, objects and fragments are handles. Assignment copies the handle, not the
+!   thing. They are released by their procedures, not when the variable goes out of scope.
 ! * Every procedure has stat= and errmsg=. Without stat an error ends the program with its message; with stat it is one of
 !   the statuses below, and 0 after success.
 ! * Version numbers and sizes are integers of 32 or 64 bits and cannot be negative.
@@ -31,7 +31,7 @@ module stillframe
   private
 
   public :: stillframe_move, stillframe_status_name, stillframe_library_version
-  public :: stillframe_list, stillframe_remove_region, stillframe_collect
+  public :: stillframe_list, stillframe_remove_region, stillframe_collect, stillframe_objects, stillframe_remove_object
   public :: stillframe_is_safe, stillframe_newest_safe, stillframe_wait_safe, stillframe_wait_safe_from
 
   ! Statuses: 1 to 99 misuse, 100 to 199 environment, 200 a damaged region, 300 a defect of Stillframe.
@@ -58,6 +58,11 @@ module stillframe
     stillframe_cancelled = 1105, stillframe_no_checkpoint = 1106, stillframe_no_such_version = 1107, &
     stillframe_no_locks = 1108, stillframe_no_store = 1109, stillframe_not_readable = 1110, stillframe_removed = 1112, &
     stillframe_foreign_format = 1200, stillframe_damaged = 1201
+  ! The same of layouts, from 2000 on, and of objects, from 3000 on.
+  integer, parameter, public :: stillframe_drepl_text = 2010, stillframe_drepl_unplannable = 2013, &
+    stillframe_object_other_text = 3010, stillframe_object_not_writable = 3011, stillframe_object_overlap = 3012, &
+    stillframe_object_refused = 3013, stillframe_object_variable = 3014, stillframe_no_object = 3100, &
+    stillframe_object_lost = 3101, stillframe_object_ended = 3102, stillframe_object_locked = 3103
 
   ! Rules: what publish does when there is no room.
   integer, parameter, public :: stillframe_wait_then_skip = 0, stillframe_skip = 1, &
@@ -76,6 +81,18 @@ module stillframe
     stillframe_checkpoint_failed = 2
   ! Most dimensions of a variable.
   integer, parameter, public :: stillframe_rank_max = 8
+
+  ! A fragment to write that is or was attached to an object.
+  type, public :: stillframe_writer
+    integer :: number = -1, pid = 0
+    integer :: rank = -1                      ! -1: it did not say
+    logical :: alive = .false.
+    integer(int64) :: from = -1               ! the first version that it writes
+    integer(int64) :: left = -1               ! the first that it does not write any more; -1: it was not detached
+    integer(int64) :: newest = -1             ! -1: it has no version
+    integer :: versions = 0                   ! of it that can be had
+    character(:), allocatable :: text, region
+  end type
 
   ! A named single value of a version or a variable. Made by stillframe_attribute('name', value).
   type, public :: stillframe_attribute
@@ -190,6 +207,101 @@ module stillframe
     procedure :: from_descriptor => arena_from_descriptor
     procedure :: usage => arena_usage
     procedure :: close => arena_close
+  end type
+
+  ! One name for data that many processes hold, each a fragment of it in the layout that it wants.
+  type, public :: stillframe_object
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure :: create => object_create
+    procedure :: open => object_open
+    procedure :: close => object_close
+    procedure :: newest => object_newest
+    procedure :: versions => object_versions
+    procedure :: wait_newer => object_wait_newer
+    procedure :: writers => object_writers
+    procedure, private :: object_attach, object_attach_read
+    generic :: attach => object_attach
+    generic :: attach_read => object_attach_read
+    procedure, private :: attach_int8, attach_read_int8
+    generic :: attach => attach_int8
+    generic :: attach_read => attach_read_int8
+    procedure, private :: attach_int16, attach_read_int16
+    generic :: attach => attach_int16
+    generic :: attach_read => attach_read_int16
+    procedure, private :: attach_int32, attach_read_int32
+    generic :: attach => attach_int32
+    generic :: attach_read => attach_read_int32
+    procedure, private :: attach_int64, attach_read_int64
+    generic :: attach => attach_int64
+    generic :: attach_read => attach_read_int64
+    procedure, private :: attach_real32, attach_read_real32
+    generic :: attach => attach_real32
+    generic :: attach_read => attach_read_real32
+    procedure, private :: attach_real64, attach_read_real64
+    generic :: attach => attach_real64
+    generic :: attach_read => attach_read_real64
+    procedure, private :: attach_complex32, attach_read_complex32
+    generic :: attach => attach_complex32
+    generic :: attach_read => attach_read_complex32
+    procedure, private :: attach_complex64, attach_read_complex64
+    generic :: attach => attach_complex64
+    generic :: attach_read => attach_read_complex64
+    procedure, private :: attach_bool, attach_read_bool
+    generic :: attach => attach_bool
+    generic :: attach_read => attach_read_bool
+    procedure, private :: attach_logical, attach_read_logical
+    generic :: attach => attach_logical
+    generic :: attach_read => attach_read_logical
+  end type
+
+  ! What a process holds of an object: memory in the layout that it asked for, to be written or to be read.
+  type, public :: stillframe_fragment
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    type(c_ptr) :: address = c_null_ptr       ! of one to read
+  contains
+    procedure :: reattach_newer => fragment_reattach_newer
+    procedure :: version => fragment_version
+    procedure :: is_shown => fragment_is_shown
+    procedure :: detach => fragment_detach
+    procedure, private :: fragment_publish_int32, fragment_reattach_int32
+    generic :: publish => fragment_publish_int32
+    generic :: reattach => fragment_reattach_int32
+    procedure, private :: fragment_publish_int64, fragment_reattach_int64
+    generic :: publish => fragment_publish_int64
+    generic :: reattach => fragment_reattach_int64
+    procedure, private :: fragment_view_int8, fragment_previous_int8
+    generic :: view => fragment_view_int8
+    generic :: previous => fragment_previous_int8
+    procedure, private :: fragment_view_int16, fragment_previous_int16
+    generic :: view => fragment_view_int16
+    generic :: previous => fragment_previous_int16
+    procedure, private :: fragment_view_int32, fragment_previous_int32
+    generic :: view => fragment_view_int32
+    generic :: previous => fragment_previous_int32
+    procedure, private :: fragment_view_int64, fragment_previous_int64
+    generic :: view => fragment_view_int64
+    generic :: previous => fragment_previous_int64
+    procedure, private :: fragment_view_real32, fragment_previous_real32
+    generic :: view => fragment_view_real32
+    generic :: previous => fragment_previous_real32
+    procedure, private :: fragment_view_real64, fragment_previous_real64
+    generic :: view => fragment_view_real64
+    generic :: previous => fragment_previous_real64
+    procedure, private :: fragment_view_complex32, fragment_previous_complex32
+    generic :: view => fragment_view_complex32
+    generic :: previous => fragment_previous_complex32
+    procedure, private :: fragment_view_complex64, fragment_previous_complex64
+    generic :: view => fragment_view_complex64
+    generic :: previous => fragment_previous_complex64
+    procedure, private :: fragment_view_bool, fragment_previous_bool
+    generic :: view => fragment_view_bool
+    generic :: previous => fragment_previous_bool
+    procedure, private :: fragment_view_logical, fragment_previous_logical
+    generic :: view => fragment_view_logical
+    generic :: previous => fragment_previous_logical
   end type
 
   ! The producer's side: the variables of one program, published together.
@@ -720,6 +832,19 @@ module stillframe
     type(stillframe_arena_region), allocatable :: regions(:)
   end type
 
+  type :: writer_list
+    type(stillframe_writer), allocatable :: writers(:)
+  end type
+
+  type :: object_name
+    character(:), allocatable :: text
+  end type
+
+  type :: name_list
+    type(object_name), allocatable :: names(:)
+  end type
+
+  integer(c_int32_t), parameter :: object_look = 1, attach_loaned = 1
   integer(c_int32_t), parameter :: managed = 0, tracked = 1, loaned = 2
   integer(c_int32_t), parameter :: no_large_pages = 1, no_demotion = 2, fresh_flag = 4, rollback_flag = 8
   integer(c_int32_t), parameter :: arena_large_pages = 1, arena_look = 2
@@ -884,6 +1009,55 @@ module stillframe
     integer(c_int64_t) :: waiting_ns = 0, skipping_ns = 0, skipping = 0
   end type
 
+  type, bind(c) :: c_drepl_binding
+    type(c_ptr) :: name = c_null_ptr
+    integer(c_int64_t) :: value = 0
+  end type
+
+  type, bind(c) :: c_object_options
+    type(c_ptr) :: dir = c_null_ptr, trust = c_null_ptr, bindings = c_null_ptr
+    integer(c_size_t) :: binding_count = 0
+    integer(c_int64_t) :: initial = 0, wait_ms = 0, arena_bytes = 0
+    integer(c_int32_t) :: arena_fragments = 0, mode = 0, flags = 0, reserved(9) = 0
+  end type
+
+  type, bind(c) :: c_attach_options
+    type(c_ptr) :: bindings = c_null_ptr
+    integer(c_size_t) :: binding_count = 0
+    integer(c_int64_t) :: version = 0, wait_ms = 0, bound_bytes = 0
+    integer(c_int32_t) :: has_version = 0, has_rank = 0, rank = 0, writers = 0, keep = 0, flags = 0
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  type, bind(c) :: c_attach_read_options
+    type(c_ptr) :: bindings = c_null_ptr
+    integer(c_size_t) :: binding_count = 0
+    integer(c_int64_t) :: version = 0, wait_ms = 0
+    integer(c_int32_t) :: has_version = 0, threads = 0
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  type, bind(c) :: c_fragment_info
+    integer(c_int64_t) :: version = 0, bytes = 0
+    integer(c_int32_t) :: variable_count = 0, writable = 0, number = 0, shown = 0
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  type, bind(c) :: c_writer
+    integer(c_int32_t) :: number = 0, pid = 0, has_rank = 0, rank = 0, alive = 0, has_left = 0, has_newest = 0, version_count = 0
+    integer(c_int64_t) :: from = 0, left = 0, newest = 0
+    type(c_ptr) :: text = c_null_ptr, bindings = c_null_ptr
+    integer(c_size_t) :: binding_count = 0
+    type(c_ptr) :: region = c_null_ptr
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  ! Numbers of names, and the names that they point to.
+  type :: bound
+    character(kind=c_char), allocatable :: names(:, :)
+    type(c_drepl_binding), allocatable :: bindings(:)
+  end type
+
   ! The arrays that one version is given, and their shapes and strides, which the arrays point to.
   type :: gifts
     integer(c_int32_t) :: count = 0
@@ -893,6 +1067,144 @@ module stillframe
   end type
 
   interface
+    function c_object_create(name, text, options, object) result(status) bind(c, name='stillframe_object_create')
+      import
+      character(kind=c_char), intent(in) :: name(*)
+      character(kind=c_char), intent(in) :: text(*)
+      type(c_object_options), intent(in) :: options
+      type(c_ptr), intent(out) :: object
+      integer(c_int32_t) :: status
+    end function
+    function c_object_open(name, options, object) result(status) bind(c, name='stillframe_object_open')
+      import
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_object_options), intent(in) :: options
+      type(c_ptr), intent(out) :: object
+      integer(c_int32_t) :: status
+    end function
+    function c_object_close(object) result(status) bind(c, name='stillframe_object_close')
+      import
+      type(c_ptr), value :: object
+      integer(c_int32_t) :: status
+    end function
+    function c_object_newest(object, version) result(status) bind(c, name='stillframe_object_newest')
+      import
+      type(c_ptr), value :: object
+      integer(c_int64_t), intent(out) :: version
+      integer(c_int32_t) :: status
+    end function
+    function c_object_versions(object, out, capacity, count) result(status) bind(c, name='stillframe_object_versions')
+      import
+      type(c_ptr), value :: object
+      type(c_ptr), value :: out
+      integer(c_size_t), value :: capacity
+      integer(c_size_t), intent(out) :: count
+      integer(c_int32_t) :: status
+    end function
+    function c_object_wait_newer(object, after, timeout_ms, version) result(status) bind(c, name='stillframe_object_wait_newer')
+      import
+      type(c_ptr), value :: object
+      integer(c_int64_t), value :: after
+      integer(c_int64_t), value :: timeout_ms
+      integer(c_int64_t), intent(out) :: version
+      integer(c_int32_t) :: status
+    end function
+    function c_object_writers(object, visitor, context) result(status) bind(c, name='stillframe_object_writers')
+      import
+      type(c_ptr), value :: object
+      type(c_funptr), value :: visitor
+      type(c_ptr), value :: context
+      integer(c_int32_t) :: status
+    end function
+    function c_object_list(dir, visitor, context) result(status) bind(c, name='stillframe_object_list')
+      import
+      type(c_ptr), value :: dir
+      type(c_funptr), value :: visitor
+      type(c_ptr), value :: context
+      integer(c_int32_t) :: status
+    end function
+    function c_object_remove(dir, name, force) result(status) bind(c, name='stillframe_object_remove')
+      import
+      type(c_ptr), value :: dir
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int8_t), value :: force
+      integer(c_int32_t) :: status
+    end function
+    function c_object_attach(object, text, options, fragment, address) result(status) bind(c, name='stillframe_object_attach')
+      import
+      type(c_ptr), value :: object
+      character(kind=c_char), intent(in) :: text(*)
+      type(c_ptr), value :: options
+      type(c_ptr), intent(out) :: fragment
+      type(c_ptr), intent(out) :: address
+      integer(c_int32_t) :: status
+    end function
+    function c_object_attach_read(object, text, options, fragment, address) result(status) bind(c,&
+        & name='stillframe_object_attach_read')
+      import
+      type(c_ptr), value :: object
+      character(kind=c_char), intent(in) :: text(*)
+      type(c_ptr), value :: options
+      type(c_ptr), intent(out) :: fragment
+      type(c_ptr), intent(out) :: address
+      integer(c_int32_t) :: status
+    end function
+    function c_fragment_publish(fragment, version, published) result(status) bind(c, name='stillframe_fragment_publish')
+      import
+      type(c_ptr), value :: fragment
+      integer(c_int64_t), value :: version
+      type(c_ptr), value :: published
+      integer(c_int32_t) :: status
+    end function
+    function c_fragment_next(fragment, address, bytes) result(status) bind(c, name='stillframe_fragment_next')
+      import
+      type(c_ptr), value :: fragment
+      type(c_ptr), intent(out) :: address
+      integer(c_size_t), intent(out) :: bytes
+      integer(c_int32_t) :: status
+    end function
+    function c_fragment_previous(fragment, address, bytes) result(status) bind(c, name='stillframe_fragment_previous')
+      import
+      type(c_ptr), value :: fragment
+      type(c_ptr), intent(out) :: address
+      integer(c_size_t), intent(out) :: bytes
+      integer(c_int32_t) :: status
+    end function
+    function c_fragment_reattach(fragment, version, timeout_ms) result(status) bind(c, name='stillframe_fragment_reattach')
+      import
+      type(c_ptr), value :: fragment
+      integer(c_int64_t), value :: version
+      integer(c_int64_t), value :: timeout_ms
+      integer(c_int32_t) :: status
+    end function
+    function c_fragment_reattach_newer(fragment, after, timeout_ms, version) result(status) bind(c,&
+        & name='stillframe_fragment_reattach_newer')
+      import
+      type(c_ptr), value :: fragment
+      integer(c_int64_t), value :: after
+      integer(c_int64_t), value :: timeout_ms
+      integer(c_int64_t), intent(out) :: version
+      integer(c_int32_t) :: status
+    end function
+    function c_fragment_describe(fragment, info) result(status) bind(c, name='stillframe_fragment_describe')
+      import
+      type(c_ptr), value :: fragment
+      type(c_fragment_info), intent(out) :: info
+      integer(c_int32_t) :: status
+    end function
+    function c_fragment_variable(fragment, name, variable, offset_bytes) result(status) bind(c, name='stillframe_fragment_variable')
+      import
+      type(c_ptr), value :: fragment
+      type(c_ptr), value :: name
+      type(c_variable), intent(out) :: variable
+      integer(c_size_t), intent(out) :: offset_bytes
+      integer(c_int32_t) :: status
+    end function
+    function c_fragment_detach(fragment) result(status) bind(c, name='stillframe_fragment_detach')
+      import
+      type(c_ptr), value :: fragment
+      integer(c_int32_t) :: status
+    end function
     function c_arena_create(name, options, arena) result(status) bind(c, name='stillframe_arena_create')
       import
       character(kind=c_char), intent(in) :: name(*)
@@ -9047,13 +9359,24 @@ contains
     integer(c_size_t), allocatable, intent(out) :: extents(:)
     type(outcome), intent(inout) :: o
     type(c_variable) :: c
+
+    extents = [integer(c_size_t) ::]
+    call check(o, c_variable_named(self%handle, terminated(name), c))
+    if (o%status == stillframe_ok) call check_variable(c, name, dtype, what, rank, row_major, extents, o)
+  end subroutine
+
+  ! Refuses a variable that is another than the array or pointer; the shape that this has in Fortran.
+  subroutine check_variable(c, name, dtype, what, rank, row_major, extents, o)
+    type(c_variable), intent(in) :: c
+    character(*), intent(in) :: name, dtype, what
+    integer, intent(in) :: rank
+    logical, intent(in), optional :: row_major
+    integer(c_size_t), allocatable, intent(out) :: extents(:)
+    type(outcome), intent(inout) :: o
     character(:), allocatable :: found
     logical :: is_row_major
     integer :: i
 
-    extents = [integer(c_size_t) ::]
-    call check(o, c_variable_named(self%handle, terminated(name), c))
-    if (o%status /= stillframe_ok) return
     extents = c%shape(1:c%rank)
     found = text_at(c%dtype)
     is_row_major = c%order == stillframe_row_major .and. c%rank > 1
@@ -10046,6 +10369,1693 @@ contains
     count = 0
     call check(o, c_collect(address_of(c_dir), count))
     if (present(removed)) removed = int(count)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! ---- objects ------------------------------------------------------------------------------------------------------
+
+  ! Creates an object, or finds the one of this name that is there and the same. Its text declares variables in the layout
+  ! language: 'var grid [length,height] float64', with names=[...], values=[...] of what it leaves open. When it returns, everybody
+  ! finds it. The version `initial` (0) exists at once, and is zeros. With mode=int(o'770') the group may write, too. The fragments
+  ! of all objects of the directory lie in one arena, of 1 TiB of addresses and for 65 536 fragments unless the first one says
+  ! otherwise.
+  subroutine object_create(self, name, text, names, values, initial, mode, arena_bytes, fragments, dir, trust, stat, errmsg)
+    class(stillframe_object), intent(inout) :: self
+    character(*), intent(in) :: name
+    character(*), intent(in) :: text
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:)
+    integer(int64), intent(in), optional :: initial, arena_bytes
+    integer, intent(in), optional :: mode, fragments
+    character(*), intent(in), optional :: dir, trust
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_dir(:), c_trust(:)
+    type(bound), target :: bound_names
+    type(c_object_options) :: options
+    type(outcome) :: o
+
+    call set_terminated(c_dir, dir)
+    options%dir = address_of(c_dir)
+    call set_terminated(c_trust, trust)
+    options%trust = address_of(c_trust)
+    call bind_names(bound_names, names, values, options%bindings, options%binding_count, o)
+    if (present(initial)) options%initial = initial
+    if (present(mode)) options%mode = int(mode, c_int32_t)
+    if (present(arena_bytes)) options%arena_bytes = arena_bytes
+    if (present(fragments)) options%arena_fragments = int(fragments, c_int32_t)
+    if (c_associated(self%handle)) call refuse(o, stillframe_bad_argument, &
+      "object '" // trim(name) // "': this variable has an object already: close that first, or use another variable")
+    if (o%status == stillframe_ok) &
+      call check(o, c_object_create(terminated(name), terminated(text), options, self%handle))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Opens an object that is there, or that comes within wait_ms; with look=.true. to read only, which takes no right to write.
+  subroutine object_open(self, name, wait_ms, look, dir, trust, stat, errmsg)
+    class(stillframe_object), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer, intent(in), optional :: wait_ms
+    logical, intent(in), optional :: look
+    character(*), intent(in), optional :: dir, trust
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_dir(:), c_trust(:)
+    type(c_object_options) :: options
+    type(outcome) :: o
+
+    call set_terminated(c_dir, dir)
+    options%dir = address_of(c_dir)
+    call set_terminated(c_trust, trust)
+    options%trust = address_of(c_trust)
+    if (present(wait_ms)) options%wait_ms = max(wait_ms, 0)
+    if (present(look)) options%flags = merge(object_look, 0_c_int32_t, look)
+    if (c_associated(self%handle)) call refuse(o, stillframe_bad_argument, &
+      "object '" // trim(name) // "': this variable has an object already: close that first, or use another variable")
+    if (o%status == stillframe_ok) &
+      call check(o, c_object_open(terminated(name), options, self%handle))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Ends the use of the object by this variable. Its fragments go on.
+  subroutine object_close(self, stat, errmsg)
+    class(stillframe_object), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check(o, c_object_close(self%handle))
+    self%handle = c_null_ptr
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The newest complete version: one that all writers published. The initial one is complete from the beginning.
+  function object_newest(self, stat, errmsg) result(version)
+    class(stillframe_object), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(int64) :: version
+    type(outcome) :: o
+
+    version = -1
+    call check(o, c_object_newest(self%handle, version))
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! The complete versions that can be had, ascending, without the initial one.
+  subroutine object_versions(self, versions, stat, errmsg)
+    class(stillframe_object), intent(in) :: self
+    integer(int64), allocatable, intent(out) :: versions(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(int64), target :: c(64)
+    integer(c_size_t) :: count
+    type(outcome) :: o
+
+    count = 0
+    call check(o, c_object_versions(self%handle, c_loc(c), size(c, kind=c_size_t), count))
+    if (o%status /= stillframe_ok) count = 0
+    versions = c(1:min(count, size(c, kind=c_size_t)))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Waits for a complete version above `after`, at most timeout_ms (for ever unless said). version: the newest.
+  subroutine object_wait_newer(self, after, version, timeout_ms, stat, errmsg)
+    class(stillframe_object), intent(in) :: self
+    integer(int64), intent(in) :: after
+    integer(int64), intent(out) :: version
+    integer, intent(in), optional :: timeout_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    version = -1
+    call check(o, c_object_wait_newer(self%handle, after, limit_of(timeout_ms), version))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The fragments to write that are or were attached, in the order in which they were attached.
+  subroutine object_writers(self, writers, stat, errmsg)
+    class(stillframe_object), intent(in) :: self
+    type(stillframe_writer), allocatable, intent(out) :: writers(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(writer_list), target :: list
+    type(outcome) :: o
+
+    allocate (list%writers(0))
+    call check(o, c_object_writers(self%handle, c_funloc(add_writer), c_loc(list)))
+    call move_alloc(list%writers, writers)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  function add_writer(context, c) result(on) bind(c, name='')
+    type(c_ptr), value :: context
+    type(c_writer), intent(in) :: c
+    integer(c_int8_t) :: on
+    type(writer_list), pointer :: list
+    type(stillframe_writer) :: writer
+
+    call c_f_pointer(context, list)
+    writer%number = int(c%number)
+    writer%pid = int(c%pid)
+    if (c%has_rank /= 0) writer%rank = int(c%rank)
+    writer%alive = c%alive /= 0
+    writer%from = c%from
+    if (c%has_left /= 0) writer%left = c%left
+    if (c%has_newest /= 0) writer%newest = c%newest
+    writer%versions = int(c%version_count)
+    writer%text = text_at(c%text)
+    writer%region = text_at(c%region)
+    list%writers = [list%writers, writer]
+    on = yes
+  end function
+
+  ! The names of the objects of a directory, sorted, padded with blanks.
+  subroutine stillframe_objects(names, dir, stat, errmsg)
+    character(:), allocatable, intent(out) :: names(:)
+    character(*), intent(in), optional :: dir
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_dir(:)
+    type(name_list), target :: list
+    type(outcome) :: o
+    integer :: i, longest
+
+    allocate (list%names(0))
+    call set_terminated(c_dir, dir)
+    call check(o, c_object_list(address_of(c_dir), c_funloc(add_name), c_loc(list)))
+    longest = 0
+    do i = 1, size(list%names)
+      longest = max(longest, len(list%names(i)%text))
+    end do
+    allocate (character(longest) :: names(size(list%names)))
+    do i = 1, size(names)
+      names(i) = list%names(i)%text
+    end do
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  function add_name(context, text) result(on) bind(c, name='')
+    type(c_ptr), value :: context, text
+    integer(c_int8_t) :: on
+    type(name_list), pointer :: list
+    type(object_name) :: name
+
+    call c_f_pointer(context, list)
+    name%text = text_at(text)
+    list%names = [list%names, name]
+    on = yes
+  end function
+
+  ! Removes an object with all that was published of it; with force=.true. also while a writer lives.
+  subroutine stillframe_remove_object(name, dir, force, stat, errmsg)
+    character(*), intent(in) :: name
+    character(*), intent(in), optional :: dir
+    logical, intent(in), optional :: force
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_dir(:)
+    integer(c_int8_t) :: c_force
+    type(outcome) :: o
+
+    call set_terminated(c_dir, dir)
+    c_force = no
+    if (present(force)) c_force = merge(yes, no, force)
+    call check(o, c_object_remove(address_of(c_dir), terminated(name), c_force))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! ---- fragments ----------------------------------------------------------------------------------------------------
+
+  ! Numbers of names, in memory that options point to as long as it lives.
+  subroutine bind_names(self, names, values, address, count, o)
+    type(bound), intent(inout), target :: self
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:)
+    type(c_ptr), intent(inout) :: address
+    integer(c_size_t), intent(inout) :: count
+    type(outcome), intent(inout) :: o
+    integer :: i
+
+    if (present(names) .neqv. present(values)) then
+      call refuse(o, stillframe_bad_argument, 'names and values belong together: give both')
+    else if (present(names)) then
+      if (size(names) /= size(values)) then
+        call refuse(o, stillframe_bad_argument, decimal(size(names, kind=int64)) // ' names have ' // &
+          decimal(size(values, kind=int64)) // ' values')
+        return
+      end if
+      allocate (self%names(len(names) + 1, size(names)), self%bindings(size(names)))
+      self%names = c_null_char
+      do i = 1, size(names)
+        self%names(1:len_trim(names(i)) + 1, i) = terminated(names(i))
+        self%bindings(i) = c_drepl_binding(c_loc(self%names(1, i)), int(values(i), c_int64_t))
+      end do
+      if (size(names) > 0) address = c_loc(self%bindings)
+      count = size(names, kind=c_size_t)
+    end if
+  end subroutine
+
+  ! A fragment's text; one that is braces only has the order of Fortran.
+  pure function in_our_order(text) result(view)
+    character(*), intent(in) :: text
+    character(:), allocatable :: view
+
+    view = trim(adjustl(text))
+    if (index(view, '{') == 1) view = 'view columnmajor ' // view
+  end function
+
+  ! Attaches a fragment to write.
+  subroutine attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
+    integer(int64), intent(in), optional :: version, bound_bytes
+    logical, intent(in), optional :: loaned
+    type(outcome), intent(inout) :: o
+    type(bound), target :: bound_names
+    type(c_attach_options), target :: options
+    type(c_ptr) :: address
+
+    call bind_names(bound_names, names, values, options%bindings, options%binding_count, o)
+    if (present(version)) then
+      options%version = version
+      options%has_version = 1
+    end if
+    if (present(wait_ms)) options%wait_ms = max(wait_ms, 1)
+    if (present(rank)) then
+      options%rank = int(rank, c_int32_t)
+      options%has_rank = 1
+    end if
+    if (present(writers)) options%writers = int(writers, c_int32_t)
+    if (present(keep)) options%keep = int(keep, c_int32_t)
+    if (present(bound_bytes)) options%bound_bytes = bound_bytes
+    if (present(loaned)) options%flags = merge(attach_loaned, 0_c_int32_t, loaned)
+    call check_unused(fragment, o)
+    if (o%status == stillframe_ok) &
+      call check(o, c_object_attach(self%handle, terminated(in_our_order(text)), c_loc(options), fragment%handle, address))
+  end subroutine
+
+  ! Attaches a fragment to read.
+  subroutine attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, threads
+    integer(int64), intent(in), optional :: version
+    type(outcome), intent(inout) :: o
+    type(bound), target :: bound_names
+    type(c_attach_read_options), target :: options
+
+    call bind_names(bound_names, names, values, options%bindings, options%binding_count, o)
+    if (present(version)) then
+      options%version = version
+      options%has_version = 1
+    end if
+    if (present(wait_ms)) options%wait_ms = max(wait_ms, 0)
+    if (present(threads)) options%threads = int(threads, c_int32_t)
+    call check_unused(fragment, o)
+    if (o%status == stillframe_ok) call check(o, c_object_attach_read(self%handle, terminated(in_our_order(text)), &
+      c_loc(options), fragment%handle, fragment%address))
+  end subroutine
+
+  subroutine check_unused(fragment, o)
+    type(stillframe_fragment), intent(in) :: fragment
+    type(outcome), intent(inout) :: o
+
+    if (c_associated(fragment%handle)) call refuse(o, stillframe_bad_argument, &
+      'this variable has a fragment already: detach that first, or use another variable')
+  end subroutine
+
+  ! Where a variable of a fragment is, to be pointed to by a pointer of this type and rank. previous: in the version before.
+  subroutine find_variable(self, name, dtype, rank, row_major, previous, extents, address, o)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in), optional :: name
+    character(*), intent(in) :: dtype
+    integer, intent(in) :: rank
+    logical, intent(in), optional :: row_major
+    logical, intent(in) :: previous
+    integer(c_size_t), allocatable, intent(out) :: extents(:)
+    type(c_ptr), intent(out) :: address
+    type(outcome), intent(inout) :: o
+    character(kind=c_char), allocatable, target :: c_name(:)
+    type(c_variable) :: c
+    integer(c_size_t) :: offset_bytes, bytes
+    integer(c_intptr_t) :: number
+    type(outcome) :: aside
+
+    address = c_null_ptr
+    extents = [integer(c_size_t) ::]
+    call set_terminated(c_name, name)
+    offset_bytes = 0
+    call check(o, c_fragment_variable(self%handle, address_of(c_name), c, offset_bytes))
+    if (o%status /= stillframe_ok) return
+    call check_variable(c, text_at(c%name), dtype, 'the pointer', rank, row_major, extents, o)
+    if (o%status /= stillframe_ok) return
+    if (c_associated(self%address)) then
+      if (previous) call refuse(o, stillframe_bad_argument, 'the fragment was attached to be read: it has no version before')
+      address = self%address
+    else if (previous) then
+      call check(o, c_fragment_previous(self%handle, address, bytes))
+    else
+      call check(o, c_fragment_next(self%handle, address, bytes))
+    end if
+    if (o%status /= stillframe_ok .or. .not. c_associated(address)) then
+      address = c_null_ptr
+      return
+    end if
+    number = transfer(address, number) + int(offset_bytes, c_intptr_t)
+    address = transfer(number, address)
+    call set_target(address, extents, aside)
+  end subroutine
+
+  ! Attaches a fragment to write, whose variables `view` points to. From then on it is waited for in all versions above the one that
+  ! it begins with: `version`, else the newest complete one. text: '{ var g [x:nx,y:ny] = grid[x+x0,y+y0] }', or any view; braces
+  ! alone have the order of Fortran: the first index runs fastest. names, values: numbers of the names that it leaves open, as
+  ! names=['x0', 'y0'], values=[0, 32]. wait_ms: how long to wait for elements that somebody else has (10 000). rank: for messages.
+  ! writers: how many there are, if they do not cover the object. keep: how many of the newest versions stay in any case (1).
+  ! bound_bytes: the most bytes that they may take. loaned: memory of each version is lent, to be written whole: point to it with
+  ! `view` after each publish, and to the version before with `previous`.
+  subroutine object_attach(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, stat, &
+    errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
+    integer(int64), intent(in), optional :: version, bound_bytes
+    logical, intent(in), optional :: loaned
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Attaches a fragment to read, whose variables `view` points to. It shows the initial version, zeros, until `reattach`, or
+  ! `version`, for which it waits at most wait_ms (not at all unless said). text, names, values: as of `attach`. In a view that says
+  ! clipped what lies beyond the rim of the object is zero. threads: so many copy (one on each processor).
+  subroutine object_attach_read(self, text, fragment, names, values, version, wait_ms, threads, stat, errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, threads
+    integer(int64), intent(in), optional :: version
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to the only variable of a fragment that was just attached, and detaches it if that cannot be.
+  subroutine point_int8(fragment, text, array, row_major, lower, o)
+    type(stillframe_fragment), intent(inout) :: fragment
+    character(*), intent(in) :: text
+    integer(int8), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    type(outcome), intent(inout) :: o
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer(c_int32_t) :: status
+
+    address = c_null_ptr
+    allocate (extents(0))
+    if (o%status == stillframe_ok) then
+      call check_lower(text, rank(array), lower, o)
+      call find_variable(fragment, dtype='int8', rank=rank(array), row_major=row_major, previous=.false., extents=extents, &
+        address=address, o=o)
+      if (o%status /= stillframe_ok) then
+        status = c_fragment_detach(fragment%handle)
+        fragment = stillframe_fragment()
+        address = c_null_ptr
+      end if
+    end if
+    call aim_int8(array, address, extents, lower)
+  end subroutine
+
+  ! As object_attach, and points to the only variable of the fragment.
+  subroutine attach_int8(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
+    loaned, row_major, lower, stat, errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    integer(int8), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
+    integer(int64), intent(in), optional :: version, bound_bytes
+    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call point_int8(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
+  subroutine attach_read_int8(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
+    errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    integer(int8), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, threads
+    integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call point_int8(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of the fragment: of one to write to be written, valid until it is detached, of a loaned one until it is
+  ! published; of one to read, valid until it is detached, and not to be written. A row-major one of more than one dimension needs
+  ! row_major=.true., and has its shape reversed.
+  subroutine fragment_view_int8(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int8), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, 'int8', rank(array), row_major, .false., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_int8(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of a fragment to write in its newest version, which stays as it is until the next publish and must not be
+  ! written; to nothing before the first publish.
+  subroutine fragment_previous_int8(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int8), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, 'int8', rank(array), row_major, .true., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_int8(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to the only variable of a fragment that was just attached, and detaches it if that cannot be.
+  subroutine point_int16(fragment, text, array, row_major, lower, o)
+    type(stillframe_fragment), intent(inout) :: fragment
+    character(*), intent(in) :: text
+    integer(int16), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    type(outcome), intent(inout) :: o
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer(c_int32_t) :: status
+
+    address = c_null_ptr
+    allocate (extents(0))
+    if (o%status == stillframe_ok) then
+      call check_lower(text, rank(array), lower, o)
+      call find_variable(fragment, dtype='int16', rank=rank(array), row_major=row_major, previous=.false., extents=extents, &
+        address=address, o=o)
+      if (o%status /= stillframe_ok) then
+        status = c_fragment_detach(fragment%handle)
+        fragment = stillframe_fragment()
+        address = c_null_ptr
+      end if
+    end if
+    call aim_int16(array, address, extents, lower)
+  end subroutine
+
+  ! As object_attach, and points to the only variable of the fragment.
+  subroutine attach_int16(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
+    loaned, row_major, lower, stat, errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    integer(int16), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
+    integer(int64), intent(in), optional :: version, bound_bytes
+    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call point_int16(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
+  subroutine attach_read_int16(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
+    errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    integer(int16), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, threads
+    integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call point_int16(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of the fragment: of one to write to be written, valid until it is detached, of a loaned one until it is
+  ! published; of one to read, valid until it is detached, and not to be written. A row-major one of more than one dimension needs
+  ! row_major=.true., and has its shape reversed.
+  subroutine fragment_view_int16(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int16), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, 'int16', rank(array), row_major, .false., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_int16(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of a fragment to write in its newest version, which stays as it is until the next publish and must not be
+  ! written; to nothing before the first publish.
+  subroutine fragment_previous_int16(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int16), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, 'int16', rank(array), row_major, .true., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_int16(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to the only variable of a fragment that was just attached, and detaches it if that cannot be.
+  subroutine point_int32(fragment, text, array, row_major, lower, o)
+    type(stillframe_fragment), intent(inout) :: fragment
+    character(*), intent(in) :: text
+    integer(int32), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    type(outcome), intent(inout) :: o
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer(c_int32_t) :: status
+
+    address = c_null_ptr
+    allocate (extents(0))
+    if (o%status == stillframe_ok) then
+      call check_lower(text, rank(array), lower, o)
+      call find_variable(fragment, dtype='int32', rank=rank(array), row_major=row_major, previous=.false., extents=extents, &
+        address=address, o=o)
+      if (o%status /= stillframe_ok) then
+        status = c_fragment_detach(fragment%handle)
+        fragment = stillframe_fragment()
+        address = c_null_ptr
+      end if
+    end if
+    call aim_int32(array, address, extents, lower)
+  end subroutine
+
+  ! As object_attach, and points to the only variable of the fragment.
+  subroutine attach_int32(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
+    loaned, row_major, lower, stat, errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    integer(int32), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
+    integer(int64), intent(in), optional :: version, bound_bytes
+    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call point_int32(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
+  subroutine attach_read_int32(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
+    errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    integer(int32), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, threads
+    integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call point_int32(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of the fragment: of one to write to be written, valid until it is detached, of a loaned one until it is
+  ! published; of one to read, valid until it is detached, and not to be written. A row-major one of more than one dimension needs
+  ! row_major=.true., and has its shape reversed.
+  subroutine fragment_view_int32(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, 'int32', rank(array), row_major, .false., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_int32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of a fragment to write in its newest version, which stays as it is until the next publish and must not be
+  ! written; to nothing before the first publish.
+  subroutine fragment_previous_int32(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, 'int32', rank(array), row_major, .true., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_int32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to the only variable of a fragment that was just attached, and detaches it if that cannot be.
+  subroutine point_int64(fragment, text, array, row_major, lower, o)
+    type(stillframe_fragment), intent(inout) :: fragment
+    character(*), intent(in) :: text
+    integer(int64), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    type(outcome), intent(inout) :: o
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer(c_int32_t) :: status
+
+    address = c_null_ptr
+    allocate (extents(0))
+    if (o%status == stillframe_ok) then
+      call check_lower(text, rank(array), lower, o)
+      call find_variable(fragment, dtype='int64', rank=rank(array), row_major=row_major, previous=.false., extents=extents, &
+        address=address, o=o)
+      if (o%status /= stillframe_ok) then
+        status = c_fragment_detach(fragment%handle)
+        fragment = stillframe_fragment()
+        address = c_null_ptr
+      end if
+    end if
+    call aim_int64(array, address, extents, lower)
+  end subroutine
+
+  ! As object_attach, and points to the only variable of the fragment.
+  subroutine attach_int64(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
+    loaned, row_major, lower, stat, errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    integer(int64), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
+    integer(int64), intent(in), optional :: version, bound_bytes
+    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call point_int64(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
+  subroutine attach_read_int64(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
+    errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    integer(int64), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, threads
+    integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call point_int64(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of the fragment: of one to write to be written, valid until it is detached, of a loaned one until it is
+  ! published; of one to read, valid until it is detached, and not to be written. A row-major one of more than one dimension needs
+  ! row_major=.true., and has its shape reversed.
+  subroutine fragment_view_int64(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, 'int64', rank(array), row_major, .false., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_int64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of a fragment to write in its newest version, which stays as it is until the next publish and must not be
+  ! written; to nothing before the first publish.
+  subroutine fragment_previous_int64(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, 'int64', rank(array), row_major, .true., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_int64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to the only variable of a fragment that was just attached, and detaches it if that cannot be.
+  subroutine point_real32(fragment, text, array, row_major, lower, o)
+    type(stillframe_fragment), intent(inout) :: fragment
+    character(*), intent(in) :: text
+    real(real32), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    type(outcome), intent(inout) :: o
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer(c_int32_t) :: status
+
+    address = c_null_ptr
+    allocate (extents(0))
+    if (o%status == stillframe_ok) then
+      call check_lower(text, rank(array), lower, o)
+      call find_variable(fragment, dtype='float32', rank=rank(array), row_major=row_major, previous=.false., extents=extents, &
+        address=address, o=o)
+      if (o%status /= stillframe_ok) then
+        status = c_fragment_detach(fragment%handle)
+        fragment = stillframe_fragment()
+        address = c_null_ptr
+      end if
+    end if
+    call aim_real32(array, address, extents, lower)
+  end subroutine
+
+  ! As object_attach, and points to the only variable of the fragment.
+  subroutine attach_real32(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
+    loaned, row_major, lower, stat, errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    real(real32), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
+    integer(int64), intent(in), optional :: version, bound_bytes
+    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call point_real32(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
+  subroutine attach_read_real32(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
+    errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    real(real32), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, threads
+    integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call point_real32(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of the fragment: of one to write to be written, valid until it is detached, of a loaned one until it is
+  ! published; of one to read, valid until it is detached, and not to be written. A row-major one of more than one dimension needs
+  ! row_major=.true., and has its shape reversed.
+  subroutine fragment_view_real32(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, 'float32', rank(array), row_major, .false., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_real32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of a fragment to write in its newest version, which stays as it is until the next publish and must not be
+  ! written; to nothing before the first publish.
+  subroutine fragment_previous_real32(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, 'float32', rank(array), row_major, .true., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_real32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to the only variable of a fragment that was just attached, and detaches it if that cannot be.
+  subroutine point_real64(fragment, text, array, row_major, lower, o)
+    type(stillframe_fragment), intent(inout) :: fragment
+    character(*), intent(in) :: text
+    real(real64), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    type(outcome), intent(inout) :: o
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer(c_int32_t) :: status
+
+    address = c_null_ptr
+    allocate (extents(0))
+    if (o%status == stillframe_ok) then
+      call check_lower(text, rank(array), lower, o)
+      call find_variable(fragment, dtype='float64', rank=rank(array), row_major=row_major, previous=.false., extents=extents, &
+        address=address, o=o)
+      if (o%status /= stillframe_ok) then
+        status = c_fragment_detach(fragment%handle)
+        fragment = stillframe_fragment()
+        address = c_null_ptr
+      end if
+    end if
+    call aim_real64(array, address, extents, lower)
+  end subroutine
+
+  ! As object_attach, and points to the only variable of the fragment.
+  subroutine attach_real64(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
+    loaned, row_major, lower, stat, errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    real(real64), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
+    integer(int64), intent(in), optional :: version, bound_bytes
+    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call point_real64(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
+  subroutine attach_read_real64(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
+    errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    real(real64), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, threads
+    integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call point_real64(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of the fragment: of one to write to be written, valid until it is detached, of a loaned one until it is
+  ! published; of one to read, valid until it is detached, and not to be written. A row-major one of more than one dimension needs
+  ! row_major=.true., and has its shape reversed.
+  subroutine fragment_view_real64(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, 'float64', rank(array), row_major, .false., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_real64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of a fragment to write in its newest version, which stays as it is until the next publish and must not be
+  ! written; to nothing before the first publish.
+  subroutine fragment_previous_real64(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, 'float64', rank(array), row_major, .true., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_real64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to the only variable of a fragment that was just attached, and detaches it if that cannot be.
+  subroutine point_complex32(fragment, text, array, row_major, lower, o)
+    type(stillframe_fragment), intent(inout) :: fragment
+    character(*), intent(in) :: text
+    complex(real32), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    type(outcome), intent(inout) :: o
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer(c_int32_t) :: status
+
+    address = c_null_ptr
+    allocate (extents(0))
+    if (o%status == stillframe_ok) then
+      call check_lower(text, rank(array), lower, o)
+      call find_variable(fragment, dtype='complex64', rank=rank(array), row_major=row_major, previous=.false., extents=extents, &
+        address=address, o=o)
+      if (o%status /= stillframe_ok) then
+        status = c_fragment_detach(fragment%handle)
+        fragment = stillframe_fragment()
+        address = c_null_ptr
+      end if
+    end if
+    call aim_complex32(array, address, extents, lower)
+  end subroutine
+
+  ! As object_attach, and points to the only variable of the fragment.
+  subroutine attach_complex32(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
+    loaned, row_major, lower, stat, errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    complex(real32), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
+    integer(int64), intent(in), optional :: version, bound_bytes
+    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call point_complex32(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
+  subroutine attach_read_complex32(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
+    errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    complex(real32), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, threads
+    integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call point_complex32(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of the fragment: of one to write to be written, valid until it is detached, of a loaned one until it is
+  ! published; of one to read, valid until it is detached, and not to be written. A row-major one of more than one dimension needs
+  ! row_major=.true., and has its shape reversed.
+  subroutine fragment_view_complex32(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, 'complex64', rank(array), row_major, .false., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_complex32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of a fragment to write in its newest version, which stays as it is until the next publish and must not be
+  ! written; to nothing before the first publish.
+  subroutine fragment_previous_complex32(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, 'complex64', rank(array), row_major, .true., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_complex32(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to the only variable of a fragment that was just attached, and detaches it if that cannot be.
+  subroutine point_complex64(fragment, text, array, row_major, lower, o)
+    type(stillframe_fragment), intent(inout) :: fragment
+    character(*), intent(in) :: text
+    complex(real64), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    type(outcome), intent(inout) :: o
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer(c_int32_t) :: status
+
+    address = c_null_ptr
+    allocate (extents(0))
+    if (o%status == stillframe_ok) then
+      call check_lower(text, rank(array), lower, o)
+      call find_variable(fragment, dtype='complex128', rank=rank(array), row_major=row_major, previous=.false., extents=extents, &
+        address=address, o=o)
+      if (o%status /= stillframe_ok) then
+        status = c_fragment_detach(fragment%handle)
+        fragment = stillframe_fragment()
+        address = c_null_ptr
+      end if
+    end if
+    call aim_complex64(array, address, extents, lower)
+  end subroutine
+
+  ! As object_attach, and points to the only variable of the fragment.
+  subroutine attach_complex64(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
+    loaned, row_major, lower, stat, errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    complex(real64), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
+    integer(int64), intent(in), optional :: version, bound_bytes
+    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call point_complex64(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
+  subroutine attach_read_complex64(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
+    errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    complex(real64), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, threads
+    integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call point_complex64(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of the fragment: of one to write to be written, valid until it is detached, of a loaned one until it is
+  ! published; of one to read, valid until it is detached, and not to be written. A row-major one of more than one dimension needs
+  ! row_major=.true., and has its shape reversed.
+  subroutine fragment_view_complex64(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, 'complex128', rank(array), row_major, .false., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_complex64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of a fragment to write in its newest version, which stays as it is until the next publish and must not be
+  ! written; to nothing before the first publish.
+  subroutine fragment_previous_complex64(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, 'complex128', rank(array), row_major, .true., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_complex64(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to the only variable of a fragment that was just attached, and detaches it if that cannot be.
+  subroutine point_bool(fragment, text, array, row_major, lower, o)
+    type(stillframe_fragment), intent(inout) :: fragment
+    character(*), intent(in) :: text
+    logical(c_bool), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    type(outcome), intent(inout) :: o
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer(c_int32_t) :: status
+
+    address = c_null_ptr
+    allocate (extents(0))
+    if (o%status == stillframe_ok) then
+      call check_lower(text, rank(array), lower, o)
+      call find_variable(fragment, dtype=dtype_of_bool, rank=rank(array), row_major=row_major, previous=.false., extents=extents, &
+        address=address, o=o)
+      if (o%status /= stillframe_ok) then
+        status = c_fragment_detach(fragment%handle)
+        fragment = stillframe_fragment()
+        address = c_null_ptr
+      end if
+    end if
+    call aim_bool(array, address, extents, lower)
+  end subroutine
+
+  ! As object_attach, and points to the only variable of the fragment.
+  subroutine attach_bool(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
+    loaned, row_major, lower, stat, errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    logical(c_bool), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
+    integer(int64), intent(in), optional :: version, bound_bytes
+    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call point_bool(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
+  subroutine attach_read_bool(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
+    errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    logical(c_bool), pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, threads
+    integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call point_bool(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of the fragment: of one to write to be written, valid until it is detached, of a loaned one until it is
+  ! published; of one to read, valid until it is detached, and not to be written. A row-major one of more than one dimension needs
+  ! row_major=.true., and has its shape reversed.
+  subroutine fragment_view_bool(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    logical(c_bool), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, dtype_of_bool, rank(array), row_major, .false., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_bool(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of a fragment to write in its newest version, which stays as it is until the next publish and must not be
+  ! written; to nothing before the first publish.
+  subroutine fragment_previous_bool(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    logical(c_bool), pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, dtype_of_bool, rank(array), row_major, .true., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_bool(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to the only variable of a fragment that was just attached, and detaches it if that cannot be.
+  subroutine point_logical(fragment, text, array, row_major, lower, o)
+    type(stillframe_fragment), intent(inout) :: fragment
+    character(*), intent(in) :: text
+    logical, pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    type(outcome), intent(inout) :: o
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    integer(c_int32_t) :: status
+
+    address = c_null_ptr
+    allocate (extents(0))
+    if (o%status == stillframe_ok) then
+      call check_lower(text, rank(array), lower, o)
+      call find_variable(fragment, dtype=dtype_of_logical, rank=rank(array), row_major=row_major, previous=.false.,&
+          & extents=extents, &
+        address=address, o=o)
+      if (o%status /= stillframe_ok) then
+        status = c_fragment_detach(fragment%handle)
+        fragment = stillframe_fragment()
+        address = c_null_ptr
+      end if
+    end if
+    call aim_logical(array, address, extents, lower)
+  end subroutine
+
+  ! As object_attach, and points to the only variable of the fragment.
+  subroutine attach_logical(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
+    loaned, row_major, lower, stat, errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    logical, pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
+    integer(int64), intent(in), optional :: version, bound_bytes
+    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call point_logical(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
+  subroutine attach_read_logical(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
+    errmsg)
+    class(stillframe_object), intent(in) :: self
+    character(*), intent(in) :: text
+    type(stillframe_fragment), intent(inout) :: fragment
+    logical, pointer, intent(out) :: array(..)
+    character(*), intent(in), optional :: names(:)
+    integer, intent(in), optional :: values(:), wait_ms, threads
+    integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call point_logical(fragment, text, array, row_major, lower, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of the fragment: of one to write to be written, valid until it is detached, of a loaned one until it is
+  ! published; of one to read, valid until it is detached, and not to be written. A row-major one of more than one dimension needs
+  ! row_major=.true., and has its shape reversed.
+  subroutine fragment_view_logical(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    logical, pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, dtype_of_logical, rank(array), row_major, .false., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_logical(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Points to a variable of a fragment to write in its newest version, which stays as it is until the next publish and must not be
+  ! written; to nothing before the first publish.
+  subroutine fragment_previous_logical(self, name, array, row_major, lower, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    character(*), intent(in) :: name
+    logical, pointer, intent(out) :: array(..)
+    logical, intent(in), optional :: row_major
+    integer, intent(in), optional :: lower(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_size_t), allocatable :: extents(:)
+    type(c_ptr) :: address
+    type(outcome) :: o
+
+    call check_lower(name, rank(array), lower, o)
+    call find_variable(self, name, dtype_of_logical, rank(array), row_major, .true., &
+      extents, address, o)
+    if (o%status /= stillframe_ok) address = c_null_ptr
+    call aim_logical(array, address, extents, lower)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Makes what a fragment to write holds now the next version of its elements. Nobody writes its memory meanwhile.
+  subroutine fragment_publish_int32(self, version, published, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    integer(int32), intent(in) :: version
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_published), target :: c
+    type(outcome) :: o
+
+    call check_version(int(version, int64), o)
+    if (o%status == stillframe_ok) call check(o, c_fragment_publish(self%handle, int(version, c_int64_t), c_loc(c)))
+    if (present(published) .and. o%status == stillframe_ok) published = stillframe_published(c%version, c%dirty_pages, &
+      c%copied_pages, c%total_pages, c%seconds, c%skipped /= 0)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Fills a fragment to read with a version, at the same address: waits at most timeout_ms (for ever unless said) until all elements
+  ! that it wants were published, and only those.
+  subroutine fragment_reattach_int32(self, version, timeout_ms, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    integer(int32), intent(in) :: version
+    integer, intent(in), optional :: timeout_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check_version(int(version, int64), o)
+    if (o%status == stillframe_ok) &
+      call check(o, c_fragment_reattach(self%handle, int(version, c_int64_t), limit_of(timeout_ms)))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Makes what a fragment to write holds now the next version of its elements. Nobody writes its memory meanwhile.
+  subroutine fragment_publish_int64(self, version, published, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    integer(int64), intent(in) :: version
+    type(stillframe_published), intent(out), optional :: published
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_published), target :: c
+    type(outcome) :: o
+
+    call check_version(int(version, int64), o)
+    if (o%status == stillframe_ok) call check(o, c_fragment_publish(self%handle, int(version, c_int64_t), c_loc(c)))
+    if (present(published) .and. o%status == stillframe_ok) published = stillframe_published(c%version, c%dirty_pages, &
+      c%copied_pages, c%total_pages, c%seconds, c%skipped /= 0)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Fills a fragment to read with a version, at the same address: waits at most timeout_ms (for ever unless said) until all elements
+  ! that it wants were published, and only those.
+  subroutine fragment_reattach_int64(self, version, timeout_ms, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    integer(int64), intent(in) :: version
+    integer, intent(in), optional :: timeout_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check_version(int(version, int64), o)
+    if (o%status == stillframe_ok) &
+      call check(o, c_fragment_reattach(self%handle, int(version, c_int64_t), limit_of(timeout_ms)))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  subroutine check_version(version, o)
+    integer(int64), intent(in) :: version
+    type(outcome), intent(inout) :: o
+
+    if (version < 0) call refuse(o, stillframe_bad_argument, 'version ' // decimal(version) // ' is negative')
+  end subroutine
+
+  ! Fills a fragment to read with the newest complete version above `after`, waiting for one at most timeout_ms (for ever unless
+  ! said).
+  subroutine fragment_reattach_newer(self, after, version, timeout_ms, stat, errmsg)
+    class(stillframe_fragment), intent(in) :: self
+    integer(int64), intent(in) :: after
+    integer(int64), intent(out) :: version
+    integer, intent(in), optional :: timeout_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    version = -1
+    call check_version(after, o)
+    if (o%status == stillframe_ok) call check(o, c_fragment_reattach_newer(self%handle, after, limit_of(timeout_ms), version))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Of a fragment to write the newest version, or the one at which it was attached; of one to read the version that it shows.
+  function fragment_version(self, stat, errmsg) result(version)
+    class(stillframe_fragment), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(int64) :: version
+    type(c_fragment_info) :: info
+    type(outcome) :: o
+
+    version = -1
+    call check(o, c_fragment_describe(self%handle, info))
+    if (o%status == stillframe_ok) version = info%version
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! Whether a fragment to read shows pages of a writer rather than a copy.
+  function fragment_is_shown(self, stat, errmsg) result(shown)
+    class(stillframe_fragment), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    logical :: shown
+    type(c_fragment_info) :: info
+    type(outcome) :: o
+
+    call check(o, c_fragment_describe(self%handle, info))
+    shown = o%status == stillframe_ok .and. info%shown /= 0
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! Lets go of the fragment: pointers to its variables are no more. What it published stays as long as a complete version needs it.
+  ! A program that ends without it counts as one that died.
+  subroutine fragment_detach(self, stat, errmsg)
+    class(stillframe_fragment), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check(o, c_fragment_detach(self%handle))
+    self%handle = c_null_ptr
+    self%address = c_null_ptr
     call conclude(o, stat, errmsg)
   end subroutine
 

@@ -51,6 +51,10 @@
 // end, leaves the last version of each rank whole. Where messages are received by a device straight
 // into a variable, see stillframe_mark_dirty and stillframe_pin.
 //
+// OBJECTS are one name for data that many processes hold (stillframe_object_create). Each process
+// attaches its fragment, to write or to read, in the layout that it wants. Memory of a fragment is
+// there until it is detached; nobody may write it while stillframe_fragment_publish runs.
+//
 // SIZES are in bytes, times in milliseconds unless the name says otherwise, texts UTF-8. Structures
 // that the program fills are set to 0 first ({0}), so that members to come have their defaults.
 
@@ -73,7 +77,7 @@
 
 // All numbers, for ever. 1 to 99: the program asked for something that makes no sense. 100 to 199: the machine, its limits
 // or another process are in the way. 200 to 299: shared files are damaged. 300: a defect of Stillframe. From 1000 on they are
-// about checkpoints, from 2000 on about layouts, with the same hundreds.
+// about checkpoints, from 2000 on about layouts, from 3000 on about objects, with the same hundreds.
 typedef enum {
     // All went well.
     STILLFRAME_OK = 0,
@@ -229,6 +233,24 @@ typedef enum {
     STILLFRAME_DREPL_MISSING = 2014,
     // A buffer is shorter than its fragment.
     STILLFRAME_DREPL_LENGTH = 2015,
+    // There is an object of this name with another text, bindings or initial version.
+    STILLFRAME_OBJECT_OTHER_TEXT = 3010,
+    // A fragment that cannot be written: its view is readonly, it has no elements, or one of them twice.
+    STILLFRAME_OBJECT_NOT_WRITABLE = 3011,
+    // Two fragments to write have elements in common.
+    STILLFRAME_OBJECT_OVERLAP = 3012,
+    // A fragment to write comes too late: a newer version is complete already.
+    STILLFRAME_OBJECT_REFUSED = 3013,
+    // A fragment has no such variable, or none whose numbers lie together.
+    STILLFRAME_OBJECT_VARIABLE = 3014,
+    // There is no such object.
+    STILLFRAME_NO_OBJECT = 3100,
+    // Elements of a version cannot be had, or not any more: their writer died, or let it go.
+    STILLFRAME_OBJECT_LOST = 3101,
+    // All writers of an object have left.
+    STILLFRAME_OBJECT_ENDED = 3102,
+    // Another process is changing who writes an object, for much longer than that takes.
+    STILLFRAME_OBJECT_LOCKED = 3103,
 } stillframe_status_code;
 
 // Who owns the memory of a variable.
@@ -334,6 +356,19 @@ typedef enum {
     STILLFRAME_ORIGIN_CHECKPOINT = 2,
 } stillframe_origin_code;
 
+// Bits of the member flags of stillframe_object_options.
+typedef enum {
+    // The object is opened to read only, which takes no right to write. For stillframe_object_open.
+    STILLFRAME_OBJECT_LOOK = 1,
+} stillframe_object_flag;
+
+// Bits of the member flags of stillframe_attach_options.
+typedef enum {
+    // Memory of each version is lent, to be written whole, and a publish copies nothing. It is at another address after each
+    // publish: see stillframe_fragment_next and stillframe_fragment_previous.
+    STILLFRAME_ATTACH_LOANED = 1,
+} stillframe_attach_flag;
+
 // Bits of the member flags of stillframe_checkpoint_options.
 typedef enum {
     // The last version is saved when the producer ends, and the newest when the checkpointer is stopped.
@@ -370,6 +405,10 @@ typedef struct stillframe_drepl_plan stillframe_drepl_plan;
 // A text of the layout language whose names have their numbers: objects, and views of them. Handle.
 typedef struct stillframe_drepl_schema stillframe_drepl_schema;
 
+// What a process holds of an object: memory in the layout that it asked for, to be written or to be read. Calls with the same
+// fragment wait for each other, also for one that waits for a version.
+typedef struct stillframe_fragment stillframe_fragment;
+
 // A look at all ranks of a group. It holds nothing but what its snapshots hold, and can be used from several threads.
 typedef struct stillframe_group stillframe_group;
 
@@ -378,6 +417,10 @@ typedef struct stillframe_kept stillframe_kept;
 
 // Memory that was lent for the next version of a loaned variable.
 typedef struct stillframe_loan stillframe_loan;
+
+// A name for data that many processes hold, each a fragment of it in the layout that it wants. The handle can be used from
+// several threads.
+typedef struct stillframe_object stillframe_object;
 
 // A look at a region. It holds nothing but what its snapshots hold, and can be used from several threads.
 typedef struct stillframe_observer stillframe_observer;
@@ -941,6 +984,148 @@ typedef struct {
     const void *data;
     uint64_t bytes;
 } stillframe_drepl_buffer;
+
+// How an object is created or opened. A member that is 0 or NULL is the default; set all of it to 0 first.
+typedef struct {
+    // Directory of the regions; NULL: $STILLFRAME_DIR, else /dev/shm/stillframe-<uid>.
+    const char *dir;
+    // Whose directories and files are taken for good, as in stillframe_region_options.
+    const char *trust;
+    // Numbers of the names that the object's text leaves open, `binding_count` of them. For stillframe_object_create.
+    const stillframe_drepl_binding *bindings;
+    size_t binding_count;
+    // The version that exists at once, and is zeros. For stillframe_object_create.
+    uint64_t initial;
+    // How long to wait for the object to be created, in milliseconds; 0: not at all. For stillframe_object_open.
+    uint64_t wait_ms;
+    // Length of the arena in which the fragments of all objects of the directory lie, in bytes: addresses, not memory. 0: 1 TiB.
+    // An arena that is there stays what it is.
+    uint64_t arena_bytes;
+    // The most fragments that there can be at a time in the directory; 0: 65 536.
+    uint32_t arena_fragments;
+    // Access mode of what is made; 0: 0700. With 0750 the group may read, with 0770 it may also create and write.
+    uint32_t mode;
+    // Bits of stillframe_object_flag.
+    uint32_t flags;
+    // 0.
+    uint32_t reserved[9];
+} stillframe_object_options;
+
+// What an object is. Texts live until the object is closed.
+typedef struct {
+    const char *name;
+    // The text that it was created with.
+    const char *text;
+    // The version that exists at once, and is zeros.
+    uint64_t initial;
+    // 0.
+    uint64_t reserved[4];
+} stillframe_object_info;
+
+// A fragment to write that is or was attached. Texts and bindings live until the visitor returns.
+typedef struct {
+    // Its number, which no other fragment of the object has or had.
+    uint32_t number;
+    // Its process.
+    uint32_t pid;
+    // 1 if it said its rank, else 0.
+    uint32_t has_rank;
+    // Its rank.
+    uint32_t rank;
+    // 1 if its process lives and has it attached, else 0.
+    uint32_t alive;
+    // 1 if it was detached, else 0.
+    uint32_t has_left;
+    // 1 if it has a version, else 0.
+    uint32_t has_newest;
+    // Versions of it that can be had.
+    uint32_t version_count;
+    // The first version that it writes.
+    uint64_t from;
+    // The first version that it does not write any more.
+    uint64_t left;
+    // Its newest version.
+    uint64_t newest;
+    // The text of the fragment.
+    const char *text;
+    // Numbers of the names that the text leaves open, binding_count of them.
+    const stillframe_drepl_binding *bindings;
+    size_t binding_count;
+    // The region in which it lies, which observers open as any other.
+    const char *region;
+    // 0.
+    uint64_t reserved[4];
+} stillframe_writer;
+
+// Gets a writer; false ends the walk. As stillframe_region_visitor.
+typedef bool (*stillframe_writer_visitor)(void *context, const stillframe_writer *writer);
+
+// How a fragment to write is attached. A member that is 0 or NULL is the default; set all of it to 0 first.
+typedef struct {
+    // Numbers of the names that the fragment's text leaves open, `binding_count` of them.
+    const stillframe_drepl_binding *bindings;
+    size_t binding_count;
+    // With has_version, the version whose content the fragment has at first, and above which it publishes. Without, it is
+    // the newest complete one: zeros before anything was published. Who had its elements until then does not matter: so a
+    // program goes on with another number of processes.
+    uint64_t version;
+    // How long to wait for a living writer to detach elements that this fragment wants, and for that version, in milliseconds;
+    // 0: 10 000.
+    uint64_t wait_ms;
+    // The most bytes that its versions may take; 0: no bound.
+    uint64_t bound_bytes;
+    // 1 if version is given, else 0.
+    uint32_t has_version;
+    // 1 if rank is given, else 0.
+    uint32_t has_rank;
+    // The rank in a parallel program, for messages to people.
+    uint32_t rank;
+    // How many writers there are, if they do not cover the object together: a version is complete when so many have published
+    // it. 0: when all elements were.
+    uint32_t writers;
+    // How many of the newest versions stay in any case; 0: 1.
+    uint32_t keep;
+    // Bits of stillframe_attach_flag.
+    uint32_t flags;
+    // 0.
+    uint64_t reserved[4];
+} stillframe_attach_options;
+
+// How a fragment to read is attached. A member that is 0 or NULL is the default; set all of it to 0 first.
+typedef struct {
+    // Numbers of the names that the fragment's text leaves open, `binding_count` of them.
+    const stillframe_drepl_binding *bindings;
+    size_t binding_count;
+    // With has_version, the version that it shows at first, as after stillframe_fragment_reattach. Without, it is the initial one,
+    // zeros.
+    uint64_t version;
+    // How long to wait for that version, in milliseconds; 0: not at all.
+    uint64_t wait_ms;
+    // 1 if version is given, else 0.
+    uint32_t has_version;
+    // Threads that copy, the calling one included; 0: as many as there are processors.
+    uint32_t threads;
+    // 0.
+    uint64_t reserved[4];
+} stillframe_attach_read_options;
+
+// What a fragment is.
+typedef struct {
+    // Of one to write the newest version, or the one at which it was attached. Of one to read the version that it shows.
+    uint64_t version;
+    // Bytes of its memory.
+    uint64_t bytes;
+    // Variables of its text.
+    uint32_t variable_count;
+    // 1 if it was attached to write, 0 if to read.
+    uint32_t writable;
+    // Of one to write, its number, which no other fragment of the object has or had.
+    uint32_t number;
+    // Of one to read, 1 if it shows pages of a writer rather than a copy.
+    uint32_t shown;
+    // 0.
+    uint64_t reserved[4];
+} stillframe_fragment_info;
 
 #ifdef __cplusplus
 extern "C" {
@@ -1876,6 +2061,195 @@ stillframe_status stillframe_drepl_execute(stillframe_drepl_plan *plan,
                                            uint64_t bytes,
                                            uint32_t threads,
                                            bool partial);
+
+// Creates an object, or finds the one of this name that is there and the same. When it returns, everybody finds it.
+//
+// name: as a region's. text: its variables, in the layout language (docs/drepl-language.md): "var grid [length,height] float64".
+// options: NULL for all defaults. object: the handle; NULL on errors.
+//
+// Errors: OBJECT_OTHER_TEXT if there is one with another text, bindings or initial version; DREPL_TEXT, whose error text shows
+// all mistakes; BAD_NAME; UNTRUSTED if somebody else made what is there; those of the environment.
+stillframe_status stillframe_object_create(const char *name,
+                                           const char *text,
+                                           const stillframe_object_options *options,
+                                           stillframe_object **object);
+
+// Opens an object that is there, or with the option wait_ms one that comes.
+//
+// options: NULL for all defaults. object: the handle; NULL on errors.
+//
+// Errors: NO_OBJECT, or with a wait TIMEOUT; UNTRUSTED; those of the environment.
+stillframe_status stillframe_object_open(const char *name,
+                                         const stillframe_object_options *options,
+                                         stillframe_object **object);
+
+// Ends the use of an object by this handle. Its fragments go on. NULL is nothing to do.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_object_close(stillframe_object *object);
+
+// What an object is.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_object_describe(stillframe_object *object,
+                                             stillframe_object_info *info);
+
+// The newest complete version: one that all writers published. The initial version is complete from the beginning.
+//
+// Errors: BAD_HANDLE; FORKED; CORRUPT; those of the environment.
+stillframe_status stillframe_object_newest(stillframe_object *object,
+                                           uint64_t *version);
+
+// The complete versions that can be had, ascending, without the initial one. out: filled with the first capacity of them; NULL
+// if capacity is 0. count: all that there are.
+//
+// Errors: as stillframe_object_newest.
+stillframe_status stillframe_object_versions(stillframe_object *object,
+                                             uint64_t *out,
+                                             size_t capacity,
+                                             size_t *count);
+
+// Waits for a complete version above after, at most timeout_ms milliseconds; below 0: for ever. version: the newest; may be
+// NULL.
+//
+// Errors: TIMEOUT, whose text says whom was waited for; OBJECT_ENDED if all writers have left; OBJECT_LOST if those that it needs
+// died; else as stillframe_object_newest.
+stillframe_status stillframe_object_wait_newer(stillframe_object *object,
+                                               uint64_t after,
+                                               int64_t timeout_ms,
+                                               uint64_t *version);
+
+// Walks over the fragments to write that are or were attached, in the order in which they were attached. Those of which no
+// complete version needs anything are forgotten in time.
+//
+// Errors: as stillframe_object_newest.
+stillframe_status stillframe_object_writers(stillframe_object *object,
+                                            stillframe_writer_visitor visitor,
+                                            void *context);
+
+// Walks over the names of the objects of a directory, sorted. dir: NULL for the default. A directory that is not there has none.
+//
+// Errors: UNTRUSTED; those of the environment if the directory cannot be read.
+stillframe_status stillframe_object_list(const char *dir,
+                                         stillframe_line_visitor visitor,
+                                         void *context);
+
+// Removes an object with all that was published of it. Who reads a version keeps it until he lets go. dir: NULL for the default.
+// force: also while a writer lives, who then goes on into files that nobody can open.
+//
+// Errors: NO_OBJECT; IN_USE while a writer lives, without force; those of the environment.
+stillframe_status stillframe_object_remove(const char *dir,
+                                           const char *name,
+                                           bool force);
+
+// Attaches a fragment to write. From then on it is waited for in all versions above the one that it begins with.
+//
+// text: which elements it has and how they lie, in the layout language: "{ var g [x:16,y:32] = grid[x+xmin,y+ymin] }", or any view
+// with its attributes, as "view g columnmajor { … }". options: NULL for all defaults. fragment: the handle, to be ended by
+// stillframe_fragment_detach; NULL on errors. data: its memory, on a page boundary, which stays there until it is detached, but for
+// a loaned one; may be NULL.
+//
+// Errors: OBJECT_OVERLAP, whose text names both fragments, if another one that does not go has some of the elements; DREPL_TEXT with
+// all mistakes; OBJECT_NOT_WRITABLE; OBJECT_REFUSED if a newer version is complete already; with has_version TIMEOUT and OBJECT_LOST;
+// BAD_HANDLE; FORKED; ARENA_FULL and others of the environment.
+stillframe_status stillframe_object_attach(stillframe_object *object,
+                                           const char *text,
+                                           const stillframe_attach_options *options,
+                                           stillframe_fragment **fragment,
+                                           void **data);
+
+// Attaches a fragment to read. What lies beyond the rim of the object is zero in a view that says clipped.
+//
+// text: which elements it has and how they lie, as for stillframe_object_attach. options: NULL for all defaults: the fragment shows
+// the initial version, which is zeros, until stillframe_fragment_reattach fills it. fragment: the handle, to be ended by
+// stillframe_fragment_detach; NULL on errors. data: its memory, which stays there until it is detached and must not be written; may
+// be NULL.
+//
+// Errors: DREPL_TEXT with all mistakes; with has_version those of stillframe_fragment_reattach; BAD_HANDLE; FORKED; those of the
+// environment.
+stillframe_status stillframe_object_attach_read(stillframe_object *object,
+                                                const char *text,
+                                                const stillframe_attach_read_options *options,
+                                                stillframe_fragment **fragment,
+                                                const void **data);
+
+// Makes what a fragment to write holds now the next version of its elements. Nobody writes its memory meanwhile.
+//
+// version: above the newest version of the fragment, and above the one at which it was attached. published: what was done; may be
+// NULL.
+//
+// Errors: NOT_INCREASING; BAD_ARGUMENT if it was attached to be read; those of stillframe_publish, and then there is no new
+// version; BAD_HANDLE; FORKED.
+stillframe_status stillframe_fragment_publish(stillframe_fragment *fragment,
+                                              uint64_t version,
+                                              stillframe_published *published);
+
+// The memory of the next version of a fragment to write. That of a loaned one is lent anew for each version, and holds anything
+// at first: write all of it. That of others is where it was when it was attached.
+//
+// bytes: may be NULL.
+//
+// Errors: BAD_ARGUMENT if it was attached to be read; of a loaned one BOUND, NO_SPACE or NO_SLOT if there is no room; BAD_HANDLE;
+// FORKED.
+stillframe_status stillframe_fragment_next(stillframe_fragment *fragment,
+                                           void **data,
+                                           size_t *bytes);
+
+// The newest version of a fragment to write, as this process published it, which stays as it is until the next publish: for
+// programs that compute a new array from an old one. Writing there is a signal.
+//
+// data: NULL before the first publish. bytes: 0 then; may be NULL.
+//
+// Errors: BAD_ARGUMENT if it was attached to be read; NO_MAPPINGS; BAD_HANDLE; FORKED.
+stillframe_status stillframe_fragment_previous(stillframe_fragment *fragment,
+                                               const void **data,
+                                               size_t *bytes);
+
+// Fills a fragment to read with a version, at the same address: waits at most timeout_ms milliseconds, below 0 for ever, until all
+// elements that it wants were published, and only those.
+//
+// Where they lie together in the memory of one writer, and are many, its pages are shown and nothing is copied. Then the version
+// is held until the next reattach.
+//
+// Errors: TIMEOUT, whose text says whom was waited for; OBJECT_LOST if elements cannot be had, because their writer died or let the
+// version go; BAD_ARGUMENT if it was attached to be written; CORRUPT; BAD_HANDLE; FORKED. The fragment shows what it showed before.
+stillframe_status stillframe_fragment_reattach(stillframe_fragment *fragment,
+                                               uint64_t version,
+                                               int64_t timeout_ms);
+
+// Fills a fragment to read with the newest complete version above after, waiting for one as stillframe_fragment_reattach does.
+// version: its number; may be NULL.
+//
+// Errors: those of stillframe_object_wait_newer and of stillframe_fragment_reattach.
+stillframe_status stillframe_fragment_reattach_newer(stillframe_fragment *fragment,
+                                                     uint64_t after,
+                                                     int64_t timeout_ms,
+                                                     uint64_t *version);
+
+// What a fragment is.
+//
+// Errors: BAD_HANDLE; FORKED.
+stillframe_status stillframe_fragment_describe(stillframe_fragment *fragment,
+                                               stillframe_fragment_info *info);
+
+// What a variable of a fragment is, and at which byte of its memory it begins.
+//
+// name: NULL for the only one. variable: units are "", and there are no attributes; texts live as long as the fragment.
+//
+// Errors: OBJECT_VARIABLE if there is no such variable, or its numbers lie apart, in another byte order, or where the processor does
+// not want such numbers (a view that says aligned has none of these); BAD_HANDLE; FORKED.
+stillframe_status stillframe_fragment_variable(stillframe_fragment *fragment,
+                                               const char *name,
+                                               stillframe_variable *variable,
+                                               size_t *offset_bytes);
+
+// Lets go of a fragment, and ends the handle; its memory is there no more. What it published stays as long as a complete version
+// needs it, and above that it is waited for no more. A process that ends without it counts as one that died. NULL is nothing to
+// do.
+//
+// Errors: BAD_HANDLE; FORKED; OBJECT_LOCKED and others of the environment. The handle has ended all the same, but others may take the
+// fragment for one whose process died.
+stillframe_status stillframe_fragment_detach(stillframe_fragment *fragment);
 
 #ifdef __cplusplus
 }  // extern "C"

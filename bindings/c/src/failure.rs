@@ -13,6 +13,8 @@ pub enum Failure {
     Engine(Box<engine::Error>),
     /// Something about checkpoints.
     Checkpoint(Box<checkpoint::Error>),
+    /// Something about objects.
+    Object(Box<object::Error>),
     /// Something about layouts.
     Drepl { status: stillframe_status_code, text: Box<str> },
     /// A handle that is none.
@@ -38,6 +40,12 @@ impl From<engine::Error> for Failure {
 impl From<checkpoint::Error> for Failure {
     fn from(error: checkpoint::Error) -> Failure {
         Failure::Checkpoint(Box::new(error))
+    }
+}
+
+impl From<object::Error> for Failure {
+    fn from(error: object::Error) -> Failure {
+        Failure::Object(Box::new(error))
     }
 }
 
@@ -77,6 +85,7 @@ impl Failure {
         match self {
             Failure::Engine(error) => error.code(),
             Failure::Checkpoint(error) => error.code(),
+            Failure::Object(error) => error.code(),
             Failure::Drepl { status, .. } => *status as stillframe_status,
             Failure::Handle { .. } => STILLFRAME_BAD_HANDLE as stillframe_status,
             Failure::Forked { .. } => STILLFRAME_FORKED as stillframe_status,
@@ -126,6 +135,7 @@ impl std::fmt::Display for Failure {
         match self {
             Failure::Engine(error) => write!(f, "{error}"),
             Failure::Checkpoint(error) => write!(f, "{error}"),
+            Failure::Object(error) => write!(f, "{error}"),
             Failure::Handle { kind, got } => match got {
                 Got::Null if *kind == Kind::Region => {
                     write!(f, "the region is NULL: was it made, and did that succeed?")?;
@@ -138,6 +148,9 @@ impl std::fmt::Display for Failure {
                     write!(f, "{address:#x} is no handle of a {kind}, but an address or memory without a value")
                 }
             },
+            Failure::Forked { kind: kind @ (Kind::Object | Kind::Attached) } => {
+                write!(f, "this {kind} belongs to the process that forked this one: open the object again in the child")
+            }
             Failure::Forked { kind } => {
                 write!(f, "this {kind} belongs to the process that forked this one: open the region again in the child")
             }

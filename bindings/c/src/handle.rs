@@ -172,6 +172,8 @@ fn what_else(bits: u64) -> Got {
         Kind::Fragment,
         Kind::Plan,
         Kind::Arena,
+        Kind::Object,
+        Kind::Attached,
     ];
     match kinds.into_iter().find(|kind| bits >> KIND_SHIFT == top(*kind)) {
         Some(other) => Got::Other(other),

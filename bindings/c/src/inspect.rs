@@ -73,7 +73,7 @@ pub struct stillframe_region_info {
 pub type stillframe_region_visitor =
     Option<extern "C" fn(context: *mut c_void, info: *const stillframe_region_info) -> stillframe_truth>;
 
-fn directory(call: &Call, dir: *const c_char) -> Result<PathBuf, Failure> {
+pub fn directory(call: &Call, dir: *const c_char) -> Result<PathBuf, Failure> {
     Ok(call.text_or_null("dir", dir)?.map_or_else(inspect::root, PathBuf::from))
 }
 
@@ -220,7 +220,8 @@ pub extern "C" fn stillframe_holders(
     })
 }
 
-fn visit_lines(
+/// Walks over lines of text.
+pub fn visit_lines(
     visitor: stillframe_line_visitor,
     context: *mut c_void,
     lines: impl IntoIterator<Item = String>,

@@ -14,6 +14,9 @@ pub enum Kind {
     Fragment,
     Plan,
     Arena,
+    Object,
+    /// A fragment of an object.
+    Attached,
 }
 
 impl std::fmt::Display for Kind {
@@ -30,6 +33,8 @@ impl std::fmt::Display for Kind {
             Kind::Fragment => "fragment",
             Kind::Plan => "plan",
             Kind::Arena => "arena",
+            Kind::Object => "object",
+            Kind::Attached => "attached fragment",
         })
     }
 }

@@ -44,3 +44,7 @@ mod recovery;
 mod checkpointer;
 
 mod drepl;
+
+mod object;
+
+mod fragment;

@@ -138,7 +138,8 @@ fn note(producer: &mut Producer, done: &Published) {
     }
 }
 
-fn told(done: &Published) -> stillframe_published {
+/// What a publish did, as C sees it.
+pub fn told(done: &Published) -> stillframe_published {
     stillframe_published {
         version: done.version,
         dirty_pages: done.dirty_pages,

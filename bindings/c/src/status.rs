@@ -11,7 +11,7 @@ pub type stillframe_status = i32;
 
 /// All numbers, for ever. 1 to 99: the program asked for something that makes no sense. 100 to 199: the machine, its limits
 /// or another process are in the way. 200 to 299: shared files are damaged. 300: a defect of Stillframe. From 1000 on they are
-/// about checkpoints, from 2000 on about layouts, with the same hundreds.
+/// about checkpoints, from 2000 on about layouts, from 3000 on about objects, with the same hundreds.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum stillframe_status_code {
@@ -169,6 +169,24 @@ pub enum stillframe_status_code {
     STILLFRAME_DREPL_MISSING = 2014,
     /// A buffer is shorter than its fragment.
     STILLFRAME_DREPL_LENGTH = 2015,
+    /// There is an object of this name with another text, bindings or initial version.
+    STILLFRAME_OBJECT_OTHER_TEXT = 3010,
+    /// A fragment that cannot be written: its view is readonly, it has no elements, or one of them twice.
+    STILLFRAME_OBJECT_NOT_WRITABLE = 3011,
+    /// Two fragments to write have elements in common.
+    STILLFRAME_OBJECT_OVERLAP = 3012,
+    /// A fragment to write comes too late: a newer version is complete already.
+    STILLFRAME_OBJECT_REFUSED = 3013,
+    /// A fragment has no such variable, or none whose numbers lie together.
+    STILLFRAME_OBJECT_VARIABLE = 3014,
+    /// There is no such object.
+    STILLFRAME_NO_OBJECT = 3100,
+    /// Elements of a version cannot be had, or not any more: their writer died, or let it go.
+    STILLFRAME_OBJECT_LOST = 3101,
+    /// All writers of an object have left.
+    STILLFRAME_OBJECT_ENDED = 3102,
+    /// Another process is changing who writes an object, for much longer than that takes.
+    STILLFRAME_OBJECT_LOCKED = 3103,
 }
 
 pub use stillframe_status_code::*;
@@ -259,6 +277,15 @@ names! {
     c"DREPL_UNPLANNABLE" => STILLFRAME_DREPL_UNPLANNABLE,
     c"DREPL_MISSING" => STILLFRAME_DREPL_MISSING,
     c"DREPL_LENGTH" => STILLFRAME_DREPL_LENGTH,
+    c"OBJECT_OTHER_TEXT" => STILLFRAME_OBJECT_OTHER_TEXT,
+    c"OBJECT_NOT_WRITABLE" => STILLFRAME_OBJECT_NOT_WRITABLE,
+    c"OBJECT_OVERLAP" => STILLFRAME_OBJECT_OVERLAP,
+    c"OBJECT_REFUSED" => STILLFRAME_OBJECT_REFUSED,
+    c"OBJECT_VARIABLE" => STILLFRAME_OBJECT_VARIABLE,
+    c"NO_OBJECT" => STILLFRAME_NO_OBJECT,
+    c"OBJECT_LOST" => STILLFRAME_OBJECT_LOST,
+    c"OBJECT_ENDED" => STILLFRAME_OBJECT_ENDED,
+    c"OBJECT_LOCKED" => STILLFRAME_OBJECT_LOCKED,
 }
 
 /// What this thread's last failed call had to say: what happened, where, and what to do next. "" if none failed.

@@ -22,7 +22,8 @@
 ///   managed array until that is resized or removed or the region is closed.
 /// * **Handles do not survive `fork`.** In the child every call on them fails with `status::forked`.
 /// * **Nothing here may be called from a signal handler.**
-/// * A `region` belongs to one thread at a time. `observer`, `group` and `snapshot` may be used from several at once.
+/// * A `region` or a fragment belongs to one thread at a time. `observer`, `group`, `snapshot` and `object` may be used from several
+///   at once.
 ///
 /// Errors: what can fail throws `error`. Each such function `f` has a twin `try_f` that returns a `result` and throws
 /// nothing of Stillframe's (constructors have `try_create` and `try_open`). Without exceptions (`-fno-exceptions`) only the
@@ -38,9 +39,11 @@
 #include "stillframe/element.hpp"
 #include "stillframe/error.hpp"
 #include "stillframe/float16.hpp"
+#include "stillframe/fragment.hpp"
 #include "stillframe/group.hpp"
 #include "stillframe/inspect.hpp"
 #include "stillframe/memory_resource.hpp"
+#include "stillframe/object.hpp"
 #include "stillframe/observer.hpp"
 #include "stillframe/recovery.hpp"
 #include "stillframe/region.hpp"

@@ -13,7 +13,7 @@ ln -sf ../libstillframe.so "$out/libstillframe.so"
 warnings=(-Wall -Wextra -Wpedantic -Wconversion -Werror)
 includes=(-I "$here/../include" -I "$here/../../c/include")
 link=(-L "$out" -Wl,-rpath,"$out" -lstillframe -pthread)
-programs=(publish followed sections observe containers errors group restart arenas)
+programs=(publish followed sections observe containers errors group restart arenas objects)
 
 # Runs a command, of which nothing is heard unless it fails.
 quietly() {

@@ -26,6 +26,7 @@ STRICT = ["-std=f2018", "-Wall", "-Wextra", "-Werror", "-fcheck=all", "-g"]
 #: The tests compare what was copied, which is equal; gfortran 12 takes unallocated arrays for uninitialized numbers.
 LENIENT = [*STRICT, "-Wno-compare-reals", "-Wno-maybe-uninitialized"]
 PROGRAMS = ["kinds", "using", "followed", "sections", "truths", "misuse", "group", "rows", "stops", "restart", "arenas"]
+PROGRAMS += ["objects"]
 
 
 def run(*command, cwd=None, **environment):
@@ -112,7 +113,7 @@ def module_types():
 
 def test_the_structures_are_those_of_the_header():
     header, module = dict(header_structs()), dict(module_types())
-    assert len(module) == 20
+    assert len(module) == 26
     for name, members in module.items():
         assert members == header[name], name
 
@@ -246,7 +247,13 @@ def test_many_regions_lie_in_one_arena(built, regions):
     must(built / "arenas", STILLFRAME_DIR=regions)
 
 
-@pytest.mark.parametrize("program", ["kinds", "using", "followed", "sections", "misuse", "group", "restart", "arenas"])
+def test_processes_hold_fragments_of_one_object(built, regions):
+    must(built / "objects", STILLFRAME_DIR=regions)
+
+
+@pytest.mark.parametrize(
+    "program", ["kinds", "using", "followed", "sections", "misuse", "group", "restart", "arenas", "objects"]
+)
 def test_valgrind_finds_no_error_and_no_leak(built, regions, tmp_path, program):
     options = ["-q", "--fair-sched=yes", "--leak-check=full", "--error-exitcode=9", f"--suppressions={TESTS / 'valgrind.supp'}"]
     must("valgrind", *options, built / program, tmp_path, STILLFRAME_DIR=regions, STILLFRAME_TRACKER="full_copy")

@@ -61,7 +61,7 @@ pub fn drepl_load(py: Python<'_>, path: PathBuf, bindings: HashMap<String, i64>)
 
 /// Everything that a text describes.
 #[pyclass(frozen, module = "stillframe._native")]
-pub struct DreplSchema(Schema);
+pub struct DreplSchema(pub(crate) Schema);
 
 /// Name, fragment, and whether it is default, readonly, clipped.
 type ViewRow = (Option<String>, DreplFragment, bool, bool, bool);
@@ -113,7 +113,7 @@ impl DreplSchema {
 /// What lies where in one buffer.
 #[pyclass(frozen, eq, module = "stillframe._native")]
 #[derive(PartialEq)]
-pub struct DreplFragment(Arc<Fragment>);
+pub struct DreplFragment(pub(crate) Arc<Fragment>);
 
 /// A source of a plan: fragment, version, cost, whether it can be read.
 type SourceRow = (Py<DreplFragment>, u64, u64, bool);

@@ -2,6 +2,7 @@
 //!
 //! The classes live in Python, where they can have two bases each and are documented; here they are looked up by name.
 
+use crate::wait;
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -84,4 +85,57 @@ pub fn raise(py: Python<'_>, error: Error) -> PyErr {
         }
     }
     exception
+}
+
+/// Elements, the process and its rank if it has one, and why they cannot be had, if they cannot.
+type PartRow = (String, Option<u32>, Option<u32>, Option<&'static str>);
+
+fn part_row(part: &stillframe_object::error::Part) -> PartRow {
+    use stillframe_object::Cause;
+    let who = part.who.map(|who| who.0);
+    let cause = part.cause.map(|cause| match cause {
+        Cause::Died => "died",
+        Cause::NodeLost => "node lost",
+        Cause::Gone => "gone",
+        Cause::Unwritten => "unwritten",
+    });
+    (part.elements.clone(), who.map(|who| who.writer.process), who.and_then(|who| who.rank), cause)
+}
+
+/// The exception for an error about objects.
+pub fn raise_object(py: Python<'_>, error: stillframe_object::Error) -> PyErr {
+    use stillframe_object::Error;
+    let message = error.to_string();
+    let rows = |parts: &[stillframe_object::error::Part]| parts.iter().map(part_row).collect::<Vec<_>>();
+    let name = match error {
+        Error::Interrupted { .. } => match wait::raised() {
+            Some(error) => return error,
+            None => "ResourceError",
+        },
+        Error::Region(error) => return raise(py, error),
+        Error::Timeout { version, waiting, .. } => {
+            return with(py, "Timeout", (message, Some(version), rows(&waiting)));
+        }
+        Error::NoNewer { waiting, .. } => return with(py, "Timeout", (message, None::<u64>, rows(&waiting))),
+        Error::Lost { version, losses, complete, .. } => {
+            return with(py, "Lost", (message, version, complete, rows(&losses)));
+        }
+        Error::Ended { complete, .. } => return with(py, "Ended", (message, complete)),
+        Error::Locked { .. } => "Timeout",
+        Error::NoObject { .. } => "NoObject",
+        Error::NoVersion { .. } => "NoVersion",
+        Error::Text { .. } => "DreplError",
+        Error::Overlap { .. } => "Overlap",
+        Error::InUse { .. } => "InUse",
+        Error::Forked { .. } => "ForkError",
+        Error::OtherText { .. }
+        | Error::NotWritable { .. }
+        | Error::Refused { .. }
+        | Error::NotIncreasing { .. }
+        | Error::Variable { .. } => "MisuseError",
+        Error::Corrupt { .. } => "CorruptError",
+        Error::System(failure) if failure.source.kind() == OutOfMemory => "OutOfMemory",
+        _ => "ResourceError",
+    };
+    new(py, name, message)
 }

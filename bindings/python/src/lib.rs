@@ -9,9 +9,12 @@ mod checkpointer;
 mod convert;
 mod drepl;
 mod errors;
+mod exclusive;
+mod fragment;
 mod group;
 mod inspect;
 mod memory;
+mod object;
 mod observer;
 mod recovery;
 mod region;
@@ -29,11 +32,15 @@ mod _native {
     #[pymodule_export]
     use super::drepl::{DreplFragment, DreplIndex, DreplPlan, DreplSchema, DreplShare, drepl_load, drepl_parse};
     #[pymodule_export]
+    use super::fragment::{ReadFragment, WriteFragment};
+    #[pymodule_export]
     use super::group::Group;
     #[pymodule_export]
     use super::inspect::{regions, remove};
     #[pymodule_export]
     use super::memory::{Chunks, Memory};
+    #[pymodule_export]
+    use super::object::Object;
     #[pymodule_export]
     use super::observer::{Observer, Snapshot};
     #[pymodule_export]

@@ -45,7 +45,7 @@ impl Layout {
     }
 
     /// Bytes in a row.
-    fn raw(bytes: usize) -> Self {
+    pub fn raw(bytes: usize) -> Self {
         Self::new(&DType::Uint(1), &[bytes], Order::C)
     }
 
@@ -74,7 +74,7 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// # Safety
     /// As long as `owner` lives, `bytes` bytes from `start` stay mapped; they are writable if `writable` says so, and
-    /// else never change.
+    /// else nobody writes them but `owner`.
     pub unsafe fn new(
         start: *mut u8,
         bytes: usize,
@@ -127,7 +127,7 @@ impl Memory {
         let this = slf.get();
         let wants = |what: c_int| flags & what == what;
         if wants(ffi::PyBUF_WRITABLE) && !this.writable {
-            return Err(PyBufferError::new_err("a snapshot cannot be written"));
+            return Err(PyBufferError::new_err("what was published cannot be written"));
         }
         let (c, fortran) = (this.layout.is_contiguous(Order::C), this.layout.is_contiguous(Order::Fortran));
         let plain_rows = wants(ffi::PyBUF_ND) && !wants(ffi::PyBUF_STRIDES);

@@ -245,7 +245,7 @@ pub struct Region {
 }
 
 /// What the engine said about a publish: version, skipped, dirty, copied and total pages, seconds.
-type Published = (u64, bool, u64, u64, u64, f64);
+pub(crate) type Published = (u64, bool, u64, u64, u64, f64);
 
 #[pymethods]
 impl Region {
@@ -518,7 +518,7 @@ impl Region {
             let known = known(variables, name)?;
             let Some(loan) = region.loan_bytes_within(known.id, slice)? else { return Ok(None) };
             let layout = Layout::new(&known.dtype, &known.shape, known.order);
-            let cell = Arc::new(LoanCell(Mutex::new(LoanState::Open { loan, _export: known.exports.clone() })));
+            let cell = Arc::new(LoanCell::new(loan, known.exports.clone()));
             known.loans.retain(|loan| loan.strong_count() > 0);
             known.loans.push(Arc::downgrade(&cell));
             Ok(Some(Loan { cell, layout: Mutex::new(Some(layout)) }))
@@ -791,7 +791,7 @@ fn prepare<'a>(
     Ok(publication)
 }
 
-fn told(done: stillframe::Published) -> Published {
+pub(crate) fn told(done: stillframe::Published) -> Published {
     let skipped = done.outcome == Outcome::Skipped;
     let seconds = done.duration.as_secs_f64();
     (done.version, skipped, done.dirty_pages, done.copied_pages, done.total_pages, seconds)
@@ -805,7 +805,7 @@ pub struct Loan {
 }
 
 /// Where a loan is until it ends, and then what keeps its addresses valid.
-struct LoanCell(Mutex<LoanState>);
+pub(crate) struct LoanCell(Mutex<LoanState>);
 
 enum LoanState {
     Open {
@@ -819,8 +819,24 @@ enum LoanState {
 }
 
 impl LoanCell {
+    /// An open loan, which `export` counts among the references to its variable.
+    pub(crate) fn new(loan: LoanBytes, export: Arc<()>) -> Self {
+        Self(Mutex::new(LoanState::Open { loan, _export: export }))
+    }
+
+    /// The memory, unless the loan is over. It keeps its addresses valid from then on as well.
+    pub(crate) fn memory(self: &Arc<Self>, layout: Layout) -> Option<Memory> {
+        match &*locked(&self.0) {
+            LoanState::Open { loan, .. } => {
+                // SAFETY: the addresses are valid for as long as the cell lives, whether the loan is open or over.
+                Some(unsafe { Memory::new(loan.ptr(), loan.len(), true, layout, self.clone()) })
+            }
+            LoanState::Over { .. } => None,
+        }
+    }
+
     /// Ends the loan, if that did not happen already: true if it did now.
-    fn end(&self, submit: bool) -> Result<bool, Error> {
+    pub(crate) fn end(&self, submit: bool) -> Result<bool, Error> {
         let mut state = locked(&self.0);
         match std::mem::replace(&mut *state, LoanState::Over { _addresses: None }) {
             LoanState::Open { loan, .. } => {
@@ -839,13 +855,9 @@ impl LoanCell {
 impl Loan {
     /// The memory of the slots; once.
     fn memory(&self, py: Python<'_>) -> PyResult<Memory> {
-        match (locked(&self.layout).take(), &*locked(&self.cell.0)) {
-            (Some(layout), LoanState::Open { loan, .. }) => {
-                // SAFETY: the addresses are valid for as long as the cell lives, whether the loan is open or over.
-                Ok(unsafe { Memory::new(loan.ptr(), loan.len(), true, layout, self.cell.clone()) })
-            }
-            _ => Err(errors::misuse(py, "the memory of this loan was already taken")),
-        }
+        let layout = locked(&self.layout).take();
+        let memory = layout.and_then(|layout| self.cell.memory(layout));
+        memory.ok_or_else(|| errors::misuse(py, "the memory of this loan was already taken"))
     }
 
     /// Gives what was written to the next publish.

@@ -2,6 +2,7 @@
 
 use crate::errors;
 use pyo3::prelude::*;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 /// The longest time in which Python does not look for signals.
@@ -47,4 +48,35 @@ pub fn pause(py: Python<'_>, pause: impl Fn(Duration) -> bool + Sync) -> PyResul
         py.check_signals()?;
     }
     Ok(())
+}
+
+thread_local! {
+    /// When this thread looked for signals last.
+    static LOOKED: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// What a signal raised in a wait of this thread.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Whether a wait of this thread, which has given the interpreter away, is to end because of a signal: `raised` says then
+/// which exception that is. It may be asked often, and looks once in a slice.
+pub fn is_interrupted() -> bool {
+    let now = Instant::now();
+    if LOOKED.get().is_some_and(|looked| now.saturating_duration_since(looked) < SLICE) {
+        return false;
+    }
+    LOOKED.set(Some(now));
+    // Where the interpreter is going away, nobody is left to wait for anything.
+    match Python::try_attach(|py| py.check_signals()) {
+        Some(Ok(())) => false,
+        Some(Err(error)) => {
+            RAISED.set(Some(error));
+            true
+        }
+        None => true,
+    }
+}
+
+/// The exception because of which a wait of this thread ended.
+pub fn raised() -> Option<PyErr> {
+    RAISED.take()
 }

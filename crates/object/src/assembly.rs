@@ -17,8 +17,11 @@ pub const TEXT: &str = "object";
 /// The version's attribute with the numbers of the names that the text leaves open, as JSON.
 pub const BINDINGS: &str = "object_bindings";
 
-/// What the arena is called.
-const ARENA: &str = "object";
+/// The version's attribute with the object's initial version, if that is not 0.
+pub const INITIAL: &str = "object_initial";
+
+/// What the arena is called: the region is `object/NAME`.
+pub const ARENA: &str = "object";
 
 /// Addresses beside those of the variables.
 const SPARE_BYTES: u64 = 64 << 20;
@@ -69,6 +72,9 @@ impl Assembly {
         if !description.bindings.is_empty() {
             let bindings = serde_json::to_string(&description.bindings).unwrap_or_default();
             attributes.insert(BINDINGS.into(), bindings.into());
+        }
+        if let Ok(initial @ 1..) = i64::try_from(description.initial) {
+            attributes.insert(INITIAL.into(), initial.into());
         }
         Ok(Assembly { region, arena, attributes, parts })
     }
@@ -145,7 +151,7 @@ impl Object {
             text.push_str(&format!("var v{number} = {name}; "));
         }
         text.push('}');
-        let mut fragment = self.write(&text).attach()?;
+        let mut fragment = self.write(&text).wait(Duration::ZERO).attach()?;
         let places: Vec<usize> =
             fragment.fragment().variables().iter().map(|variable| variable.offset_bytes as usize).collect();
         for (number, at) in places.into_iter().enumerate() {

@@ -172,6 +172,12 @@ pub enum Error {
         /// For how long it was waited for.
         waited: Duration,
     },
+    /// A wait ended early, as [`ObjectsOptions::interrupt`](crate::ObjectsOptions::interrupt) wanted.
+    #[error("a wait for object '{name}' was interrupted")]
+    Interrupted {
+        /// The object.
+        name: String,
+    },
     /// The fragment was attached by the process that forked this one.
     #[error("this fragment of object '{name}' was attached before fork: attach one in the child")]
     Forked {
@@ -232,6 +238,34 @@ impl Error {
         match refused {
             Refused::Distrust(distrust) => Error::Untrusted { path, distrust },
             Refused::System(source) => Error::Io { call: "open", path, source },
+        }
+    }
+
+    /// The error's number in every language that has numbers for errors; it never changes. What the engine or the layout
+    /// language has too has their number, all others are above 3000: misuse below 3100, the environment below 3200.
+    pub fn code(&self) -> i32 {
+        match self {
+            Error::Region(error) => error.code(),
+            Error::NotIncreasing { .. } => 12,
+            Error::Forked { .. } => 20,
+            Error::InUse { .. } => 100,
+            Error::NoVersion { .. } => 103,
+            Error::Timeout { .. } | Error::NoNewer { .. } => 105,
+            Error::NoObject { waited, .. } if !waited.is_zero() => 105,
+            Error::System(_) | Error::Io { .. } => 114,
+            Error::Untrusted { .. } => 120,
+            Error::Corrupt { .. } => 200,
+            Error::Text { .. } => 2010,
+            Error::Plan { .. } => 2013,
+            Error::OtherText { .. } => 3010,
+            Error::NotWritable { .. } => 3011,
+            Error::Overlap { .. } => 3012,
+            Error::Refused { .. } => 3013,
+            Error::Variable { .. } => 3014,
+            Error::NoObject { .. } => 3100,
+            Error::Lost { .. } => 3101,
+            Error::Ended { .. } => 3102,
+            Error::Locked { .. } => 3103,
         }
     }
 

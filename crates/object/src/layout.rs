@@ -71,25 +71,54 @@ pub(crate) fn declaration(fragment: &Fragment, is_loaned: bool) -> Declaration {
     }
 }
 
-/// Where a variable of a fragment lies, for who wants its elements as a slice of their type.
-pub(crate) fn range<T: Element>(object: &str, fragment: &Fragment, name: &str) -> Result<std::ops::Range<usize>> {
+/// A variable of a fragment that is an array of numbers which lie together, in the byte order of this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Array {
+    /// Its name in the fragment.
+    pub name: String,
+    /// The type of its elements.
+    pub dtype: DType,
+    /// Its extents, as the text says them.
+    pub shape: Vec<usize>,
+    /// Which index runs fastest in memory.
+    pub order: Order,
+    /// The bytes of the fragment that it is.
+    pub bytes: std::ops::Range<usize>,
+}
+
+/// The variable of this name as an array; without a name, the only one that the fragment has.
+pub(crate) fn array(object: &str, fragment: &Fragment, name: Option<&str>) -> Result<Array> {
+    let all = fragment.variables();
+    let found = match (name, all) {
+        (None, [only]) => Some(only),
+        (None, _) => None,
+        (Some(name), all) => all.iter().find(|variable| *variable.name == *name),
+    };
     let fault = |found: String| {
-        let wanted = format!("a variable '{name}' of {}", T::dtype());
+        let wanted = name.map_or("one variable: say which".into(), |name| format!("a variable '{name}'"));
         Error::Variable { name: object.into(), found, wanted }
     };
-    let Some(variable) = fragment.variables().iter().find(|variable| *variable.name == *name) else {
-        let names: Vec<&str> = fragment.variables().iter().map(|variable| &*variable.name).collect();
+    let Some(variable) = found else {
+        let names: Vec<&str> = all.iter().map(|variable| &*variable.name).collect();
         return Err(fault(format!("the variables {}", names.join(", "))));
     };
-    match dense(variable) {
-        Some(Dense { primitive, shape, .. }) if dtype(primitive) == T::dtype() => {
-            let bytes = shape.iter().product::<usize>() * primitive.size_bytes() as usize;
-            let start = variable.offset_bytes as usize;
-            Ok(start..start + bytes)
-        }
-        Some(Dense { primitive, .. }) => Err(fault(format!("'{name}' of {}", dtype(primitive)))),
-        None => Err(fault(format!("'{name}', whose numbers lie apart or in another byte order: use its bytes"))),
+    let Some(Dense { primitive, shape, order }) = dense(variable) else {
+        let name = &variable.name;
+        return Err(fault(format!("'{name}', whose numbers lie apart or in another byte order: use its bytes")));
+    };
+    let (start, elements) = (variable.offset_bytes as usize, shape.iter().product::<usize>());
+    let bytes = start..start + elements * primitive.size_bytes() as usize;
+    Ok(Array { name: variable.name.to_string(), dtype: dtype(primitive), shape, order, bytes })
+}
+
+/// Where a variable of a fragment lies, for who wants its elements as a slice of their type.
+pub(crate) fn range<T: Element>(object: &str, fragment: &Fragment, name: &str) -> Result<std::ops::Range<usize>> {
+    let found = array(object, fragment, Some(name))?;
+    if found.dtype == T::dtype() {
+        return Ok(found.bytes);
     }
+    let wanted = format!("a variable '{name}' of {}", T::dtype());
+    Err(Error::Variable { name: object.into(), found: format!("'{name}' of {}", found.dtype), wanted })
 }
 
 /// Bytes as elements; an error where they are not aligned.

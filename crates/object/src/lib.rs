@@ -55,6 +55,7 @@
 //! is that of its region and looks at one word more. A reader plans once, and reads out of the writers' regions.
 //!
 //! Modules, from the bottom up; each uses only those above it in this list: [`error`], [`description`], [`names`], `directory`, `bell`,
+//! `interrupt`,
 //! [`board`], `space`, `shared`, `layout`,
 //! `member`, `waiting`, `buffer`, `source`, [`read`](mod@read), [`write`](mod@write), [`object`],
 //! [`objects`], [`assembly`].
@@ -67,6 +68,7 @@ mod buffer;
 pub mod description;
 mod directory;
 pub mod error;
+mod interrupt;
 mod layout;
 mod member;
 pub mod names;
@@ -82,8 +84,10 @@ pub mod write;
 pub use assembly::Assembly;
 pub use description::Description;
 pub use error::{Error, Overlap, Part, Result, Writer};
+pub use layout::Array;
 pub use names::Names;
 pub use object::{Object, WriterInfo};
 pub use objects::{CreateOptions, Objects, ObjectsOptions};
 pub use read::{ReadFragment, ReadOptions};
+pub use stillframe_roster::readiness::Cause;
 pub use write::{WriteFragment, WriteOptions};

@@ -4,6 +4,7 @@ use crate::bell::Bell;
 use crate::description::Description;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
 use crate::names::Names;
 use crate::names::directory::DirectoryNames;
 use crate::object::Object;
@@ -21,6 +22,7 @@ pub struct ObjectsOptions {
     dir: PathBuf,
     mode: u32,
     trust: Trust,
+    interrupt: Interrupt,
     arena_bytes: u64,
     arena_regions: u32,
 }
@@ -57,6 +59,13 @@ impl ObjectsOptions {
         self
     }
 
+    /// What a thread that waits asks every few milliseconds: if it says true, the wait ends with [`Error::Interrupted`]. For
+    /// bindings of languages that look for signals themselves.
+    pub fn interrupt(mut self, asks: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.interrupt = Interrupt::new(asks);
+        self
+    }
+
     /// Opens the objects of the directory, to create, write and read.
     ///
     /// # Errors
@@ -80,7 +89,8 @@ impl ObjectsOptions {
 
     fn with(self, directory: Directory, bell: Bell) -> Objects {
         let names = Arc::new(DirectoryNames::new(directory.clone(), bell.clone()));
-        let site = Site::new(directory, bell, self.trust, self.mode, self.arena_bytes, self.arena_regions);
+        let mut site = Site::new(directory, bell, self.trust, self.mode, self.arena_bytes, self.arena_regions);
+        site.interrupt = self.interrupt;
         Objects { site: Arc::new(site), names }
     }
 }
@@ -149,7 +159,8 @@ impl Objects {
     /// Options for opening the objects of a directory.
     pub fn options() -> ObjectsOptions {
         let (arena_bytes, arena_regions) = (ARENA_BYTES, ARENA_REGIONS);
-        ObjectsOptions { dir: inspect::root(), mode: 0o700, trust: Trust::default(), arena_bytes, arena_regions }
+        let (trust, interrupt) = (Trust::default(), Interrupt::default());
+        ObjectsOptions { dir: inspect::root(), mode: 0o700, trust, interrupt, arena_bytes, arena_regions }
     }
 
     /// Opens the objects of the default directory.

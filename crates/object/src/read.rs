@@ -2,7 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::layout;
+use crate::layout::{self, Array};
 use crate::member::Members;
 use crate::object::Object;
 use crate::shared::Shared;
@@ -158,6 +158,7 @@ impl ReadFragment {
             }
             // What can be had, and what is in the way, is looked for from the beginning.
             *sources = None;
+            shared.check_interrupt()?;
         }
         Err(Error::Plan { name: shared.name.clone(), why: format!("version {version} went away again and again") })
     }
@@ -193,6 +194,14 @@ impl ReadFragment {
     /// Whether it shows pages of a writer rather than a copy.
     pub fn is_shown(&self) -> bool {
         self.buffer.shown().is_some()
+    }
+
+    /// One of its variables as an array, for bindings: what lies where, and of which type. Without a name, the only one.
+    ///
+    /// # Errors
+    /// [`Error::Variable`] if there is no such variable, or it is none whose numbers lie together.
+    pub fn array(&self, name: Option<&str>) -> Result<Array> {
+        layout::array(&self.shared.name, &self.view.fragment, name)
     }
 
     /// The elements of one of its variables, in their order in memory.

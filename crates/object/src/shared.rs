@@ -5,6 +5,7 @@ use crate::board::Board;
 use crate::description::{Description, TEXT_BYTES_MAX};
 use crate::directory::Directory;
 use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
 use crate::space::Space;
 use drepl::{Bindings, Schema, View};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +21,8 @@ pub(crate) struct Site {
     pub(crate) bell: Bell,
     pub(crate) trust: Trust,
     pub(crate) mode: u32,
+    /// Asked while something is waited for.
+    pub(crate) interrupt: Interrupt,
     pub(crate) arena_bytes: u64,
     pub(crate) arena_regions: u32,
     /// Opened when it is needed first, and once for all.
@@ -30,7 +33,8 @@ pub(crate) struct Site {
 impl Site {
     pub(crate) fn new(directory: Directory, bell: Bell, trust: Trust, mode: u32, bytes: u64, regions: u32) -> Site {
         let (arena, looked) = (Mutex::new(None), Mutex::new(None));
-        Site { directory, bell, trust, mode, arena_bytes: bytes, arena_regions: regions, arena, looked }
+        let interrupt = Interrupt::default();
+        Site { directory, bell, trust, mode, interrupt, arena_bytes: bytes, arena_regions: regions, arena, looked }
     }
 
     fn options(&self) -> ArenaOptions {
@@ -113,6 +117,11 @@ impl Shared {
             Ok(_) | Err(stillframe::Error::NoRegion { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// An error if a wait is to end early.
+    pub(crate) fn check_interrupt(&self) -> Result<()> {
+        self.site.interrupt.check(&self.name)
     }
 
     pub(crate) fn scattered(&self) -> impl Fn(drepl::index_box::TooScattered) -> Error + '_ {

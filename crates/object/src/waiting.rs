@@ -98,6 +98,7 @@ pub(crate) fn sleep(
     waiting: &[Share],
     left: Duration,
 ) -> Result<()> {
+    shared.check_interrupt()?;
     let longest = left.min(LOOK);
     let writer = waiting.iter().find_map(|share| share.who).map(|who| who.writer.serial);
     if let Some(member) = writer.and_then(|number| members.list.get_mut(&number))
@@ -182,10 +183,10 @@ pub(crate) fn wait_newer(
             Readiness::Ready(_) => Vec::new(),
         };
         let has_ended = !members.list.is_empty() && members.list.values().all(|member| member.left.is_some());
-        if has_ended && deadline.waited() >= GRACE {
+        let left = deadline.left();
+        if has_ended && (deadline.waited() >= GRACE || left.is_zero()) {
             return Err(Error::Ended { name: name(), complete: Some(newest) });
         }
-        let left = deadline.left();
         if left.is_zero() {
             let (waited, waiting) = (deadline.waited(), Members::parts(shared, &waiting));
             let waiting = if members.list.is_empty() { Vec::new() } else { waiting };

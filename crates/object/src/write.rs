@@ -2,7 +2,7 @@
 
 use crate::board::{Attached, Entry, LockedBoard};
 use crate::error::{Error, Overlap, Result, Writer};
-use crate::layout;
+use crate::layout::{self, Array};
 use crate::member::{Member, Members, Standing};
 use crate::object::Object;
 use crate::shared::Shared;
@@ -13,7 +13,7 @@ use drepl::{Bindings, Fragment, View};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stillframe::{Element, LoanBytes, Observer, PeerRegion, Published, Region, VariableId};
+use stillframe::{Element, KeptMemory, LoanBytes, Observer, PeerRegion, Published, Region, VariableId};
 use stillframe_kernel::points;
 use stillframe_roster::refusal::Refusal;
 use stillframe_roster::roster::Closure;
@@ -129,12 +129,15 @@ impl WriteOptions {
         let mut fragment = loop {
             match self.try_attach(&shared, &view, &elements, deadline)? {
                 Attempt::Attached(fragment) => break *fragment,
-                Attempt::Taken(observer, seen) => match observer {
-                    Some(observer) => {
-                        drop(observer.wait_newer(observer.versions().last().map(|v| v.version), Some(LOOK)))
+                Attempt::Taken(observer, seen) => {
+                    shared.check_interrupt()?;
+                    match observer {
+                        Some(observer) => {
+                            drop(observer.wait_newer(observer.versions().last().map(|v| v.version), Some(LOOK)))
+                        }
+                        None => shared.site.bell.sleep(seen, LOOK),
                     }
-                    None => shared.site.bell.sleep(seen, LOOK),
-                },
+                }
             }
         };
         fragment.load(deadline)?;
@@ -392,6 +395,7 @@ impl WriteFragment {
             if let Some(held) = sources.hold(version, deadline)? {
                 return sources.copy(&shared, &held, self.bytes_mut()?, &Executor::new(0));
             }
+            shared.check_interrupt()?;
         }
     }
 
@@ -411,6 +415,14 @@ impl WriteFragment {
             Some(loan) => Ok(loan),
             None => unreachable!("the loan was just taken"),
         }
+    }
+
+    /// One of its variables as an array, for bindings: what lies where, and of which type. Without a name, the only one.
+    ///
+    /// # Errors
+    /// [`Error::Variable`] if there is no such variable, or it is none whose numbers lie together.
+    pub fn array(&self, name: Option<&str>) -> Result<Array> {
+        layout::array(&self.shared.name, &self.view.fragment, name)
     }
 
     /// The elements of one of its variables, in their order in memory.
@@ -446,6 +458,58 @@ impl WriteFragment {
     pub fn previous(&mut self) -> Result<&[u8]> {
         self.look_at_previous()?;
         Ok(self.previous.as_deref().unwrap_or(&[]))
+    }
+
+    /// Of a loaned fragment: the loan of the next version itself, which is then the caller's to submit before the publish. For
+    /// bindings, whose users may keep pointers.
+    ///
+    /// # Errors
+    /// As [`bytes_mut`](WriteFragment::bytes_mut); [`Error::NotWritable`] if its memory is not loaned.
+    pub fn take_loan(&mut self) -> Result<LoanBytes> {
+        if self.is_loaned {
+            self.bytes_mut()?;
+        }
+        let refused = || Error::NotWritable { name: self.shared.name.clone(), why: "its memory is not loaned".into() };
+        self.loan.take().ok_or_else(refused)
+    }
+
+    /// As [`previous`](WriteFragment::previous), with a hold of its own, which may last longer than the fragment.
+    ///
+    /// # Errors
+    /// As [`previous`](WriteFragment::previous).
+    pub fn previous_view(&mut self) -> Result<Option<stillframe::View>> {
+        self.look_at_previous()?;
+        Ok(self.previous.clone())
+    }
+
+    /// The address of the memory of a fragment that is not loaned, and its length in bytes.
+    ///
+    /// # Errors
+    /// Misuse if it is loaned.
+    pub fn address(&mut self) -> Result<(*mut u8, usize)> {
+        let variable = self.variable;
+        Ok(self.region()?.managed_bytes(variable)?)
+    }
+
+    /// Detaches it as [`detach`](WriteFragment::detach) does, but leaves the memory of a fragment that is not loaned: its
+    /// address stays valid as long as the first of what is returned lives, whatever the second says. For bindings, whose users
+    /// may keep pointers.
+    ///
+    /// # Errors
+    /// As [`detach`](WriteFragment::detach); environment if there is no memory for what has to be copied. The memory then
+    /// stays for ever, and the fragment is attached until the process ends.
+    pub fn detach_keeping(mut self) -> (Option<KeptMemory>, Result<()>) {
+        let variable = self.variable;
+        if self.is_loaned {
+            return (None, self.end());
+        }
+        match self.region().and_then(|region| Ok(region.remove_keeping(variable)?)) {
+            Ok(kept) => (Some(kept), self.end()),
+            Err(error) => {
+                std::mem::forget(self);
+                (None, Err(error))
+            }
+        }
     }
 
     fn look_at_previous(&mut self) -> Result<()> {

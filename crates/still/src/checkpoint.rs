@@ -2,6 +2,7 @@
 
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
+use crate::object::checkpoint::{Due, Follower};
 use crate::output::EventLines;
 use crate::polite::parse_share;
 use crate::table::sanitize;
@@ -15,14 +16,14 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use stillframe::Polite;
+use stillframe::{Polite, inspect};
 use stillframe_checkpoint::{
     Checkpointer, CheckpointerOptions, Codec, Event, Keep, SaveOptions, Saving, State, Status,
 };
 
 /// Save versions of a running program to disk, without stopping it
 ///
-/// Attaches to a region or group, saves versions into a directory, and leaves the program alone. Each
+/// Attaches to a region, a group or an object, saves versions into a directory, and leaves the program alone. Each
 /// checkpoint is a directory of its own, DIR/v000000000120.zarr, that zarr, xarray and `cp` can read; what did not change
 /// since the one before is a hard link to it. It is there whole or not at all, and once it is there it is on disk.
 #[derive(Debug, clap::Args)]
@@ -43,6 +44,8 @@ of the processors where the simulation leaves none idle (--share, --impolite). -
 multiples of N, or the next version if that one was not published or went. Versions that come while
 one is being saved are left out but for the newest, and counted; --all holds them until they are
 saved, as long as --held and --held-bytes allow, and then leaves them with the program.
+
+Of an object, complete versions are saved, each variable as one array, whoever had which part.
 
 Conditions know the attributes of the version (of a group, those of rank 0), `version`, and `age`,
 the seconds since it was published. They have + - * / %, comparisons, && || ! and parentheses.
@@ -66,7 +69,7 @@ status.json says.
 Exit codes: 0 when the last version it had to save is safe, 1 when it is not or there is no such
 region, 2 when the command makes no sense.")]
 pub struct Args {
-    /// The region or group
+    /// The region, group or object
     #[arg(value_name = "REGION")]
     name: String,
     /// The directory for the checkpoints, made if it is not there
@@ -160,7 +163,22 @@ impl Args {
         self.share.or((!is_asked && !self.impolite).then_some(Polite::SHARE))
     }
 
-    fn options(&self, context: &Context) -> Result<CheckpointerOptions, Failure> {
+    /// Begins to follow the object, if the name is that of one.
+    fn follow(&self, context: &Context) -> Result<Option<Follower>, Failure> {
+        let due = Due {
+            every: self.every,
+            every_time: self.every_seconds,
+            all: self.all,
+            once: self.once,
+            at_end: self.at_end,
+            follow: self.follow,
+            nice: self.nice,
+        };
+        Follower::begin(context, &self.name, due)
+    }
+
+    /// What the checkpointer is told. Of an object it gets only versions that are due, and saves each.
+    fn options(&self, context: &Context, is_object: bool) -> Result<CheckpointerOptions, Failure> {
         let newest = self.keep.map_or(Keep::default().newest, |keep| keep as usize);
         let mut save = SaveOptions::new().keep(Keep { newest, every: self.keep_every });
         save = match self.compress {
@@ -175,16 +193,9 @@ impl Args {
             save = save.threads(threads);
         }
         let mut options = Checkpointer::options().dir(&context.dir).save(save);
-        options = options.at_end(self.at_end).once(self.once).all(self.all).wait(self.wait).follow(self.follow);
-        options = options.nice(self.nice).own_session(true);
+        options = options.once(self.once).all(self.all).nice(self.nice).own_session(true);
         if let Some(share) = self.share() {
             options = options.share(share);
-        }
-        if let Some(every) = self.every {
-            options = options.every(every);
-        }
-        if let Some(every) = self.every_seconds {
-            options = options.every_time(every);
         }
         if let Some(when) = &self.when {
             options = options.when(when)?;
@@ -195,19 +206,44 @@ impl Args {
         if let Some(bytes) = self.held_bytes {
             options = options.held_bytes(bytes);
         }
+        if is_object {
+            return Ok(options);
+        }
+        options = options.at_end(self.at_end).wait(self.wait).follow(self.follow);
+        if let Some(every) = self.every {
+            options = options.every(every);
+        }
+        if let Some(every) = self.every_seconds {
+            options = options.every_time(every);
+        }
         Ok(options)
     }
 }
 
 /// Saves versions until the program is gone or somebody ends it.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
-    let (sender, events) = channel();
-    let options = args.options(context)?.listen(move |event| {
+    let (begin, (sender, events)) = (Instant::now(), channel());
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut interrupts = 0;
+    let follower = loop {
+        // A region that is waited for may turn out to be an object.
+        let follower = args.follow(context)?;
+        let is_over = begin.elapsed() >= args.wait || is_there(&context.dir, &args.name);
+        interrupts += signals.pending().count();
+        if follower.is_some() || is_over || interrupts > 0 {
+            break follower;
+        }
+        std::thread::sleep(TICK / 4);
+    };
+    let options = args.options(context, follower.is_some())?.listen(move |event| {
         // Whoever read them has ended.
         let _ = sender.send(event.clone());
     });
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let checkpointer = match options.start(&args.name, &args.to) {
+    let (options, name) = match &follower {
+        Some(follower) => (options.arena(follower.arena()), follower.name()),
+        None => (options, args.name.as_str()),
+    };
+    let checkpointer = match options.start(name, &args.to) {
         Ok(checkpointer) => checkpointer,
         Err(stillframe_checkpoint::Error::Engine(error @ stillframe::Error::NoRegion { .. })) => {
             let text = format!("{error}; --wait SECONDS waits");
@@ -219,13 +255,16 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     if !args.wait.is_zero() {
         teller.progress(context.out, &checkpointer.status());
     }
-    let mut interrupts = 0;
+    if interrupts > 0 {
+        checkpointer.finish();
+    }
     loop {
         let event = events.recv_timeout(TICK);
         for _ in signals.pending() {
             interrupts += 1;
             match interrupts {
                 1 => {
+                    follower.iter().for_each(Follower::stop);
                     checkpointer.finish();
                     let status = checkpointer.status();
                     if let Some(saving) = status.saving.first() {
@@ -237,24 +276,45 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
             }
         }
         match event {
-            Ok(event) => teller.tell(context.out, &event),
+            Ok(event) => {
+                if let (Some(follower), Some(version)) = (&follower, ended_with(&event)) {
+                    follower.finish(version);
+                }
+                teller.tell(context.out, &event);
+            }
             Err(RecvTimeoutError::Timeout) if checkpointer.has_ended() => break,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
         teller.progress(context.out, &checkpointer.status());
     }
+    let followed = follower.map_or(Ok(()), Follower::join);
     let ended = checkpointer.join();
     events.try_iter().for_each(|event| teller.tell(context.out, &event));
     teller.clear(context.out);
     let status = ended?;
     teller.end(context.out, &status);
+    followed?;
     match status.state {
         State::Failed => {
             let error = status.error.unwrap_or_else(|| "the last version is not safe".into());
             Err(Failure::Problem(format!("{error}; the region keeps its last version: run this again with --once")))
         }
         State::Ended | State::Running => Ok(FINE),
+    }
+}
+
+/// Whether there is a region or group of this name.
+fn is_there(dir: &Path, name: &str) -> bool {
+    !matches!(inspect::region(dir, name), Err(stillframe::Error::NoRegion { .. }))
+}
+
+/// The version that is dealt with, saved or not.
+fn ended_with(event: &Event) -> Option<u64> {
+    match event {
+        Event::Saved(saved) => Some(saved.version),
+        Event::Failed { version, .. } => Some(*version),
+        _ => None,
     }
 }
 

@@ -2,19 +2,21 @@
 
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
+use crate::object;
 use crate::progress::Progress;
 use crate::table::sanitize;
 use crate::units;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
-use stillframe::Region;
-use stillframe_checkpoint::{Checkpoint, Error, RestoreOptions, Skipped, Store};
+use stillframe::{Attributes, Region};
+use stillframe_checkpoint::{Checkpoint, Error, Reading, RestoreOptions, Skipped, Store};
 
 /// Put a checkpoint back into memory, for a program to go on from
 ///
 /// The region is then as the program left it that published this version and ended: observers see it, and a program that
-/// creates it goes on from there. Of a group, all ranks come at once.
+/// creates it goes on from there. Of a group, all ranks come at once. Of an object, its version is there as its writers left
+/// it, for any number of writers to go on from.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -57,9 +59,12 @@ pub struct Args {
 /// Restores a checkpoint.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let begin = Instant::now();
-    let name = match &args.name {
-        Some(name) => name.clone(),
-        None => name_in(args)?,
+    let told = told(args)?;
+    let object = object::restore::Description::of(&told.attributes);
+    let name = match (&args.name, &object) {
+        (Some(name), _) => name.clone(),
+        (None, Some(_)) => object::restore::name_of(&told.region),
+        (None, None) => told.region,
     };
     let mut options = RestoreOptions::new().replace(args.replace).version(args.version);
     if let Some(threads) = args.threads {
@@ -67,11 +72,17 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     }
     let progress = Progress::new("restoring");
     let bytes = std::sync::atomic::AtomicU64::new(0);
-    let region = Region::options().dir(&context.dir);
-    let restored = options.restore_newest(&args.store, &region, &name, &|reading| {
+    let show = |reading: Reading| {
         bytes.store(reading.bytes, std::sync::atomic::Ordering::Relaxed);
         progress.show(format_args!("version {}", reading.version), reading.bytes_done, reading.bytes);
-    });
+    };
+    let restored = match &object {
+        Some(object) => object::restore::restore(context, &args.store, options, &name, object, args.replace, &show),
+        None => {
+            let region = Region::options().dir(&context.dir);
+            options.restore_newest(&args.store, &region, &name, &show).map_err(Failure::from)
+        }
+    };
     drop(progress);
     let (restored, bytes) = (restored?, bytes.into_inner());
     for skipped in &restored.skipped {
@@ -96,22 +107,35 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     ))
 }
 
-/// The name that the checkpoint to be restored tells, or the newest that tells one.
-fn name_in(args: &Args) -> Result<String, Failure> {
+/// What a checkpoint tells of what it is one of.
+struct Told {
+    region: String,
+    attributes: Attributes,
+}
+
+impl Told {
+    fn of(checkpoint: &Checkpoint) -> Told {
+        let manifest = checkpoint.manifest();
+        Told { region: manifest.region.clone(), attributes: manifest.attributes.clone() }
+    }
+}
+
+/// What the checkpoint to be restored tells, or the newest that tells anything.
+fn told(args: &Args) -> Result<Told, Failure> {
     let store = match Store::open(&args.store) {
         Ok(store) => store,
         Err(error @ Error::NoStore { .. }) => match Checkpoint::open(&args.store) {
             Err(Error::NoStore { .. }) => return Err(error.into()),
-            opened => return Ok(opened?.manifest().region.clone()),
+            opened => return Ok(Told::of(&opened?)),
         },
         Err(error) => return Err(error.into()),
     };
-    let named = |checkpoint: Checkpoint| Ok(checkpoint.manifest().region.clone());
+    let named = |checkpoint: Checkpoint| Ok(Told::of(&checkpoint));
     if let Some(version) = args.version {
         return Ok(store.version(version).and_then(named)?);
     }
     let mut skipped = Vec::new();
-    let name = store.newest_after(None, &mut skipped, named)?;
+    let told = store.newest_after(None, &mut skipped, named)?;
     let skipped = skipped.iter().map(Skipped::to_string).collect();
-    name.ok_or_else(|| Error::NoCheckpoint { dir: args.store.clone(), skipped }.into())
+    told.ok_or_else(|| Error::NoCheckpoint { dir: args.store.clone(), skipped }.into())
 }

@@ -399,3 +399,49 @@ fn what_is_wrong_with_an_object_is_told_beside_the_others() {
     assert!(told.code == 1 && told.out.contains("left object other: "), "{}", told.out);
     assert_eq!(scene.ok(&["get", "mesh", "u[0, 0]"]), "7000.0\n");
 }
+
+#[test]
+fn checkpoints_of_an_object_have_each_variable_as_one_array_and_bring_it_back() {
+    let scene = Scene::new();
+    let (object, mut upper, mut lower) = both(&scene, 7);
+    let store = scene.dir().join("store");
+    let store = store.to_str().unwrap();
+    let said = scene.ok(&["checkpoint", "mesh", "--to", store, "--once"]);
+    for array in ["u", "cells.rho", "cells.id"] {
+        let file = format!("v000000000007.zarr/{array}/zarr.json");
+        assert!(std::path::Path::new(store).join(&file).is_file(), "{file}: {said}");
+    }
+    // Multiples of 4 as they come, and the last one when all writers have left.
+    let mut command = scene.command(&["checkpoint", "mesh", "--to", store, "--every", "4", "--at-end", "--keep", "9"]);
+    let mut saver = Guard(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(saver.0.stdout.take().unwrap()).lines();
+    let safe = |version: u64| std::path::Path::new(store).join(format!("v{version:012}.zarr")).is_dir();
+    for version in 8..=14 {
+        publish(&mut upper, 0, version);
+        publish(&mut lower, 1, version);
+        if version % 4 == 0 {
+            until("a multiple of 4 is safe", || safe(version));
+        }
+    }
+    drop((upper, lower));
+    until("it ends with its writers", || saver.0.try_wait().unwrap().is_some());
+    let said: Vec<String> = lines.by_ref().map_while(Result::ok).collect();
+    assert!(saver.0.wait().unwrap().success(), "{said:?}");
+    assert!(safe(14) && !safe(9) && !safe(13));
+
+    let expected = scene.ok(&["get", "mesh", "u"]);
+    scene.ok(&["rm", "mesh"]);
+    assert!(object.newest().is_err() || object.versions().unwrap().is_empty());
+    scene.ok(&["restore", store]);
+    assert_eq!(scene.ok(&["get", "mesh", "u"]), expected);
+    let again = objects(&scene).object_named("mesh").unwrap();
+    assert_eq!(again.newest().unwrap(), 14);
+    // Any number of writers goes on from there.
+    let mut whole = again.write("{ var u = u; var c = cells }").attach().unwrap();
+    assert_eq!(whole.variable_mut::<f64>("u").unwrap()[9], 14013.0);
+    whole.publish(15).unwrap();
+    assert_eq!(again.newest().unwrap(), 15);
+    scene.ok(&["restore", store, "--as", "other", "--version", "12"]);
+    assert_eq!(objects(&scene).object_named("other").unwrap().newest().unwrap(), 12);
+    scene.complaint(1, &["restore", store]);
+}

@@ -88,6 +88,21 @@ enum class status : std::int32_t {
     removed = STILLFRAME_REMOVED,
     foreign_format = STILLFRAME_FOREIGN_FORMAT,
     damaged = STILLFRAME_DAMAGED,
+    drepl_text = STILLFRAME_DREPL_TEXT,
+    drepl_unknown_view = STILLFRAME_DREPL_UNKNOWN_VIEW,
+    drepl_datasets = STILLFRAME_DREPL_DATASETS,
+    drepl_unplannable = STILLFRAME_DREPL_UNPLANNABLE,
+    drepl_missing = STILLFRAME_DREPL_MISSING,
+    drepl_length = STILLFRAME_DREPL_LENGTH,
+    object_other_text = STILLFRAME_OBJECT_OTHER_TEXT,
+    object_not_writable = STILLFRAME_OBJECT_NOT_WRITABLE,
+    object_overlap = STILLFRAME_OBJECT_OVERLAP,
+    object_refused = STILLFRAME_OBJECT_REFUSED,
+    object_variable = STILLFRAME_OBJECT_VARIABLE,
+    no_object = STILLFRAME_NO_OBJECT,
+    object_lost = STILLFRAME_OBJECT_LOST,
+    object_ended = STILLFRAME_OBJECT_ENDED,
+    object_locked = STILLFRAME_OBJECT_LOCKED,
 };
 
 /// Which of four things happened.
@@ -107,7 +122,7 @@ inline const char* name(status status) noexcept { return stillframe_status_name(
 
 /// The family of a status, by its number.
 inline family family_of(status status) noexcept {
-    // From 1000 on they are about checkpoints, with the same hundreds.
+    // From 1000 on they are about checkpoints, from 2000 on about layouts, from 3000 on about objects, with the same hundreds.
     const auto number = static_cast<std::int32_t>(status) % 1000;
     if (number < 100) return family::misuse;
     if (number < 200) return family::environment;

@@ -2,7 +2,8 @@
 
 A running program publishes consistent versions of its arrays through shared memory (:func:`create`), and other programs
 attach, read immutable snapshots and leave (:func:`open`). The ranks of a parallel program are seen together
-(:func:`open_group`). Many small regions lie in one file (:class:`Arena`). :mod:`stillframe.drepl` describes layouts of data, and gets any other layout of it.
+(:func:`open_group`). Data that many processes hold has one name, whoever has which part (:func:`create_object`, :func:`object`).
+Many small regions lie in one file (:class:`Arena`). :mod:`stillframe.drepl` describes layouts of data, and gets any other layout of it.
 """
 
 from ._arena import Arena, ArenaRegion, ArenaUsage
@@ -10,16 +11,21 @@ from ._checkpoint import Checkpointer, CheckpointStatus, checkpoint, is_safe, ne
 from ._errors import (
     CorruptError,
     DreplError,
+    Ended,
     Error,
     ForkError,
     InUse,
+    Lost,
     MisuseError,
     NoArena,
     NoCheckpoint,
+    NoObject,
     NoRegion,
     NoVersion,
+    ObjectPart,
     OutOfMemory,
     OutOfSpace,
+    Overlap,
     ProducerGone,
     RankGone,
     RankMissing,
@@ -33,6 +39,9 @@ from ._inspect import RegionInfo
 from ._inspect import list_regions as list
 from ._inspect import remove_region as remove
 from ._native import __version__
+from ._object import Object, ObjectVersion, ReadFragment, WriteFragment, WriterInfo, create_object
+from ._object import open_object as object
+from ._object_array import ObjectArray
 from ._observer import Chunk, Observer, Snapshot, Variable, VersionInfo
 from ._observer import open_region as open
 from ._recovery import Origin, recover
@@ -49,21 +58,29 @@ __all__ = [
     "Chunk",
     "CorruptError",
     "DreplError",
+    "Ended",
     "Error",
     "ForkError",
     "Group",
     "GroupSnapshot",
     "InUse",
     "Loan",
+    "Lost",
     "MisuseError",
     "NoArena",
     "NoCheckpoint",
+    "NoObject",
     "NoRegion",
     "NoVersion",
+    "Object",
+    "ObjectArray",
+    "ObjectPart",
+    "ObjectVersion",
     "Observer",
     "Origin",
     "OutOfMemory",
     "OutOfSpace",
+    "Overlap",
     "Part",
     "Polite",
     "ProducerGone",
@@ -71,6 +88,7 @@ __all__ = [
     "RankGone",
     "RankInfo",
     "RankMissing",
+    "ReadFragment",
     "Region",
     "RegionInfo",
     "ResourceError",
@@ -80,12 +98,16 @@ __all__ = [
     "Variable",
     "VersionGone",
     "VersionInfo",
+    "WriteFragment",
+    "WriterInfo",
     "__version__",
     "checkpoint",
     "create",
+    "create_object",
     "is_safe",
     "list",
     "newest_safe",
+    "object",
     "open",
     "open_group",
     "recover",

@@ -110,12 +110,70 @@ class RankGone(ProducerGone):
     """A rank of the group died, and what is waited for needs it. What all ranks have can still be read."""
 
 
+class NoObject(ResourceError, LookupError):
+    """There is no object of that name."""
+
+
+class Overlap(InUse):
+    """Another process writes some of the elements that a fragment wants to write."""
+
+
+class ObjectPart(NamedTuple):
+    """Some elements of an object, and who writes them."""
+
+    #: ``"grid[0..4, 0..8]"``.
+    elements: str
+    #: The process that writes them; None if nobody does.
+    process: int | None
+    #: Its rank, if it said so.
+    rank: int | None
+    #: Why they cannot be had: ``"died"``, ``"gone"``, ``"node lost"`` or ``"unwritten"``; None if they are still to come.
+    cause: str | None
+
+
+class Lost(ResourceError, LookupError):
+    """A version of an object, or elements of it, cannot be had: a writer died, or let it go."""
+
+    #: The version asked for.
+    version: int | None
+    #: The newest complete version, which can be had.
+    complete: int | None
+    #: What cannot be had, and why.
+    losses: list[ObjectPart]
+
+    def __init__(
+        self, message: str, version: int | None = None, complete: int | None = None, rows: Iterable[Any] = ()
+    ) -> None:
+        super().__init__(message)
+        self.version, self.complete, self.losses = version, complete, [ObjectPart(*row) for row in rows]
+
+
+class Ended(ProducerGone):
+    """All writers of an object have left. Its complete versions can still be read."""
+
+    #: The newest complete version.
+    complete: int | None
+
+    def __init__(self, message: str, complete: int | None = None) -> None:
+        super().__init__(message)
+        self.complete = complete
+
+
 class NoCheckpoint(ResourceError, LookupError):
     """There is no good checkpoint, or none of that version."""
 
 
 class Timeout(ResourceError, TimeoutError):
     """Nothing happened in time."""
+
+    #: The version waited for, of an object and if it was a certain one.
+    version: int | None
+    #: Of an object: the elements that are still to come, and who writes them.
+    waiting: list[ObjectPart]
+
+    def __init__(self, message: str, version: int | None = None, rows: Iterable[Any] = ()) -> None:
+        super().__init__(message)
+        self.version, self.waiting = version, [ObjectPart(*row) for row in rows]
 
 
 class CorruptError(Error):

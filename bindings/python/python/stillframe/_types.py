@@ -25,6 +25,9 @@ try:
 except ImportError:  # It is optional, too.
     bfloat16 = None
 
+#: About so much is read at once where dask may choose.
+CHUNK_BYTES = 32 << 20
+
 #: What an attribute may be.
 Scalar = bool | int | float | str
 

@@ -1,8 +1,9 @@
-"""Regions and groups as xarray datasets: ``xarray.open_dataset("melt", engine="stillframe")``."""
+"""Regions, groups and objects as xarray datasets: ``xarray.open_dataset("melt", engine="stillframe")``."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -12,52 +13,63 @@ from numpy.typing import NDArray
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
-from ._errors import MisuseError
+from ._errors import MisuseError, NoObject, NoRegion, NoVersion, Timeout
 from ._group import GroupSnapshot, open_any
+from ._object import Dims, Object, ObjectVersion, open_object
+from ._object_xarray import dataset_of
 from ._observer import Snapshot, Variable
-from ._types import Scalar
+from ._types import CHUNK_BYTES, Scalar
 from ._whole import Whole, names_of
 
 #: The attribute that names a variable's dimensions.
 DIMS = "dims"
-#: About so much is read at once where dask may choose.
-CHUNK_BYTES = 32 << 20
+#: Between two looks for a name that may become a region, a group or an object.
+LOOK_SECONDS = 0.02
 
 Held = Snapshot | GroupSnapshot
 
 
 class Engine(BackendEntrypoint):
-    """xarray's way to open a region or a group. The dataset is of one version, which is held until it is closed."""
+    """xarray's way to open a region, a group or an object. The dataset is of one version, which of a region or group is held
+    until it is closed; of an object it is not held."""
 
     description = "Versions of running simulations, published by Stillframe"
-    open_dataset_parameters = ("filename_or_obj", "drop_variables", "version", "wait", "dir")
+    open_dataset_parameters = ("filename_or_obj", "drop_variables", "version", "wait", "dir", "dims")
 
     def open_dataset(  # type: ignore[override]
         self,
-        filename_or_obj: str | Held,
+        filename_or_obj: str | Held | Object | ObjectVersion,
         *,
         drop_variables: str | Iterable[str] | None = None,
         version: int | None = None,
         wait: float | None = 0.0,
         dir: str | os.PathLike[str] | None = None,
+        dims: Dims = None,
     ) -> xr.Dataset:
         """Opens a version.
 
-        :param filename_or_obj: the name of a region or group; or a snapshot, which stays the caller's to close.
+        :param filename_or_obj: the name of a region, group or object, looked for in this order; or an object or one of its
+            versions; or a snapshot, which stays the caller's to close.
         :param version: the version, the newest one if None.
-        :param wait: most seconds to wait for the region and its first version; for ever if None.
+        :param wait: most seconds to wait for the region and its first version, or for the object; for ever if None.
         :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
+        :param dims: of an object the names of its dimensions, as for :meth:`stillframe.Object.to_xarray`.
         """
         close: Callable[[], None] | None = None
-        if isinstance(filename_or_obj, (Snapshot, GroupSnapshot)):
-            held, name = filename_or_obj, None
-        elif isinstance(filename_or_obj, str):
-            name = filename_or_obj
-            held = hold(name, version, wait, dir)
-            close = held.close
-        else:
-            raise MisuseError(f"{filename_or_obj!r}: give the name of a region or group, or a snapshot")
         dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
+        name = filename_or_obj if isinstance(filename_or_obj, str) else None
+        found = filename_or_obj if name is None else find(name, version, wait, dir)
+        if isinstance(found, Object):
+            found = found.at(found.newest() if version is None else version)
+        if isinstance(found, ObjectVersion):
+            return dataset_of(found._reader, dims, dropped)
+        if not isinstance(found, (Snapshot, GroupSnapshot)):
+            raise MisuseError(f"{filename_or_obj!r}: give the name of a region, group or object, or a snapshot")
+        if dims is not None:
+            raise MisuseError("dims: only objects are given names for dimensions; variables of regions have them as attribute")
+        held = found
+        if name is not None:
+            close = held.close
         reopen = None if name is None else (name, held.version, None if dir is None else os.fspath(dir))
         variables = {name: of for name, of in variables_of(held, reopen) if name not in dropped}
         dataset = xr.Dataset(variables, attrs=attributes_of(held, name))
@@ -68,6 +80,25 @@ class Engine(BackendEntrypoint):
     def guess_can_open(self, filename_or_obj: Any) -> bool:
         """Never: the name of a region looks like that of any file."""
         return False
+
+
+def find(
+    name: str, version: int | None, wait: float | None, dir: str | os.PathLike[str] | None
+) -> Held | Object:
+    """A version of the region or group of that name, held; or else the object."""
+    begin = time.monotonic()
+    while True:
+        try:
+            return hold(name, version, 0.0, dir)
+        except (NoRegion, NoVersion, Timeout) as error:
+            missing = error
+        try:
+            return open_object(name, 0.0, dir)
+        except NoObject:
+            if wait is not None and time.monotonic() - begin >= wait:
+                missing.add_note(f"There is no object '{name}' either.")
+                raise missing from None
+        time.sleep(LOOK_SECONDS)
 
 
 def hold(name: str, version: int | None, wait: float | None, dir: str | os.PathLike[str] | None) -> Held:

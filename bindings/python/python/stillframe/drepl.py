@@ -10,7 +10,6 @@ whatever its dtype and shape. Buffers may be longer than their fragments.
 
 from __future__ import annotations
 
-import operator
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from . import _native
 from ._errors import Diagnostic, DreplError
 from ._made import Made
+from ._numbers import numbers_of, whole
 from ._types import numpy
 
 if TYPE_CHECKING:
@@ -513,21 +513,11 @@ def _slices(rows: list[tuple[int, int, int]]) -> tuple[slice, ...]:
 
 
 def _bindings(bindings: Mapping[str, Any]) -> dict[str, int]:
-    return {name: _whole(f"binding {name}", value, -(1 << 63), (1 << 63) - 1) for name, value in bindings.items()}
+    return numbers_of(None, bindings)
 
 
 def _count(what: str, value: Any) -> int:
-    return _whole(what, value, 0, (1 << 64) - 1)
-
-
-def _whole(what: str, value: Any, least: int, most: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise DreplError(f"{what}: {value!r} is no integer") from None
-    if not least <= number <= most:
-        raise DreplError(f"{what}: {number} is not between {least} and {most}")
-    return number
+    return whole(what, value, 0, (1 << 64) - 1, DreplError)
 
 
 def _versions(versions: tuple[int, int] | None) -> tuple[int, int]:

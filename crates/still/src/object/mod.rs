@@ -9,9 +9,11 @@ mod next;
 mod summary;
 mod variable;
 
+pub mod checkpoint;
 pub mod get;
 pub mod list;
 pub mod remove;
+pub mod restore;
 pub mod show;
 pub mod watch;
 

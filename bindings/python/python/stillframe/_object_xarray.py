@@ -1,0 +1,93 @@
+"""Versions of objects as xarray datasets, read where they are indexed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import xarray as xr
+from xarray.backends import BackendArray
+from xarray.core import indexing
+
+from ._errors import MisuseError
+from ._object_array import ObjectArray, Reader
+from ._types import CHUNK_BYTES
+
+if TYPE_CHECKING:
+    from ._object import Dims
+
+
+class LazyArray(BackendArray):
+    """A variable of a version, read where it is indexed. In another process, which dask may send it to, it finds the object
+    by its name."""
+
+    def __init__(self, array: ObjectArray, path: tuple[str, ...]) -> None:
+        self._array = array
+        self._path = path
+        self.shape = array.shape
+        self.dtype = array.dtype
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        support = indexing.IndexingSupport.BASIC
+        return indexing.explicit_indexing_adapter(key, self.shape, support, self._array.__getitem__)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        reader = self._array._reader
+        return rebuild, (reader.name, os.fspath(reader.native.dir), reader.version, reader.timeout, self._path)
+
+
+def rebuild(name: str, dir: str, version: int, timeout: float | None, path: tuple[str, ...]) -> LazyArray:
+    """The array in another process."""
+    from ._object import open_object
+
+    array = open_object(name, dir=dir).at(version, timeout)[path[0]]
+    for field in path[1:]:
+        array = array[field]
+    return LazyArray(array, path)
+
+
+def leaves(array: ObjectArray, path: tuple[str, ...]) -> Iterator[tuple[ObjectArray, tuple[str, ...]]]:
+    """A variable, or each field of its records."""
+    if not array.fields:
+        yield array, path
+    for field in array.fields:
+        yield from leaves(array[field], (*path, field))
+
+
+def dataset_of(reader: Reader, dims: Dims, dropped: Collection[str] = ()) -> xr.Dataset:
+    """The dataset of a reader's version, without some variables."""
+    found = [leaf for name in reader.schema.objects for leaf in leaves(reader.array(name), (name,))]
+    if isinstance(dims, Mapping):
+        unknown = sorted(dims.keys() - {array.name for array, _ in found})
+        if unknown:
+            known = ", ".join(array.name for array, _ in found)
+            raise MisuseError(f"dims: there is no variable '{unknown[0]}'; the variables are: {known}")
+    variables = {
+        array.name: variable_of(array, path, dims_of(array, dims)) for array, path in found if array.name not in dropped
+    }
+    return xr.Dataset(variables, attrs={"object": reader.name, "version": reader.version})
+
+
+def variable_of(array: ObjectArray, path: tuple[str, ...], dims: tuple[str, ...]) -> xr.Variable:
+    """The array with names for its axes. Where dask may choose, slabs along the first axis are proposed for a large one."""
+    encoding = {}
+    if array.shape and array.nbytes > CHUNK_BYTES:
+        rows = max(1, CHUNK_BYTES * array.shape[0] // array.nbytes)
+        encoding["preferred_chunks"] = dict(zip(dims, (rows, *array.shape[1:]), strict=True))
+    return xr.Variable(dims, indexing.LazilyIndexedArray(LazyArray(array, path)), None, encoding)
+
+
+def dims_of(array: ObjectArray, dims: Dims) -> tuple[str, ...]:
+    """The names of the axes: those given, else the variable's name with the number of the axis."""
+    given: Sequence[str] | None
+    if isinstance(dims, Mapping):
+        given = dims.get(array.name)
+    else:
+        given = dims if dims is not None and len(dims) == array.ndim else None
+    if given is None:
+        return tuple(f"{array.name}_{axis}" for axis in range(array.ndim))
+    names = tuple(given)
+    if isinstance(given, str) or len(names) != array.ndim or len(set(names)) != array.ndim:
+        raise MisuseError(f"dims: '{array.name}' has {array.ndim} axes, and {given!r} does not name each of them once")
+    return names

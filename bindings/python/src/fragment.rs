@@ -1,0 +1,295 @@
+//! Fragments of objects, to write and to read.
+//!
+//! # Safety
+//! Addresses of a fragment's memory are given to Python here. What keeps them valid is the owner that each [`Memory`] has: of a
+//! fragment to write its cell, which has the fragment as long as it is attached, and the memory that was kept of it afterwards;
+//! of a loan its cell; of a fragment to read its cell, which has the fragment to the end.
+#![allow(unsafe_code)]
+
+use crate::drepl::DreplFragment;
+use crate::errors;
+use crate::exclusive::Exclusive;
+use crate::memory::{Borrowed, Layout, Memory};
+use crate::object::limit;
+use crate::region::{LoanCell, Published, told};
+use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use stillframe::KeptMemory;
+use stillframe_object::Error;
+
+/// A fragment to write, and the memory of it that Python may know.
+struct Writing {
+    fragment: Option<stillframe_object::WriteFragment>,
+    is_loaned: bool,
+    /// The loan of the next version, once it was asked for.
+    loan: Option<Arc<LoanCell>>,
+    /// Cloned into each array over the memory, so that its count tells whether any is left.
+    exports: Arc<()>,
+    /// What arrays that outlive the fragment refer to.
+    kept: Option<KeptMemory>,
+}
+
+/// Why something did not happen, before it is an exception: those need the interpreter.
+enum Failure {
+    Object(Error),
+    Region(stillframe::Error),
+    Detached,
+}
+
+impl Failure {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        match self {
+            Failure::Object(error) => errors::raise_object(py, error),
+            Failure::Region(error) => errors::raise(py, error),
+            Failure::Detached => detached(py),
+        }
+    }
+}
+
+fn detached(py: Python<'_>) -> PyErr {
+    errors::misuse(py, "the fragment is detached")
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Object(error)
+    }
+}
+
+impl From<stillframe::Error> for Failure {
+    fn from(error: stillframe::Error) -> Self {
+        Failure::Region(error)
+    }
+}
+
+impl Writing {
+    fn fragment(&mut self) -> Result<&mut stillframe_object::WriteFragment, Failure> {
+        self.fragment.as_mut().ok_or(Failure::Detached)
+    }
+
+    fn detach(&mut self) -> Result<(), Failure> {
+        let Some(fragment) = self.fragment.take() else { return Ok(()) };
+        if let Some(loan) = self.loan.take() {
+            // Where this fails, the loan's addresses stay for ever, and nothing is lost but they.
+            let _ = loan.end(false);
+        }
+        if self.is_loaned || Arc::strong_count(&self.exports) == 1 {
+            return Ok(fragment.detach()?);
+        }
+        let (kept, outcome) = fragment.detach_keeping();
+        self.kept = kept;
+        Ok(outcome?)
+    }
+}
+
+/// A fragment that is written.
+#[pyclass(frozen, module = "stillframe._native")]
+pub struct WriteFragment {
+    cell: Arc<Exclusive<Writing>>,
+    fragment: Arc<drepl::Fragment>,
+    number: u32,
+    version: AtomicU64,
+    is_detached: AtomicBool,
+}
+
+impl WriteFragment {
+    pub fn new(fragment: stillframe_object::WriteFragment, is_loaned: bool) -> Self {
+        let (laid_out, number) = (fragment.fragment().clone(), fragment.number());
+        let version = AtomicU64::new(fragment.version());
+        let (exports, fragment) = (Arc::default(), Some(fragment));
+        let writing = Writing { fragment, is_loaned, loan: None, exports, kept: None };
+        let cell = Arc::new(Exclusive::new(writing));
+        Self { cell, fragment: laid_out, number, version, is_detached: AtomicBool::new(false) }
+    }
+
+    fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Writing) -> Result<R, Failure> + Send,
+    ) -> PyResult<R> {
+        self.cell.with(py, work)?.map_err(|failure| failure.raise(py))
+    }
+}
+
+#[pymethods]
+impl WriteFragment {
+    #[getter]
+    fn fragment(&self) -> DreplFragment {
+        DreplFragment(self.fragment.clone())
+    }
+
+    #[getter]
+    fn number(&self) -> u32 {
+        self.number
+    }
+
+    #[getter]
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    #[getter]
+    fn is_detached(&self) -> bool {
+        self.is_detached.load(Ordering::Relaxed)
+    }
+
+    /// The memory to be written; of a loaned fragment that of the next version.
+    fn memory(&self, py: Python<'_>) -> PyResult<Memory> {
+        let cell = self.cell.clone();
+        self.with(py, move |writing| {
+            let (exports, is_loaned) = (writing.exports.clone(), writing.is_loaned);
+            if is_loaned {
+                let loan = match &writing.loan {
+                    Some(loan) => loan.clone(),
+                    None => {
+                        let loan = Arc::new(LoanCell::new(writing.fragment()?.take_loan()?, exports));
+                        writing.loan.insert(loan).clone()
+                    }
+                };
+                let bytes = writing.fragment()?.fragment().size_bytes() as usize;
+                return loan.memory(Layout::raw(bytes)).ok_or(Failure::Detached);
+            }
+            let (start, bytes) = writing.fragment()?.address()?;
+            // SAFETY: the engine keeps a managed variable where it is until the fragment goes, and then this memory is kept
+            // in the cell, which the owner shares, as the export counts.
+            Ok(unsafe { Memory::new(start, bytes, true, Layout::raw(bytes), (exports, cell)) })
+        })
+    }
+
+    /// Its newest version, to be read; none before the first publish.
+    fn previous(&self, py: Python<'_>) -> PyResult<Option<Memory>> {
+        self.with(py, |writing| {
+            let view = writing.fragment()?.previous_view()?;
+            Ok(view.map(|view| {
+                let layout = Layout::raw(view.len());
+                Memory::of_view(view, layout)
+            }))
+        })
+    }
+
+    fn publish(&self, py: Python<'_>, version: u64) -> PyResult<Published> {
+        let published = self.with(py, |writing| {
+            let follows = version > writing.fragment()?.version();
+            if follows && let Some(loan) = writing.loan.take() {
+                loan.end(true)?;
+            }
+            Ok(told(writing.fragment()?.publish(version)?))
+        })?;
+        if !published.1 {
+            self.version.store(version, Ordering::Relaxed);
+        }
+        Ok(published)
+    }
+
+    /// Detaches it. Memory that arrays refer to stays.
+    fn detach(&self, py: Python<'_>) -> PyResult<()> {
+        // Nothing to end for a forked child, which leaves `with` blocks of its parent as it ends.
+        if self.is_detached.swap(true, Ordering::Relaxed) || !self.cell.is_ours() {
+            return Ok(());
+        }
+        self.with(py, Writing::detach)
+    }
+}
+
+impl Drop for WriteFragment {
+    fn drop(&mut self) {
+        // Arrays that are left keep their memory, but not the fragment attached. Other threads of Python go on meanwhile: another
+        // process may have the board for a while.
+        let detach = || {
+            if self.cell.is_ours()
+                && let Some(mut writing) = self.cell.lock()
+            {
+                let _ = writing.detach();
+            }
+        };
+        if Python::try_attach(|py| py.detach(detach)).is_none() {
+            detach();
+        }
+    }
+}
+
+/// A fragment that is read.
+#[pyclass(frozen, module = "stillframe._native")]
+pub struct ReadFragment {
+    /// `None` once it was detached.
+    cell: Mutex<Option<Arc<Exclusive<stillframe_object::ReadFragment>>>>,
+    fragment: Arc<drepl::Fragment>,
+    version: AtomicU64,
+}
+
+impl ReadFragment {
+    pub fn new(fragment: stillframe_object::ReadFragment) -> Self {
+        let laid_out = fragment.fragment().clone();
+        let version = AtomicU64::new(fragment.version());
+        let cell = Mutex::new(Some(Arc::new(Exclusive::new(fragment))));
+        Self { cell, fragment: laid_out, version }
+    }
+
+    fn cell(&self, py: Python<'_>) -> PyResult<Arc<Exclusive<stillframe_object::ReadFragment>>> {
+        let cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
+        cell.clone().ok_or_else(|| detached(py))
+    }
+}
+
+#[pymethods]
+impl ReadFragment {
+    #[getter]
+    fn fragment(&self) -> DreplFragment {
+        DreplFragment(self.fragment.clone())
+    }
+
+    #[getter]
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    #[getter]
+    fn is_detached(&self) -> bool {
+        self.cell.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// The memory that each reattach fills. Its address is fixed when it is asked for first: until then, a reattach may choose
+    /// one at which a writer's pages can be shown.
+    fn memory(&self, py: Python<'_>) -> PyResult<Memory> {
+        let (cell, bytes) = (self.cell(py)?, self.fragment.size_bytes() as usize);
+        let start = cell.with(py, |fragment| fragment.address() as usize)?;
+        // SAFETY: the fragment's memory stays at its address as long as the fragment lives, which the owner shares. Only
+        // the fragment writes it.
+        Ok(unsafe { Memory::new(start as *mut u8, bytes, false, Layout::raw(bytes), cell) })
+    }
+
+    fn reattach(&self, py: Python<'_>, version: u64, timeout: Option<f64>) -> PyResult<()> {
+        let timeout = limit(py, "timeout", timeout)?;
+        let outcome = self.cell(py)?.with(py, |fragment| fragment.reattach(version, timeout))?;
+        outcome.map_err(|error| errors::raise_object(py, error))?;
+        self.version.store(version, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn reattach_newer(&self, py: Python<'_>, after: u64, timeout: Option<f64>) -> PyResult<u64> {
+        let timeout = limit(py, "timeout", timeout)?;
+        let outcome = self.cell(py)?.with(py, |fragment| fragment.reattach_newer(after, timeout))?;
+        let version = outcome.map_err(|error| errors::raise_object(py, error))?;
+        self.version.store(version, Ordering::Relaxed);
+        Ok(version)
+    }
+
+    /// Copies the elements of a version into an array of Python's own, as long as the fragment.
+    fn fill(&self, py: Python<'_>, version: u64, timeout: Option<f64>, out: &Bound<'_, PyAny>) -> PyResult<()> {
+        let timeout = limit(py, "timeout", timeout)?;
+        let mut out = Borrowed::writable(out)?;
+        let outcome = self.cell(py)?.with(py, |fragment| out.write(|out| fragment.fill(version, timeout, out)))?;
+        outcome.map_err(|error| errors::raise_object(py, error))
+    }
+
+    /// Whether it shows pages of a writer rather than a copy.
+    fn is_shown(&self, py: Python<'_>) -> PyResult<bool> {
+        self.cell(py)?.with(py, |fragment| fragment.is_shown())
+    }
+
+    fn detach(&self, py: Python<'_>) {
+        let cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(cell));
+    }
+}
