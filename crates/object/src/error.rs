@@ -266,6 +266,7 @@ impl Error {
             Error::Lost { .. } => 3101,
             Error::Ended { .. } => 3102,
             Error::Locked { .. } => 3103,
+            Error::Interrupted { .. } => 3104,
         }
     }
 
