@@ -381,6 +381,26 @@ fn gc_leaves_an_object_that_nobody_has_written_yet() {
 }
 
 #[test]
+fn what_is_wrong_with_an_object_is_told_beside_the_others() {
+    let scene = Scene::new();
+    let _writers = both(&scene, 7);
+    let other = objects(&scene).create("other", "var w [3] int16").create().unwrap();
+    let _writer = other.write("{ var w = w }").attach().unwrap();
+    let board = scene.dir().join(".objects/boards/other");
+    std::fs::write(&board, vec![7; 100]).unwrap();
+    let table = scene.ok(&["ls"]);
+    assert!(table.lines().nth(1).is_some_and(|line| line.starts_with("mesh ")), "{table}");
+    assert!(table.contains("other: ") && table.contains("damaged at byte 0"), "{table}");
+    let listed = scene.json(&["ls", "--json"]);
+    assert_eq!(listed["faults"][0]["name"], "other");
+    let told = scene.complaint(1, &["show", "other"]);
+    assert!(told.contains("damaged at byte 0"), "{told}");
+    let told = scene.still(&["gc"]);
+    assert!(told.code == 1 && told.out.contains("left object other: "), "{}", told.out);
+    assert_eq!(scene.ok(&["get", "mesh", "u[0, 0]"]), "7000.0\n");
+}
+
+#[test]
 fn checkpoints_of_an_object_have_each_variable_as_one_array_and_bring_it_back() {
     let scene = Scene::new();
     let (object, mut upper, mut lower) = both(&scene, 7);
