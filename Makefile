@@ -12,8 +12,8 @@ BUILD := cargo build --release $$(scripts/setup.sh export-features) && \
 POINTS := cargo test --features stillframe/points,still/points
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
-.PHONY: help build install uninstall install-test wheel demo test check suites rust c header cxx fortran mpi pairs tcasm
-.PHONY: crash planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench abacus-bench drepl-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
+.PHONY: help build install uninstall install-test wheel demo demo-objects test check suites rust c header cxx fortran mpi pairs tcasm
+.PHONY: crash planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -43,6 +43,11 @@ install-test: ## users' projects against an installed tree, the wheel and the Sp
 demo: ## a real LAMMPS run, published every step, with two observers; pictures in demo-output/
 	scripts/setup.sh demo
 	target/lammps/bin/python examples/lammps/demo.py $(ARGS)
+
+demo-objects: ## an object that 4 processes write, and 3 others read in other blocks; pictures in demo-output/
+	scripts/setup.sh plots
+	$(BUILD)
+	$(PYTHON) examples/objects/demo.py --still target/release/still $(ARGS)
 
 test: ## everything, as CI runs it
 	scripts/test.sh
@@ -166,6 +171,11 @@ bench: ## all benchmarks at full size; takes about half an hour
 	scripts/setup.sh
 	cargo build --release -p still
 	target/release/still bench all $(ARGS)
+
+objects-bench: ## ghost cells from objects beside MPI messages
+	scripts/setup.sh test mpi
+	$(BUILD)
+	$(PYTHON) benches/objects/run.py $(ARGS)
 
 abacus-bench: ## what a time step per executable costs, with mapped files and here; needs 16 GiB of memory
 	scripts/setup.sh plots
