@@ -100,7 +100,7 @@ impl Object {
     /// # Errors
     /// As [`newest`](Object::newest).
     pub fn versions(&self) -> Result<Vec<u64>> {
-        waiting::complete(&self.shared, &mut *self.members())
+        waiting::complete(&self.shared, &mut self.members())
     }
 
     /// Waits for a complete version above `after`, at most so long, and returns the newest.

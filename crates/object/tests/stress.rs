@@ -15,8 +15,11 @@ use stillframe_object::{Error, Object, Objects};
 
 const ROWS: u64 = 6;
 const COLUMNS: usize = 40_000;
-/// Texts of fragments to read, with the row and the column of each of their elements.
-const LOOKS: [(&str, fn(usize) -> (u64, usize)); 5] = [
+/// The row and the column of an element of a fragment to read.
+type Place = fn(usize) -> (u64, usize);
+
+/// Texts of fragments to read, and where their elements are.
+const LOOKS: [(&str, Place); 5] = [
     ("{ var v = u }", |at| ((at / COLUMNS) as u64, at % COLUMNS)),
     ("{ var v [y:40000] = u[3,y] }", |at| (3, at)),
     ("{ var v [x:2,y:40000] = u[x*3+1,y] }", |at| ((at / COLUMNS) as u64 * 3 + 1, at % COLUMNS)),
