@@ -243,6 +243,8 @@ typedef enum {
     STILLFRAME_OBJECT_REFUSED = 3013,
     // A fragment has no such variable, or none whose numbers lie together.
     STILLFRAME_OBJECT_VARIABLE = 3014,
+    // The greatest number, which no version of an object can have.
+    STILLFRAME_OBJECT_GREATEST_NUMBER = 3015,
     // There is no such object.
     STILLFRAME_NO_OBJECT = 3100,
     // Elements of a version cannot be had, or not any more: their writer died, or let it go.
@@ -251,6 +253,10 @@ typedef enum {
     STILLFRAME_OBJECT_ENDED = 3102,
     // Another process is changing who writes an object, for much longer than that takes.
     STILLFRAME_OBJECT_LOCKED = 3103,
+    // A wait ended early because its program wanted that. For bindings of other languages.
+    STILLFRAME_OBJECT_INTERRUPTED = 3104,
+    // Somebody removed the object.
+    STILLFRAME_OBJECT_REMOVED = 3105,
 } stillframe_status_code;
 
 // Who owns the memory of a variable.
@@ -2161,7 +2167,7 @@ stillframe_status stillframe_object_remove(const char *dir,
 //
 // Errors: OBJECT_OVERLAP, whose text names both fragments, if another one that does not go has some of the elements; DREPL_TEXT with
 // all mistakes; OBJECT_NOT_WRITABLE; OBJECT_REFUSED if a newer version is complete already; with has_version TIMEOUT and OBJECT_LOST;
-// BAD_HANDLE; FORKED; ARENA_FULL and others of the environment.
+// OBJECT_REMOVED if somebody removed the object; BAD_HANDLE; FORKED; ARENA_FULL and others of the environment.
 stillframe_status stillframe_object_attach(stillframe_object *object,
                                            const char *text,
                                            const stillframe_attach_options *options,
@@ -2188,8 +2194,8 @@ stillframe_status stillframe_object_attach_read(stillframe_object *object,
 // version: above the newest version of the fragment, and above the one at which it was attached. published: what was done; may be
 // NULL.
 //
-// Errors: NOT_INCREASING; BAD_ARGUMENT if it was attached to be read; those of stillframe_publish, and then there is no new
-// version; BAD_HANDLE; FORKED.
+// Errors: NOT_INCREASING; OBJECT_GREATEST_NUMBER of UINT64_MAX; BAD_ARGUMENT if it was attached to be read; those of
+// stillframe_publish, and then there is no new version; BAD_HANDLE; FORKED.
 stillframe_status stillframe_fragment_publish(stillframe_fragment *fragment,
                                               uint64_t version,
                                               stillframe_published *published);

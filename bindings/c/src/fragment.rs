@@ -178,7 +178,7 @@ impl Attached {
 ///
 /// Errors: OBJECT_OVERLAP, whose text names both fragments, if another one that does not go has some of the elements; DREPL_TEXT with
 /// all mistakes; OBJECT_NOT_WRITABLE; OBJECT_REFUSED if a newer version is complete already; with has_version TIMEOUT and OBJECT_LOST;
-/// BAD_HANDLE; FORKED; ARENA_FULL and others of the environment.
+/// OBJECT_REMOVED if somebody removed the object; BAD_HANDLE; FORKED; ARENA_FULL and others of the environment.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_object_attach(
     object: *mut stillframe_object,
@@ -289,8 +289,8 @@ pub extern "C" fn stillframe_object_attach_read(
 /// version: above the newest version of the fragment, and above the one at which it was attached. published: what was done; may be
 /// NULL.
 ///
-/// Errors: NOT_INCREASING; BAD_ARGUMENT if it was attached to be read; those of stillframe_publish, and then there is no new
-/// version; BAD_HANDLE; FORKED.
+/// Errors: NOT_INCREASING; OBJECT_GREATEST_NUMBER of UINT64_MAX; BAD_ARGUMENT if it was attached to be read; those of
+/// stillframe_publish, and then there is no new version; BAD_HANDLE; FORKED.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_fragment_publish(
     fragment: *mut stillframe_fragment,

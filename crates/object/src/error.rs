@@ -283,7 +283,9 @@ impl Error {
             Error::Lost { .. } => 3101,
             Error::Ended { .. } => 3102,
             Error::Locked { .. } => 3103,
+            Error::GreatestNumber { .. } => 3015,
             Error::Interrupted { .. } => 3104,
+            Error::Removed { .. } => 3105,
         }
     }
 

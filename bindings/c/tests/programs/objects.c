@@ -88,6 +88,7 @@ static void readers_get_what_writers_publish_in_any_layout(void) {
     FAILS(STILLFRAME_TIMEOUT, "rank 0", stillframe_object_wait_newer(object, 4, 1, &newest));
     FAILS(STILLFRAME_TIMEOUT, "rank 1", stillframe_fragment_reattach_newer(turned, 4, 1, NULL));
     FAILS(STILLFRAME_NOT_INCREASING, "does not follow 4", stillframe_fragment_publish(first, 4, NULL));
+    FAILS(STILLFRAME_OBJECT_GREATEST_NUMBER, "smaller", stillframe_fragment_publish(first, UINT64_MAX, NULL));
     FAILS(STILLFRAME_OBJECT_LOST, "newest complete version", stillframe_fragment_reattach(turned, 1, PATIENCE_MS));
     CHECK(t[0] == 4);
     // Back to the beginning.
@@ -126,8 +127,9 @@ static void ghosts_are_clipped_at_the_rim(void) {
     CHECK(late == NULL);
     OK(stillframe_fragment_detach(ghosts));
     OK(stillframe_fragment_detach(all));
-    OK(stillframe_object_close(object));
     OK(stillframe_object_remove(NULL, "ghosts", false));
+    FAILS(STILLFRAME_OBJECT_REMOVED, "create it anew", stillframe_object_attach(object, "{ var u = grid }", NULL, &all, NULL));
+    OK(stillframe_object_close(object));
 }
 
 static void variables_say_what_they_are(void) {
