@@ -61,8 +61,9 @@ module stillframe
   ! The same of layouts, from 2000 on, and of objects, from 3000 on.
   integer, parameter, public :: stillframe_drepl_text = 2010, stillframe_drepl_unplannable = 2013, &
     stillframe_object_other_text = 3010, stillframe_object_not_writable = 3011, stillframe_object_overlap = 3012, &
-    stillframe_object_refused = 3013, stillframe_object_variable = 3014, stillframe_no_object = 3100, &
-    stillframe_object_lost = 3101, stillframe_object_ended = 3102, stillframe_object_locked = 3103
+    stillframe_object_refused = 3013, stillframe_object_variable = 3014, stillframe_object_greatest_number = 3015, &
+    stillframe_no_object = 3100, stillframe_object_lost = 3101, stillframe_object_ended = 3102, stillframe_object_locked = 3103, &
+    stillframe_object_interrupted = 3104, stillframe_object_removed = 3105
 
   ! Rules: what publish does when there is no room.
   integer, parameter, public :: stillframe_wait_then_skip = 0, stillframe_skip = 1, &
@@ -220,6 +221,7 @@ module stillframe
     procedure :: newest => object_newest
     procedure :: versions => object_versions
     procedure :: wait_newer => object_wait_newer
+    procedure :: wait_for => object_wait_for
     procedure :: writers => object_writers
     procedure, private :: object_attach, object_attach_read
     generic :: attach => object_attach
@@ -264,6 +266,7 @@ module stillframe
   contains
     procedure :: reattach_newer => fragment_reattach_newer
     procedure :: version => fragment_version
+    procedure :: published_ns => fragment_published_ns
     procedure :: is_shown => fragment_is_shown
     procedure :: detach => fragment_detach
     procedure, private :: fragment_publish_int32, fragment_reattach_int32
@@ -1038,7 +1041,7 @@ module stillframe
   end type
 
   type, bind(c) :: c_fragment_info
-    integer(c_int64_t) :: version = 0, bytes = 0
+    integer(c_int64_t) :: version = 0, published_ns = 0, bytes = 0
     integer(c_int32_t) :: variable_count = 0, writable = 0, number = 0, shown = 0
     integer(c_int64_t) :: reserved(4) = 0
   end type
@@ -1107,6 +1110,13 @@ module stillframe
       integer(c_int64_t), value :: after
       integer(c_int64_t), value :: timeout_ms
       integer(c_int64_t), intent(out) :: version
+      integer(c_int32_t) :: status
+    end function
+    function c_object_wait_for(object, version, timeout_ms) result(status) bind(c, name='stillframe_object_wait_for')
+      import
+      type(c_ptr), value :: object
+      integer(c_int64_t), value :: version
+      integer(c_int64_t), value :: timeout_ms
       integer(c_int32_t) :: status
     end function
     function c_object_writers(object, visitor, context) result(status) bind(c, name='stillframe_object_writers')
@@ -10490,7 +10500,22 @@ contains
     type(outcome) :: o
 
     version = -1
-    call check(o, c_object_wait_newer(self%handle, after, limit_of(timeout_ms), version))
+    call check_version(after, o)
+    if (o%status == stillframe_ok) call check(o, c_object_wait_newer(self%handle, after, limit_of(timeout_ms), version))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Waits until a version is complete, at most timeout_ms (for ever unless said).
+  subroutine object_wait_for(self, version, timeout_ms, stat, errmsg)
+    class(stillframe_object), intent(in) :: self
+    integer(int64), intent(in) :: version
+    integer, intent(in), optional :: timeout_ms
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call check_version(version, o)
+    if (o%status == stillframe_ok) call check(o, c_object_wait_for(self%handle, version, limit_of(timeout_ms)))
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -12028,6 +12053,22 @@ contains
     version = -1
     call check(o, c_fragment_describe(self%handle, info))
     if (o%status == stillframe_ok) version = info%version
+    call conclude(o, stat, errmsg)
+  end function
+
+  ! Of a fragment to read, when its version was published, by the last of its writers, in nanoseconds since 1970; 0 of the initial
+  ! one.
+  function fragment_published_ns(self, stat, errmsg) result(published_ns)
+    class(stillframe_fragment), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(int64) :: published_ns
+    type(c_fragment_info) :: info
+    type(outcome) :: o
+
+    published_ns = 0
+    call check(o, c_fragment_describe(self%handle, info))
+    if (o%status == stillframe_ok) published_ns = info%published_ns
     call conclude(o, stat, errmsg)
   end function
 

@@ -136,8 +136,7 @@ int main(int argc, char **argv) {
     xrange = (i + 1) * length / nlength - xmin;
     yrange = (j + 1) * height / nheight - ymin;
     stillframe_drepl_binding block[] = {{"xmin", xmin}, {"ymin", ymin}, {"xrange", xrange}, {"yrange", yrange}};
-    // A neighbour may still read a version when the next one is published, so two stay.
-    stillframe_attach_options options = {.bindings = block, .binding_count = 4, .keep = 2, .has_rank = 1, .rank = rank};
+    stillframe_attach_options options = {.bindings = block, .binding_count = 4, .has_rank = 1, .rank = rank};
     options.flags = STILLFRAME_ATTACH_LOANED;
     stillframe_fragment *mine, *ghosts[4];
     double *next;

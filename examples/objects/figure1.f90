@@ -48,9 +48,7 @@ program figure1
   xrange = (i + 1) * length / nlength - xmin
   yrange = (j + 1) * height / nheight - ymin
   block = [xmin, ymin, xrange, yrange]
-  ! A neighbour may still read a version when the next one is published, so two stay.
-  call heat%attach('{ var g [x:xrange,y:yrange] = grid[x+xmin,y+ymin] }', mine, next, names, block, rank=rank, keep=2, &
-    loaned=.true.)
+  call heat%attach('{ var g [x:xrange,y:yrange] = grid[x+xmin,y+ymin] }', mine, next, names, block, rank=rank, loaned=.true.)
   if (xmin > 0) call heat%attach_read('{ var left [x:1,y:yrange] = grid[x+xmin-1,y+ymin] }', left, lg, names, block)
   if (xmin + xrange < length) &
     call heat%attach_read('{ var right [x:1,y:yrange] = grid[x+xmin+xrange,y+ymin] }', right, rg, names, block)

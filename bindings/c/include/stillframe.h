@@ -243,6 +243,8 @@ typedef enum {
     STILLFRAME_OBJECT_REFUSED = 3013,
     // A fragment has no such variable, or none whose numbers lie together.
     STILLFRAME_OBJECT_VARIABLE = 3014,
+    // The greatest number, which no version of an object can have.
+    STILLFRAME_OBJECT_GREATEST_NUMBER = 3015,
     // There is no such object.
     STILLFRAME_NO_OBJECT = 3100,
     // Elements of a version cannot be had, or not any more: their writer died, or let it go.
@@ -251,6 +253,10 @@ typedef enum {
     STILLFRAME_OBJECT_ENDED = 3102,
     // Another process is changing who writes an object, for much longer than that takes.
     STILLFRAME_OBJECT_LOCKED = 3103,
+    // A wait ended early because its program wanted that. For bindings of other languages.
+    STILLFRAME_OBJECT_INTERRUPTED = 3104,
+    // Somebody removed the object.
+    STILLFRAME_OBJECT_REMOVED = 3105,
 } stillframe_status_code;
 
 // Who owns the memory of a variable.
@@ -1083,7 +1089,7 @@ typedef struct {
     // How many writers there are, if they do not cover the object together: a version is complete when so many have published
     // it. 0: when all elements were.
     uint32_t writers;
-    // How many of the newest versions stay in any case; 0: 1.
+    // How many of the newest versions stay in any case; 0: 1. What other writers have still to publish stays besides.
     uint32_t keep;
     // Bits of stillframe_attach_flag.
     uint32_t flags;
@@ -1113,6 +1119,8 @@ typedef struct {
 typedef struct {
     // Of one to write the newest version, or the one at which it was attached. Of one to read the version that it shows.
     uint64_t version;
+    // Of one to read, when that version was published, by the last of its writers, in nanoseconds since 1970; 0 of the initial one.
+    uint64_t published_ns;
     // Bytes of its memory.
     uint64_t bytes;
     // Variables of its text.
@@ -2119,6 +2127,14 @@ stillframe_status stillframe_object_wait_newer(stillframe_object *object,
                                                int64_t timeout_ms,
                                                uint64_t *version);
 
+// Waits until a version is complete, at most timeout_ms milliseconds; below 0: for ever.
+//
+// Errors: TIMEOUT, whose text says whom was waited for; OBJECT_LOST if elements of it cannot be had, or not any more; else as
+// stillframe_object_newest.
+stillframe_status stillframe_object_wait_for(stillframe_object *object,
+                                             uint64_t version,
+                                             int64_t timeout_ms);
+
 // Walks over the fragments to write that are or were attached, in the order in which they were attached. Those of which no
 // complete version needs anything are forgotten in time.
 //
@@ -2145,13 +2161,13 @@ stillframe_status stillframe_object_remove(const char *dir,
 // Attaches a fragment to write. From then on it is waited for in all versions above the one that it begins with.
 //
 // text: which elements it has and how they lie, in the layout language: "{ var g [x:16,y:32] = grid[x+xmin,y+ymin] }", or any view
-// with its attributes, as "view g columnmajor { … }". options: NULL for all defaults. fragment: the handle, to be ended by
-// stillframe_fragment_detach; NULL on errors. data: its memory, on a page boundary, which stays there until it is detached, but for
-// a loaned one; may be NULL.
+// with its attributes, as "view g columnmajor { … }", or the name of a view that the object's text declares. options: NULL for all
+// defaults. fragment: the handle, to be ended by stillframe_fragment_detach; NULL on errors. data: its memory, on a page boundary,
+// which stays there until it is detached, but for a loaned one; may be NULL.
 //
 // Errors: OBJECT_OVERLAP, whose text names both fragments, if another one that does not go has some of the elements; DREPL_TEXT with
 // all mistakes; OBJECT_NOT_WRITABLE; OBJECT_REFUSED if a newer version is complete already; with has_version TIMEOUT and OBJECT_LOST;
-// BAD_HANDLE; FORKED; ARENA_FULL and others of the environment.
+// OBJECT_REMOVED if somebody removed the object; BAD_HANDLE; FORKED; ARENA_FULL and others of the environment.
 stillframe_status stillframe_object_attach(stillframe_object *object,
                                            const char *text,
                                            const stillframe_attach_options *options,
@@ -2178,8 +2194,8 @@ stillframe_status stillframe_object_attach_read(stillframe_object *object,
 // version: above the newest version of the fragment, and above the one at which it was attached. published: what was done; may be
 // NULL.
 //
-// Errors: NOT_INCREASING; BAD_ARGUMENT if it was attached to be read; those of stillframe_publish, and then there is no new
-// version; BAD_HANDLE; FORKED.
+// Errors: NOT_INCREASING; OBJECT_GREATEST_NUMBER of UINT64_MAX; BAD_ARGUMENT if it was attached to be read; those of
+// stillframe_publish, and then there is no new version; BAD_HANDLE; FORKED.
 stillframe_status stillframe_fragment_publish(stillframe_fragment *fragment,
                                               uint64_t version,
                                               stillframe_published *published);

@@ -61,7 +61,7 @@ pub struct stillframe_attach_options {
     /// How many writers there are, if they do not cover the object together: a version is complete when so many have published
     /// it. 0: when all elements were.
     pub writers: u32,
-    /// How many of the newest versions stay in any case; 0: 1.
+    /// How many of the newest versions stay in any case; 0: 1. What other writers have still to publish stays besides.
     pub keep: u32,
     /// Bits of stillframe_attach_flag.
     pub flags: u32,
@@ -94,6 +94,8 @@ pub struct stillframe_attach_read_options {
 pub struct stillframe_fragment_info {
     /// Of one to write the newest version, or the one at which it was attached. Of one to read the version that it shows.
     pub version: u64,
+    /// Of one to read, when that version was published, by the last of its writers, in nanoseconds since 1970; 0 of the initial one.
+    pub published_ns: u64,
     /// Bytes of its memory.
     pub bytes: u64,
     /// Variables of its text.
@@ -170,13 +172,13 @@ impl Attached {
 /// Attaches a fragment to write. From then on it is waited for in all versions above the one that it begins with.
 ///
 /// text: which elements it has and how they lie, in the layout language: "{ var g [x:16,y:32] = grid[x+xmin,y+ymin] }", or any view
-/// with its attributes, as "view g columnmajor { … }". options: NULL for all defaults. fragment: the handle, to be ended by
-/// stillframe_fragment_detach; NULL on errors. data: its memory, on a page boundary, which stays there until it is detached, but for
-/// a loaned one; may be NULL.
+/// with its attributes, as "view g columnmajor { … }", or the name of a view that the object's text declares. options: NULL for all
+/// defaults. fragment: the handle, to be ended by stillframe_fragment_detach; NULL on errors. data: its memory, on a page boundary,
+/// which stays there until it is detached, but for a loaned one; may be NULL.
 ///
 /// Errors: OBJECT_OVERLAP, whose text names both fragments, if another one that does not go has some of the elements; DREPL_TEXT with
 /// all mistakes; OBJECT_NOT_WRITABLE; OBJECT_REFUSED if a newer version is complete already; with has_version TIMEOUT and OBJECT_LOST;
-/// BAD_HANDLE; FORKED; ARENA_FULL and others of the environment.
+/// OBJECT_REMOVED if somebody removed the object; BAD_HANDLE; FORKED; ARENA_FULL and others of the environment.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_object_attach(
     object: *mut stillframe_object,
@@ -287,8 +289,8 @@ pub extern "C" fn stillframe_object_attach_read(
 /// version: above the newest version of the fragment, and above the one at which it was attached. published: what was done; may be
 /// NULL.
 ///
-/// Errors: NOT_INCREASING; BAD_ARGUMENT if it was attached to be read; those of stillframe_publish, and then there is no new
-/// version; BAD_HANDLE; FORKED.
+/// Errors: NOT_INCREASING; OBJECT_GREATEST_NUMBER of UINT64_MAX; BAD_ARGUMENT if it was attached to be read; those of
+/// stillframe_publish, and then there is no new version; BAD_HANDLE; FORKED.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_fragment_publish(
     fragment: *mut stillframe_fragment,
@@ -401,12 +403,15 @@ pub extern "C" fn stillframe_fragment_describe(
     run("stillframe_fragment_describe", |call| {
         let out = call.out("info", info)?;
         handle::with(fragment, |attached: &mut Attached| {
-            let (layout, version, number, shown) = match &attached.held {
-                Held::Write(fragment) => (fragment.fragment(), fragment.version(), fragment.number(), false),
-                Held::Read(fragment) => (fragment.fragment(), fragment.version(), 0, fragment.is_shown()),
+            let (layout, version, published_ns, number, shown) = match &attached.held {
+                Held::Write(fragment) => (fragment.fragment(), fragment.version(), 0, fragment.number(), false),
+                Held::Read(fragment) => {
+                    (fragment.fragment(), fragment.version(), fragment.published_ns(), 0, fragment.is_shown())
+                }
             };
             out.put(stillframe_fragment_info {
                 version,
+                published_ns,
                 bytes: layout.size_bytes(),
                 variable_count: layout.variables().len() as u32,
                 writable: u32::from(matches!(attached.held, Held::Write(_))),

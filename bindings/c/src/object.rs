@@ -396,6 +396,19 @@ pub extern "C" fn stillframe_object_wait_newer(
     })
 }
 
+/// Waits until a version is complete, at most timeout_ms milliseconds; below 0: for ever.
+///
+/// Errors: TIMEOUT, whose text says whom was waited for; OBJECT_LOST if elements of it cannot be had, or not any more; else as
+/// stillframe_object_newest.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_object_wait_for(
+    object: *mut stillframe_object,
+    version: u64,
+    timeout_ms: i64,
+) -> stillframe_status {
+    run("stillframe_object_wait_for", |_| Ok(get(object)?.object.wait_for(version, limit_of(timeout_ms))?))
+}
+
 /// A limit in milliseconds, of which negative numbers mean none.
 pub fn limit_of(timeout_ms: i64) -> Duration {
     timeout_of(timeout_ms).unwrap_or(Duration::MAX)

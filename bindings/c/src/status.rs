@@ -179,6 +179,8 @@ pub enum stillframe_status_code {
     STILLFRAME_OBJECT_REFUSED = 3013,
     /// A fragment has no such variable, or none whose numbers lie together.
     STILLFRAME_OBJECT_VARIABLE = 3014,
+    /// The greatest number, which no version of an object can have.
+    STILLFRAME_OBJECT_GREATEST_NUMBER = 3015,
     /// There is no such object.
     STILLFRAME_NO_OBJECT = 3100,
     /// Elements of a version cannot be had, or not any more: their writer died, or let it go.
@@ -187,6 +189,10 @@ pub enum stillframe_status_code {
     STILLFRAME_OBJECT_ENDED = 3102,
     /// Another process is changing who writes an object, for much longer than that takes.
     STILLFRAME_OBJECT_LOCKED = 3103,
+    /// A wait ended early because its program wanted that. For bindings of other languages.
+    STILLFRAME_OBJECT_INTERRUPTED = 3104,
+    /// Somebody removed the object.
+    STILLFRAME_OBJECT_REMOVED = 3105,
 }
 
 pub use stillframe_status_code::*;
@@ -282,10 +288,13 @@ names! {
     c"OBJECT_OVERLAP" => STILLFRAME_OBJECT_OVERLAP,
     c"OBJECT_REFUSED" => STILLFRAME_OBJECT_REFUSED,
     c"OBJECT_VARIABLE" => STILLFRAME_OBJECT_VARIABLE,
+    c"OBJECT_GREATEST_NUMBER" => STILLFRAME_OBJECT_GREATEST_NUMBER,
     c"NO_OBJECT" => STILLFRAME_NO_OBJECT,
     c"OBJECT_LOST" => STILLFRAME_OBJECT_LOST,
     c"OBJECT_ENDED" => STILLFRAME_OBJECT_ENDED,
     c"OBJECT_LOCKED" => STILLFRAME_OBJECT_LOCKED,
+    c"OBJECT_INTERRUPTED" => STILLFRAME_OBJECT_INTERRUPTED,
+    c"OBJECT_REMOVED" => STILLFRAME_OBJECT_REMOVED,
 }
 
 /// What this thread's last failed call had to say: what happened, where, and what to do next. "" if none failed.

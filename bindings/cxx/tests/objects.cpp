@@ -49,6 +49,9 @@ TEST(readers_get_what_writers_publish_in_any_layout) {
     }
     CHECK(heat.newest() == 4 && heat.versions().back() == 4 && heat.wait_newer(3) == 4);
     CHECK(turned.reattach_newer(1, seconds(20)) == 4 && turned.bytes().size() == 128);
+    heat.wait_for(4, seconds(20));
+    THROWS(timeout, "version 5", heat.wait_for(5, milliseconds(1)));
+    CHECK(turned.published_ns() > 1'000'000'000'000'000'000u);
     THROWS(timeout, "rank 0", turned.reattach(5, milliseconds(1)));
     THROWS(timeout, "rank 1", heat.wait_newer(4, milliseconds(1)));
     THROWS(object_lost, "version 1", turned.reattach(1));

@@ -64,6 +64,7 @@ static void readers_get_what_writers_publish_in_any_layout(void) {
     for (int y = 0; y < N; y++)
         CHECK(t[2 * y] == 3 * N + y && t[2 * y + 1] == 4 * N + y);
     stillframe_fragment_info info = info_of(turned);
+    CHECK(info.published_ns > UINT64_C(1000000000000000000) && info_of(first).published_ns == 0);
     CHECK(info.version == 1 && info.bytes == 128 && info.variable_count == 1 && !info.shown);
     info = info_of(second);
     CHECK(info.version == 1 && info.writable && info.number != info_of(first).number);
@@ -82,9 +83,12 @@ static void readers_get_what_writers_publish_in_any_layout(void) {
     OK(stillframe_object_versions(object, versions, 8, &count));
     CHECK(newest == 4 && count >= 1 && versions[count - 1] == 4);
     OK(stillframe_object_wait_newer(object, 3, PATIENCE_MS, NULL));
+    OK(stillframe_object_wait_for(object, 4, PATIENCE_MS));
+    FAILS(STILLFRAME_TIMEOUT, "version 5", stillframe_object_wait_for(object, 5, 1));
     FAILS(STILLFRAME_TIMEOUT, "rank 0", stillframe_object_wait_newer(object, 4, 1, &newest));
     FAILS(STILLFRAME_TIMEOUT, "rank 1", stillframe_fragment_reattach_newer(turned, 4, 1, NULL));
     FAILS(STILLFRAME_NOT_INCREASING, "does not follow 4", stillframe_fragment_publish(first, 4, NULL));
+    FAILS(STILLFRAME_OBJECT_GREATEST_NUMBER, "smaller", stillframe_fragment_publish(first, UINT64_MAX, NULL));
     FAILS(STILLFRAME_OBJECT_LOST, "newest complete version", stillframe_fragment_reattach(turned, 1, PATIENCE_MS));
     CHECK(t[0] == 4);
     // Back to the beginning.
@@ -123,8 +127,9 @@ static void ghosts_are_clipped_at_the_rim(void) {
     CHECK(late == NULL);
     OK(stillframe_fragment_detach(ghosts));
     OK(stillframe_fragment_detach(all));
-    OK(stillframe_object_close(object));
     OK(stillframe_object_remove(NULL, "ghosts", false));
+    FAILS(STILLFRAME_OBJECT_REMOVED, "create it anew", stillframe_object_attach(object, "{ var u = grid }", NULL, &all, NULL));
+    OK(stillframe_object_close(object));
 }
 
 static void variables_say_what_they_are(void) {

@@ -109,7 +109,7 @@ public:
         return *this;
     }
 
-    /// How many of the newest versions stay in any case; 1 by default.
+    /// How many of the newest versions stay in any case; 1 by default. What other writers have still to publish stays besides.
     write_options& keep(std::uint32_t versions) {
         given_.keep = versions;
         return *this;
@@ -312,6 +312,13 @@ public:
         return info->version;
     }
 
+    /// When that version was published, by the last of its writers, in nanoseconds since 1970; 0 of the initial one.
+    result<std::uint64_t> try_published_ns() const {
+        auto info = attached_.info();
+        if (!info) return info.error();
+        return info->published_ns;
+    }
+
     /// Whether it shows pages of a writer rather than a copy.
     result<bool> try_is_shown() const {
         auto info = attached_.info();
@@ -342,6 +349,7 @@ public:
     span<const std::byte> bytes() const& { return try_bytes().value(); }
     span<const std::byte> bytes() const&& = delete;
     std::uint64_t version() const { return try_version().value(); }
+    std::uint64_t published_ns() const { return try_published_ns().value(); }
     bool is_shown() const { return try_is_shown().value(); }
     void detach() { try_detach().value(); }
 #endif

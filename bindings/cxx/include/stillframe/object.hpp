@@ -221,6 +221,13 @@ public:
         return version;
     }
 
+    /// Waits until a version is complete.
+    ///
+    /// Errors: `timeout`, whose text says whom was waited for; `object_lost` if elements of it cannot be had, or not any more.
+    result<void> try_wait_for(std::uint64_t version, timeout timeout = {}) const {
+        return detail::check(stillframe_object_wait_for(handle(), version, detail::ms_of(timeout)));
+    }
+
     /// The fragments to write that are or were attached, in the order in which they were attached.
     result<std::vector<writer>> try_writers() const {
         std::vector<writer> writers;
@@ -263,6 +270,7 @@ public:
     std::uint64_t newest() const { return try_newest().value(); }
     std::vector<std::uint64_t> versions() const { return try_versions().value(); }
     std::uint64_t wait_newer(std::uint64_t after, timeout timeout = {}) const { return try_wait_newer(after, timeout).value(); }
+    void wait_for(std::uint64_t version, timeout timeout = {}) const { try_wait_for(version, timeout).value(); }
     std::vector<writer> writers() const { return try_writers().value(); }
     void close() { try_close().value(); }
 #endif
