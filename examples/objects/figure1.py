@@ -2,9 +2,9 @@
 becomes the average of itself and its eight neighbours. Each process writes its block of the plate, and reads its ghost cells
 from whoever writes them.
 
-    python figure1.py                          four processes of this program
-    mpiexec -n 4 python figure1.py --mpi       the ranks of MPI, by mpi4py
-    python figure1.py --ranks 6 --check        compared with a run in one process, each step, to the last bit
+    python figure1.py                                  four processes that it starts
+    mpiexec -n 4 python -m mpi4py figure1.py --mpi     the ranks of MPI
+    python figure1.py --ranks 6 --check                each step compared with a run in one process, to the last bit
 """
 
 import argparse

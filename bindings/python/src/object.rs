@@ -21,6 +21,27 @@ type WriterRow = (u32, u32, Option<u32>, bool, u64, Option<u64>, Option<u64>, Ve
 pub struct Object {
     object: stillframe_object::Object,
     objects: Objects,
+    /// Of the process that found it.
+    pid: u32,
+}
+
+impl Object {
+    fn new(object: stillframe_object::Object, objects: Objects) -> Self {
+        Self { object, objects, pid: std::process::id() }
+    }
+
+    /// Runs `work` away from the interpreter. What this process knows of the writers means nothing in a fork of it.
+    fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&stillframe_object::Object) -> Result<R, Error> + Send,
+    ) -> PyResult<R> {
+        if std::process::id() != self.pid {
+            let why = format!("object '{}' was found by the process that forked this one: find it again", self.name());
+            return Err(errors::new(py, "ForkError", why));
+        }
+        py.detach(|| work(&self.object)).map_err(|error| errors::raise_object(py, error))
+    }
 }
 
 fn options(dir: Option<PathBuf>) -> ObjectsOptions {
@@ -43,7 +64,7 @@ fn find(options: ObjectsOptions, name: &str, slice: Duration) -> Result<Option<O
         return Ok(None);
     };
     match objects.wait(name, slice) {
-        Ok(object) => Ok(Some(Object { object, objects })),
+        Ok(object) => Ok(Some(Object::new(object, objects))),
         Err(Error::NoObject { .. }) => Ok(None),
         Err(error) => Err(error),
     }
@@ -65,7 +86,7 @@ impl Object {
             let objects = options(dir).open()?;
             let created = objects.create(name, text).initial(initial);
             let created = bindings.iter().fold(created, |created, (name, value)| created.bind(name, *value));
-            Ok(Self { object: created.create()?, objects })
+            Ok(Self::new(created.create()?, objects.clone()))
         });
         created.map_err(|error| errors::raise_object(py, error))
     }
@@ -118,20 +139,20 @@ impl Object {
     }
 
     fn newest(&self, py: Python<'_>) -> PyResult<u64> {
-        py.detach(|| self.object.newest()).map_err(|error| errors::raise_object(py, error))
+        self.with(py, |object| object.newest())
     }
 
     fn versions(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
-        py.detach(|| self.object.versions()).map_err(|error| errors::raise_object(py, error))
+        self.with(py, |object| object.versions())
     }
 
     fn wait_newer(&self, py: Python<'_>, after: u64, timeout: Option<f64>) -> PyResult<u64> {
         let timeout = limit(py, "timeout", timeout)?;
-        py.detach(|| self.object.wait_newer(after, timeout)).map_err(|error| errors::raise_object(py, error))
+        self.with(py, |object| object.wait_newer(after, timeout))
     }
 
     fn writers(&self, py: Python<'_>) -> PyResult<Vec<WriterRow>> {
-        let writers = py.detach(|| self.object.writers()).map_err(|error| errors::raise_object(py, error))?;
+        let writers = self.with(py, |object| object.writers())?;
         let row = |info: stillframe_object::WriterInfo| {
             let who = info.who.0;
             let (process, rank) = (who.writer.process, who.rank);
@@ -154,7 +175,7 @@ impl Object {
     }
 
     fn remove(&self, py: Python<'_>, force: bool) -> PyResult<()> {
-        py.detach(|| self.objects.remove(self.object.name(), force)).map_err(|error| errors::raise_object(py, error))
+        self.with(py, |object| self.objects.remove(object.name(), force))
     }
 
     /// Attaches a fragment to write.
@@ -192,7 +213,7 @@ impl Object {
         if loaned {
             options = options.loaned();
         }
-        let attached = py.detach(|| options.attach()).map_err(|error| errors::raise_object(py, error))?;
+        let attached = self.with(py, |_| options.attach())?;
         Ok(WriteFragment::new(attached, loaned))
     }
 
@@ -200,6 +221,6 @@ impl Object {
     fn read(&self, py: Python<'_>, text: &str, bindings: Numbers, threads: usize) -> PyResult<ReadFragment> {
         let options = self.object.read(text).threads(threads);
         let options = bindings.iter().fold(options, |options, (name, value)| options.bind(name, *value));
-        py.detach(|| options.attach()).map(ReadFragment::new).map_err(|error| errors::raise_object(py, error))
+        self.with(py, |_| options.attach()).map(ReadFragment::new)
     }
 }

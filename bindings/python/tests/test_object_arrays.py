@@ -180,6 +180,28 @@ def test_the_newest_version_is_read_while_writers_go_on() -> None:
         thread.join(60)
 
 
+def test_threads_read_the_same_elements() -> None:
+    obj = sf.create_object("shared", "var u [64,64] float64")
+    wrong: list[object] = []
+
+    def read() -> None:
+        for number in range(100):
+            found = obj["u"][number % 20]
+            if not (found == found[0]).all():
+                wrong.append(found)
+
+    with obj.write("{ var u = u }") as writer:
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for version in range(1, 101):
+            writer.arrays["u"][...] = version
+            writer.publish(version)
+        for thread in threads:
+            thread.join(60)
+        assert not wrong and (obj["u"][3] == 100).all()
+
+
 def test_xarray_reads_lazily(model: tuple[sf.Object, dict[str, np.ndarray]]) -> None:
     obj, whole = model
     dataset = obj.to_xarray()

@@ -164,18 +164,21 @@ def test_fragments_stay_with_the_process_that_attached_them() -> None:
     obj = grid()
     writer = obj.write("{ var u = u }")
     reader = obj.read("{ var u = u }")
+    assert not obj["u"][0].any()
     child = os.fork()
     if child == 0:
         status = 1
         try:
             with writer, reader:
-                for work in (lambda: writer.publish(1), lambda: reader.reattach(0)):
+                looks = (obj.newest, obj.writers, lambda: obj["u"][0], lambda: obj.read("{ var u = u }"))
+                for work in (lambda: writer.publish(1), lambda: reader.reattach(0), *looks):
                     try:
                         work()
                     except sf.ForkError:
                         continue
                     os._exit(2)
             del writer, reader
+            assert sf.object("grid").writers()[0].alive and not sf.object("grid")["u"][...].any()
             status = 0
         finally:
             os._exit(status)

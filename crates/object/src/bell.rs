@@ -1,4 +1,4 @@
-//! A word that changes with every name and board of a directory, to sleep on.
+//! Words to sleep on, which change with the names and boards of a directory: one for each object, or for a few that share it.
 
 use crate::directory::Directory;
 use crate::error::{Error, Result};
@@ -8,14 +8,17 @@ use std::time::Duration;
 use stillframe_kernel::folder::Access;
 use stillframe_kernel::futex;
 use stillframe_kernel::map::Mapping;
+use stillframe_kernel::space;
 
 const FILE: &str = "bell";
-const BYTES: usize = 4096;
+const BYTES: usize = 256 << 10;
 
-/// The word, mapped once in a process for each directory that it opened. Copies are the same.
+/// A word. All are mapped once in a process for each directory that it opened.
 #[derive(Debug, Clone)]
 pub(crate) struct Bell {
     map: Arc<Mapping>,
+    /// Where the word lies.
+    at: usize,
     is_writing: bool,
 }
 
@@ -31,15 +34,26 @@ impl Bell {
             let length = if about.bytes < BYTES as u64 { file.set_len(BYTES as u64) } else { Ok(()) };
             let made = directory.objects.permit(&file, &about).and(length);
             made.map_err(|error| Error::io("ftruncate", &path, error))?;
+            // A word without memory, on a full file system, would end the process that touches it.
+            if about.allocated_bytes < BYTES as u64 {
+                space::take(&file, 0, BYTES as u64)?;
+            }
         } else if about.bytes < BYTES as u64 {
             let why = format!("it has {} bytes, and should have {BYTES}", about.bytes);
             return Err(Error::Corrupt { path, offset: about.bytes, why });
         }
-        Ok(Some(Bell { map: Arc::new(Mapping::shared(&file, 0, BYTES, is_writing)?), is_writing }))
+        Ok(Some(Bell { map: Arc::new(Mapping::shared(&file, 0, BYTES, is_writing)?), at: 0, is_writing }))
+    }
+
+    /// The word of an object. That thousands are attached, one after the other, is no news to most of them.
+    pub(crate) fn of(&self, name: &str) -> Bell {
+        // FNV-1a, of which all processes must get the same.
+        let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        Bell { at: hash as usize % (BYTES / 4) * 4, ..self.clone() }
     }
 
     fn word(&self) -> &AtomicU32 {
-        self.map.word32(0)
+        self.map.word32(self.at)
     }
 
     /// What it is now. Whoever looks at a board after this, and sleeps on what this returned, misses no change.

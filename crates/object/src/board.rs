@@ -18,6 +18,7 @@
 
 use crate::directory::{Directory, file_of};
 use crate::error::{Error, Result};
+use crate::names::Names;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -25,6 +26,7 @@ use std::io::ErrorKind;
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Access;
 use stillframe_kernel::lock::{self, Kind};
@@ -120,6 +122,8 @@ pub(crate) struct News {
 #[derive(Debug, Clone)]
 pub(crate) struct Board {
     directory: Directory,
+    names: Arc<dyn Names>,
+    name: String,
     file: String,
     id: NonZeroU64,
 }
@@ -157,8 +161,8 @@ impl Header {
 }
 
 impl Board {
-    pub(crate) fn new(directory: &Directory, name: &str, id: NonZeroU64) -> Board {
-        Board { directory: directory.clone(), file: file_of(name), id }
+    pub(crate) fn new(directory: &Directory, names: &Arc<dyn Names>, name: &str, id: NonZeroU64) -> Board {
+        Board { directory: directory.clone(), names: names.clone(), name: name.into(), file: file_of(name), id }
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -222,6 +226,11 @@ impl Board {
         let lines = if header.counts <= bytes.len() as u64 {
             bytes[at as usize..header.counts as usize].to_vec()
         } else {
+            // A header that lies makes nobody take memory.
+            let there = file.metadata().map_err(failed)?.len();
+            if there < header.counts {
+                return Err(self.corrupt(there, format!("it ends here, and {} bytes count", header.counts)));
+            }
             let mut lines = Vec::new();
             let wanted = (header.counts - at) as usize;
             lines.try_reserve_exact(wanted).map_err(|_| stillframe_kernel::Failure::no_memory(wanted))?;
@@ -242,7 +251,7 @@ impl Board {
     /// Makes the board if need be, and keeps others from it, at most for a few milliseconds.
     ///
     /// # Errors
-    /// [`Error::Locked`] if somebody has had it for long.
+    /// [`Error::Locked`] if somebody has had it for long; [`Error::Removed`] if the name is not this object's any more.
     pub(crate) fn lock(&self) -> Result<LockedBoard<'_>> {
         let begin = Instant::now();
         let mut pause = Duration::from_micros(20);
@@ -280,12 +289,19 @@ impl Board {
         let mut position = Position::default();
         let (news, header) = self.read_from(&file, identity, &mut position)?;
         let entries = news.entries;
-        let mut locked = LockedBoard { board: self, file, identity, counts: 0, next: 0, former: 0, entries };
+        let mut locked = LockedBoard { board: self, file, identity, counts: 0, next: 0, has_former: false, entries };
         match header {
             Some(header) if header.id == self.id.get() => (locked.counts, locked.next) = (header.counts, header.next),
             // One of a former object of the name, or one that nobody finished.
             former => {
-                locked.former = former.map_or(0, |former| former.next as u32);
+                if let Err(error) = self.check_named() {
+                    if former.is_none() {
+                        // It was made just now, for nobody. Who waits for its lock sees that it is gone.
+                        let _ = self.remove();
+                    }
+                    return Err(error);
+                }
+                locked.has_former = former.is_some_and(|former| former.next > 0);
                 let failed = |error| Error::io("write", self.path(), error);
                 locked.counts = HEADER_BYTES as u64;
                 let header = Header { id: self.id.get(), counts: locked.counts, next: 0 };
@@ -296,10 +312,26 @@ impl Board {
         Ok(locked)
     }
 
+    /// Whether the name is still this object's. It stays so while the board is locked, for who removes an object has the lock.
+    fn check_named(&self) -> Result<()> {
+        match self.names.get(&self.name)? {
+            Some(description) if description.id == self.id => Ok(()),
+            _ => Err(Error::Removed { name: self.name.clone() }),
+        }
+    }
+
     /// Takes the board away.
     pub(crate) fn remove(&self) -> Result<()> {
-        match self.directory.boards.folder().remove_file(&self.file) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("unlink", self.path(), error)),
+        Board::remove_file(&self.directory, &self.name)
+    }
+
+    /// Takes away the board of the object that has a name, whatever it says.
+    pub(crate) fn remove_file(directory: &Directory, name: &str) -> Result<()> {
+        let file = file_of(name);
+        match directory.boards.folder().remove_file(&file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Error::io("unlink", directory.boards.path.join(file), error))
+            }
             _ => Ok(()),
         }
     }
@@ -327,8 +359,8 @@ pub(crate) struct LockedBoard<'a> {
     identity: (u64, u64),
     counts: u64,
     next: u64,
-    /// How many fragments a former object of the name had, whose remover died.
-    pub(crate) former: u32,
+    /// Whether a former object of the name, whose remover died, may have left fragments.
+    pub(crate) has_former: bool,
     /// All that it says.
     pub(crate) entries: Vec<Entry>,
 }

@@ -10,6 +10,7 @@
 
 use crate::error::{Error, Result};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use stillframe::{PAGE_BYTES, Snapshot};
 use stillframe_kernel::Failure;
 use stillframe_kernel::map::Mapping;
@@ -22,13 +23,16 @@ pub(crate) struct Buffer {
     /// Where the bytes begin, within the first page.
     offset: usize,
     bytes: usize,
-    /// Whether anything was shown: from then on the address stays.
-    is_placed: bool,
+    /// Whether anybody may know the address: from then on it stays.
+    is_placed: AtomicBool,
     /// Whether all bytes are zero.
     is_zero: bool,
     /// Holds the version whose pages lie here.
     shown: Option<Snapshot>,
 }
+
+/// That of the largest numbers there are.
+const ALIGNMENT_BYTES: usize = 16;
 
 /// Fragments from this size on get large pages.
 const LARGE_BYTES: usize = 2 << 20;
@@ -40,12 +44,12 @@ impl Buffer {
         let whole = bytes.checked_next_multiple_of(PAGE_BYTES).and_then(|whole| whole.checked_add(PAGE_BYTES));
         let whole = whole.ok_or_else(|| Failure::no_memory(bytes))?;
         let map = Mapping::private(whole, bytes >= LARGE_BYTES)?;
-        Ok(Buffer { map, offset: 0, bytes, is_placed: false, is_zero: true, shown: None })
+        Ok(Buffer { map, offset: 0, bytes, is_placed: AtomicBool::new(false), is_zero: true, shown: None })
     }
 
-    /// The address of the first byte, which stays as long as this lives once it was asked for.
-    pub(crate) fn address(&mut self) -> usize {
-        self.is_placed = true;
+    /// The address of the first byte, which stays as long as this lives, for somebody knows it now.
+    pub(crate) fn address(&self) -> usize {
+        self.is_placed.store(true, Ordering::Relaxed);
         self.map.address() + self.offset
     }
 
@@ -53,12 +57,17 @@ impl Buffer {
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: the mapping is longer than offset and bytes together. It is private memory that is written through
         // `bytes_mut` alone, or pages of a version that the snapshot holds.
-        unsafe { std::slice::from_raw_parts((self.map.address() + self.offset) as *const u8, self.bytes) }
+        unsafe { std::slice::from_raw_parts(self.address() as *const u8, self.bytes) }
     }
 
     /// The version whose pages lie here, if any do.
     pub(crate) fn shown(&self) -> Option<&Snapshot> {
         self.shown.as_ref()
+    }
+
+    /// Whether all bytes are known to be zero.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.is_zero
     }
 
     /// The bytes, to be written: those of a version that was shown are gone. What they are then is unspecified.
@@ -67,9 +76,9 @@ impl Buffer {
             self.map.lay_private(0, self.map.bytes(), self.bytes >= LARGE_BYTES)?;
             self.shown = None;
         }
-        (self.is_placed, self.is_zero) = (true, false);
+        self.is_zero = false;
         // SAFETY: as for `bytes`; the memory is private, and `self` is borrowed exclusively.
-        Ok(unsafe { std::slice::from_raw_parts_mut((self.map.address() + self.offset) as *mut u8, self.bytes) })
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.address() as *mut u8, self.bytes) })
     }
 
     /// Makes all bytes zero.
@@ -78,13 +87,16 @@ impl Buffer {
             self.map.lay_private(0, self.map.bytes(), self.bytes >= LARGE_BYTES)?;
             self.shown = None;
         }
-        (self.is_placed, self.is_zero) = (true, true);
+        self.is_zero = true;
         Ok(())
     }
 
-    /// Whether bytes that begin here in a variable can be shown at this memory's address.
+    /// Whether bytes that begin here in a variable can be shown at this memory's address, where every number is aligned.
     pub(crate) fn can_show(&self, at: usize) -> bool {
-        !self.is_placed || at % PAGE_BYTES == self.offset
+        match self.is_placed.load(Ordering::Relaxed) {
+            true => at % PAGE_BYTES == self.offset,
+            false => at.is_multiple_of(ALIGNMENT_BYTES),
+        }
     }
 
     /// Shows bytes of a variable of a version instead of a copy, and holds the version.
@@ -104,7 +116,7 @@ impl Buffer {
             return Err(error.into());
         }
         self.offset = range.start % PAGE_BYTES;
-        (self.is_placed, self.is_zero) = (true, false);
+        self.is_zero = false;
         self.shown = Some(snapshot);
         Ok(())
     }

@@ -43,6 +43,14 @@ pub enum Error {
         /// How long it was waited for.
         waited: Duration,
     },
+    /// Somebody removed the object, whose name may be another one's by now.
+    #[error(
+        "object '{name}' was removed, and nothing is attached to it any more: create it anew, or open what has its name now"
+    )]
+    Removed {
+        /// The object.
+        name: String,
+    },
     /// The text of an object or a fragment has mistakes.
     #[error("the text of {what} of object '{name}' has mistakes:\n{mistakes}")]
     Text {
@@ -89,6 +97,15 @@ pub enum Error {
         version: u64,
         /// The newest of this fragment, or the version at which it was attached.
         newest: u64,
+    },
+    /// The greatest number, which no version can have.
+    #[error(
+        "object '{name}': no version can have the number {}, for nobody could publish above it: choose a smaller one",
+        u64::MAX
+    )]
+    GreatestNumber {
+        /// The object.
+        name: String,
     },
     /// What is wanted was not there in time.
     #[error("object '{name}': waited {} ms for version {version}: still to come are {}", waited.as_millis(), Parts(waiting))]
@@ -266,7 +283,9 @@ impl Error {
             Error::Lost { .. } => 3101,
             Error::Ended { .. } => 3102,
             Error::Locked { .. } => 3103,
+            Error::GreatestNumber { .. } => 3015,
             Error::Interrupted { .. } => 3104,
+            Error::Removed { .. } => 3105,
         }
     }
 

@@ -87,7 +87,7 @@ pub(crate) struct Members {
 impl Members {
     /// Reads what is new on the board; whether there was anything.
     pub(crate) fn refresh(&mut self, shared: &Shared) -> Result<bool> {
-        let seen = shared.site.bell.seen();
+        let seen = shared.bell.seen();
         if self.seen == Some(seen) {
             return Ok(false);
         }
@@ -96,7 +96,11 @@ impl Members {
             self.list.clear();
         }
         let is_new = news.is_anew || !news.entries.is_empty();
-        self.note(shared, news.entries)?;
+        if let Err(error) = self.note(shared, news.entries) {
+            // Nobody goes on with half of what the board says.
+            *self = Members::default();
+            return Err(error);
+        }
         self.seen = Some(seen);
         Ok(is_new)
     }
@@ -111,6 +115,11 @@ impl Members {
         let mut members = Members { position: board.position(), ..Members::default() };
         members.note(shared, board.entries.clone())?;
         Ok(members)
+    }
+
+    /// Says how far the board was read, and what the bell will be if nobody else rings it meanwhile.
+    pub(crate) fn is_at(&mut self, position: Position, seen: u32) {
+        (self.position, self.seen) = (position, Some(seen));
     }
 
     pub(crate) fn note(&mut self, shared: &Shared, entries: Vec<Entry>) -> Result<()> {
@@ -134,6 +143,19 @@ impl Members {
             }
         }
         Ok(())
+    }
+
+    /// # Errors
+    /// [`Error::InUse`] if a writer lives.
+    pub(crate) fn check_in_use(&mut self, shared: &Shared) -> Result<()> {
+        let standings = self.standings(shared)?;
+        let is_living = |(number, member): &(&u32, &Member)| {
+            member.left.is_none() && standings.get(number).is_some_and(|standing| standing.is_alive)
+        };
+        match self.list.iter().find(is_living) {
+            Some((_, member)) => Err(Error::InUse { name: shared.name.clone(), who: Named(member.who()).to_string() }),
+            None => Ok(()),
+        }
     }
 
     /// How far each is, all at one instant: else a version that all had might be in none of the lists, because one of them had
@@ -169,9 +191,25 @@ impl Members {
         self.list.values_mut().map(newest).collect()
     }
 
+    /// The writers as the board tells of them now, and how far each is.
+    ///
+    /// What follows from a change of the board, as a version that is let go of because a new writer has the next one, follows
+    /// when the bell was rung. So writers are looked at again if the board changed meanwhile: else a former writer's
+    /// version would be missed, and the new writer's not known of.
+    pub(crate) fn look(&mut self, shared: &Shared) -> Result<BTreeMap<u32, Standing>> {
+        self.refresh(shared)?;
+        for _ in 0..LOOKS {
+            let standings = self.standings(shared)?;
+            if !self.refresh(shared)? {
+                return Ok(standings);
+            }
+        }
+        self.standings(shared)
+    }
+
     /// All that is known of the object, for who wants to know which versions are complete, and what can be had.
     pub(crate) fn ledger(&mut self, shared: &Shared) -> Result<Ledger> {
-        let standings = self.standings(shared)?;
+        let standings = self.look(shared)?;
         self.ledger_of(shared, &standings)
     }
 

@@ -1,7 +1,7 @@
 //! An object, as one process knows it.
 
 use crate::description::Description;
-use crate::error::{Error, Result, Writer};
+use crate::error::{Result, Writer};
 use crate::member::Members;
 use crate::read::ReadOptions;
 use crate::shared::Shared;
@@ -55,10 +55,8 @@ impl Object {
         &self.shared
     }
 
-    fn members(&self) -> Result<MutexGuard<'_, Members>> {
-        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
-        members.refresh(&self.shared)?;
-        Ok(members)
+    fn members(&self) -> MutexGuard<'_, Members> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Its name.
@@ -93,7 +91,7 @@ impl Object {
     /// # Errors
     /// Those of reading the object's files.
     pub fn newest(&self) -> Result<u64> {
-        let ledger = self.members()?.ledger(&self.shared)?;
+        let ledger = self.members().ledger(&self.shared)?;
         waiting::newest_complete(&self.shared, &ledger)
     }
 
@@ -102,7 +100,7 @@ impl Object {
     /// # Errors
     /// As [`newest`](Object::newest).
     pub fn versions(&self) -> Result<Vec<u64>> {
-        waiting::complete(&self.shared, &mut *self.members()?)
+        waiting::complete(&self.shared, &mut *self.members())
     }
 
     /// Waits for a complete version above `after`, at most so long, and returns the newest.
@@ -131,8 +129,8 @@ impl Object {
     /// # Errors
     /// As [`newest`](Object::newest).
     pub fn writers(&self) -> Result<Vec<WriterInfo>> {
-        let mut members = self.members()?;
-        let standings = members.standings(&self.shared)?;
+        let mut members = self.members();
+        let standings = members.look(&self.shared)?;
         let info = |(number, member): (&u32, &crate::member::Member)| {
             let standing = standings.get(number).cloned().unwrap_or_default();
             WriterInfo {
@@ -167,12 +165,5 @@ impl Object {
     pub fn collect(&self) -> Result<()> {
         let mut board = self.shared.board.lock()?;
         crate::write::collect(&self.shared, &mut board)
-    }
-
-    pub(crate) fn check_in_use(&self) -> Result<()> {
-        match self.writers()?.iter().find(|writer| writer.is_alive) {
-            Some(writer) => Err(Error::InUse { name: self.name().into(), who: writer.who.to_string() }),
-            None => Ok(()),
-        }
     }
 }

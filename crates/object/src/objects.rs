@@ -1,6 +1,7 @@
 //! The objects of a directory: creating, finding and removing them.
 
 use crate::bell::Bell;
+use crate::board::Board;
 use crate::description::Description;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
@@ -132,7 +133,7 @@ impl CreateOptions<'_> {
     /// mistakes.
     pub fn create(self) -> Result<Object> {
         let CreateOptions { objects, name, text, bindings, initial } = self;
-        inspect::check_name(&name)?;
+        check_new_name(&name)?;
         let id = NonZeroU64::new(new_id()).unwrap_or(NonZeroU64::MIN);
         let asked = Description { text, bindings, initial, id };
         // Mistakes are told before anybody else sees the object.
@@ -142,6 +143,22 @@ impl CreateOptions<'_> {
             return Err(Error::OtherText { name, there: there.shown(), asked: asked.shown() });
         }
         objects.object(&name, there)
+    }
+}
+
+/// The number of a fragment that takes most digits.
+const LONGEST_NUMBER: u32 = u32::MAX;
+
+/// Refuses names of objects whose fragments could not have names.
+fn check_new_name(name: &str) -> Result<()> {
+    inspect::check_name(name)?;
+    match inspect::check_name(&format!("{name}/{LONGEST_NUMBER}")) {
+        Ok(()) => Ok(()),
+        Err(stillframe::Error::BadName { .. }) => {
+            let why = "with the number of a fragment, which takes up to 11 bytes, it is longer than 200 bytes";
+            Err(stillframe::Error::BadName { name: name.into(), what: "object", why }.into())
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -203,8 +220,10 @@ impl Objects {
     /// An object that is there, or that comes within that time.
     ///
     /// # Errors
-    /// [`Error::NoObject`].
+    /// [`Error::NoObject`]; that of a name that cannot be an object's.
     pub fn wait(&self, name: &str, timeout: Duration) -> Result<Object> {
+        // A name that no object has could be that of another one's file.
+        inspect::check_name(name)?;
         let found = if timeout.is_zero() { self.names.get(name)? } else { self.names.wait(name, timeout)? };
         match found {
             Some(description) => self.object(name, description),
@@ -213,7 +232,7 @@ impl Objects {
     }
 
     fn object(&self, name: &str, description: Description) -> Result<Object> {
-        Ok(Object::new(Shared::new(&self.site, name, description)?))
+        Ok(Object::new(Shared::new(&self.site, &self.names, name, description)?))
     }
 
     /// All names of objects, sorted.
@@ -229,18 +248,39 @@ impl Objects {
     /// # Errors
     /// [`Error::InUse`] while a writer lives, unless `force`; [`Error::NoObject`].
     pub fn remove(&self, name: &str, force: bool) -> Result<()> {
-        let object = self.object_named(name)?;
-        if !force {
-            object.check_in_use()?;
+        match self.remove_whole(name, force) {
+            Err(Error::Corrupt { .. } | Error::Text { .. } | Error::Refused { .. }) => self.remove_damaged(name, force),
+            other => other,
         }
+    }
+
+    /// Removes an object of which the name or the board cannot be understood.
+    fn remove_damaged(&self, name: &str, force: bool) -> Result<()> {
+        crate::shared::remove_regions(&self.site, name, force)?;
+        self.names.discard(name)?;
+        let removed = Board::remove_file(&self.site.directory, name);
+        self.site.bell.ring();
+        removed
+    }
+
+    fn remove_whole(&self, name: &str, force: bool) -> Result<()> {
+        let object = self.object_named(name)?;
         let shared = object.shared();
         let board = shared.board.lock()?;
-        let members = crate::member::Members::of_locked(shared, &board)?;
+        let mut members = crate::member::Members::of_locked(shared, &board)?;
+        if !force {
+            // Nobody attaches while the board is locked.
+            members.check_in_use(shared)?;
+        }
         // Nobody finds it from now on; what is left of it when this process dies here goes with the next object of the name.
         self.names.remove(name, shared.description.id)?;
         for number in members.list.keys() {
             shared.remove_region(*number, force)?;
         }
-        shared.board.remove()
+        let removed = shared.board.remove();
+        drop(board);
+        // Who waits for versions learns that there is no board any more.
+        shared.site.bell.ring();
+        removed
     }
 }

@@ -60,6 +60,10 @@ impl ReadOptions {
     }
 }
 
+fn newest_ns(held: &[Snapshot]) -> u64 {
+    held.iter().map(Snapshot::published_ns).max().unwrap_or(0)
+}
+
 /// A fragment that is read: memory at one address, in the layout that was asked for, with the elements of one version.
 #[derive(Debug)]
 pub struct ReadFragment {
@@ -105,16 +109,25 @@ impl ReadFragment {
     ///
     /// # Errors
     /// [`Error::Timeout`], which says whom was waited for; [`Error::Lost`] if an element cannot be had, because its writer died
-    /// or let the version go. The fragment shows what it showed before.
+    /// or let the version go. The fragment shows what it showed before, or the initial version if the system took that away.
     pub fn reattach(&mut self, version: u64, timeout: Duration) -> Result<()> {
         if version == self.shared.description.initial {
             self.buffer.clear()?;
+            self.published_ns = 0;
         } else {
             let held = self.hold(version, timeout)?;
+            let published_ns = newest_ns(&held);
             let Self { shared, buffer, sources, executor, .. } = self;
-            if let Some(sources) = sources {
-                sources.fill(shared, held, buffer, executor)?;
+            if let Some(sources) = sources
+                && let Err(error) = sources.fill(shared, held, buffer, executor)
+            {
+                if buffer.is_zero() {
+                    // Pages could be neither shown nor left as they were.
+                    (self.version, self.published_ns) = (shared.description.initial, 0);
+                }
+                return Err(error);
             }
+            self.published_ns = published_ns;
         }
         self.version = version;
         Ok(())
@@ -128,13 +141,15 @@ impl ReadFragment {
     pub fn fill(&mut self, version: u64, timeout: Duration, out: &mut [u8]) -> Result<()> {
         if version == self.shared.description.initial {
             out.fill(0);
+            self.published_ns = 0;
             return Ok(());
         }
         let held = self.hold(version, timeout)?;
-        match &self.sources {
-            Some(sources) => sources.copy(&self.shared, &held, out, &self.executor),
-            None => Ok(()),
+        if let Some(sources) = &self.sources {
+            sources.copy(&self.shared, &held, out, &self.executor)?;
         }
+        self.published_ns = newest_ns(&held);
+        Ok(())
     }
 
     /// Holds a version of all writers that have wanted elements, and knows then where these come from.
@@ -153,7 +168,6 @@ impl ReadFragment {
                 }
             };
             if let Some(held) = planned.hold(version, deadline)? {
-                self.published_ns = held.iter().map(Snapshot::published_ns).max().unwrap_or(0);
                 return Ok(held);
             }
             // What can be had, and what is in the way, is looked for from the beginning.

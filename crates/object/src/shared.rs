@@ -6,9 +6,11 @@ use crate::description::{Description, TEXT_BYTES_MAX};
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
+use crate::names::Names;
 use crate::space::Space;
 use drepl::{Bindings, Schema, View};
 use std::sync::{Arc, Mutex, PoisonError};
+use stillframe::inspect::{RegionInfo, State};
 use stillframe::{Arena, ArenaOptions, Observer, ObserverOptions, Trust, inspect};
 
 /// The arena with the regions of all fragments.
@@ -67,6 +69,28 @@ impl Site {
     }
 }
 
+/// See [`Shared::remove_regions`].
+pub(crate) fn remove_regions(site: &Site, name: &str, force: bool) -> Result<()> {
+    let dir = site.directory.dir.join(ARENA);
+    let is_fragment = |region: &RegionInfo| {
+        let number = region.name.strip_prefix(name).and_then(|rest| rest.strip_prefix('/'));
+        number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
+    };
+    let mut regions = inspect::regions(&dir)?;
+    regions.retain(is_fragment);
+    if let Some(region) = regions.iter().find(|region| region.state == State::Live).filter(|_| !force) {
+        let who = format!("process {} ({ARENA}/{})", region.producer_pid, region.name);
+        return Err(Error::InUse { name: name.into(), who });
+    }
+    for region in regions {
+        match inspect::remove(&site.directory.dir, &format!("{ARENA}/{}", region.name), force) {
+            Ok(_) | Err(stillframe::Error::NoRegion { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 /// One object, as it is known here.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -75,15 +99,22 @@ pub(crate) struct Shared {
     pub(crate) schema: Schema,
     pub(crate) space: Space,
     pub(crate) board: Board,
+    pub(crate) bell: Bell,
     pub(crate) site: Arc<Site>,
 }
 
 impl Shared {
-    pub(crate) fn new(site: &Arc<Site>, name: &str, description: Description) -> Result<Shared> {
+    pub(crate) fn new(
+        site: &Arc<Site>,
+        names: &Arc<dyn Names>,
+        name: &str,
+        description: Description,
+    ) -> Result<Shared> {
         let schema = description.schema(name)?;
         let space = Space::new(schema.dataset());
-        let board = Board::new(&site.directory, name, description.id);
-        Ok(Shared { name: name.into(), description, schema, space, board, site: site.clone() })
+        let board = Board::new(&site.directory, names, name, description.id);
+        let bell = site.bell.of(name);
+        Ok(Shared { name: name.into(), description, schema, space, board, bell, site: site.clone() })
     }
 
     /// What the text of a fragment describes: a view, of which only the braces are needed, or the name of a view or replica
@@ -122,6 +153,14 @@ impl Shared {
     /// An error if a wait is to end early.
     pub(crate) fn check_interrupt(&self) -> Result<()> {
         self.site.interrupt.check(&self.name)
+    }
+
+    /// Removes the regions of all fragments that the object's name has, whatever its board says.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] while a writer lives, without `force`; then nothing is removed.
+    pub(crate) fn remove_regions(&self, force: bool) -> Result<()> {
+        remove_regions(&self.site, &self.name, force)
     }
 
     pub(crate) fn scattered(&self) -> impl Fn(drepl::index_box::TooScattered) -> Error + '_ {

@@ -129,7 +129,9 @@ impl Sources {
                 other => return other,
             }
         }
-        self.copy(shared, &held, buffer.bytes_mut()?, executor)
+        // What may fail comes first, while the fragment still is as it was.
+        let views = self.views(shared, &held)?;
+        self.carry_out(shared, &views, buffer.bytes_mut()?, executor)
     }
 
     /// Copies a version that is held into memory. Bytes that belong to no element stay as they are.
@@ -140,13 +142,22 @@ impl Sources {
         destination: &mut [u8],
         executor: &Executor,
     ) -> Result<()> {
-        let mut views = Vec::with_capacity(held.len());
-        for (origin, snapshot) in self.origins.iter().zip(held) {
+        self.carry_out(shared, &self.views(shared, held)?, destination, executor)
+    }
+
+    /// The bytes of the writers' fragments.
+    fn views(&self, shared: &Shared, held: &[Snapshot]) -> Result<Vec<Bytes>> {
+        let origins = self.origins.iter().zip(held);
+        let view = |(origin, snapshot): (&Origin, &Snapshot)| {
             origin.check(shared, snapshot)?;
-            views.push(origin.bytes(snapshot)?);
-        }
+            origin.bytes(snapshot)
+        };
+        origins.map(view).collect()
+    }
+
+    fn carry_out(&self, shared: &Shared, views: &[Bytes], destination: &mut [u8], executor: &Executor) -> Result<()> {
         let work: Vec<(&Transfer, &[u8])> =
-            self.origins.iter().zip(&views).map(|(origin, view)| (&origin.transfer, view.bytes())).collect();
+            self.origins.iter().zip(views).map(|(origin, view)| (&origin.transfer, view.bytes())).collect();
         let fault =
             |error: drepl::executor::ExecuteError| Error::Plan { name: shared.name.clone(), why: error.to_string() };
         executor.run_all(&work, destination).map_err(fault)

@@ -67,7 +67,6 @@ pub(crate) enum Finding {
 
 /// Whether elements of a version can be had.
 pub(crate) fn look(shared: &Shared, members: &mut Members, version: Version, wanted: &IndexSet) -> Result<Finding> {
-    members.refresh(shared)?;
     let ledger = members.ledger(shared)?;
     let waiting = match ledger.readiness(version, wanted).map_err(shared.scattered())? {
         Readiness::Ready(shares) => {
@@ -108,13 +107,13 @@ pub(crate) fn sleep(
             Ok(_) | Err(stillframe::Error::Timeout { .. }) => Ok(()),
             Err(stillframe::Error::ProducerGone { .. }) => {
                 // The ledger says so at the next look, unless it left by itself and somebody else is to come.
-                shared.site.bell.sleep(members.seen(), longest);
+                shared.bell.sleep(members.seen(), longest);
                 Ok(())
             }
             Err(error) => Err(error.into()),
         };
     }
-    shared.site.bell.sleep(members.seen(), longest);
+    shared.bell.sleep(members.seen(), longest);
     Ok(())
 }
 
@@ -155,8 +154,7 @@ pub(crate) fn wait_newer(
 ) -> Result<Version> {
     let shape = shared.space.shape().map_err(shared.scattered())?;
     loop {
-        members.refresh(shared)?;
-        let standings = members.standings(shared)?;
+        let standings = members.look(shared)?;
         let ledger = members.ledger_of(shared, &standings)?;
         let newest = newest_complete(shared, &ledger)?;
         if newest > after {
@@ -164,7 +162,7 @@ pub(crate) fn wait_newer(
         }
         // The version that comes next: the smallest above it that any writer has, else any.
         let present = ledger.records().flat_map(|record| record.published.present.iter().copied());
-        let next = present.filter(|version| *version > newest).min().unwrap_or(newest + 1);
+        let next = present.filter(|version| *version > newest).min().unwrap_or(newest.saturating_add(1));
         let readiness = ledger.readiness(next, &shape).map_err(shared.scattered())?;
         let name = || shared.name.clone();
         let waiting = match readiness {

@@ -135,7 +135,7 @@ impl WriteOptions {
                         Some(observer) => {
                             drop(observer.wait_newer(observer.versions().last().map(|v| v.version), Some(LOOK)))
                         }
-                        None => shared.site.bell.sleep(seen, LOOK),
+                        None => shared.bell.sleep(seen, LOOK),
                     }
                 }
             }
@@ -151,10 +151,11 @@ impl WriteOptions {
         elements: &Elements,
         deadline: Deadline,
     ) -> Result<Attempt> {
-        let seen = shared.site.bell.seen();
+        let seen = shared.bell.seen();
         let mut board = shared.board.lock()?;
-        for number in 0..board.former {
-            shared.remove_region(number, false)?;
+        if board.has_former {
+            // They were to be removed with their object, whether writers live or not.
+            shared.remove_regions(true)?;
         }
         let mut members = Members::of_locked(shared, &board)?;
         let standings = members.standings(shared)?;
@@ -196,12 +197,19 @@ impl WriteOptions {
             bindings: self.bindings.clone(),
             writers: self.writers,
         };
-        board.add(Entry::Attach(attached))?;
-        if !members.list.is_empty() {
-            collect(shared, &mut board)?;
-        }
+        board.add(Entry::Attach(attached.clone()))?;
+        let members = if members.list.is_empty() {
+            // So the first publish finds nothing new, unless somebody else attaches until then.
+            members.note(shared, vec![Entry::Attach(attached)])?;
+            members.is_at(board.position(), seen.wrapping_add(1));
+            members
+        } else {
+            // What cannot be removed now stays until somebody else tries; the fragment is attached.
+            let _ = collect(shared, &mut board);
+            Members::default()
+        };
         drop(board);
-        shared.site.bell.ring();
+        shared.bell.ring();
         points::hit("attach.done");
         Ok(Attempt::Attached(Box::new(WriteFragment {
             shared: shared.clone(),
@@ -214,7 +222,8 @@ impl WriteOptions {
             observer: None,
             previous: None,
             newest: version,
-            members: Members::default(),
+            members,
+            follows_others: false,
             collected: Instant::now(),
             generation: stillframe::fork_generation(),
         })))
@@ -281,8 +290,9 @@ fn stays(member: &Member, standing: &Standing, from: Version) -> bool {
     member.attached.from >= from || standing.newest.is_some_and(|newest| newest >= from)
 }
 
+/// Whether they have an element in common. Boxes with steps may lie within each other and have none.
 fn meets(one: &Elements, other: &Elements) -> bool {
-    one.boxes().iter().any(|one| other.boxes().iter().any(|other| one.meets(other)))
+    one.boxes().iter().any(|one| other.boxes().iter().any(|other| one.intersection(other).is_some()))
 }
 
 /// Refuses views that nobody can write.
@@ -319,8 +329,9 @@ pub(crate) fn collect(shared: &Shared, board: &mut LockedBoard<'_>) -> Result<()
             || standing.newest.is_none() && member.left.is_some();
         if is_empty || newest >= end {
             points::hit("collect.forget");
-            board.add(Entry::Forget { number: *number })?;
+            // The region first: one that the board does not tell of any more is removed by nobody.
             shared.remove_region(*number, false)?;
+            board.add(Entry::Forget { number: *number })?;
         }
     }
     board.compact()
@@ -346,6 +357,8 @@ pub struct WriteFragment {
     /// Its newest version, or the one at which it was attached.
     newest: Version,
     members: Members,
+    /// Whether its region was told of those who write the object, as the members know them.
+    follows_others: bool,
     collected: Instant,
     generation: u32,
 }
@@ -527,13 +540,21 @@ impl WriteFragment {
     /// Makes what it holds now the next version of these elements. Nobody writes its memory meanwhile.
     ///
     /// # Errors
-    /// [`Error::NotIncreasing`]; those of a region's publish, and then there is no new version.
+    /// [`Error::NotIncreasing`]; [`Error::GreatestNumber`]; those of a region's publish. Then there is no new version.
     pub fn publish(&mut self, version: u64) -> Result<Published> {
         if version <= self.newest {
             return Err(Error::NotIncreasing { name: self.shared.name.clone(), version, newest: self.newest });
         }
+        if version == Version::MAX {
+            // Who leaves does so from the version after its newest on.
+            return Err(Error::GreatestNumber { name: self.shared.name.clone() });
+        }
         if self.members.refresh(&self.shared)? {
+            self.follows_others = false;
+        }
+        if !self.follows_others {
             self.follow_others()?;
+            self.follows_others = true;
         }
         self.previous = None;
         if let Some(loan) = self.loan.take() {
@@ -545,7 +566,8 @@ impl WriteFragment {
         }
         if self.members.list.len() > 1 && self.collected.elapsed() > COLLECT {
             self.collected = Instant::now();
-            self.collect()?;
+            // The version is there. What cannot be removed now stays until somebody tries again.
+            let _ = self.collect();
         }
         Ok(published)
     }
@@ -553,6 +575,9 @@ impl WriteFragment {
     /// Retains from now on what those have still to publish who write the object now. As long as somebody's elements have no
     /// other writer yet, the newest complete version is one of his, and he counts as one who will publish no more.
     fn follow_others(&mut self) -> Result<()> {
+        if self.members.list.keys().all(|number| *number == self.number) {
+            return Ok(self.region()?.set_peers(&[])?);
+        }
         let shared = self.shared.clone();
         let ledger = self.members.ledger(&shared)?;
         let newest = waiting::newest_complete(&shared, &ledger)?;
@@ -576,7 +601,7 @@ impl WriteFragment {
         let Some(mut board) = shared.board.try_lock()? else { return Ok(()) };
         collect(&shared, &mut board)?;
         drop(board);
-        shared.site.bell.ring();
+        shared.bell.ring();
         Ok(())
     }
 
@@ -605,16 +630,16 @@ impl WriteFragment {
                 region.close()?;
             }
             None => {
-                board.add(Entry::Forget { number: self.number })?;
-                points::hit("detach.told");
                 region.unlink()?;
+                points::hit("detach.told");
+                board.add(Entry::Forget { number: self.number })?;
             }
         }
         if board.entries.len() > 2 {
-            collect(&self.shared, &mut board)?;
+            let _ = collect(&self.shared, &mut board);
         }
         drop(board);
-        self.shared.site.bell.ring();
+        self.shared.bell.ring();
         Ok(())
     }
 }

@@ -541,5 +541,5 @@ fn the_newest_complete_version_never_goes_back() {
     }
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     writers.into_iter().for_each(|writer| writer.join().unwrap());
-    assert!(newest > 100, "{newest}");
+    assert!(newest > 5, "{newest}");
 }

@@ -81,7 +81,7 @@ fn writer(arguments: &[String]) {
         let version = fragment.version() + 1;
         publish(&mut fragment, rank, version).unwrap();
         say(&format!("published {version}"));
-        if again > 0 && version % again == 0 {
+        if again > 0 && version.is_multiple_of(again) {
             // The others have it too before this one leaves, so that it goes on where it was.
             while object.newest().unwrap() < version {
                 object.wait_newer(version - 1, LONG).unwrap();

@@ -383,7 +383,7 @@ class Object(_Variables, metaclass=Made, by="stillframe.object(name) finds one, 
 
         :param timeout: most seconds that each read waits for elements that were not published yet; for ever if None.
         """
-        return ObjectVersion._of(Reader(self._native, version_of(version), timeout))
+        return ObjectVersion._of(self._reader.at(version_of(version), timeout))
 
     def __getitem__(self, key: str | tuple[str, int]) -> ObjectArray:
         """A variable: ``obj["u"]`` reads the newest complete version each time that it is indexed, ``obj["u", 7]`` version

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,9 @@ Index = int | slice
 
 #: Seconds for which a read of the newest complete version waits: it is there, unless its writers die.
 _NEWEST_SECONDS = 10.0
+
+#: Fragments that are kept for the next read of the same elements.
+_FRAGMENTS_MAX = 16
 
 #: How often the newest complete version may go while it is about to be read, before that is no coincidence.
 _ATTEMPTS = 1000
@@ -57,6 +61,14 @@ class Reader:
         self.native = native
         self.version = version
         self.timeout = timeout
+        #: Fragments that were read, by process and text: who reads the same elements again need not look for them again.
+        self._fragments: dict[tuple[int, str], _native.ReadFragment] = {}
+
+    def at(self, version: int, timeout: float | None) -> Reader:
+        """Reads one version."""
+        reader = Reader(self.native, version, timeout)
+        reader._fragments = self._fragments
+        return reader
 
     @property
     def name(self) -> str:
@@ -88,7 +100,15 @@ class Reader:
 
     def read(self, text: str, out: NDArray[Any]) -> None:
         """Copies what a view without gaps describes into an array."""
-        fragment = self.native.read(text, {}, 0)
+        key = os.getpid(), text
+        # Taken out of the list, no other thread has to wait for it.
+        fragment = self._fragments.pop(key, None) or self.native.read(text, {}, 0)
+        self._fill(fragment, out)
+        while len(self._fragments) >= _FRAGMENTS_MAX:
+            self._fragments.pop(next(iter(self._fragments), key), None)
+        self._fragments[key] = fragment
+
+    def _fill(self, fragment: _native.ReadFragment, out: NDArray[Any]) -> None:
         if self.version is not None:
             fragment.fill(self.version, self.timeout, out)
             return

@@ -60,7 +60,7 @@ impl Names for DirectoryNames {
         let put = written.and_then(|()| names.folder().rename_new(&aside, names.folder(), file_of(name)));
         match put {
             Ok(()) => {
-                self.bell.ring();
+                self.bell.of(name).ring();
                 Ok(description.clone())
             }
             Err(error) => {
@@ -93,15 +93,15 @@ impl Names for DirectoryNames {
     }
 
     fn wait(&self, name: &str, timeout: Duration) -> Result<Option<Description>> {
-        let begin = Instant::now();
+        let (begin, bell) = (Instant::now(), self.bell.of(name));
         loop {
-            let seen = self.bell.seen();
+            let seen = bell.seen();
             let found = self.get(name)?;
             let left = timeout.saturating_sub(begin.elapsed());
             if found.is_some() || left.is_zero() {
                 return Ok(found);
             }
-            self.bell.sleep(seen, left.min(LOOK));
+            bell.sleep(seen, left.min(LOOK));
         }
     }
 
@@ -109,9 +109,13 @@ impl Names for DirectoryNames {
         if self.get(name)?.is_none_or(|there| there.id != id) {
             return Ok(false);
         }
+        self.discard(name)
+    }
+
+    fn discard(&self, name: &str) -> Result<bool> {
         match self.directory.names.folder().remove_file(file_of(name)) {
             Ok(()) => {
-                self.bell.ring();
+                self.bell.of(name).ring();
                 Ok(true)
             }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),

@@ -37,6 +37,18 @@ pub trait Names: Send + Sync + Debug {
     /// Those of the keeper.
     fn remove(&self, name: &str, id: std::num::NonZeroU64) -> Result<bool>;
 
+    /// Takes away a name whatever its description, and also if that cannot be understood; whether there was one. A keeper
+    /// whose descriptions cannot be damaged need not do more than this.
+    ///
+    /// # Errors
+    /// Those of the keeper.
+    fn discard(&self, name: &str) -> Result<bool> {
+        match self.get(name)? {
+            Some(there) => self.remove(name, there.id),
+            None => Ok(false),
+        }
+    }
+
     /// All names, sorted.
     ///
     /// # Errors
