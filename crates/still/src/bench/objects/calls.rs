@@ -3,10 +3,10 @@
 
 use super::{CHILD_COMMAND, Report, Setting, clear, objects};
 use crate::bench::report::Row;
-use crate::trial::host::monotonic_ns;
+use crate::trial::host::{monotonic_ns, processor_ns};
 use crate::trial::{Child, Error, Parent, Result, measure};
 use measure::median;
-use serde_json::json;
+use serde_json::{Value, json};
 use stillframe::{Arena, Array, Region};
 use stillframe_object::{Object, WriteFragment};
 
@@ -31,44 +31,68 @@ const LATER: usize = 4;
 /// What the paper's cluster did in a second: creates, attaches, publishes.
 const PAPER: [f64; 3] = [20e3, 20e3, 140e3];
 
+/// Calls of one kind, in each of several rounds.
+#[derive(Default)]
+struct Calls {
+    per_s: Vec<f64>,
+    processor_us: Vec<f64>,
+}
+
+impl Calls {
+    fn add(&mut self, (per_s, processor_us): (f64, f64)) {
+        self.per_s.push(per_s);
+        self.processor_us.push(processor_us);
+    }
+
+    /// Adds them to the details of a row under this name.
+    fn describe(&mut self, name: &str, detail: &mut Value) {
+        detail[format!("{name}_per_s")] = median(&mut self.per_s).into();
+        detail[format!("{name}_processor_us")] = median(&mut self.processor_us).into();
+    }
+}
+
 pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     let processes = setting.args.processes.unwrap_or(setting.repetitions(16, 4)).max(1);
     let count = setting.args.objects.unwrap_or(setting.repetitions(1000, 50)).max(1);
-    let (mut creates, mut attaches, mut first, mut later) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut detaches, mut regions, mut plain) = (Vec::new(), Vec::new(), Vec::new());
-    let rounds = setting.repetitions(3, 1);
-    for _ in 0..rounds {
+    let [mut creates, mut attaches, mut first, mut later]: [Calls; 4] = Default::default();
+    let [mut detaches, mut regions, mut plain]: [Calls; 3] = Default::default();
+    for _ in 0..setting.repetitions(3, 1) {
         let mut all = Callers::start(setting, processes, count)?;
-        creates.push(all.rate("create")?);
-        attaches.push(all.rate("attach")?);
-        all.rate("write")?;
-        first.push(all.rate("publish")?);
+        creates.add(all.call("create")?);
+        attaches.add(all.call("attach")?);
+        all.call("write")?;
+        first.add(all.call("publish")?);
         // What of that is the region's alone.
-        regions.push(all.rate("create region")?);
-        plain.push(all.rate("publish region")?);
+        regions.add(all.call("create region")?);
+        plain.add(all.call("publish region")?);
         for _ in 0..LATER {
-            all.rate("write")?;
-            later.push(all.rate("publish")?);
+            all.call("write")?;
+            later.add(all.call("publish")?);
         }
-        detaches.push(all.rate("detach")?);
+        detaches.add(all.call("detach")?);
         drop(all);
         clear(setting.root())?;
         std::fs::remove_dir_all(setting.root().join(ARENA)).map_err(Error::system("remove the arena"))?;
     }
     let [create, attach, publish] = PAPER;
     let measured = [
-        ("create", &mut creates, create),
-        ("attach", &mut attaches, attach),
-        ("first publish", &mut first, publish),
-        ("later publish", &mut later, publish),
+        ("create", creates, create),
+        ("attach", attaches, attach),
+        ("first publish", first, publish),
+        ("later publish", later, publish),
     ];
-    let detail = json!({
-        "rounds": rounds, "detaches_per_s": median(&mut detaches), "region_creates_per_s": median(&mut regions),
-        "region_first_publishes_per_s": median(&mut plain),
-    });
-    for (measures, rates, paper) in measured {
+    for (measures, mut calls, paper) in measured {
         let case = json!({"part": "calls", "measures": measures, "processes": processes, "objects": count});
-        report.add(Row::new("objects", case, median(rates), "1/s", paper).with(detail.clone()))?;
+        let mut detail = json!({ "processor_us": median(&mut calls.processor_us) });
+        match measures {
+            "attach" => {
+                regions.describe("region", &mut detail);
+                detaches.describe("detach", &mut detail);
+            }
+            "first publish" => plain.describe("region", &mut detail),
+            _ => {}
+        }
+        report.add(Row::new("objects", case, median(&mut calls.per_s), "1/s", paper).with(detail))?;
     }
     Ok(())
 }
@@ -87,25 +111,25 @@ impl Callers {
         };
         let children = (0..processes).map(start).collect::<Result<_>>()?;
         let mut all = Callers { children, objects };
-        all.rate("begin")?;
+        all.call("begin")?;
         Ok(all)
     }
 
-    /// Has all of them do something with all their objects, waits for all, and says how many calls that were in a second:
-    /// from when the first one began to when the last one was done.
-    fn rate(&mut self, what: &str) -> Result<f64> {
+    /// Has all of them do something with all their objects, waits for all, and says how many calls that were in a second,
+    /// from when the first one began to when the last one was done, and how many microseconds of a processor each took.
+    fn call(&mut self, what: &str) -> Result<(f64, f64)> {
         self.children.iter_mut().try_for_each(|child| child.tell(what))?;
-        let (mut begin, mut end) = (u64::MAX, 0);
+        let (mut begin, mut end, mut sum) = (u64::MAX, 0, 0);
         for child in &self.children {
-            let [began, ended] = child.hear_numbers()?;
-            (begin, end) = (begin.min(began), end.max(ended));
+            let [began, ended, used] = child.hear_numbers()?;
+            (begin, end, sum) = (begin.min(began), end.max(ended), sum + used);
         }
-        let calls = self.children.len() * self.objects;
-        Ok(calls as f64 * 1e9 / end.saturating_sub(begin).max(1) as f64)
+        let calls = (self.children.len() * self.objects) as f64;
+        Ok((calls * 1e9 / end.saturating_sub(begin).max(1) as f64, sum as f64 / calls / 1e3))
     }
 }
 
-/// Does what the parent says with all objects, and answers when it began and ended.
+/// Does what the parent says with all objects, and answers when it began and ended, and how long it had a processor.
 pub fn play(args: Args) -> Result<()> {
     let parent = Parent::listen();
     let objects = objects(&stillframe::inspect::root())?;
@@ -113,7 +137,7 @@ pub fn play(args: Args) -> Result<()> {
     let mut regions: Vec<(Region, Array<f64>)> = Vec::new();
     let mut version = 0;
     while let Some(line) = parent.hear() {
-        let began = monotonic_ns();
+        let (began, used) = (monotonic_ns(), processor_ns());
         match line.as_str() {
             "begin" => {}
             "create" => {
@@ -155,7 +179,7 @@ pub fn play(args: Args) -> Result<()> {
             "detach" => fragments.drain(..).try_for_each(WriteFragment::detach)?,
             other => return Err(Error::Usage(format!("'{other}' is nothing that a caller does"))),
         }
-        parent.tell(format_args!("{began} {}", monotonic_ns()))?;
+        parent.tell(format_args!("{began} {} {}", monotonic_ns(), processor_ns() - used))?;
     }
     Ok(())
 }
