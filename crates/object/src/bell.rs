@@ -58,13 +58,13 @@ impl Bell {
 
     /// What it is now. Whoever looks at a board after this, and sleeps on what this returned, misses no change.
     pub(crate) fn seen(&self) -> u32 {
-        self.word().load(Ordering::Acquire)
+        self.word().load(Ordering::SeqCst)
     }
 
     /// Tells everybody that something changed.
     pub(crate) fn ring(&self) {
         if self.is_writing {
-            self.word().fetch_add(1, Ordering::AcqRel);
+            self.word().fetch_add(1, Ordering::SeqCst);
             futex::wake_all(self.word());
         }
     }

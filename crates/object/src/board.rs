@@ -248,6 +248,14 @@ impl Board {
         Ok((news, Some(header)))
     }
 
+    /// Whether somebody is changing the board just now.
+    pub(crate) fn is_locked(&self) -> Result<bool> {
+        match self.directory.boards.open(&self.file, Access::Read)? {
+            Some((file, _)) => Ok(lock::is_held(&file, Kind::Read, 0, 1)?),
+            None => Ok(false),
+        }
+    }
+
     /// Makes the board if need be, and keeps others from it, at most for a few milliseconds.
     ///
     /// # Errors

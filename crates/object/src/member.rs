@@ -81,6 +81,8 @@ pub(crate) struct Members {
     position: Position,
     /// What the bell was before the board was read.
     seen: Option<u32>,
+    /// What it was then, if nobody was changing the board.
+    settled: Option<u32>,
     pub(crate) list: BTreeMap<u32, Member>,
 }
 
@@ -91,6 +93,8 @@ impl Members {
         if self.seen == Some(seen) {
             return Ok(false);
         }
+        // Asked between the bell and the board: who changes it from now on rings, and what was changed before is read.
+        let is_settled = !shared.board.is_locked()?;
         let news = shared.board.read(&mut self.position)?;
         if news.is_anew {
             self.list.clear();
@@ -101,8 +105,15 @@ impl Members {
             *self = Members::default();
             return Err(error);
         }
-        self.seen = Some(seen);
+        self.settled = is_settled.then_some(seen);
+        self.seen = self.settled;
         Ok(is_new)
+    }
+
+    /// What the bell was when the board was read last, if nobody was changing it then. As long as that is what it is, no writer takes
+    /// the place of another that is gone.
+    pub(crate) fn settled(&self) -> Option<u32> {
+        self.settled
     }
 
     /// What the bell was before the board was read last.
@@ -119,7 +130,7 @@ impl Members {
 
     /// Says how far the board was read, and what the bell will be if nobody else rings it meanwhile.
     pub(crate) fn is_at(&mut self, position: Position, seen: u32) {
-        (self.position, self.seen) = (position, Some(seen));
+        (self.position, self.seen, self.settled) = (position, Some(seen), Some(seen));
     }
 
     pub(crate) fn note(&mut self, shared: &Shared, entries: Vec<Entry>) -> Result<()> {

@@ -12,6 +12,7 @@ use drepl::executor::Executor;
 use drepl::{Bindings, Fragment, View};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use stillframe::{Element, KeptMemory, LoanBytes, Observer, PeerRegion, Published, Region, VariableId};
 use stillframe_kernel::points;
@@ -129,6 +130,7 @@ impl WriteOptions {
         let mut fragment = loop {
             match self.try_attach(&shared, &view, &elements, deadline)? {
                 Attempt::Attached(fragment) => break *fragment,
+                Attempt::Late => {}
                 Attempt::Taken(observer, seen) => {
                     shared.check_interrupt()?;
                     match observer {
@@ -185,6 +187,17 @@ impl WriteOptions {
         }
         let (region, variable) = self.make_region(shared, number, &view.fragment)?;
         points::hit("attach.made");
+        if !leaving.is_empty() {
+            // Others may count on versions of those who are gone, and let older ones go for their sake. From the bell on they do
+            // that no more, until they know of this fragment; and what they have published until then shows now.
+            shared.bell.ring();
+            let standings = members.standings(shared)?;
+            let ledger = members.ledger_of(shared, &standings)?;
+            if waiting::newest_complete(shared, &ledger)? > newest {
+                region.unlink()?;
+                return Ok(Attempt::Late);
+            }
+        }
         for entry in leaving {
             board.add(entry)?;
         }
@@ -224,6 +237,7 @@ impl WriteOptions {
             newest: version,
             members,
             follows_others: false,
+            trusted: Arc::new(AtomicU64::new(u64::MAX)),
             collected: Instant::now(),
             generation: stillframe::fork_generation(),
         })))
@@ -283,6 +297,8 @@ enum Attempt {
     Attached(Box<WriteFragment>),
     /// A living writer has some of the elements, and may still detach them.
     Taken(Option<Observer>, u32),
+    /// A newer version became complete meanwhile.
+    Late,
 }
 
 /// Whether a living writer cannot make room any more for one that writes its elements from a version on.
@@ -359,6 +375,8 @@ pub struct WriteFragment {
     members: Members,
     /// Whether its region was told of those who write the object, as the members know them.
     follows_others: bool,
+    /// What the bell was when it was last known who writes the object; none of the bell's values if that is not known.
+    trusted: Arc<AtomicU64>,
     collected: Instant,
     generation: u32,
 }
@@ -556,6 +574,7 @@ impl WriteFragment {
             self.follow_others()?;
             self.follows_others = true;
         }
+        self.trusted.store(self.members.settled().map_or(u64::MAX, u64::from), Ordering::SeqCst);
         self.previous = None;
         if let Some(loan) = self.loan.take() {
             loan.submit();
@@ -587,7 +606,9 @@ impl WriteFragment {
         let peers: Vec<PeerRegion> = others
             .map(|(number, member)| PeerRegion { name: shared.region(*number), from: member.attached.from })
             .collect();
-        Ok(self.region()?.set_peers(&peers)?)
+        let (bell, trusted) = (shared.bell.clone(), self.trusted.clone());
+        let is_current = move || u64::from(bell.seen()) == trusted.load(Ordering::SeqCst);
+        Ok(self.region()?.set_peers_while(&peers, is_current)?)
     }
 
     /// Removes what others left, if nobody else is just about to.

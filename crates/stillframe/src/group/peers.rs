@@ -39,6 +39,18 @@ pub(crate) struct Peers {
     pub(crate) others: Vec<PeerPlace>,
     round: Instant,
     pub(crate) retention: Retention,
+    /// Whether the list is still the right one.
+    condition: Condition,
+}
+
+/// What is asked after the peers were looked at, and before anything goes for their sake.
+#[derive(Default)]
+struct Condition(Option<Box<dyn Fn() -> bool + Send + Sync>>);
+
+impl std::fmt::Debug for Condition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Some(_)" } else { "None" })
+    }
 }
 
 /// The place of a peer, whether it has begun or not.
@@ -101,7 +113,18 @@ impl Peers {
     /// No peers yet: regions that are no group's are [named](Peers::name).
     pub(crate) fn new(regions: &Regions) -> Peers {
         let (regions, round, retention) = (regions.clone(), Instant::now(), Retention::default());
-        Peers { regions, ranks: 0, others: Vec::new(), round, retention }
+        Peers { regions, ranks: 0, others: Vec::new(), round, retention, condition: Condition::default() }
+    }
+
+    /// Lets nothing go for the peers' sake but while this says that they are the right ones.
+    pub(crate) fn trust_while(&mut self, condition: impl Fn() -> bool + Send + Sync + 'static) {
+        self.condition = Condition(Some(Box::new(condition)));
+    }
+
+    /// Whether they are, after they were looked at.
+    pub(crate) fn is_trusted(&self) -> bool {
+        std::sync::atomic::fence(Ordering::SeqCst);
+        self.condition.0.as_ref().is_none_or(|condition| condition())
     }
 
     /// Whether these are the regions that were named.

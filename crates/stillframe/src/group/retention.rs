@@ -5,7 +5,7 @@ use crate::group::peers::Peers;
 use crate::store::Store;
 use crate::store::version::Version;
 use stillframe_kernel::points;
-use stillframe_protocol::retention::Spare;
+use stillframe_protocol::retention::{Retention, Spare};
 use stillframe_protocol::{Leases, State};
 
 impl Peers {
@@ -14,10 +14,13 @@ impl Peers {
         let own = live(store);
         self.look();
         let Peers { retention, others, .. } = self;
-        for spare in retention.spares(&own, keep, drift, others) {
-            self.retire_spare(store, spare)?;
+        let spares = retention.spares(&own, keep, drift, others);
+        if !spares.is_empty() && !self.is_trusted() {
+            // They are found again by a look at peers that are the right ones.
+            self.retention = Retention::default();
+            return Ok(());
         }
-        Ok(())
+        spares.into_iter().try_for_each(|spare| self.retire_spare(store, spare).map(drop))
     }
 
     /// Retires one version that is not the newest, unless it turns out to be everywhere; whether it was retired.

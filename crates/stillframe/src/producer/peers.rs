@@ -35,12 +35,31 @@ impl Region {
     /// the regions cannot be opened. The peers are those from before then.
     pub fn set_peers(&mut self, peers: &[PeerRegion]) -> Result<()> {
         self.producer.check_process()?;
-        self.producer.set_peers(peers)
+        self.producer.set_peers(peers, None::<fn() -> bool>)
+    }
+
+    /// As [`set_peers`](Region::set_peers), for who has the list from somewhere where it may change at any time: nothing is let go
+    /// of because all of these peers have something newer, unless `is_current` says so after they were looked at. It counts
+    /// until the next list.
+    ///
+    /// # Errors
+    /// As [`set_peers`](Region::set_peers).
+    pub fn set_peers_while(
+        &mut self,
+        peers: &[PeerRegion],
+        is_current: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<()> {
+        self.producer.check_process()?;
+        self.producer.set_peers(peers, Some(is_current))
     }
 }
 
 impl Producer {
-    fn set_peers(&mut self, named: &[PeerRegion]) -> Result<()> {
+    fn set_peers(
+        &mut self,
+        named: &[PeerRegion],
+        condition: Option<impl Fn() -> bool + Send + Sync + 'static>,
+    ) -> Result<()> {
         if self.options.rank.is_some() {
             let why =
                 format!("region '{}' is a rank of a group, whose peers are the other ranks: name none", self.name);
@@ -48,7 +67,7 @@ impl Producer {
         }
         match &self.peers {
             None if named.is_empty() => return Ok(()),
-            Some(peers) if peers.are(named) => return Ok(()),
+            Some(peers) if condition.is_none() && peers.are(named) => return Ok(()),
             _ => {}
         }
         self.check_peers(named)?;
@@ -57,6 +76,9 @@ impl Producer {
             Some(peers) => Some(peers),
             None => Some(Peers::new(&self.regions()?)),
         };
+        if let (Some(peers), Some(condition)) = (&mut self.peers, condition) {
+            peers.trust_while(condition);
+        }
         let Producer { store, peers, options, run, .. } = self;
         peers.iter_mut().for_each(|peers| peers.name(named, store.versions(), *run));
         // The peers are named, whatever cannot be let go of: that is tried again at the next publish.
