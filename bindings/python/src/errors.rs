@@ -122,7 +122,7 @@ pub fn raise_object(py: Python<'_>, error: stillframe_object::Error) -> PyErr {
         }
         Error::Ended { complete, .. } => return with(py, "Ended", (message, complete)),
         Error::Locked { .. } => "Timeout",
-        Error::NoObject { .. } => "NoObject",
+        Error::NoObject { .. } | Error::Removed { .. } => "NoObject",
         Error::NoVersion { .. } => "NoVersion",
         Error::Text { .. } => "DreplError",
         Error::Overlap { .. } => "Overlap",
@@ -132,6 +132,7 @@ pub fn raise_object(py: Python<'_>, error: stillframe_object::Error) -> PyErr {
         | Error::NotWritable { .. }
         | Error::Refused { .. }
         | Error::NotIncreasing { .. }
+        | Error::GreatestNumber { .. }
         | Error::Variable { .. } => "MisuseError",
         Error::Corrupt { .. } => "CorruptError",
         Error::System(failure) if failure.source.kind() == OutOfMemory => "OutOfMemory",

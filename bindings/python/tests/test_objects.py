@@ -153,10 +153,10 @@ def test_large_parts_of_one_writer_are_shown_where_they_are() -> None:
     with odd.write("{ var u = u }") as writer:
         writer.arrays["u"][...] = np.arange(333)
         writer.publish(1)
-        with odd.read("{ var u [x:500,y:333] = u[x+7,y] }") as reader:
+        with odd.read("{ var u [x:500,y:333] = u[x+8,y] }") as reader:
             reader.reattach(1)
             assert reader.shown and (reader.arrays["u"] == np.arange(333)).all()
-        with odd.read("{ var u [x:500,y:333] = u[x+7,y] }") as reader:
+        with odd.read("{ var u [x:500,y:333] = u[x+8,y] }") as reader:
             shown = reader.arrays["u"]
             reader.reattach(1)
             assert not reader.shown and (shown == np.arange(333)).all()

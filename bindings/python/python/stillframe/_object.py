@@ -160,8 +160,9 @@ class ReadFragment(Closing, metaclass=Made, by="obj.read(text) attaches one"):
 
     @property
     def arrays(self) -> Arrays:
-        """Its variables by their names, as read-only arrays, always at the same address. Where they are large, ask for them after the
-        first reattach: it then chooses an address at which a writer's pages can be shown, whatever place in a page they begin at.
+        """Its variables by their names, as read-only arrays, always at the same address. Where they are large, ask for them after
+        the first reattach: it then chooses an address at which a writer's pages can be shown, if what is wanted begins there
+        at a multiple of 16 bytes.
 
         **A reattach changes what these arrays show**, also those that were taken before: copy what is to stay. Arrays that
         outlive the fragment show its last version.
