@@ -6,6 +6,7 @@ use crate::shared::Shared;
 use drepl::{Fragment, IndexSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 use stillframe::{Observer, ObserverOptions};
 use stillframe_roster::ledger::Ledger;
 use stillframe_roster::readiness::{Loss, Share};
@@ -25,6 +26,9 @@ pub(crate) struct Member {
 
 /// How often writers are looked at again because some of them published meanwhile.
 const LOOKS: usize = 20;
+
+/// How long somebody may be changing the board before who looks at writers looks once more.
+const UNSETTLED: Duration = Duration::from_micros(100);
 
 /// How far a writer is.
 #[derive(Debug, Clone, Default)]
@@ -211,8 +215,12 @@ impl Members {
         self.refresh(shared)?;
         for _ in 0..LOOKS {
             let standings = self.standings(shared)?;
-            if !self.refresh(shared)? {
+            if !self.refresh(shared)? && self.settled.is_some() {
                 return Ok(standings);
+            }
+            if self.settled.is_none() {
+                // Somebody is just about to take the place of another, by what he has seen of the writers.
+                std::thread::sleep(UNSETTLED);
             }
         }
         self.standings(shared)

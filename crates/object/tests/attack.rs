@@ -193,7 +193,6 @@ fn the_greatest_numbers_are_versions_too() {
 }
 
 #[test]
-#[ignore = "an heir and a publish that completes a version of the one who left take it away together"]
 fn who_takes_the_place_of_another_takes_no_complete_version_away() {
     let _watchdog = watchdog(300);
     let dir = Dir::new("place");
