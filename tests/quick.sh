@@ -17,7 +17,7 @@ for row in rows:
     assert row["value"] >= 0, row
 names = {row["bench"] for row in rows}
 expected = {"publish", "rate", "attach", "advance", "notify", "memory", "restart", "regions", "compose"}
-expected |= {"solver", "background", "sections"}
+expected |= {"solver", "background", "sections", "objects"}
 assert names == expected, names
 print(f"{len(rows)} rows of {len(names)} benchmarks")
 PY
@@ -122,9 +122,14 @@ PY
 timeout 300 target/release/still demo --quick --out "$out/gray-scott" --json > "$out/demo.json"
 timeout 300 target/lammps/bin/python examples/lammps/demo.py --steps 10 --repeats 2 --out "$out/melt" --json > "$out/melt.json"
 timeout 300 "$python" examples/gray-scott/demo.py --cells 64 --steps 400 --every 10 --out "$out/spots"
+timeout 300 "$python" examples/objects/demo.py --steps 40 --still target/release/still --out "$out/objects"
+timeout 300 "$python" benches/objects/run.py --quick --json > "$out/objects.jsonl"
 "$python" - "$out" <<'PY'
 import json, pathlib, sys
 out = pathlib.Path(sys.argv[1])
+rows = [json.loads(line) for line in (out / "objects.jsonl").read_text().splitlines()]
+assert {row["bench"] for row in rows} == {"ghosts", "heat"} and all(row["ratio"] > 0 for row in rows), rows
+assert {path.suffix for path in (out / "objects").iterdir()} == {".png", ".svg"}
 for name, folder in (("demo.json", "gray-scott"), ("melt.json", "melt")):
     summary = json.loads((out / name).read_text())
     pictures = list((out / folder).glob("**/*.png"))

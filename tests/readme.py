@@ -48,6 +48,7 @@ DOCUMENTS = [
     "docs/fortran.md",
     "docs/step.md",
     "docs/install.md",
+    "docs/objects.md",
     "docs/objects-python.md",
     "docs/restart.md",
 ]

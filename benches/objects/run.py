@@ -81,9 +81,9 @@ def row(bench, case, times, kind, scale, unit):
     }
 
 
-def measure(args, directory):
+def measure(args, faces, directory):
     if "ghosts" in args.what:
-        for ranks, (face, (n, depth)) in itertools.product((4, 2), FACES.items()):
+        for ranks, (face, (n, depth)) in itertools.product((4, 2), faces.items()):
             kinds = ["mpi", "loaned", "copied"]
             numbers, program = [n, depth, GHOST_STEPS], directory / "ghosts"
             times = alternate(args.rounds, kinds, lambda kind: run(program, ranks, [kind, *numbers], directory))
@@ -104,13 +104,17 @@ def main():
     parser.add_argument("--size", type=int, default=2048, help="rows and columns of the plate")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--ranks", type=int, default=2, help="of the plate")
+    parser.add_argument("--quick", action="store_true", help="one round of little: shows that everything works")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
     args = parser.parse_args()
     args.what = args.what or ["ghosts", "heat"]
+    faces = dict(list(FACES.items())[:1]) if args.quick else FACES
+    if args.quick:
+        args.rounds, args.size, args.steps = 1, 256, 20
     shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="stillframe-objects-", dir=shm) as directory:
         build(Path(directory))
-        for measured in measure(args, Path(directory)):
+        for measured in measure(args, faces, Path(directory)):
             if args.json:
                 print(json.dumps(measured), flush=True)
                 continue

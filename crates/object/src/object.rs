@@ -106,8 +106,9 @@ impl Object {
     /// Waits for a complete version above `after`, at most so long, and returns the newest.
     ///
     /// # Errors
-    /// [`Error::NoNewer`] when the time is over, with whom was waited for; [`Error::Ended`] if all writers have left;
-    /// [`Error::Lost`] if those that it needs died.
+    /// [`Error::NoNewer`](crate::Error::NoNewer) when the time is over, with whom was waited for; [`Error::Ended`](crate::Error::Ended) if
+    /// all writers have left;
+    /// [`Error::Lost`](crate::Error::Lost) if those that it needs died.
     pub fn wait_newer(&self, after: u64, timeout: Duration) -> Result<u64> {
         let mut members = Members::default();
         waiting::wait_newer(&self.shared, &mut members, after, Deadline::after(timeout))
