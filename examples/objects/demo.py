@@ -64,9 +64,10 @@ def draw(options, bands, seconds, out):
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     for reader, _, _, seen, _ in bands:
         versions, heat, _ = zip(*seen)
-        axes.plot(versions, heat, marker=".", label=f"reader {reader}: {len(seen)} versions")
+        change = 100 * (np.array(heat) / heat[0] - 1)
+        axes.plot(versions, change, marker=".", label=f"reader {reader}: {len(seen)} versions")
     axes.set_xlabel("version")
-    axes.set_ylabel("heat in the band")
+    axes.set_ylabel("change of the heat in the band, %")
     axes.set_title(f"what was seen while {options.steps} steps ran in {seconds:.1f} s")
     axes.legend()
     figure.savefig(out / "heat.png", dpi=110)

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use stillframe::{Element, KeptMemory, LoanBytes, Observer, PeerRegion, Published, Region, VariableId};
+use stillframe::{Element, KeptMemory, LoanBytes, Observer, PeerRegion, Published, Region, TrackerKind, VariableId};
 use stillframe_kernel::points;
 use stillframe_roster::refusal::Refusal;
 use stillframe_roster::roster::Closure;
@@ -25,6 +25,9 @@ const WAIT: Duration = Duration::from_secs(10);
 
 /// Smaller fragments are copied by the thread that publishes: a process may have thousands of them.
 const THREADS_BYTES: u64 = 4 << 20;
+
+/// Fragments up to this size are compared with their newest version: that takes less time than to ask the kernel what was written.
+const COMPARED_BYTES: u64 = 16 << 10;
 
 /// How often a writer looks whether others left or died and left something behind.
 const COLLECT: Duration = Duration::from_secs(1);
@@ -249,6 +252,9 @@ impl WriteOptions {
             Region::options().arena(&arena).run(shared.description.id).keep(self.keep).trust(shared.site.trust);
         if fragment.size_bytes() < THREADS_BYTES {
             options = options.threads(1);
+        }
+        if fragment.size_bytes() <= COMPARED_BYTES {
+            options = options.tracker(TrackerKind::FullCopy);
         }
         if let Some(bytes) = self.bound_bytes {
             options = options.bound_bytes(bytes);
