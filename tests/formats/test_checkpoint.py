@@ -135,6 +135,43 @@ def test_a_group_has_a_group_per_rank(still, scratch: Path) -> None:
         region.unlink()
 
 
+def test_an_object_is_one_array_whoever_wrote_which_part(still, scratch: Path) -> None:
+    import stillframe as sf
+    import zarr
+
+    store, n, m = scratch / "store-object", 30, 17
+    text = "type Cell struct { rho float64; id int32 }\nvar u [n,m] float32\nvar cells [n] Cell"
+    plate = sf.create_object("plate", text, dir=still.regions, n=n, m=m)
+    whole = np.arange(n * m, dtype=np.float32).reshape(n, m)
+    # Blocks of rows that are no two of one size, every other one in Fortran's order, and the cells by somebody else.
+    starts = [0, 7, 8, 21, n]
+    blocks = []
+    for rank, (first, end) in enumerate(zip(starts, starts[1:])):
+        order = "columnmajor" if rank % 2 else ""
+        block = plate.write(f"view b {order} {{ var u [x:rows,y:m] = u[x+first,y] }}", rank=rank, rows=end - first, first=first)
+        block.arrays["u"][:] = whole[first:end]
+        blocks.append(block)
+    cells = plate.write("{ var cells = cells }")
+    cells.arrays["cells"]["rho"], cells.arrays["cells"]["id"] = np.linspace(0, 1, n), np.arange(n)
+    for fragment in [*blocks, cells]:
+        fragment.publish(8)
+    still("checkpoint", "plate", "--to", store, "--once")
+    for found in (zarr.open_group(newest(store), mode="r"), xr.open_dataset(newest(store), engine="zarr", mask_and_scale=False)):
+        assert np.array_equal(np.asarray(found["u"]), whole)
+        assert np.array_equal(np.asarray(found["cells.rho"]), np.linspace(0, 1, n))
+        assert np.array_equal(np.asarray(found["cells.id"]), np.arange(n))
+        assert found.attrs["version"] == 8 and found.attrs["attributes"]["object"] == text
+    for fragment in [*blocks, cells]:
+        fragment.detach()
+    plate.remove()
+    # Back in memory it is an object again, of which anybody attaches any part.
+    still("restore", store)
+    half = sf.object("plate", dir=still.regions).write("{ var u [x:h,y:m] = u[x+h,y] }", h=n // 2)
+    assert half.version == 8 and np.array_equal(half.arrays["u"], whole[n // 2 :])
+    half.detach()
+    still("rm", "plate")
+
+
 @pytest.mark.parametrize("ending", ["h5", "nc"])
 def test_a_checkpoint_is_exported_as_the_region_is(checkpoint: Path, shown: Shown, still, scratch: Path, ending: str) -> None:
     from_region, from_store = scratch / f"region.{ending}", scratch / f"store.{ending}"

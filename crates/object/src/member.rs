@@ -235,7 +235,6 @@ impl Members {
     pub(crate) fn ledger_of(&self, shared: &Shared, standings: &BTreeMap<u32, Standing>) -> Result<Ledger> {
         let shape = shared.space.shape().map_err(shared.scattered())?;
         let mut ledger = Ledger::new(shape, shared.description.initial);
-        let refused = |refusal| Error::Refused { name: shared.name.clone(), refusal };
         for member in self.list.values() {
             let attached = &member.attached;
             if member.left.is_some_and(|left| left <= attached.from) {
@@ -245,11 +244,9 @@ impl Members {
                 Some(writers) => Stage::member_of(attached.from, member.elements.clone(), writers),
                 None => Stage::member(attached.from, member.elements.clone()),
             };
-            // Those before it said when they leave, or are dead, which is noted below.
-            ledger.declare(member.who(), stage, member.left).map_err(refused)?;
-            if let Some(left) = member.left {
-                ledger.declare(member.who(), Stage::left(left), None).map_err(refused)?;
-            }
+            // Whoever put them on the board had compared them with those that were there.
+            let left = member.left.map(Stage::left);
+            ledger.restore(member.who(), std::iter::once(stage).chain(left).collect());
             let standing = standings.get(&attached.number).cloned().unwrap_or_default();
             let is_alive = standing.is_alive;
             ledger.note(member.who().writer, Published { newest: standing.newest, present: standing.present });
@@ -257,7 +254,6 @@ impl Members {
                 ledger.die(member.who().writer);
             }
         }
-        ledger.settle_disputes();
         Ok(ledger)
     }
 

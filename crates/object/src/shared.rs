@@ -83,7 +83,12 @@ pub(crate) fn remove_regions(site: &Site, name: &str, force: bool) -> Result<()>
         return Err(Error::InUse { name: name.into(), who });
     }
     for region in regions {
-        match inspect::remove(&site.directory.dir, &format!("{ARENA}/{}", region.name), force) {
+        match inspect::remove_trusting(
+            &site.directory.dir,
+            &format!("{ARENA}/{}", region.name),
+            force,
+            Some(site.trust),
+        ) {
             Ok(_) | Err(stillframe::Error::NoRegion { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -144,7 +149,7 @@ impl Shared {
     /// Removes the region of a fragment; one that is gone is not missed.
     pub(crate) fn remove_region(&self, number: u32, force: bool) -> Result<()> {
         let name = format!("{ARENA}/{}", self.region(number));
-        match inspect::remove(&self.site.directory.dir, &name, force) {
+        match inspect::remove_trusting(&self.site.directory.dir, &name, force, Some(self.site.trust)) {
             Ok(_) | Err(stillframe::Error::NoRegion { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }

@@ -103,6 +103,13 @@ impl Ledger {
         Ok(())
     }
 
+    /// Takes note of a writer and its stages, ascending, as somebody had them who [declared](Self::declare) them one by one and kept
+    /// those that were not refused. Nothing is compared again: to declare many takes time with the square of their number.
+    pub fn restore(&mut self, who: Who, stages: Vec<Stage>) {
+        let record = self.records.entry(who.writer).or_insert_with(|| Record::new(who.writer, who.rank));
+        record.stages = stages;
+    }
+
     /// Whether the object has all elements of a box.
     fn is_within(&self, part: &IndexBox) -> Result<bool, TooScattered> {
         // Mostly one box of the shape has them all; sets are compared only where several may have them together.

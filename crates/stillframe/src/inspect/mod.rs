@@ -11,4 +11,4 @@ pub use damage::verify;
 pub use diagnose::{Diagnosis, Fact, TrackerProbe, diagnose};
 pub use holders::{Holder, holders};
 pub use region::{GroupInfo, PlaneInfo, RegionInfo, State, arena_of, arenas, group, region, regions};
-pub use removal::{Hidden, HiddenLock, Removed, collect, collect_if, collectable, remove};
+pub use removal::{Hidden, HiddenLock, Removed, collect, collect_if, collectable, remove, remove_trusting};

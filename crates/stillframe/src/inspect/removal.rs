@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Form;
 use stillframe_kernel::fork::Unforked;
-use stillframe_kernel::trust::{Distrust, Guard, Purpose};
+use stillframe_kernel::trust::{Distrust, Guard, Purpose, Trust};
 use stillframe_protocol::Leases;
 use stillframe_segment::{head, lease};
 
@@ -27,7 +27,11 @@ pub struct Removed {
 
 /// The directory of regions for who removes some, if it is there.
 pub(crate) fn own(dir: &Path) -> Result<Option<Directory>> {
-    Directory::root(dir, Guard::new(names::trust(None)?.unwrap_or_default(), Purpose::Look))
+    trusted(dir, None)
+}
+
+fn trusted(dir: &Path, trust: Option<Trust>) -> Result<Option<Directory>> {
+    Directory::root(dir, Guard::new(names::trust(trust)?.unwrap_or_default(), Purpose::Look))
 }
 
 /// The group that a region of this name would be a rank of.
@@ -43,8 +47,17 @@ fn group_of(info: &RegionInfo) -> Option<&str> {
 /// # Errors
 /// [`Error::InUse`] while a producer lives, without `force`; of a group nothing is removed then.
 pub fn remove(dir: &Path, name: &str, force: bool) -> Result<Removed> {
+    remove_trusting(dir, name, force, None)
+}
+
+/// As [`remove`], for who says whose directories and files are taken for good, as
+/// [`RegionOptions::trust`](crate::RegionOptions::trust) does.
+///
+/// # Errors
+/// As [`remove`].
+pub fn remove_trusting(dir: &Path, name: &str, force: bool, trust: Option<Trust>) -> Result<Removed> {
     names::region_dir(dir, name)?;
-    let root = own(dir)?.ok_or_else(|| Error::NoRegion { region: name.into(), dir: dir.to_path_buf() })?;
+    let root = trusted(dir, trust)?.ok_or_else(|| Error::NoRegion { region: name.into(), dir: dir.to_path_buf() })?;
     let (regions, name) = among(&root, name)?;
     remove_from(&regions, &name, force)
 }
