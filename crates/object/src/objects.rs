@@ -22,7 +22,7 @@ use stillframe::{Trust, inspect};
 pub struct ObjectsOptions {
     dir: PathBuf,
     mode: u32,
-    trust: Trust,
+    trust: Option<Trust>,
     interrupt: Interrupt,
     arena_bytes: u64,
     arena_regions: u32,
@@ -47,9 +47,10 @@ impl ObjectsOptions {
         self
     }
 
-    /// Whose directories and files are taken for good, as [`stillframe::RegionOptions::trust`].
+    /// Whose directories and files are taken for good; else `$STILLFRAME_TRUST` says so, as for regions
+    /// ([`stillframe::RegionOptions::trust`], and to look [`stillframe::ObserverOptions::trust`]).
     pub fn trust(mut self, trust: Trust) -> Self {
-        self.trust = trust;
+        self.trust = Some(trust);
         self
     }
 
@@ -72,10 +73,11 @@ impl ObjectsOptions {
     /// # Errors
     /// [`Error::Untrusted`] if somebody else made what is there; those of the system.
     pub fn open(self) -> Result<Objects> {
-        let directory = Directory::make(&self.dir, self.mode, self.trust)?;
+        let trust = inspect::trust_to_write(self.trust)?;
+        let directory = Directory::make(&self.dir, self.mode, trust)?;
         let missing = || Error::io("open", self.dir.join(".objects"), std::io::ErrorKind::NotFound.into());
         let bell = Bell::open(&directory)?.ok_or_else(missing)?;
-        Ok(self.with(directory, bell))
+        Ok(self.with(directory, bell, trust))
     }
 
     /// Opens the objects of the directory to read them only, which takes no right to write. `None` if nobody ever created any.
@@ -83,14 +85,15 @@ impl ObjectsOptions {
     /// # Errors
     /// As [`open`](ObjectsOptions::open).
     pub fn look(self) -> Result<Option<Objects>> {
-        let Some(directory) = Directory::look(&self.dir, self.trust)? else { return Ok(None) };
+        let trust = inspect::trust_to_look(&self.dir, self.trust)?;
+        let Some(directory) = Directory::look(&self.dir, trust)? else { return Ok(None) };
         let Some(bell) = Bell::open(&directory)? else { return Ok(None) };
-        Ok(Some(self.with(directory, bell)))
+        Ok(Some(self.with(directory, bell, trust)))
     }
 
-    fn with(self, directory: Directory, bell: Bell) -> Objects {
+    fn with(self, directory: Directory, bell: Bell, trust: Trust) -> Objects {
         let names = Arc::new(DirectoryNames::new(directory.clone(), bell.clone()));
-        let mut site = Site::new(directory, bell, self.trust, self.mode, self.arena_bytes, self.arena_regions);
+        let mut site = Site::new(directory, bell, trust, self.mode, self.arena_bytes, self.arena_regions);
         site.interrupt = self.interrupt;
         Objects { site: Arc::new(site), names }
     }
@@ -176,7 +179,7 @@ impl Objects {
     /// Options for opening the objects of a directory.
     pub fn options() -> ObjectsOptions {
         let (arena_bytes, arena_regions) = (ARENA_BYTES, ARENA_REGIONS);
-        let (trust, interrupt) = (Trust::default(), Interrupt::default());
+        let (trust, interrupt) = (None, Interrupt::default());
         ObjectsOptions { dir: inspect::root(), mode: 0o700, trust, interrupt, arena_bytes, arena_regions }
     }
 

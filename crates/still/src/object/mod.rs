@@ -21,9 +21,9 @@ use crate::context::Context;
 use crate::failure::Failure;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use stillframe::Error;
 use stillframe::inspect::{self, State};
-use stillframe::{Error, Trust};
-use stillframe_object::{Object, Objects, ObjectsOptions};
+use stillframe_object::{Object, Objects};
 
 /// Where the regions of fragments lie, each as `objects/NAME/NUMBER`.
 const PLACE: &str = "objects";
@@ -33,30 +33,12 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// The objects of the directory, for who only looks; `None` if nobody ever created any.
 pub fn look(context: &Context) -> Result<Option<Objects>, Failure> {
-    Ok(options(context, trust(&context.dir)?).look()?)
+    Ok(Objects::options().dir(&context.dir).look()?)
 }
 
 /// The objects of the directory, to remove some. There are some.
 fn open(context: &Context) -> Result<Objects, Failure> {
-    Ok(options(context, named_trust()?.unwrap_or_default()).open()?)
-}
-
-fn options(context: &Context, trust: Trust) -> ObjectsOptions {
-    Objects::options().dir(&context.dir).trust(trust)
-}
-
-fn named_trust() -> Result<Option<Trust>, Failure> {
-    match std::env::var("STILLFRAME_TRUST") {
-        Ok(text) if !text.is_empty() => Ok(Some(text.parse().map_err(Error::from)?)),
-        _ => Ok(None),
-    }
-}
-
-/// Whose files are looked at: as with regions, everybody's in a directory that the user named, and else one's own.
-fn trust(dir: &Path) -> Result<Trust, Failure> {
-    let default = format!("/dev/shm/stillframe-{}", rustix::process::geteuid().as_raw());
-    let by_dir = if dir == Path::new(&default) { Trust::Own } else { Trust::Any };
-    Ok(named_trust()?.unwrap_or(by_dir))
+    Ok(Objects::options().dir(&context.dir).open()?)
 }
 
 /// The object that a name on the command line means, if it means one.

@@ -6,7 +6,7 @@ pub(crate) mod holders;
 pub(crate) mod region;
 pub(crate) mod removal;
 
-pub use crate::place::names::{aside_of, check_name, root};
+pub use crate::place::names::{aside_of, check_name, root, trust_to_look, trust_to_write};
 pub use damage::verify;
 pub use diagnose::{Diagnosis, Fact, TrackerProbe, diagnose};
 pub use holders::{Holder, holders};

@@ -28,9 +28,24 @@ pub(crate) fn trust(option: Option<Trust>) -> Result<Option<Trust>> {
 /// How somebody looks at what lies in a directory. Who names one that is not his own by default has said whose it is: what
 /// its files tell is checked in any case.
 pub(crate) fn looking(dir: &Path, option: Option<Trust>) -> Result<Guard> {
-    let guard = Guard::new(Trust::Own, Purpose::Look);
-    let by_dir = if dir == root_of(guard.user()) { Trust::Own } else { Trust::Any };
-    Ok(guard.trusting(trust(option)?.unwrap_or(by_dir)))
+    Ok(Guard::new(trust_to_look(dir, option)?, Purpose::Look))
+}
+
+/// Whose directories and files are believed by who looks at what lies in a directory.
+///
+/// # Errors
+/// [`Error::BadOption`] if `$STILLFRAME_TRUST` says nothing of the kind.
+pub fn trust_to_look(dir: &Path, option: Option<Trust>) -> Result<Trust> {
+    let by_dir = if dir == root_of(stillframe_kernel::user_id()) { Trust::Own } else { Trust::Any };
+    Ok(trust(option)?.unwrap_or(by_dir))
+}
+
+/// Whose directories and files are believed by who writes.
+///
+/// # Errors
+/// As [`trust_to_look`].
+pub fn trust_to_write(option: Option<Trust>) -> Result<Trust> {
+    Ok(trust(option)?.unwrap_or_default())
 }
 
 /// Ends the name of what a run that did not end by itself left, once it is set aside: of a region, or of a group. Regions that
