@@ -54,17 +54,17 @@
 //! What is complete and who is missing, `stillframe-roster` decides; what comes from where, `drepl` plans. A writer's publish
 //! is that of its region and looks at one word more. A reader plans once, and reads out of the writers' regions.
 //!
-//! Modules, from the bottom up; each uses only those above it in this list: [`error`], [`description`], [`names`], `directory`, `bell`,
-//! `interrupt`,
-//! [`board`], `space`, `shared`, `layout`,
-//! `member`, `waiting`, `buffer`, `source`, [`read`](mod@read), [`write`](mod@write), [`object`],
-//! [`objects`], [`assembly`].
+//! Modules, from the bottom up; each uses only those above it in this list: [`error`], [`description`], `directory`, `bell`, [`names`],
+//! `interrupt`, [`board`], `space`, `shared`, `layout`, `member`, `waiting`, `buffer`, `source`, `collection`, [`read`](mod@read),
+//! [`write`](mod@write), [`attach`], [`object`], [`objects`], [`assembly`].
 #![deny(unsafe_code)]
 
 pub mod assembly;
+pub mod attach;
 mod bell;
 pub mod board;
 mod buffer;
+mod collection;
 pub mod description;
 mod directory;
 pub mod error;
@@ -82,6 +82,7 @@ mod waiting;
 pub mod write;
 
 pub use assembly::Assembly;
+pub use attach::WriteOptions;
 pub use description::Description;
 pub use error::{Error, Overlap, Part, Result, Writer};
 pub use layout::Array;
@@ -90,4 +91,4 @@ pub use object::{Object, WriterInfo};
 pub use objects::{CreateOptions, Objects, ObjectsOptions};
 pub use read::{ReadFragment, ReadOptions};
 pub use stillframe_roster::readiness::Cause;
-pub use write::{WriteFragment, WriteOptions};
+pub use write::WriteFragment;

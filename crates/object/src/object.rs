@@ -1,12 +1,12 @@
 //! An object, as one process knows it.
 
+use crate::attach::WriteOptions;
 use crate::description::Description;
 use crate::error::{Result, Writer};
 use crate::member::Members;
 use crate::read::ReadOptions;
 use crate::shared::Shared;
 use crate::waiting::{self, Deadline};
-use crate::write::WriteOptions;
 use drepl::{Fragment, Schema};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -77,12 +77,12 @@ impl Object {
     /// Attaches a fragment to write: `{ var g [x:16,y:32] = grid[x+xmin,y+ymin] }`, or with `view` and a name before the
     /// brace, any view of the layout language.
     pub fn write(&self, text: &str) -> WriteOptions {
-        WriteOptions::new(self, text)
+        WriteOptions::new(&self.shared, text)
     }
 
     /// Attaches a fragment to read. What lies beyond the rim of the object is zero.
     pub fn read(&self, text: &str) -> ReadOptions {
-        ReadOptions::new(self, text)
+        ReadOptions::new(&self.shared, text)
     }
 
     /// The newest complete version: one that all writers published. The initial version, which is zeros, is complete from
@@ -165,6 +165,6 @@ impl Object {
     /// As [`newest`](Object::newest).
     pub fn collect(&self) -> Result<()> {
         let mut board = self.shared.board.lock()?;
-        crate::write::collect(&self.shared, &mut board)
+        crate::collection::collect(&self.shared, &mut board)
     }
 }

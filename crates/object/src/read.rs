@@ -4,7 +4,6 @@ use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::layout::{self, Array};
 use crate::member::Members;
-use crate::object::Object;
 use crate::shared::Shared;
 use crate::source::Sources;
 use crate::waiting::{self, Deadline};
@@ -18,18 +17,18 @@ use stillframe_roster::writer::Version;
 /// How often writers may let a version go while it is about to be held, before that is no coincidence.
 const ATTEMPTS: usize = 1000;
 
-/// Options for attaching a fragment to read; see [`Object::read`].
+/// Options for attaching a fragment to read; see [`Object::read`](crate::Object::read).
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
-    object: Object,
+    shared: Arc<Shared>,
     text: String,
     bindings: Bindings,
     threads: usize,
 }
 
 impl ReadOptions {
-    pub(crate) fn new(object: &Object, text: &str) -> ReadOptions {
-        ReadOptions { object: object.clone(), text: text.into(), bindings: Bindings::new(), threads: 0 }
+    pub(crate) fn new(shared: &Arc<Shared>, text: &str) -> ReadOptions {
+        ReadOptions { shared: shared.clone(), text: text.into(), bindings: Bindings::new(), threads: 0 }
     }
 
     /// The number of a name that the text leaves open.
@@ -50,7 +49,7 @@ impl ReadOptions {
     /// # Errors
     /// [`Error::Text`] with all mistakes of the text; environment if there is no memory for it.
     pub fn attach(self) -> Result<ReadFragment> {
-        let shared = self.object.shared().clone();
+        let shared = self.shared.clone();
         let view = shared.view(&self.text, &self.bindings)?;
         let wanted = shared.space.elements(&view.fragment).map_err(shared.scattered())?;
         let buffer = Buffer::new(view.fragment.size_bytes())?;
@@ -180,7 +179,7 @@ impl ReadFragment {
     /// Fills it with the newest complete version above `after`, waiting for one at most so long, and returns its number.
     ///
     /// # Errors
-    /// As [`Object::wait_newer`], and as [`reattach`](ReadFragment::reattach).
+    /// As [`Object::wait_newer`](crate::Object::wait_newer), and as [`reattach`](ReadFragment::reattach).
     pub fn reattach_newer(&mut self, after: u64, timeout: Duration) -> Result<u64> {
         let deadline = Deadline::after(timeout);
         loop {

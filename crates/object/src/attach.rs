@@ -1,0 +1,313 @@
+//! Attaching fragments to write.
+
+use crate::board::{Attached, Entry};
+use crate::collection::collect;
+use crate::error::{Error, Overlap, Result, Writer};
+use crate::layout;
+use crate::member::{Member, Members, Standing};
+use crate::shared::Shared;
+use crate::waiting::{self, Deadline, LOOK};
+use crate::write::{Made, WriteFragment};
+use drepl::{Bindings, Fragment, View};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use stillframe::{Observer, Region, TrackerKind, VariableId};
+use stillframe_kernel::points;
+use stillframe_roster::refusal::Refusal;
+use stillframe_roster::writer::{Elements, Node, Version, Who};
+
+/// How long a fragment waits for its elements to become free, and for the version at which it is attached, unless told.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// Smaller fragments are copied by the thread that publishes: a process may have thousands of them.
+const THREADS_BYTES: u64 = 4 << 20;
+
+/// Fragments up to this size are compared with their newest version: that takes less time than to ask the kernel what was written.
+const COMPARED_BYTES: u64 = 16 << 10;
+
+/// Options for attaching a fragment to write; see [`Object::write`](crate::Object::write).
+#[derive(Debug, Clone)]
+pub struct WriteOptions {
+    shared: Arc<Shared>,
+    text: String,
+    bindings: BTreeMap<String, i64>,
+    version: Option<Version>,
+    wait: Duration,
+    rank: Option<u32>,
+    writers: Option<u32>,
+    keep: usize,
+    bound_bytes: Option<u64>,
+    is_loaned: bool,
+}
+
+impl WriteOptions {
+    pub(crate) fn new(shared: &Arc<Shared>, text: &str) -> WriteOptions {
+        WriteOptions {
+            shared: shared.clone(),
+            text: text.into(),
+            bindings: BTreeMap::new(),
+            version: None,
+            wait: WAIT,
+            rank: None,
+            writers: None,
+            keep: 1,
+            bound_bytes: None,
+            is_loaned: false,
+        }
+    }
+
+    /// The number of a name that the text leaves open.
+    pub fn bind(mut self, name: &str, value: i64) -> Self {
+        self.bindings.insert(name.into(), value);
+        self
+    }
+
+    /// The version whose content the fragment has at first, and above which it publishes: by default the newest complete one,
+    /// which is the initial one, zeros, before anything was published. Who had its elements until then does not matter: so a
+    /// program goes on with another number of processes.
+    pub fn version(mut self, version: u64) -> Self {
+        self.version = Some(version);
+        self
+    }
+
+    /// How long to wait for a living writer to detach elements that this one wants, and for the version of
+    /// [`version`](WriteOptions::version); 10 seconds by default.
+    pub fn wait(mut self, timeout: Duration) -> Self {
+        self.wait = timeout;
+        self
+    }
+
+    /// The rank in a parallel program, for messages to people.
+    pub fn rank(mut self, rank: u32) -> Self {
+        self.rank = Some(rank);
+        self
+    }
+
+    /// How many writers there are, if they do not cover the object together. A version is complete when so many have published
+    /// it. Without it, it is when all elements were.
+    pub fn writers(mut self, writers: u32) -> Self {
+        self.writers = Some(writers);
+        self
+    }
+
+    /// How many of the newest versions stay in any case; 1 by default. What other writers have still to publish stays
+    /// besides.
+    pub fn keep(mut self, versions: usize) -> Self {
+        self.keep = versions;
+        self
+    }
+
+    /// The most bytes that its versions may take.
+    pub fn bound_bytes(mut self, bytes: u64) -> Self {
+        self.bound_bytes = Some(bytes);
+        self
+    }
+
+    /// Lends memory of the next version to be written, whole, for each publish, which then copies nothing. The memory is at
+    /// another address after each publish; [`WriteFragment::previous`] has the version before. For programs that
+    /// compute a new array from an old one.
+    pub fn loaned(mut self) -> Self {
+        self.is_loaned = true;
+        self
+    }
+
+    /// Attaches the fragment: from then on it is waited for in all versions above the one that it begins with.
+    ///
+    /// # Errors
+    /// [`Error::Overlap`] with both fragments, if another one that does not go has some of the elements; [`Error::Text`];
+    /// [`Error::NotWritable`]; [`Error::Refused`] if a newer version is complete already; those of a region that is made.
+    pub fn attach(self) -> Result<WriteFragment> {
+        let shared = self.shared.clone();
+        let bindings: Bindings = self.bindings.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        let view = shared.view(&self.text, &bindings)?;
+        check(&shared, &view)?;
+        let elements = shared.space.elements(&view.fragment).map_err(shared.scattered())?.into();
+        let deadline = Deadline::after(self.wait);
+        let mut fragment = loop {
+            match self.try_attach(&shared, &view, &elements, deadline)? {
+                Attempt::Attached(fragment) => break *fragment,
+                Attempt::Late => {}
+                Attempt::Taken(observer, seen) => {
+                    shared.check_interrupt()?;
+                    match observer {
+                        Some(observer) => {
+                            drop(observer.wait_newer(observer.versions().last().map(|v| v.version), Some(LOOK)))
+                        }
+                        None => shared.bell.sleep(seen, LOOK),
+                    }
+                }
+            }
+        };
+        fragment.load(deadline)?;
+        Ok(fragment)
+    }
+
+    fn try_attach(
+        &self,
+        shared: &Arc<Shared>,
+        view: &View,
+        elements: &Elements,
+        deadline: Deadline,
+    ) -> Result<Attempt> {
+        let seen = shared.bell.seen();
+        let mut board = shared.board.lock()?;
+        if board.has_former {
+            // They were to be removed with their object, whether writers live or not.
+            shared.remove_regions(true)?;
+        }
+        let mut members = Members::of_locked(shared, &board)?;
+        let standings = members.standings(shared)?;
+        let ledger = members.ledger_of(shared, &standings)?;
+        let newest = waiting::newest_complete(shared, &ledger)?;
+        let version = self.version.unwrap_or(newest);
+        let from =
+            version.checked_add(1).ok_or_else(|| self.refused(Refusal::Late { from: version, settled: newest }))?;
+        if from <= newest {
+            return Err(self.refused(Refusal::Late { from, settled: newest }));
+        }
+        let number = board.next_number()?;
+        let mut leaving = Vec::new();
+        for (other, member) in &mut members.list {
+            if !member.is_of(from) || !meets(elements, &member.elements) {
+                continue;
+            }
+            let standing = standings.get(other).cloned().unwrap_or_default();
+            if !standing.is_alive {
+                leaving.push(Entry::Leave { number: *other, from });
+            } else if stays(member, &standing, from) || deadline.left().is_zero() {
+                return Err(self.overlap(shared, elements, number, from, member, deadline.waited())?);
+            } else {
+                let observer = member.observer(shared, &shared.site.observing()?)?.cloned();
+                return Ok(Attempt::Taken(observer, seen));
+            }
+        }
+        let (region, variable) = self.make_region(shared, number, &view.fragment)?;
+        points::hit("attach.made");
+        if !leaving.is_empty() {
+            // Others may count on versions of those who are gone, and let older ones go for their sake. From the bell on they do
+            // that no more, until they know of this fragment; and what they have published until then shows now.
+            shared.bell.ring();
+            let standings = members.standings(shared)?;
+            let ledger = members.ledger_of(shared, &standings)?;
+            if waiting::newest_complete(shared, &ledger)? > newest {
+                region.unlink()?;
+                return Ok(Attempt::Late);
+            }
+        }
+        for entry in leaving {
+            board.add(entry)?;
+        }
+        let attached = Attached {
+            number,
+            process: std::process::id(),
+            rank: self.rank,
+            from,
+            text: self.text.clone(),
+            bindings: self.bindings.clone(),
+            writers: self.writers,
+        };
+        board.add(Entry::Attach(attached.clone()))?;
+        let members = if members.list.is_empty() {
+            // So the first publish finds nothing new, unless somebody else attaches until then.
+            members.note(shared, vec![Entry::Attach(attached)])?;
+            members.is_at(board.position(), seen.wrapping_add(1));
+            members
+        } else {
+            // What cannot be removed now stays until somebody else tries; the fragment is attached.
+            let _ = collect(shared, &mut board);
+            Members::default()
+        };
+        drop(board);
+        shared.bell.ring();
+        points::hit("attach.done");
+        let made = Made { region, variable, is_loaned: self.is_loaned };
+        let fragment = WriteFragment::begin(shared, number, view, made, version, members);
+        Ok(Attempt::Attached(Box::new(fragment)))
+    }
+
+    fn make_region(&self, shared: &Shared, number: u32, fragment: &Fragment) -> Result<(Region, VariableId)> {
+        let arena = shared.site.arena()?;
+        let mut options =
+            Region::options().arena(&arena).run(shared.description.id).keep(self.keep).trust(shared.site.trust);
+        if fragment.size_bytes() < THREADS_BYTES {
+            options = options.threads(1);
+        }
+        if fragment.size_bytes() <= COMPARED_BYTES {
+            options = options.tracker(TrackerKind::FullCopy);
+        }
+        if let Some(bytes) = self.bound_bytes {
+            options = options.bound_bytes(bytes);
+        }
+        let name = shared.region(number);
+        let mut region = options.clone().create(&name)?;
+        if region.newest().is_some() {
+            // One of a former object of the name, whose remover died.
+            region.unlink()?;
+            region = options.create(&name)?;
+        }
+        let variable = region.declare(layout::declaration(fragment, self.is_loaned))?;
+        Ok((region, variable))
+    }
+
+    fn refused(&self, refusal: Refusal) -> Error {
+        Error::Refused { name: self.shared.name.clone(), refusal }
+    }
+
+    fn overlap(
+        &self,
+        shared: &Shared,
+        elements: &Elements,
+        number: u32,
+        from: Version,
+        other: &Member,
+        waited: Duration,
+    ) -> Result<Error> {
+        let common = elements.intersection(&other.elements).map_err(shared.scattered())?;
+        let process = std::process::id();
+        let own = stillframe_roster::writer::Writer { node: Node(0), process, serial: number };
+        let overlap = Box::new(Overlap {
+            version: from.max(other.attached.from),
+            elements: shared.space.shown(&common),
+            first: Writer(other.who()),
+            first_elements: shared.space.shown(&other.elements),
+            second: Writer(Who { writer: own, rank: self.rank }),
+            second_elements: shared.space.shown(elements),
+            waited: if waited < LOOK { Duration::ZERO } else { waited },
+        });
+        Ok(Error::Overlap { name: shared.name.clone(), overlap })
+    }
+}
+
+enum Attempt {
+    Attached(Box<WriteFragment>),
+    /// A living writer has some of the elements, and may still detach them.
+    Taken(Option<Observer>, u32),
+    /// A newer version became complete meanwhile.
+    Late,
+}
+
+/// Whether a living writer cannot make room any more for one that writes its elements from a version on.
+fn stays(member: &Member, standing: &Standing, from: Version) -> bool {
+    member.attached.from >= from || standing.newest.is_some_and(|newest| newest >= from)
+}
+
+/// Whether they have an element in common. Boxes with steps may lie within each other and have none.
+fn meets(one: &Elements, other: &Elements) -> bool {
+    one.boxes().iter().any(|one| other.boxes().iter().any(|other| one.intersection(other).is_some()))
+}
+
+/// Refuses views that nobody can write.
+fn check(shared: &Shared, view: &View) -> Result<()> {
+    let fault = |why: String| Err(Error::NotWritable { name: shared.name.clone(), why });
+    if view.readonly {
+        return fault("its view says readonly".into());
+    }
+    if view.fragment.size_bytes() == 0 {
+        return fault("it has no elements".into());
+    }
+    if let Some(repeated) = view.fragment.repeated() {
+        return fault(format!("elements [{}] lie in it twice, and could be written differently", repeated.elements));
+    }
+    Ok(())
+}
