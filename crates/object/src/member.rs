@@ -27,6 +27,10 @@ pub(crate) struct Member {
 /// How often writers are looked at again because some of them published meanwhile.
 const LOOKS: usize = 20;
 
+/// How often all is looked at again because somebody attached or detached meanwhile. Who gives up knows less than there was: on a
+/// machine that is overrun a look may take as long as somebody takes to come and go.
+const TRIES: usize = 500;
+
 /// How long somebody may be changing the board before who looks at writers looks once more.
 const UNSETTLED: Duration = Duration::from_micros(100);
 
@@ -213,7 +217,7 @@ impl Members {
     /// version would be missed, and the new writer's not known of.
     pub(crate) fn look(&mut self, shared: &Shared) -> Result<BTreeMap<u32, Standing>> {
         self.refresh(shared)?;
-        for _ in 0..LOOKS {
+        for _ in 0..TRIES {
             let standings = self.standings(shared)?;
             if !self.refresh(shared)? && self.settled.is_some() {
                 return Ok(standings);
