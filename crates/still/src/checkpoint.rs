@@ -14,9 +14,9 @@ use signal_hook::iterator::Signals;
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
-use stillframe::{Polite, inspect};
+use stillframe::Polite;
 use stillframe_checkpoint::{
     Checkpointer, CheckpointerOptions, Codec, Event, Keep, SaveOptions, Saving, State, Status,
 };
@@ -177,6 +177,30 @@ impl Args {
         Follower::begin(context, &self.name, due)
     }
 
+    /// Begins to save what has the name: of an object the region that is made of it.
+    fn start(
+        &self,
+        context: &Context,
+        follower: Option<&Follower>,
+        events: &Sender<Event>,
+    ) -> Result<Checkpointer, Failure> {
+        let events = events.clone();
+        let options = self.options(context, follower.is_some())?.listen(move |event| {
+            // Whoever read them has ended.
+            let _ = events.send(event.clone());
+        });
+        let started = match follower {
+            Some(follower) => options.arena(follower.arena()).start(follower.name(), &self.to),
+            None => options.start(&self.name, &self.to),
+        };
+        started.map_err(|error| match error {
+            stillframe_checkpoint::Error::Engine(error @ stillframe::Error::NoRegion { .. }) => {
+                Failure::Problem(format!("{error}; --wait SECONDS waits"))
+            }
+            error => error.into(),
+        })
+    }
+
     /// What the checkpointer is told. Of an object it gets only versions that are due, and saves each.
     fn options(&self, context: &Context, is_object: bool) -> Result<CheckpointerOptions, Failure> {
         let newest = self.keep.map_or(Keep::default().newest, |keep| keep as usize);
@@ -222,42 +246,17 @@ impl Args {
 
 /// Saves versions until the program is gone or somebody ends it.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
-    let (begin, (sender, events)) = (Instant::now(), channel());
+    let (sender, events) = channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let mut interrupts = 0;
-    let follower = loop {
-        // A region that is waited for may turn out to be an object.
-        let follower = args.follow(context)?;
-        let is_over = begin.elapsed() >= args.wait || is_there(&context.dir, &args.name);
-        interrupts += signals.pending().count();
-        if follower.is_some() || is_over || interrupts > 0 {
-            break follower;
-        }
-        std::thread::sleep(TICK / 4);
-    };
-    let options = args.options(context, follower.is_some())?.listen(move |event| {
-        // Whoever read them has ended.
-        let _ = sender.send(event.clone());
-    });
-    let (options, name) = match &follower {
-        Some(follower) => (options.arena(follower.arena()), follower.name()),
-        None => (options, args.name.as_str()),
-    };
-    let checkpointer = match options.start(name, &args.to) {
-        Ok(checkpointer) => checkpointer,
-        Err(stillframe_checkpoint::Error::Engine(error @ stillframe::Error::NoRegion { .. })) => {
-            let text = format!("{error}; --wait SECONDS waits");
-            return Err(Failure::Problem(text));
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let mut follower = args.follow(context)?;
+    let mut checkpointer = args.start(context, follower.as_ref(), &sender)?;
+    // What is waited for may turn out to be an object; then it is begun with once more.
+    let mut again = Some(sender).filter(|_| follower.is_none() && !args.wait.is_zero());
     let mut teller = Teller::new(args, std::io::stdout().is_terminal() && !args.json);
     if !args.wait.is_zero() {
         teller.progress(context.out, &checkpointer.status());
     }
-    if interrupts > 0 {
-        checkpointer.finish();
-    }
+    let mut interrupts = 0;
     loop {
         let event = events.recv_timeout(TICK);
         for _ in signals.pending() {
@@ -274,6 +273,20 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
                 }
                 _ => checkpointer.cancel(),
             }
+        }
+        if interrupts > 0 || matches!(&event, Ok(Event::Attached { .. })) {
+            again = None;
+        }
+        if event.is_err()
+            && let Some(sender) = &again
+            && let Some(found) = args.follow(context)?
+        {
+            checkpointer.cancel();
+            // It waited for a region that does not come.
+            let _ = checkpointer.join();
+            checkpointer = args.start(context, Some(&found), sender)?;
+            (follower, again) = (Some(found), None);
+            continue;
         }
         match event {
             Ok(event) => {
@@ -302,11 +315,6 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         }
         State::Ended | State::Running => Ok(FINE),
     }
-}
-
-/// Whether there is a region or group of this name.
-fn is_there(dir: &Path, name: &str) -> bool {
-    !matches!(inspect::region(dir, name), Err(stillframe::Error::NoRegion { .. }))
 }
 
 /// The version that is dealt with, saved or not.

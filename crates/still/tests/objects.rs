@@ -445,3 +445,16 @@ fn checkpoints_of_an_object_have_each_variable_as_one_array_and_bring_it_back() 
     assert_eq!(objects(&scene).object_named("other").unwrap().newest().unwrap(), 12);
     scene.complaint(1, &["restore", store]);
 }
+
+#[test]
+fn an_object_may_come_after_who_saves_it() {
+    let scene = Scene::new();
+    let store = scene.dir().join("store");
+    let mut command = scene.command(&["checkpoint", "mesh", "--to", store.to_str().unwrap(), "--wait", "60", "--once"]);
+    let mut saver = Guard(command.stdout(Stdio::null()).spawn().unwrap());
+    until("it waits", || store.is_dir());
+    let (_object, _upper, _lower) = both(&scene, 3);
+    until("it ends", || saver.0.try_wait().unwrap().is_some());
+    assert!(saver.0.wait().unwrap().success());
+    assert!(store.join("v000000000003.zarr/u/zarr.json").is_file());
+}
