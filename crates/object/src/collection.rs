@@ -6,6 +6,18 @@ use crate::member::Members;
 use crate::shared::Shared;
 use crate::waiting;
 use stillframe_kernel::points;
+use stillframe_roster::writer::Version;
+
+/// Whether no version from the newest complete one on needs anything of a writer that is gone, by the first version that it
+/// was to write, the one from which on it left, and its newest.
+pub(crate) fn is_unneeded(from: Version, left: Option<Version>, newest: Option<Version>, complete: Version) -> bool {
+    // The first version for which it is not needed.
+    let own = newest.map_or(from, |newest| newest.saturating_add(1));
+    let end = left.map_or(own, |left| left.min(own));
+    // One that never published is not needed at all, once it said that it leaves.
+    let is_empty = left.is_some_and(|left| left <= from || newest.is_none());
+    is_empty || complete >= end
+}
 
 /// Removes what writers left that are gone, as far as no complete version needs it.
 pub(crate) fn collect(shared: &Shared, board: &mut LockedBoard<'_>) -> Result<()> {
@@ -18,13 +30,7 @@ pub(crate) fn collect(shared: &Shared, board: &mut LockedBoard<'_>) -> Result<()
         if standing.is_alive {
             continue;
         }
-        // The first version for which it is not needed.
-        let own = standing.newest.map_or(member.attached.from, |newest| newest.saturating_add(1));
-        let end = member.left.map_or(own, |left| left.min(own));
-        // One that never published is not needed at all, once it said that it leaves.
-        let is_empty = member.left.is_some_and(|left| left <= member.attached.from)
-            || standing.newest.is_none() && member.left.is_some();
-        if is_empty || newest >= end {
+        if is_unneeded(member.attached.from, member.left, standing.newest, newest) {
             points::hit("collect.forget");
             // The region first: one that the board does not tell of any more is removed by nobody.
             shared.remove_region(*number, false)?;

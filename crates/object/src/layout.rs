@@ -10,7 +10,7 @@ use stillframe::{DType, Declaration, Element, Kind, Order};
 const BYTES: &str = "fragment";
 
 /// The type of numbers, as regions call it.
-pub(crate) fn dtype(primitive: Primitive) -> DType {
+pub fn dtype(primitive: Primitive) -> DType {
     let bytes = primitive.size_bytes() as u8;
     match primitive {
         Primitive::Bool => DType::Bool,

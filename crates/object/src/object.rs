@@ -1,6 +1,7 @@
 //! An object, as one process knows it.
 
 use crate::attach::WriteOptions;
+use crate::collection;
 use crate::description::Description;
 use crate::error::{Result, Writer};
 use crate::member::Members;
@@ -44,6 +45,14 @@ pub struct WriterInfo {
     pub fragment: Arc<Fragment>,
     /// The name of its region.
     pub region: String,
+}
+
+impl WriterInfo {
+    /// Whether it is gone, and no version from this complete one on needs anything of it: [`Object::collect`] removes it if this
+    /// is the newest.
+    pub fn is_unneeded(&self, complete: u64) -> bool {
+        !self.is_alive && collection::is_unneeded(self.from, self.left, self.newest, complete)
+    }
 }
 
 impl Object {
@@ -165,6 +174,6 @@ impl Object {
     /// As [`newest`](Object::newest).
     pub fn collect(&self) -> Result<()> {
         let mut board = self.shared.board.lock()?;
-        crate::collection::collect(&self.shared, &mut board)
+        collection::collect(&self.shared, &mut board)
     }
 }

@@ -10,7 +10,7 @@ use crate::names::Names;
 use crate::space::Space;
 use drepl::{Bindings, Schema, View};
 use std::sync::{Arc, Mutex, PoisonError};
-use stillframe::inspect::{RegionInfo, State};
+use stillframe::inspect::State;
 use stillframe::{Arena, ArenaOptions, Observer, ObserverOptions, Trust, inspect};
 
 /// The arena with the regions of all fragments.
@@ -69,15 +69,22 @@ impl Site {
     }
 }
 
+/// The object of which a region is a fragment, going by their names: `heat` of `objects/heat/3`.
+pub fn owner_of(region: &str) -> Option<&str> {
+    owner_in_arena(region.strip_prefix(ARENA)?.strip_prefix('/')?)
+}
+
+/// As [`owner_of`], of a name within the arena.
+fn owner_in_arena(region: &str) -> Option<&str> {
+    let (owner, number) = region.rsplit_once('/')?;
+    number.bytes().all(|digit| digit.is_ascii_digit()).then_some(owner)
+}
+
 /// See [`Shared::remove_regions`].
 pub(crate) fn remove_regions(site: &Site, name: &str, force: bool) -> Result<()> {
     let dir = site.directory.dir.join(ARENA);
-    let is_fragment = |region: &RegionInfo| {
-        let number = region.name.strip_prefix(name).and_then(|rest| rest.strip_prefix('/'));
-        number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
-    };
     let mut regions = inspect::regions(&dir)?;
-    regions.retain(is_fragment);
+    regions.retain(|region| owner_in_arena(&region.name) == Some(name));
     if let Some(region) = regions.iter().find(|region| region.state == State::Live).filter(|_| !force) {
         let who = format!("process {} ({ARENA}/{})", region.producer_pid, region.name);
         return Err(Error::InUse { name: name.into(), who });
@@ -170,5 +177,19 @@ impl Shared {
 
     pub(crate) fn scattered(&self) -> impl Fn(drepl::index_box::TooScattered) -> Error + '_ {
         |error| Error::Plan { name: self.name.clone(), why: error.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragments_are_told_from_other_regions_by_their_names() {
+        assert_eq!(owner_of("objects/heat/3"), Some("heat"));
+        assert_eq!(owner_of("objects/run/heat/12"), Some("run/heat"));
+        for other in ["objects", "objects/3", "objects/heat/x", "heat/3", "objectsheat/3"] {
+            assert_eq!(owner_of(other), None, "{other}");
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! The objects in `still ls`.
 
-use super::owner_of;
 use super::summary::Summary;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -56,7 +55,7 @@ impl Listing {
 
     /// Whether a region is a fragment of one of these.
     pub fn owns(&self, region: &str) -> bool {
-        owner_of(region).is_some_and(|owner| self.names.contains(owner))
+        stillframe_object::owner_of(region).is_some_and(|owner| self.names.contains(owner))
     }
 
     /// Writes the objects as a table, and notes below it.

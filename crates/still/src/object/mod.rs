@@ -89,23 +89,3 @@ fn is_region(dir: &Path, name: &str) -> bool {
         Err(error) => matches!(error, Error::IsGroup { .. }),
     }
 }
-
-/// The object of which a region is a fragment, going by their names: `heat` of `objects/heat/3`.
-pub fn owner_of(region: &str) -> Option<&str> {
-    let (owner, number) = region.strip_prefix(PLACE)?.strip_prefix('/')?.rsplit_once('/')?;
-    number.bytes().all(|digit| digit.is_ascii_digit()).then_some(owner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fragments_are_told_from_other_regions_by_their_names() {
-        assert_eq!(owner_of("objects/heat/3"), Some("heat"));
-        assert_eq!(owner_of("objects/run/heat/12"), Some("run/heat"));
-        for other in ["objects", "objects/3", "objects/heat/x", "heat/3", "objectsheat/3"] {
-            assert_eq!(owner_of(other), None, "{other}");
-        }
-    }
-}

@@ -1,11 +1,11 @@
 //! `still rm` of an object, and what `still gc` removes of objects.
 
-use super::{PLACE, look, open, owner_of};
+use super::{PLACE, look, open};
 use crate::context::Context;
 use crate::failure::Failure;
 use std::collections::HashSet;
 use stillframe::inspect;
-use stillframe_object::{Error, Object, Objects, WriterInfo};
+use stillframe_object::{Error, Object, Objects, WriterInfo, owner_of};
 
 /// What is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +108,7 @@ fn collect_one(
     let newest = object.newest()?;
     let going: Vec<(&WriterInfo, u64)> = before
         .iter()
-        .filter(|info| is_unneeded(info, newest))
+        .filter(|info| info.is_unneeded(newest))
         .map(|info| (info, allocated_bytes(context, info)))
         .collect();
     let mut gone: HashSet<u32> = going.iter().map(|(info, _)| info.number).collect();
@@ -127,17 +127,6 @@ fn opened<'a>(context: &Context, own: &'a mut Option<Objects>) -> Result<&'a Obj
         Some(objects) => objects,
         None => own.insert(open(context)?),
     })
-}
-
-/// Whether no complete version needs anything of a writer: what [`Object::collect`] goes by.
-fn is_unneeded(info: &WriterInfo, complete: u64) -> bool {
-    if info.is_alive {
-        return false;
-    }
-    // The first version for which it is not needed.
-    let own = info.newest.map_or(info.from, |newest| newest.saturating_add(1));
-    let end = info.left.map_or(own, |left| left.min(own));
-    info.left.is_some_and(|left| left <= info.from || info.newest.is_none()) || complete >= end
 }
 
 /// Whether a fragment has a region still, be it one that cannot be read.

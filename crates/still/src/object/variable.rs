@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::selection::Selection;
 use crate::slice::{self, Request};
 use ::drepl::Dataset;
-use ::drepl::types::{Primitive, Record, Type};
+use ::drepl::types::{Record, Type};
 use stillframe::{DType, Order};
 
 /// Elements of an object that are wanted.
@@ -68,7 +68,7 @@ impl Chosen {
 
 fn dtype(path: &str, kind: &Type) -> Result<DType, Failure> {
     match kind {
-        Type::Primitive(primitive) => Ok(number(*primitive)),
+        Type::Primitive(primitive) => Ok(stillframe_object::dtype(*primitive)),
         Type::Record(record) => packed(path, record),
         Type::Array(_) => {
             Err(Failure::Misuse(format!("'{path}' is an array in each record: choose it alone, as '{path}'")))
@@ -84,18 +84,4 @@ fn packed(path: &str, record: &Record) -> Result<DType, Failure> {
     let fields = record.fields.iter().map(field).collect::<Result<Vec<_>, Failure>>()?;
     let fields = fields.iter().map(|(name, dtype)| (name.as_str(), dtype.clone()));
     DType::packed(fields).map_err(|error| Failure::Problem(format!("'{path}': {error}")))
-}
-
-/// The type of numbers, as regions call it.
-fn number(primitive: Primitive) -> DType {
-    let bytes = primitive.size_bytes() as u8;
-    match primitive {
-        Primitive::Bool => DType::Bool,
-        Primitive::Int8 | Primitive::Int16 | Primitive::Int32 | Primitive::Int64 => DType::Int(bytes),
-        Primitive::UInt8 | Primitive::UInt16 | Primitive::UInt32 | Primitive::UInt64 => DType::Uint(bytes),
-        Primitive::Float16 | Primitive::Float32 | Primitive::Float64 => DType::Float(bytes),
-        Primitive::Bfloat16 => DType::Bfloat16,
-        Primitive::Complex64 | Primitive::Complex128 => DType::Complex(bytes),
-        Primitive::Text(bytes) => DType::Bytes(bytes),
-    }
 }
