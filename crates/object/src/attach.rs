@@ -157,9 +157,7 @@ impl WriteOptions {
             shared.remove_regions(true)?;
         }
         let mut members = Members::of_locked(shared, &board)?;
-        let standings = members.standings(shared)?;
-        let ledger = members.ledger_of(shared, &standings)?;
-        let newest = waiting::newest_complete(shared, &ledger)?;
+        let (standings, newest) = waiting::survey(shared, &mut members)?;
         let version = self.version.unwrap_or(newest);
         let from =
             version.checked_add(1).ok_or_else(|| self.refused(Refusal::Late { from: version, settled: newest }))?;
@@ -188,9 +186,7 @@ impl WriteOptions {
             // Others may count on versions of those who are gone, and let older ones go for their sake. From the bell on they do
             // that no more, until they know of this fragment; and what they have published until then shows now.
             shared.bell.ring();
-            let standings = members.standings(shared)?;
-            let ledger = members.ledger_of(shared, &standings)?;
-            if waiting::newest_complete(shared, &ledger)? > newest {
+            if waiting::survey(shared, &mut members)?.1 > newest {
                 region.unlink()?;
                 return Ok(Attempt::Late);
             }

@@ -22,9 +22,7 @@ pub(crate) fn is_unneeded(from: Version, left: Option<Version>, newest: Option<V
 /// Removes what writers left that are gone, as far as no complete version needs it.
 pub(crate) fn collect(shared: &Shared, board: &mut LockedBoard<'_>) -> Result<()> {
     let mut members = Members::of_locked(shared, board)?;
-    let standings = members.standings(shared)?;
-    let ledger = members.ledger_of(shared, &standings)?;
-    let newest = waiting::newest_complete(shared, &ledger)?;
+    let (standings, newest) = waiting::survey(shared, &mut members)?;
     for (number, member) in &members.list {
         let standing = standings.get(number).cloned().unwrap_or_default();
         if standing.is_alive {

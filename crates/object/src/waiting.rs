@@ -1,9 +1,10 @@
 //! Waiting for versions of an object, and for whom.
 
 use crate::error::{Error, Result};
-use crate::member::Members;
+use crate::member::{Members, Standing};
 use crate::shared::Shared;
 use drepl::IndexSet;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use stillframe_roster::ledger::Ledger;
 use stillframe_roster::readiness::{Cause, Loss, Readiness, Share};
@@ -37,6 +38,14 @@ impl Deadline {
 pub(crate) fn newest_complete(shared: &Shared, ledger: &Ledger) -> Result<Version> {
     let initial = ledger.initial();
     Ok(ledger.newest_whole(initial).map_err(shared.scattered())?.unwrap_or(initial))
+}
+
+/// How far each writer is, of a board that is locked, and the newest complete version.
+pub(crate) fn survey(shared: &Shared, members: &mut Members) -> Result<(BTreeMap<u32, Standing>, Version)> {
+    let standings = members.standings(shared)?;
+    let ledger = members.ledger_of(shared, &standings)?;
+    let newest = newest_complete(shared, &ledger)?;
+    Ok((standings, newest))
 }
 
 /// All complete versions that can still be had, ascending.
