@@ -10,6 +10,7 @@ use crate::names::Names;
 use crate::names::directory::DirectoryNames;
 use crate::object::Object;
 use crate::shared::{Shared, Site};
+use drepl::Schema;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -140,12 +141,13 @@ impl CreateOptions<'_> {
         let id = NonZeroU64::new(new_id()).unwrap_or(NonZeroU64::MIN);
         let asked = Description { text, bindings, initial, id };
         // Mistakes are told before anybody else sees the object.
-        asked.schema(&name)?;
+        let schema = asked.schema(&name)?;
         let there = objects.names.put(&name, &asked)?;
         if !there.is_same(&asked) {
             return Err(Error::OtherText { name, there: there.shown(), asked: asked.shown() });
         }
-        objects.object(&name, there)
+        // What is there says the same.
+        Ok(objects.object(&name, there, schema))
     }
 }
 
@@ -228,14 +230,14 @@ impl Objects {
         // A name that no object has could be that of another one's file.
         inspect::check_name(name)?;
         let found = if timeout.is_zero() { self.names.get(name)? } else { self.names.wait(name, timeout)? };
-        match found {
-            Some(description) => self.object(name, description),
-            None => Err(Error::NoObject { name: name.into(), dir: self.dir().into(), waited: timeout }),
-        }
+        let missing = || Error::NoObject { name: name.into(), dir: self.dir().into(), waited: timeout };
+        let description = found.ok_or_else(missing)?;
+        let schema = description.schema(name)?;
+        Ok(self.object(name, description, schema))
     }
 
-    fn object(&self, name: &str, description: Description) -> Result<Object> {
-        Ok(Object::new(Shared::new(&self.site, &self.names, name, description)?))
+    fn object(&self, name: &str, description: Description, schema: Schema) -> Object {
+        Object::new(Shared::new(&self.site, &self.names, name, description, schema))
     }
 
     /// All names of objects, sorted.

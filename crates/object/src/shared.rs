@@ -116,17 +116,18 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// `schema` is what the description says.
     pub(crate) fn new(
         site: &Arc<Site>,
         names: &Arc<dyn Names>,
         name: &str,
         description: Description,
-    ) -> Result<Shared> {
-        let schema = description.schema(name)?;
+        schema: Schema,
+    ) -> Shared {
         let space = Space::new(schema.dataset());
         let board = Board::new(&site.directory, names, name, description.id);
         let bell = site.bell.of(name);
-        Ok(Shared { name: name.into(), description, schema, space, board, bell, site: site.clone() })
+        Shared { name: name.into(), description, schema, space, board, bell, site: site.clone() }
     }
 
     /// What the text of a fragment describes: a view, of which only the braces are needed, or the name of a view or replica
