@@ -199,10 +199,11 @@ impl Opening {
         if given.mode != 0 {
             options = options.mode(given.mode);
         }
-        if given.arena_bytes != 0 || given.arena_fragments != 0 {
-            let or = |given, default| if given == 0 { default } else { given };
-            options =
-                options.arena(or(given.arena_bytes, 1 << 40), or(u64::from(given.arena_fragments), 1 << 16) as u32);
+        if given.arena_bytes != 0 {
+            options = options.arena_bytes(given.arena_bytes);
+        }
+        if given.arena_fragments != 0 {
+            options = options.arena_fragments(given.arena_fragments);
         }
         Ok(Opening { options, given, trust: trust.map(str::to_owned), dir })
     }

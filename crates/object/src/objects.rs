@@ -26,7 +26,7 @@ pub struct ObjectsOptions {
     trust: Option<Trust>,
     interrupt: Interrupt,
     arena_bytes: u64,
-    arena_regions: u32,
+    arena_fragments: u32,
 }
 
 /// Length of the arena with the regions of all fragments: addresses, not memory.
@@ -55,10 +55,15 @@ impl ObjectsOptions {
         self
     }
 
-    /// Length of the arena in which all fragments lie, in bytes, and how many there can be at a time; 1 TiB of addresses and
-    /// 65 536 by default. An arena that is there stays what it is.
-    pub fn arena(mut self, bytes: u64, fragments: u32) -> Self {
-        (self.arena_bytes, self.arena_regions) = (bytes, fragments);
+    /// Length of the arena in which all fragments lie; 1 TiB of addresses by default. An arena that is there stays what it is.
+    pub fn arena_bytes(mut self, bytes: u64) -> Self {
+        self.arena_bytes = bytes;
+        self
+    }
+
+    /// Fragments that there can be at a time; 65 536 by default. An arena that is there stays what it is.
+    pub fn arena_fragments(mut self, fragments: u32) -> Self {
+        self.arena_fragments = fragments;
         self
     }
 
@@ -94,7 +99,7 @@ impl ObjectsOptions {
 
     fn with(self, directory: Directory, bell: Bell, trust: Trust) -> Objects {
         let names = Arc::new(DirectoryNames::new(directory.clone(), bell.clone()));
-        let mut site = Site::new(directory, bell, trust, self.mode, self.arena_bytes, self.arena_regions);
+        let mut site = Site::new(directory, bell, trust, self.mode, self.arena_bytes, self.arena_fragments);
         site.interrupt = self.interrupt;
         Objects { site: Arc::new(site), names }
     }
@@ -180,9 +185,9 @@ fn new_id() -> u64 {
 impl Objects {
     /// Options for opening the objects of a directory.
     pub fn options() -> ObjectsOptions {
-        let (arena_bytes, arena_regions) = (ARENA_BYTES, ARENA_REGIONS);
+        let (arena_bytes, arena_fragments) = (ARENA_BYTES, ARENA_REGIONS);
         let (trust, interrupt) = (None, Interrupt::default());
-        ObjectsOptions { dir: inspect::root(), mode: 0o700, trust, interrupt, arena_bytes, arena_regions }
+        ObjectsOptions { dir: inspect::root(), mode: 0o700, trust, interrupt, arena_bytes, arena_fragments }
     }
 
     /// Opens the objects of the default directory.

@@ -26,7 +26,7 @@ pub(crate) struct Site {
     /// Asked while something is waited for.
     pub(crate) interrupt: Interrupt,
     pub(crate) arena_bytes: u64,
-    pub(crate) arena_regions: u32,
+    pub(crate) arena_fragments: u32,
     /// Opened when it is needed first, and once for all.
     arena: Mutex<Option<Arena>>,
     looked: Mutex<Option<Arena>>,
@@ -36,7 +36,7 @@ impl Site {
     pub(crate) fn new(directory: Directory, bell: Bell, trust: Trust, mode: u32, bytes: u64, regions: u32) -> Site {
         let (arena, looked) = (Mutex::new(None), Mutex::new(None));
         let interrupt = Interrupt::default();
-        Site { directory, bell, trust, mode, interrupt, arena_bytes: bytes, arena_regions: regions, arena, looked }
+        Site { directory, bell, trust, mode, interrupt, arena_bytes: bytes, arena_fragments: regions, arena, looked }
     }
 
     fn options(&self) -> ArenaOptions {
@@ -49,7 +49,7 @@ impl Site {
         if let Some(arena) = &*kept {
             return Ok(arena.clone());
         }
-        let options = || self.options().bytes(self.arena_bytes).regions(self.arena_regions);
+        let options = || self.options().bytes(self.arena_bytes).regions(self.arena_fragments);
         let arena = match options().create(ARENA) {
             Err(stillframe::Error::BadOption { option: "bytes", .. }) => self.options().open(ARENA)?,
             other => other?,

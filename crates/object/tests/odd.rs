@@ -85,7 +85,7 @@ fn an_object_may_have_many_variables() {
 fn an_arena_that_is_full_says_so_and_has_room_again() {
     let _watchdog = watchdog(120);
     let dir = Dir::new("arena");
-    let objects = Objects::options().dir(dir.path()).arena(64 << 20, 2).open().unwrap();
+    let objects = Objects::options().dir(dir.path()).arena_bytes(64 << 20).arena_fragments(2).open().unwrap();
     let object = objects.create("u", "var u [3,600] int32").create().unwrap();
     let row = |x: i64| object.write("{ var v [y:600] = u[x0,y] }").bind("x0", x).wait(Duration::from_millis(20));
     let (mut first, mut second) = (row(0).attach().unwrap(), row(1).attach().unwrap());
@@ -234,7 +234,7 @@ fn a_fast_writer_beyond_its_drift_keeps_a_complete_version() {
 fn who_looked_once_keeps_no_memory() {
     let _watchdog = watchdog(120);
     let dir = Dir::new("idle");
-    let objects = Objects::options().dir(dir.path()).arena(64 << 20, 2).open().unwrap();
+    let objects = Objects::options().dir(dir.path()).arena_bytes(64 << 20).arena_fragments(2).open().unwrap();
     let object = objects.create("u", "var u [600] int32").create().unwrap();
     let mut writer = object.write("{ var v = u }").attach().unwrap();
     let mut other = objects.create("w", "var u [600] int32").create().unwrap().write("{ var v = u }").attach().unwrap();
