@@ -7,8 +7,9 @@ use crate::error::{Error, Result};
 use crate::layout;
 use crate::object::Object;
 use crate::read::ReadFragment;
+use drepl::dataset::LeafId;
 use std::time::Duration;
-use stillframe::{Arena, Attributes, Declaration, Kind, Observer, Region, Snapshot, VariableId};
+use stillframe::{Arena, Attributes, DType, Declaration, Kind, Observer, Order, Region, Snapshot, VariableId};
 use stillframe_kernel::folder;
 
 /// The version's attribute with the text of its object.
@@ -42,6 +43,22 @@ pub struct Assembly {
     parts: Vec<Part>,
 }
 
+/// A variable of an object, or a field of one, as regions have it.
+struct Leaf {
+    name: String,
+    dtype: DType,
+    shape: Vec<usize>,
+}
+
+fn leaves(object: &Object) -> impl Iterator<Item = Leaf> {
+    let dataset = object.schema().dataset();
+    dataset.leaves().iter().enumerate().map(|(number, leaf)| Leaf {
+        name: dataset.leaf_name(LeafId(number as u32)),
+        dtype: layout::dtype(leaf.primitive),
+        shape: leaf.extents.iter().map(|extent| *extent as usize).collect(),
+    })
+}
+
 impl Assembly {
     /// A region without a version, with room for `versions` of them at a time. Records become one variable for each of
     /// their fields, called `mesh.rho`.
@@ -49,7 +66,7 @@ impl Assembly {
     /// # Errors
     /// Environment if there is no memory for it.
     pub fn new(object: &Object, versions: usize) -> Result<Assembly> {
-        let dataset = object.schema().dataset().clone();
+        let dataset = object.schema().dataset();
         let bytes: u64 = dataset.leaves().iter().map(|leaf| leaf.elements() * leaf.primitive.size_bytes()).sum();
         // Each variable takes whole windows.
         let windows = (dataset.leaves().len() as u64 + 1) * (2 << 20);
@@ -58,10 +75,8 @@ impl Assembly {
         let arena = Arena::options().bytes(length).regions(4).from_descriptor(file.into(), ARENA)?;
         let mut region = Region::options().arena(&arena).keep(versions).create(object.name())?;
         let mut parts = Vec::new();
-        for (number, leaf) in dataset.leaves().iter().enumerate() {
-            let name = dataset.leaf_name(drepl::dataset::LeafId(number as u32));
-            let shape = leaf.extents.iter().map(|extent| *extent as usize).collect();
-            let declaration = Declaration::new(&name, layout::dtype(leaf.primitive), Kind::Loaned { shape });
+        for Leaf { name, dtype, shape } in leaves(object) {
+            let declaration = Declaration::new(&name, dtype, Kind::Loaned { shape });
             let id = region.declare(declaration)?;
             let fragment = object.read(&format!("{{ var v = {name} }}")).attach()?;
             parts.push(Part { id, fragment });
@@ -133,20 +148,15 @@ impl Object {
     /// [`Error::Variable`] if a variable is missing or has another shape or type; as [`attach`](crate::WriteOptions::attach)
     /// and [`publish`](crate::WriteFragment::publish).
     pub fn adopt(&self, snapshot: &Snapshot) -> Result<()> {
-        let dataset = self.schema().dataset().clone();
+        let leaves: Vec<Leaf> = leaves(self).collect();
         let mut text = String::from("{ ");
-        for (number, leaf) in dataset.leaves().iter().enumerate() {
-            let name = dataset.leaf_name(drepl::dataset::LeafId(number as u32));
-            let shape: Vec<usize> = leaf.extents.iter().map(|extent| *extent as usize).collect();
-            let wanted = layout::dtype(leaf.primitive);
-            let found = snapshot.variable(&name)?;
-            if found.dtype != wanted || found.shape != shape || found.order != stillframe::Order::C && shape.len() > 1 {
+        for (number, Leaf { name, dtype, shape }) in leaves.iter().enumerate() {
+            let found = snapshot.variable(name)?;
+            let is_ordered = found.order == Order::C || shape.len() < 2;
+            if found.dtype != *dtype || found.shape != *shape || !is_ordered {
                 let found = format!("'{name}' of {} with shape {:?}", found.dtype, found.shape);
-                return Err(Error::Variable {
-                    name: self.name().into(),
-                    found,
-                    wanted: format!("{wanted} with {shape:?}"),
-                });
+                let wanted = format!("{dtype} with {shape:?}");
+                return Err(Error::Variable { name: self.name().into(), found, wanted });
             }
             text.push_str(&format!("var v{number} = {name}; "));
         }
@@ -154,10 +164,9 @@ impl Object {
         let mut fragment = self.write(&text).wait(Duration::ZERO).attach()?;
         let places: Vec<usize> =
             fragment.fragment().variables().iter().map(|variable| variable.offset_bytes as usize).collect();
-        for (number, at) in places.into_iter().enumerate() {
-            let name = dataset.leaf_name(drepl::dataset::LeafId(number as u32));
-            let bytes = snapshot.variable(&name)?.bytes;
-            snapshot.read(&name, 0, &mut fragment.bytes_mut()?[at..at + bytes])?;
+        for (Leaf { name, .. }, at) in leaves.iter().zip(places) {
+            let bytes = snapshot.variable(name)?.bytes;
+            snapshot.read(name, 0, &mut fragment.bytes_mut()?[at..at + bytes])?;
         }
         fragment.publish(snapshot.version())?;
         fragment.detach()
