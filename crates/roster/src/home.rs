@@ -12,7 +12,7 @@ use crate::{
     message::{Decision, Proposal, Refused, Report, Told, Unpinned},
     planted::{Bug, Planted},
     readiness::Readiness,
-    writer::{Elements, Node, Revision, Version},
+    writer::{Elements, Node, Published, Revision, Version},
 };
 
 /// What the home knows of a node.
@@ -212,7 +212,7 @@ impl Home {
             self.merge_stages(told, only_accepted);
             // What it published belongs to all of its stages: without those still to come it would be of older fragments.
             if !only_accepted {
-                self.ledger.note(told.record.writer, told.record.published.clone());
+                self.ledger.note(told.record.writer, self.published(told));
             }
         }
         for (writer, from, refusal) in self.ledger.settle_disputes() {
@@ -241,13 +241,26 @@ impl Home {
             if is_refused || is_known(&self.ledger, stage) || only_accepted && !is_accepted {
                 continue;
             }
-            // What a former home accepted is not late.
+            let (who, stage) = (told.record.who(), stage.clone());
             let next = told.record.stages.get(position + 1).map(|next| next.from);
-            let until = if is_accepted { Some(stage.from) } else { next };
-            if let Err(refusal) = self.ledger.declare(told.record.who(), stage.clone(), until) {
+            let declared =
+                if is_accepted { self.ledger.accept(who, stage) } else { self.ledger.declare(who, stage, next) };
+            if let Err(refusal) = declared {
                 refused.push(Refused { writer, number: *number, refusal });
             }
         }
+    }
+
+    /// What a writer published, without what belongs to stages that were refused and that it has not heard of yet.
+    fn published(&self, told: &Told) -> Published {
+        let mut record = told.record.clone();
+        let refused = self.refused.get(&record.writer.node).into_iter().flatten();
+        for one in refused.filter(|one| one.writer == told.record.writer) {
+            if let Some(position) = told.numbers.iter().position(|number| *number == one.number) {
+                record.withdraw(told.record.stages[position].from);
+            }
+        }
+        record.published
     }
 
     /// Announces what is pinned everywhere, gives up what cannot be, and proposes the newest version that is whole.

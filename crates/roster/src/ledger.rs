@@ -11,12 +11,23 @@ use crate::{
     writer::{Elements, Node, Published, Record, Role, Stage, Version, Who, Writer},
 };
 
-/// Two fragments that have elements in common from a version on, of which the older may still be changed before then.
+/// Two fragments that have elements in common from a version on, of which the older may still be changed before then. A stage of
+/// the younger begins with that version: as long as there is a dispute, it may be withdrawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Dispute {
     from: Version,
     young: Writer,
     old: Writer,
+}
+
+/// What two fragments of a dispute have in common now.
+enum Common {
+    /// Nothing, if no stage of the older one's is withdrawn.
+    Nothing,
+    /// Elements, and the older fragment may still be changed.
+    Open,
+    /// Elements, and the older fragment was published unchanged.
+    Published(Box<Overlap>),
 }
 
 /// Who writes what of an object from which version on, and what they published.
@@ -81,11 +92,30 @@ impl Ledger {
 
     /// Lets a writer be something else from a version on, and up to another, if it is known already to change again then.
     ///
+    /// Elements of another that began before may be taken as long as that one has not come to this version: if it does and has
+    /// not changed by then, the stage is [withdrawn](Self::settle_disputes). Elements that another declared for a later version
+    /// may not.
+    ///
     /// # Errors
     ///
     /// See [`Refusal`]. Then nothing has changed.
     pub fn declare(&mut self, who: Who, stage: Stage, until: Option<Version>) -> Result<(), Refusal> {
-        self.check_order(who.writer, &stage, until)?;
+        self.check_late(&stage, until)?;
+        self.enter(who, stage, false)
+    }
+
+    /// Takes note of a stage that was declared before, where what was declared is put together again: it is not late, and whom it
+    /// meets may have been declared after it.
+    ///
+    /// # Errors
+    ///
+    /// See [`Refusal`]. Then nothing has changed.
+    pub fn accept(&mut self, who: Who, stage: Stage) -> Result<(), Refusal> {
+        self.enter(who, stage, true)
+    }
+
+    fn enter(&mut self, who: Who, stage: Stage, is_accepted: bool) -> Result<(), Refusal> {
+        self.check_order(who.writer, &stage)?;
         let mut disputes = Vec::new();
         if let Role::Member { elements, .. } = &stage.role {
             for part in elements.boxes() {
@@ -94,7 +124,7 @@ impl Ledger {
                 }
             }
             for other in self.records.values().filter(|other| other.writer != who.writer) {
-                self.compare(other, who, &stage, elements, &mut disputes)?;
+                self.compare(other, who, &stage, is_accepted, &mut disputes)?;
             }
         }
         self.disputes.extend(disputes);
@@ -120,16 +150,21 @@ impl Ledger {
         }
     }
 
-    fn check_order(&self, writer: Writer, stage: &Stage, until: Option<Version>) -> Result<(), Refusal> {
+    fn check_late(&self, stage: &Stage, until: Option<Version>) -> Result<(), Refusal> {
         let from = stage.from;
-        let record = self.records.get(&writer);
-        let newest = record.and_then(|record| record.published.newest).unwrap_or(self.initial);
         let until = until.unwrap_or(Version::MAX).max(from);
         // Who leaves or dies is a member of no version that is fixed and that it has not published.
         let may_be_late = !matches!(stage.role, Role::Member { .. }) || self.planted.has(Bug::LateChanges);
         let fixed = self.settled.range(from..until).next_back().filter(|_| !may_be_late).copied();
-        if let Some(settled) = fixed.into_iter().chain([newest]).find(|settled| from <= *settled) {
-            return Err(Refusal::Late { from, settled });
+        fixed.map_or(Ok(()), |settled| Err(Refusal::Late { from, settled }))
+    }
+
+    fn check_order(&self, writer: Writer, stage: &Stage) -> Result<(), Refusal> {
+        let from = stage.from;
+        let record = self.records.get(&writer);
+        let newest = record.and_then(|record| record.published.newest).unwrap_or(self.initial);
+        if from <= newest {
+            return Err(Refusal::Late { from, settled: newest });
         }
         match record.and_then(|record| record.stages.last()) {
             Some(last) if last.from >= from => Err(Refusal::Order { from, last: last.from }),
@@ -143,13 +178,13 @@ impl Ledger {
         other: &Record,
         who: Who,
         stage: &Stage,
-        elements: &Elements,
+        is_accepted: bool,
         disputes: &mut Vec<Dispute>,
     ) -> Result<(), Refusal> {
-        for (position, theirs) in other.stages.iter().enumerate() {
+        let Role::Member { elements, .. } = &stage.role else { return Ok(()) };
+        for theirs in &other.stages {
             let Role::Member { elements: their_elements, .. } = &theirs.role else { continue };
-            let is_over = other.stages.get(position + 1).is_some_and(|next| next.from <= stage.from);
-            if is_over || self.planted.has(Bug::Overlaps) {
+            if !self.may_last(other, theirs.from, stage.from) || self.planted.has(Bug::Overlaps) {
                 continue;
             }
             let meets = |a: &IndexBox| their_elements.boxes().iter().any(|b| a.intersection(b).is_some());
@@ -157,15 +192,14 @@ impl Ledger {
                 continue;
             }
             let version = stage.from.max(theirs.from);
-            let (old_from, old) = if theirs.from < stage.from {
-                (theirs.from, Some(other))
-            } else {
-                (stage.from, self.records.get(&who.writer))
-            };
-            if stage.from != theirs.from && !old.is_some_and(|old| old.has_reached(version)) {
-                let (old, young) =
-                    if old_from == theirs.from { (other.writer, who.writer) } else { (who.writer, other.writer) };
-                disputes.push(Dispute { from: version, young, old });
+            // The older fragment may still be changed as long as it has not reached the version in which both meet. What was
+            // declared for a later version may have been read by now: who comes into its way is refused.
+            if theirs.from < stage.from && !other.has_reached(version) {
+                disputes.push(Dispute { from: version, young: who.writer, old: other.writer });
+                continue;
+            }
+            if is_accepted && stage.from < theirs.from {
+                disputes.push(Dispute { from: version, young: other.writer, old: who.writer });
                 continue;
             }
             return Err(Box::new(Overlap {
@@ -188,15 +222,15 @@ impl Ledger {
         }
     }
 
-    /// Takes back a stage of a writer, as if it had not been declared.
+    /// Takes back a stage of a writer, as if it had not been declared, with what was published of it.
     pub fn withdraw(&mut self, writer: Writer, from: Version) {
         if let Some(record) = self.records.get_mut(&writer) {
-            record.stages.retain(|stage| stage.from != from);
+            record.withdraw(from);
             if record.stages.is_empty() {
                 self.records.remove(&writer);
             }
         }
-        self.disputes.retain(|one| one.from != from || (one.young != writer && one.old != writer));
+        self.disputes.retain(|one| one.from != from || one.young != writer);
     }
 
     /// Notes that a writer died: it leaves behind the newest version that it published.
@@ -230,41 +264,80 @@ impl Ledger {
     /// these are returned, with the version from which they were to count.
     pub fn settle_disputes(&mut self) -> Vec<(Writer, Version, Refusal)> {
         let mut refused = Vec::new();
-        for dispute in std::mem::take(&mut self.disputes) {
-            let found = (self.records.get(&dispute.old), self.records.get(&dispute.young));
-            let (Some(old), Some(young)) = found else { continue };
-            let both = (old.elements(dispute.from), young.elements(dispute.from));
-            let (Some(first_elements), Some(second_elements)) = both else { continue };
-            match first_elements.intersection(second_elements) {
-                Ok(common) if common.is_empty() => {}
-                Ok(common) if old.has_reached(dispute.from) => {
-                    let overlap = Overlap {
-                        version: dispute.from,
-                        first: old.who(),
-                        first_elements: first_elements.clone(),
-                        second: young.who(),
-                        second_elements: second_elements.clone(),
-                        elements: common.into(),
-                    };
-                    refused.push((dispute.young, dispute.from, Box::new(overlap).into()));
-                }
-                Ok(_) | Err(TooScattered) => {
-                    self.disputes.insert(dispute);
-                }
-            }
+        loop {
+            self.end_disputes();
+            // What the older one is may be withdrawn itself, and then it is again what it was before.
+            let decided = self.disputes.iter().find_map(|dispute| match self.common(dispute) {
+                Common::Published(overlap) if self.depends(dispute).is_none() => Some((*dispute, overlap)),
+                _ => None,
+            });
+            let Some((Dispute { young, from, .. }, overlap)) = decided else { return refused };
+            self.withdraw(young, from);
+            refused.push((young, from, overlap.into()));
         }
-        for (writer, from, _) in &refused {
-            self.withdraw(*writer, *from);
-        }
-        refused
     }
 
+    /// Ends the disputes in which nothing is in common any more, and will not be again. Several that each wait for the next, as where
+    /// writers change places, end together.
+    fn end_disputes(&mut self) {
+        let has_nothing = |dispute: &&Dispute| matches!(self.common(dispute), Common::Nothing);
+        let mut over: BTreeSet<Dispute> = self.disputes.iter().filter(has_nothing).copied().collect();
+        loop {
+            let is_open =
+                |stage: &(Writer, Version)| self.disputes.difference(&over).any(|one| (one.young, one.from) == *stage);
+            let waits = |dispute: &&Dispute| self.depends(dispute).as_ref().is_some_and(is_open);
+            let waiting: BTreeSet<Dispute> = over.iter().filter(waits).copied().collect();
+            if waiting.is_empty() {
+                break;
+            }
+            over.retain(|dispute| !waiting.contains(dispute));
+        }
+        self.disputes.retain(|dispute| !over.contains(dispute));
+    }
+
+    fn common(&self, Dispute { from, young, old }: &Dispute) -> Common {
+        let found = (self.records.get(old), self.records.get(young));
+        let (Some(old), Some(young)) = found else { return Common::Nothing };
+        let both = (old.elements(*from), young.elements(*from));
+        let (Some(first_elements), Some(second_elements)) = both else { return Common::Nothing };
+        match first_elements.intersection(second_elements) {
+            Ok(common) if common.is_empty() => Common::Nothing,
+            Ok(common) if old.has_reached(*from) => Common::Published(Box::new(Overlap {
+                version: *from,
+                first: old.who(),
+                first_elements: first_elements.clone(),
+                second: young.who(),
+                second_elements: second_elements.clone(),
+                elements: common.into(),
+            })),
+            Ok(_) | Err(TooScattered) => Common::Open,
+        }
+    }
+
+    /// The stage of the older fragment that a dispute is about, if that is disputed itself.
+    fn depends(&self, dispute: &Dispute) -> Option<(Writer, Version)> {
+        let from = self.records.get(&dispute.old)?.stage(dispute.from)?.from;
+        self.may_be_withdrawn(dispute.old, from).then_some((dispute.old, from))
+    }
+
+    /// Whether a stage that a writer declared is disputed.
+    fn may_be_withdrawn(&self, writer: Writer, from: Version) -> bool {
+        self.disputes.iter().any(|one| one.young == writer && one.from == from)
+    }
+
+    /// Whether what a writer is from a version on may be what it is in another, above: no stage lies between, or only such as may
+    /// be withdrawn.
+    fn may_last(&self, record: &Record, from: Version, version: Version) -> bool {
+        let mut between = record.stages.iter().filter(|stage| from < stage.from && stage.from <= version);
+        between.all(|stage| self.may_be_withdrawn(record.writer, stage.from))
+    }
+
+    /// Whether what a writer has of a version may be withdrawn, or be what another's is withdrawn for.
     pub(crate) fn is_disputed(&self, writer: Writer, version: Version) -> bool {
-        let is_now = |record: Option<&Record>, from| {
-            record.and_then(|record| record.stage(version)).is_some_and(|stage| stage.from <= from)
-        };
-        self.disputes.iter().filter(|one| one.young == writer || one.old == writer).any(|one| {
-            one.from <= version && is_now(self.record(one.old), one.from) && is_now(self.record(one.young), one.from)
+        let may_last = |writer, from| self.record(writer).is_some_and(|record| self.may_last(record, from, version));
+        self.disputes.iter().filter(|one| one.from <= version && may_last(one.young, one.from)).any(|one| {
+            // A stage is withdrawn as a whole, also for versions in which nobody else writes its elements.
+            one.young == writer || one.old == writer && may_last(one.old, one.from)
         })
     }
 
@@ -286,7 +359,8 @@ impl Ledger {
             return Ok(true);
         }
         let roster = self.roster(version);
-        let is_there = roster.members.iter().all(|member| member.has(version)) || self.planted.has(Bug::Unpublished);
+        let is_there = |member: &Member| member.has(version) && !self.is_disputed(member.record.writer, version);
+        let is_there = roster.members.iter().all(is_there) || self.planted.has(Bug::Unpublished);
         if roster.members.is_empty() || !is_there {
             return Ok(false);
         }

@@ -278,7 +278,8 @@ impl Runtime {
             let Some(told) = self.writers.get_mut(&refused.writer) else { continue };
             let Some(position) = told.numbers.iter().position(|number| *number == refused.number) else { continue };
             told.numbers.remove(position);
-            let stage = told.record.stages.remove(position);
+            let stage = told.record.stages[position].clone();
+            told.record.withdraw(stage.from);
             told.accepted -= usize::from(position < told.accepted);
             if told.record.stages.is_empty() {
                 self.writers.remove(&refused.writer);

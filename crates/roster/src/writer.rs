@@ -164,6 +164,15 @@ impl Record {
         self.published.newest.is_some_and(|newest| newest >= version)
     }
 
+    /// Takes back what it is from a version on, until its next stage, and what it published of that: of what it was before, and is
+    /// again, it published nothing then.
+    pub fn withdraw(&mut self, from: Version) {
+        let Some(position) = self.stages.iter().position(|stage| stage.from == from) else { return };
+        self.stages.remove(position);
+        let until = self.stages.get(position).map_or(Version::MAX, |next| next.from);
+        self.published.present.retain(|version| !(from..until).contains(version));
+    }
+
     /// Puts an end to it behind what it published: it is a member of no version from then on.
     pub fn die(&mut self) {
         let Some(first) = self.stages.first().map(|stage| stage.from) else { return };

@@ -72,6 +72,60 @@ fn a_fragment_that_grows_into_one_that_stays_is_refused() {
 }
 
 #[test]
+fn who_took_the_place_of_a_change_that_is_refused_has_to_wait_and_is_refused_too() {
+    let mut ledger = Ledger::new(IndexBox::all(&[10]).unwrap(), 0);
+    ledger.declare(who(0), Stage::member(1, range(0, 5)), None).unwrap();
+    ledger.declare(who(1), Stage::member(1, range(5, 10)), None).unwrap();
+    ledger.declare(who(0), Stage::member(2, range(5, 10)), None).unwrap();
+    ledger.declare(who(2), Stage::member(2, range(0, 5)), None).unwrap();
+    publish(&mut ledger, 2, &[2]);
+    assert!(ledger.settle_disputes().is_empty());
+    let waits = |ledger: &Ledger| matches!(ledger.readiness(2, &range(0, 5)).unwrap(), Readiness::Waiting(_));
+    assert!(waits(&ledger), "rank 1 may stay, and then rank 0 is again where rank 2 is");
+    publish(&mut ledger, 1, &[1, 2]);
+    let refused: Vec<Writer> = ledger.settle_disputes().into_iter().map(|(writer, ..)| writer).collect();
+    assert_eq!(refused, [who(0).writer], "what rank 0 was goes on, and it may still leave");
+    assert!(waits(&ledger));
+    publish(&mut ledger, 0, &[1, 2]);
+    let refused: Vec<Writer> = ledger.settle_disputes().into_iter().map(|(writer, ..)| writer).collect();
+    assert_eq!(refused, [who(2).writer]);
+    assert!(ledger.is_whole(2).unwrap());
+}
+
+#[test]
+fn what_was_published_of_a_fragment_that_is_refused_is_not_of_the_one_before() {
+    let mut ledger = two();
+    publish(&mut ledger, 0, &[1]);
+    ledger.declare(who(0), Stage::member(2, range(2, 7)), None).unwrap();
+    publish(&mut ledger, 0, &[1, 2]);
+    publish(&mut ledger, 1, &[1, 2]);
+    assert_eq!(ledger.settle_disputes().len(), 1);
+    let Readiness::Lost(losses) = ledger.readiness(2, &range(0, 5)).unwrap() else { panic!("it has other elements") };
+    assert_eq!(losses[0].cause, Cause::Gone);
+}
+
+#[test]
+fn writers_may_change_places_in_a_circle() {
+    let mut ledger = Ledger::new(IndexBox::all(&[9]).unwrap(), 0);
+    let block = |position: u32| range(u64::from(position % 3) * 3, u64::from(position % 3) * 3 + 3);
+    (0..3).for_each(|rank| ledger.declare(who(rank), Stage::member(1, block(rank)), None).unwrap());
+    (0..3).for_each(|rank| ledger.declare(who(rank), Stage::member(2, block(rank + 1)), None).unwrap());
+    assert!(ledger.settle_disputes().is_empty());
+    (0..3).for_each(|rank| publish(&mut ledger, rank, &[1, 2]));
+    assert!(ledger.is_whole(2).unwrap());
+}
+
+#[test]
+fn who_comes_into_the_way_of_what_was_read_is_refused() {
+    let mut ledger = Ledger::new(IndexBox::all(&[10]).unwrap(), 0);
+    ledger.declare(who(0), Stage::member(2, range(0, 7)), None).unwrap();
+    publish(&mut ledger, 0, &[2]);
+    assert!(matches!(ledger.readiness(2, &range(5, 7)).unwrap(), Readiness::Ready(_)));
+    let refusal = ledger.declare(who(1), Stage::member(1, range(5, 10)), None).unwrap_err();
+    assert!(matches!(refusal, Refusal::Overlap(_)), "{refusal}");
+}
+
+#[test]
 fn a_reader_learns_whose_elements_died_and_which_are_still_to_come() {
     let mut ledger = two();
     publish(&mut ledger, 0, &[1]);

@@ -179,12 +179,12 @@ fn pins_yield() {
 
 #[test]
 fn writers_repart() {
-    check("reparting", &Setup { attached: true, ..reparting() });
+    check("reparting", &Setup { attached: true, heard: true, ..reparting() });
 }
 
 #[test]
 fn writers_leave() {
-    check("leaving", &Setup { attached: true, ..leaving() });
+    check("leaving", &Setup { attached: true, heard: true, ..leaving() });
 }
 
 #[test]
@@ -217,6 +217,6 @@ fn larger_worlds_hold_too() {
     check("homes", &Setup { home_changes: 1, attached: true, ..two_nodes(2) });
     check("yields and homes", &Setup { yields: 1, home_changes: 1, attached: true, ..two_nodes(1) });
     check("deaths and homes", &Setup { node_deaths: 1, home_changes: 1, attached: true, ..two_nodes(1) });
-    check("reparting and homes", &Setup { home_changes: 1, attached: true, ..reparting() });
+    check("reparting and homes", &Setup { home_changes: 1, attached: true, heard: true, ..reparting() });
     check("three nodes", &three_nodes(2));
 }

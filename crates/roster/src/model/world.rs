@@ -56,6 +56,8 @@ pub struct Setup {
     pub kept: usize,
     /// Whether all writers have attached before anything else happens.
     pub attached: bool,
+    /// Whether each of them has then heard that this counts, before the next attached: so it is where attaching waits for it.
+    pub heard: bool,
     /// Whether a writer may be refused.
     pub may_refuse: bool,
     /// Whether the program may be such that no version is complete.
@@ -198,11 +200,30 @@ impl World {
         };
         world.begin_home(setup);
         let writers = 0..if setup.attached { setup.writers.len() } else { 0 };
-        writers.into_iter().try_for_each(|writer| world.step(setup, writer))?;
         for node in 0..setup.nodes {
             world.send_report(node);
         }
+        for writer in writers {
+            world.step(setup, writer)?;
+            if setup.heard {
+                world.talk(setup)?;
+            }
+        }
         Ok(world)
+    }
+
+    /// Lets all nodes report to the first home, and hear what it decides.
+    fn talk(&mut self, setup: &Setup) -> Checked {
+        for node in 0..setup.nodes {
+            let kept = self.reports[0][node].len() - 1;
+            self.act(setup, Action::Report { home: 0, node, kept })?;
+        }
+        for node in 0..setup.nodes {
+            if let Some(kept) = self.decisions[0][node].len().checked_sub(1) {
+                self.act(setup, Action::Decision { home: 0, node, kept })?;
+            }
+        }
+        Ok(())
     }
 
     fn begin_home(&mut self, setup: &Setup) {
