@@ -55,7 +55,7 @@
 //! is that of its region and looks at one word more. A reader plans once, and reads out of the writers' regions.
 //!
 //! Modules, from the bottom up; each uses only those above it in this list: [`error`], [`description`], `directory`, `bell`, [`names`],
-//! `interrupt`, [`board`], `space`, `shared`, `layout`, `member`, `waiting`, `buffer`, `source`, `collection`, [`read`](mod@read),
+//! `interrupt`, [`board`], `space`, `shared`, `layout`, `member`, `waiting`, `buffer`, `source`, `reading`, `collection`, [`read`](mod@read),
 //! [`write`](mod@write), [`attach`], [`object`], [`objects`], [`assembly`].
 #![deny(unsafe_code)]
 
@@ -75,6 +75,7 @@ pub mod names;
 pub mod object;
 pub mod objects;
 pub mod read;
+mod reading;
 mod shared;
 mod source;
 mod space;

@@ -74,9 +74,7 @@ impl Member {
     pub(crate) fn is_of(&self, version: Version) -> bool {
         self.left.is_none_or(|left| left > version)
     }
-}
 
-impl Member {
     /// Whether it takes part in a version, as far as the board tells.
     pub(crate) fn is_in(&self, version: Version) -> bool {
         self.attached.from <= version && self.is_of(version)
@@ -87,10 +85,12 @@ impl Member {
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     position: Position,
-    /// What the bell was before the board was read.
-    seen: Option<u32>,
-    /// What it was then, if nobody was changing the board.
-    settled: Option<u32>,
+    /// What the bell was before the board was read last.
+    seen: u32,
+    /// Whether it was read, and nobody was changing it then.
+    is_settled: bool,
+    /// How often the board said anything new.
+    changes: u64,
     pub(crate) list: BTreeMap<u32, Member>,
 }
 
@@ -98,7 +98,7 @@ impl Members {
     /// Reads what is new on the board; whether there was anything.
     pub(crate) fn refresh(&mut self, shared: &Shared) -> Result<bool> {
         let seen = shared.bell.seen();
-        if self.seen == Some(seen) {
+        if self.is_settled && self.seen == seen {
             return Ok(false);
         }
         // Asked between the bell and the board: who changes it from now on rings, and what was changed before is read.
@@ -108,25 +108,30 @@ impl Members {
             self.list.clear();
         }
         let is_new = news.is_anew || !news.entries.is_empty();
+        self.changes += u64::from(is_new);
         if let Err(error) = self.note(shared, news.entries) {
             // Nobody goes on with half of what the board says.
-            *self = Members::default();
+            *self = Members { changes: self.changes, ..Members::default() };
             return Err(error);
         }
-        self.settled = is_settled.then_some(seen);
-        self.seen = self.settled;
+        (self.seen, self.is_settled) = (seen, is_settled);
         Ok(is_new)
     }
 
     /// What the bell was when the board was read last, if nobody was changing it then. As long as that is what it is, no writer takes
     /// the place of another that is gone.
     pub(crate) fn settled(&self) -> Option<u32> {
-        self.settled
+        self.is_settled.then_some(self.seen)
     }
 
     /// What the bell was before the board was read last.
     pub(crate) fn seen(&self) -> u32 {
-        self.seen.unwrap_or(0)
+        self.seen
+    }
+
+    /// How often the board said anything new: what was planned with as many changes still holds.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Reads a board that is locked.
@@ -138,7 +143,7 @@ impl Members {
 
     /// Says how far the board was read, and what the bell will be if nobody else rings it meanwhile.
     pub(crate) fn is_at(&mut self, position: Position, seen: u32) {
-        (self.position, self.seen, self.settled) = (position, Some(seen), Some(seen));
+        (self.position, self.seen, self.is_settled) = (position, seen, true);
     }
 
     pub(crate) fn note(&mut self, shared: &Shared, entries: Vec<Entry>) -> Result<()> {
@@ -219,10 +224,10 @@ impl Members {
         self.refresh(shared)?;
         for _ in 0..TRIES {
             let standings = self.standings(shared)?;
-            if !self.refresh(shared)? && self.settled.is_some() {
+            if !self.refresh(shared)? && self.is_settled {
                 return Ok(standings);
             }
-            if self.settled.is_none() {
+            if !self.is_settled {
                 // Somebody is just about to take the place of another, by what he has seen of the writers.
                 std::thread::sleep(UNSETTLED);
             }

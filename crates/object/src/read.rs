@@ -3,19 +3,15 @@
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::layout::{self, Array};
-use crate::member::Members;
+use crate::reading::Reading;
 use crate::shared::Shared;
-use crate::source::Sources;
 use crate::waiting::{self, Deadline};
 use drepl::executor::Executor;
-use drepl::{Bindings, Fragment, IndexSet, View};
+use drepl::{Bindings, Fragment, View};
 use std::sync::Arc;
 use std::time::Duration;
-use stillframe::{Element, Snapshot};
+use stillframe::Element;
 use stillframe_roster::writer::Version;
-
-/// How often writers may let a version go while it is about to be held, before that is no coincidence.
-const ATTEMPTS: usize = 1000;
 
 /// Options for attaching a fragment to read; see [`Object::read`](crate::Object::read).
 #[derive(Debug, Clone)]
@@ -51,16 +47,11 @@ impl ReadOptions {
     pub fn attach(self) -> Result<ReadFragment> {
         let shared = self.shared.clone();
         let view = shared.view(&self.text, &self.bindings)?;
-        let wanted = shared.space.elements(&view.fragment).map_err(shared.scattered())?;
+        let reading = Reading::new(&shared, &view.fragment)?;
         let buffer = Buffer::new(view.fragment.size_bytes())?;
-        let (executor, members) = (Executor::new(self.threads), Members::default());
-        let version = shared.description.initial;
-        Ok(ReadFragment { shared, view, wanted, buffer, version, published_ns: 0, members, sources: None, executor })
+        let (executor, version) = (Executor::new(self.threads), shared.description.initial);
+        Ok(ReadFragment { shared, view, reading, buffer, version, published_ns: 0, executor })
     }
-}
-
-fn newest_ns(held: &[Snapshot]) -> u64 {
-    held.iter().map(Snapshot::published_ns).max().unwrap_or(0)
 }
 
 /// A fragment that is read: memory at one address, in the layout that was asked for, with the elements of one version.
@@ -68,13 +59,11 @@ fn newest_ns(held: &[Snapshot]) -> u64 {
 pub struct ReadFragment {
     shared: Arc<Shared>,
     view: View,
-    wanted: IndexSet,
+    reading: Reading,
     buffer: Buffer,
     version: Version,
     /// When the version that was held last was published, by the last of its writers.
     published_ns: u64,
-    members: Members,
-    sources: Option<Sources>,
     executor: Executor,
 }
 
@@ -114,12 +103,10 @@ impl ReadFragment {
             self.buffer.clear()?;
             self.published_ns = 0;
         } else {
-            let held = self.hold(version, timeout)?;
-            let published_ns = newest_ns(&held);
-            let Self { shared, buffer, sources, executor, .. } = self;
-            if let Some(sources) = sources
-                && let Err(error) = sources.fill(shared, held, buffer, executor)
-            {
+            let Self { shared, reading, buffer, executor, .. } = self;
+            let held = reading.hold(shared, version, Deadline::after(timeout))?;
+            let published_ns = held.published_ns();
+            if let Err(error) = held.fill(buffer, executor) {
                 if buffer.is_zero() {
                     // Pages could be neither shown nor left as they were.
                     (self.version, self.published_ns) = (shared.description.initial, 0);
@@ -143,37 +130,10 @@ impl ReadFragment {
             self.published_ns = 0;
             return Ok(());
         }
-        let held = self.hold(version, timeout)?;
-        if let Some(sources) = &self.sources {
-            sources.copy(&self.shared, &held, out, &self.executor)?;
-        }
-        self.published_ns = newest_ns(&held);
+        let held = self.reading.hold(&self.shared, version, Deadline::after(timeout))?;
+        held.copy(out, &self.executor)?;
+        self.published_ns = held.published_ns();
         Ok(())
-    }
-
-    /// Holds a version of all writers that have wanted elements, and knows then where these come from.
-    fn hold(&mut self, version: u64, timeout: Duration) -> Result<Vec<Snapshot>> {
-        let deadline = Deadline::after(timeout);
-        let Self { shared, view, wanted, members, sources, .. } = self;
-        for _ in 0..ATTEMPTS {
-            if members.refresh(shared)? {
-                *sources = None;
-            }
-            let planned = match sources {
-                Some(planned) if planned.has(version) => planned,
-                _ => {
-                    let numbers = waiting::wait(shared, members, version, wanted, deadline)?;
-                    sources.insert(Sources::plan(shared, members, &view.fragment, wanted, version, &numbers)?)
-                }
-            };
-            if let Some(held) = planned.hold(version, deadline)? {
-                return Ok(held);
-            }
-            // What can be had, and what is in the way, is looked for from the beginning.
-            *sources = None;
-            shared.check_interrupt()?;
-        }
-        Err(Error::Plan { name: shared.name.clone(), why: format!("version {version} went away again and again") })
     }
 
     /// Fills it with the newest complete version above `after`, waiting for one at most so long, and returns its number.
@@ -183,8 +143,7 @@ impl ReadFragment {
     pub fn reattach_newer(&mut self, after: u64, timeout: Duration) -> Result<u64> {
         let deadline = Deadline::after(timeout);
         loop {
-            let version = waiting::wait_newer(&self.shared, &mut self.members, after, deadline)?;
-            self.sources = None;
+            let version = waiting::wait_newer(&self.shared, self.reading.members(), after, deadline)?;
             match self.reattach(version, deadline.left().max(waiting::LOOK)) {
                 Ok(()) => return Ok(version),
                 // Writers went on meanwhile, and there is a newer one.

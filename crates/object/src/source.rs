@@ -35,7 +35,7 @@ pub(crate) struct Sources {
     versions: Range<Version>,
     /// Of the only one, the bytes that the fragment is, one behind the other.
     direct: Option<Range<usize>>,
-    /// Whether all of the fragment's elements come from a writer: else some are zero.
+    /// The object's id, which all regions of its fragments have as their run.
     run: std::num::NonZeroU64,
 }
 
@@ -85,14 +85,13 @@ impl Sources {
     /// Holds a version of all, once all have it; `None` if one of them does not come, or not in time.
     pub(crate) fn hold(&self, version: Version, deadline: Deadline) -> Result<Option<Vec<Snapshot>>> {
         for origin in &self.origins {
-            let above = version.checked_sub(1);
-            if origin.observer.wait_newer(above, Some(Default::default())).is_ok() {
-                continue;
-            }
-            match origin.observer.wait_newer(above, Some(deadline.left().min(LOOK))) {
+            match origin.observer.wait_newer(version.checked_sub(1), Some(deadline.left().min(LOOK))) {
                 Ok(_) => {}
-                Err(stillframe::Error::Timeout { .. } | stillframe::Error::ProducerGone { .. }) => return Ok(None),
-                Err(stillframe::Error::NoRegion { .. }) => return Ok(None),
+                Err(
+                    stillframe::Error::Timeout { .. }
+                    | stillframe::Error::ProducerGone { .. }
+                    | stillframe::Error::NoRegion { .. },
+                ) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
         }

@@ -5,8 +5,8 @@ use crate::collection::collect;
 use crate::error::{Error, Result};
 use crate::layout::{self, Array};
 use crate::member::{Member, Members};
+use crate::reading::Reading;
 use crate::shared::Shared;
-use crate::source::Sources;
 use crate::waiting::{self, Deadline};
 use drepl::executor::Executor;
 use drepl::{Fragment, View};
@@ -120,17 +120,9 @@ impl WriteFragment {
             }
             return Ok(());
         }
-        let fragment = self.view.fragment.clone();
-        let wanted = shared.space.elements(&fragment).map_err(shared.scattered())?;
-        let mut members = Members::default();
-        loop {
-            let numbers = waiting::wait(&shared, &mut members, version, &wanted, deadline)?;
-            let sources = Sources::plan(&shared, &mut members, &fragment, &wanted, version, &numbers)?;
-            if let Some(held) = sources.hold(version, deadline)? {
-                return sources.copy(&shared, &held, self.bytes_mut()?, &Executor::new(0));
-            }
-            shared.check_interrupt()?;
-        }
+        let mut reading = Reading::new(&shared, &self.view.fragment)?;
+        let held = reading.hold(&shared, version, deadline)?;
+        held.copy(self.bytes_mut()?, &Executor::new(0))
     }
 
     /// All its bytes, to be written. The address is the same at each call, but for a [loaned](crate::WriteOptions::loaned) one.

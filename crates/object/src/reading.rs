@@ -1,0 +1,86 @@
+//! Reading a fragment: from whom its elements come, version by version.
+
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::member::Members;
+use crate::shared::Shared;
+use crate::source::Sources;
+use crate::waiting::{self, Deadline};
+use drepl::executor::Executor;
+use drepl::{Fragment, IndexSet};
+use std::sync::Arc;
+use stillframe::Snapshot;
+use stillframe_roster::writer::Version;
+
+/// How often writers may let a version go while it is about to be held, before that is no coincidence.
+const ATTEMPTS: usize = 1000;
+
+/// The elements of a fragment, and what is known of those who write them.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    fragment: Arc<Fragment>,
+    wanted: IndexSet,
+    members: Members,
+    /// With the number of changes of the board that it was planned with.
+    planned: Option<(u64, Sources)>,
+}
+
+/// A version of all wanted elements, which nobody takes away until this is dropped.
+pub(crate) struct Held<'a> {
+    shared: &'a Shared,
+    sources: &'a Sources,
+    snapshots: Vec<Snapshot>,
+}
+
+impl Reading {
+    pub(crate) fn new(shared: &Shared, fragment: &Arc<Fragment>) -> Result<Reading> {
+        let wanted = shared.space.elements(fragment).map_err(shared.scattered())?;
+        Ok(Reading { fragment: fragment.clone(), wanted, members: Members::default(), planned: None })
+    }
+
+    /// The writers, as far as they were looked at.
+    pub(crate) fn members(&mut self) -> &mut Members {
+        &mut self.members
+    }
+
+    /// Holds a version of all writers that have wanted elements, once these were published.
+    pub(crate) fn hold<'a>(&'a mut self, shared: &'a Shared, version: Version, deadline: Deadline) -> Result<Held<'a>> {
+        let Self { fragment, wanted, members, planned } = self;
+        for _ in 0..ATTEMPTS {
+            members.refresh(shared)?;
+            let is_current =
+                |(changes, sources): &mut (u64, Sources)| *changes == members.changes() && sources.has(version);
+            let sources = match planned.take_if(is_current) {
+                Some((_, sources)) => sources,
+                None => {
+                    let numbers = waiting::wait(shared, members, version, wanted, deadline)?;
+                    Sources::plan(shared, members, fragment, wanted, version, &numbers)?
+                }
+            };
+            if let Some(snapshots) = sources.hold(version, deadline)? {
+                let (_, sources) = planned.insert((members.changes(), sources));
+                return Ok(Held { shared, sources, snapshots });
+            }
+            // What can be had, and what is in the way, is looked for from the beginning.
+            shared.check_interrupt()?;
+        }
+        Err(Error::Plan { name: shared.name.clone(), why: format!("version {version} went away again and again") })
+    }
+}
+
+impl Held<'_> {
+    /// When it was published by the last of its writers; see [`Snapshot::published_ns`].
+    pub(crate) fn published_ns(&self) -> u64 {
+        self.snapshots.iter().map(Snapshot::published_ns).max().unwrap_or(0)
+    }
+
+    /// Fills a fragment: by its pages, where they can be shown, which holds the version until it is filled again; else by a copy.
+    pub(crate) fn fill(self, buffer: &mut Buffer, executor: &Executor) -> Result<()> {
+        self.sources.fill(self.shared, self.snapshots, buffer, executor)
+    }
+
+    /// Copies it into memory. Bytes that belong to no element stay as they are.
+    pub(crate) fn copy(&self, destination: &mut [u8], executor: &Executor) -> Result<()> {
+        self.sources.copy(self.shared, &self.snapshots, destination, executor)
+    }
+}
