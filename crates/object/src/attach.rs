@@ -5,20 +5,23 @@ use crate::collection::collect;
 use crate::error::{Error, Overlap, Result, Writer};
 use crate::layout;
 use crate::member::{Member, Members, Standing};
-use crate::shared::Shared;
+use crate::shared::{self, HERE, Shared};
 use crate::waiting::{self, Deadline, LOOK};
 use crate::write::{Made, WriteFragment};
-use drepl::{Bindings, Fragment, View};
+use drepl::{Fragment, View};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stillframe::{Observer, Region, TrackerKind, VariableId};
 use stillframe_kernel::points;
 use stillframe_roster::refusal::Refusal;
-use stillframe_roster::writer::{Elements, Node, Version, Who};
+use stillframe_roster::writer::{Elements, Version, Who};
 
 /// How long a fragment waits for its elements to become free, and for the version at which it is attached, unless told.
 const WAIT: Duration = Duration::from_secs(10);
+
+/// That a fragment of another node was detached may not be known here yet for so long.
+const NEWS: Duration = Duration::from_millis(500);
 
 /// Smaller fragments are copied by the thread that publishes: a process may have thousands of them.
 const THREADS_BYTES: u64 = 4 << 20;
@@ -119,8 +122,7 @@ impl WriteOptions {
     /// [`Error::NotWritable`]; [`Error::Refused`] if a newer version is complete already; those of a region that is made.
     pub fn attach(self) -> Result<WriteFragment> {
         let shared = self.shared.clone();
-        let bindings: Bindings = self.bindings.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-        let view = shared.view(&self.text, &bindings)?;
+        let view = shared.view(&self.text, &shared::bindings(&self.bindings))?;
         check(&shared, &view)?;
         let elements = shared.space.elements(&view.fragment).map_err(shared.scattered())?.into();
         let deadline = Deadline::after(self.wait);
@@ -139,7 +141,9 @@ impl WriteOptions {
                 }
             }
         };
-        fragment.load(deadline)?;
+        // That the others know of it has to be sure before the program goes on, and others count on it.
+        fragment.wait_accepted(deadline)?;
+        fragment.load(&self.text, &self.bindings, deadline)?;
         Ok(fragment)
     }
 
@@ -173,10 +177,15 @@ impl WriteOptions {
             let standing = standings.get(other).cloned().unwrap_or_default();
             if !standing.is_alive {
                 leaving.push(Entry::Leave { number: *other, from });
-            } else if stays(member, &standing, from) || deadline.left().is_zero() {
+            } else if deadline.left().is_zero()
+                || stays(member, &standing, from) && (!member.is_remote() || deadline.waited() > NEWS)
+            {
                 return Err(self.overlap(shared, elements, number, from, member, deadline.waited())?);
             } else {
-                let observer = member.observer(shared, &shared.site.observing()?)?.cloned();
+                let observer = match member.is_remote() {
+                    true => None,
+                    false => member.observer(shared, &shared.site.observing()?)?.cloned(),
+                };
                 return Ok(Attempt::Taken(observer, seen));
             }
         }
@@ -202,6 +211,7 @@ impl WriteOptions {
             text: self.text.clone(),
             bindings: self.bindings.clone(),
             writers: self.writers,
+            remote: None,
         };
         board.add(Entry::Attach(attached.clone()))?;
         let members = if members.list.is_empty() {
@@ -216,6 +226,7 @@ impl WriteOptions {
         };
         drop(board);
         shared.bell.ring();
+        shared.give_hint();
         points::hit("attach.done");
         let made = Made { region, variable, is_loaned: self.is_loaned };
         let fragment = WriteFragment::begin(shared, number, view, made, version, members);
@@ -261,7 +272,7 @@ impl WriteOptions {
     ) -> Result<Error> {
         let common = elements.intersection(&other.elements).map_err(shared.scattered())?;
         let process = std::process::id();
-        let own = stillframe_roster::writer::Writer { node: Node(0), process, serial: number };
+        let own = stillframe_roster::writer::Writer { node: HERE, process, serial: number };
         let overlap = Box::new(Overlap {
             version: from.max(other.attached.from),
             elements: shared.space.shown(&common),

@@ -22,6 +22,11 @@ pub(crate) struct Bell {
     is_writing: bool,
 }
 
+/// Of which all processes get the same: FNV-1a.
+pub(crate) fn hash(name: &str) -> u32 {
+    name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
 impl Bell {
     /// Opens it; who writes makes it if need be. `None` for who looks, if it is not there.
     pub(crate) fn open(directory: &Directory) -> Result<Option<Bell>> {
@@ -47,9 +52,7 @@ impl Bell {
 
     /// The word of an object. That thousands are attached, one after the other, is no news to most of them.
     pub(crate) fn of(&self, name: &str) -> Bell {
-        // FNV-1a, of which all processes must get the same.
-        let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-        Bell { at: hash as usize % (BYTES / 4) * 4, ..self.clone() }
+        Bell { at: hash(name) as usize % (BYTES / 4) * 4, ..self.clone() }
     }
 
     fn word(&self) -> &AtomicU32 {

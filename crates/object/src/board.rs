@@ -72,6 +72,20 @@ pub struct Attached {
     /// How many writers the program said there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writers: Option<u32>,
+    /// Where it runs, if that is another node: then this node's runtime tells of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<Remote>,
+}
+
+/// Where a fragment of another node is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remote {
+    /// The node, from 1 on.
+    pub node: u32,
+    /// The node's name, for people.
+    pub host: String,
+    /// The fragment's number there.
+    pub number: u32,
 }
 
 /// One line of a board.
@@ -92,13 +106,34 @@ pub enum Entry {
         /// Which.
         number: u32,
     },
+    /// A fragment of another node publishes no more: its process died, or its node was lost.
+    Die {
+        /// Which.
+        number: u32,
+    },
+    /// A fragment of this node counts on all nodes, as this node's runtime tells.
+    Accept {
+        /// Which.
+        number: u32,
+    },
+    /// A fragment of this node counts on no node: others, of other nodes, stand against it.
+    Refuse {
+        /// Which.
+        number: u32,
+        /// Why.
+        why: String,
+    },
 }
 
 impl Entry {
     fn number(&self) -> u32 {
         match self {
             Entry::Attach(attached) => attached.number,
-            Entry::Leave { number, .. } | Entry::Forget { number } => *number,
+            Entry::Leave { number, .. }
+            | Entry::Forget { number }
+            | Entry::Die { number }
+            | Entry::Accept { number }
+            | Entry::Refuse { number, .. } => *number,
         }
     }
 }
@@ -376,7 +411,8 @@ pub(crate) struct LockedBoard<'a> {
 impl LockedBoard<'_> {
     /// A number for a fragment, which is taken by adding its entry.
     pub(crate) fn next_number(&self) -> Result<u32> {
-        u32::try_from(self.next).map_err(|_| self.board.corrupt(32, "all numbers of fragments are used up"))
+        let next = u32::try_from(self.next).ok().filter(|next| *next < crate::shared::COMPLETE);
+        next.ok_or_else(|| self.board.corrupt(32, "all numbers of fragments are used up"))
     }
 
     /// Adds an entry; whoever reads the board from now on finds it.

@@ -25,7 +25,8 @@ pub(crate) fn collect(shared: &Shared, board: &mut LockedBoard<'_>) -> Result<()
     let (standings, newest) = waiting::survey(shared, &mut members)?;
     for (number, member) in &members.list {
         let standing = standings.get(number).cloned().unwrap_or_default();
-        if standing.is_alive {
+        // What other nodes have, their runtimes look after.
+        if standing.is_alive || member.is_remote() {
             continue;
         }
         if is_unneeded(member.attached.from, member.left, standing.newest, newest) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use stillframe_kernel::trust::{Distrust, Refused};
 use stillframe_roster::readiness::Cause;
 use stillframe_roster::refusal::Refusal;
-use stillframe_roster::writer::Who;
+use stillframe_roster::writer::{Node, Who};
 
 /// A result whose error is an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -85,6 +85,22 @@ pub enum Error {
         /// Why.
         refusal: Refusal,
     },
+    /// A fragment to which those of other nodes stand in the way.
+    #[error("object '{name}': the fragment counts on no node: {why}; detach it, and attach one that shares no element")]
+    NotAccepted {
+        /// The object.
+        name: String,
+        /// Whose elements it shares, as the object's home says.
+        why: String,
+    },
+    /// This node has a runtime, which does not answer.
+    #[error("{}: {why}; the runtime of this node may have ended: start it again ('still node')", path.display())]
+    NoRuntime {
+        /// Its socket.
+        path: PathBuf,
+        /// What it said, or the system.
+        why: String,
+    },
     /// A version that a writer cannot publish.
     #[error(
         "version {version} of the fragment of object '{name}' does not follow {newest}: publish a higher number; the \
@@ -118,6 +134,28 @@ pub enum Error {
         waited: Duration,
         /// Which elements are still to be published, and by whom.
         waiting: Vec<Part>,
+    },
+    /// What is wanted of other nodes was not there in time.
+    #[error("object '{name}': waited {} ms for version {version}: {why}", waited.as_millis())]
+    TimeoutElsewhere {
+        /// The object.
+        name: String,
+        /// The version.
+        version: u64,
+        /// For how long.
+        waited: Duration,
+        /// Whom the runtime of this node waits for.
+        why: String,
+    },
+    /// What is wanted of other nodes cannot be had, or not any more.
+    #[error("object '{name}': version {version} cannot be had: {why}; read the newest complete version instead")]
+    LostElsewhere {
+        /// The object.
+        name: String,
+        /// The version.
+        version: u64,
+        /// Whose elements, and why not, as the runtime of this node says.
+        why: String,
     },
     /// No complete version came in time.
     #[error(
@@ -267,7 +305,7 @@ impl Error {
             Error::Forked { .. } => 20,
             Error::InUse { .. } => 100,
             Error::NoVersion { .. } => 103,
-            Error::Timeout { .. } | Error::NoNewer { .. } => 105,
+            Error::Timeout { .. } | Error::NoNewer { .. } | Error::TimeoutElsewhere { .. } => 105,
             Error::NoObject { waited, .. } if !waited.is_zero() => 105,
             Error::System(_) | Error::Io { .. } => 114,
             Error::Untrusted { .. } => 120,
@@ -280,10 +318,12 @@ impl Error {
             Error::Refused { .. } => 3013,
             Error::Variable { .. } => 3014,
             Error::NoObject { .. } => 3100,
-            Error::Lost { .. } => 3101,
+            Error::Lost { .. } | Error::LostElsewhere { .. } => 3101,
             Error::Ended { .. } => 3102,
             Error::Locked { .. } => 3103,
             Error::GreatestNumber { .. } => 3015,
+            Error::NotAccepted { .. } => 3016,
+            Error::NoRuntime { .. } => 3106,
             Error::Interrupted { .. } => 3104,
             Error::Removed { .. } => 3105,
         }
@@ -291,8 +331,10 @@ impl Error {
 
     /// Whether waiting longer, or asking again, may help.
     pub fn is_timeout(&self) -> bool {
-        matches!(self, Error::Timeout { .. } | Error::NoNewer { .. } | Error::Locked { .. })
-            || matches!(self, Error::NoObject { waited, .. } if !waited.is_zero())
+        matches!(
+            self,
+            Error::Timeout { .. } | Error::NoNewer { .. } | Error::Locked { .. } | Error::TimeoutElsewhere { .. }
+        ) || matches!(self, Error::NoObject { waited, .. } if !waited.is_zero())
     }
 }
 
@@ -328,8 +370,12 @@ impl fmt::Display for Writer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Who { writer, rank } = self.0;
         match rank {
-            Some(rank) => write!(f, "rank {rank} (process {})", writer.process),
-            None => write!(f, "process {} (fragment {})", writer.process, writer.serial),
+            Some(rank) => write!(f, "rank {rank} (process {}", writer.process)?,
+            None => write!(f, "process {} (fragment {}", writer.process, writer.serial)?,
+        }
+        match writer.node {
+            Node(0) => f.write_str(")"),
+            Node(node) => write!(f, " on node {node})"),
         }
     }
 }

@@ -54,9 +54,9 @@
 //! What is complete and who is missing, `stillframe-roster` decides; what comes from where, `drepl` plans. A writer's publish
 //! is that of its region and looks at one word more. A reader plans once, and reads out of the writers' regions.
 //!
-//! Modules, from the bottom up; each uses only those above it in this list: [`error`], [`description`], `directory`, `bell`, [`names`],
-//! `interrupt`, [`board`], `space`, `shared`, `layout`, `member`, `waiting`, `buffer`, `source`, `reading`, `collection`, [`read`](mod@read),
-//! [`write`](mod@write), [`attach`], [`object`], [`objects`], [`assembly`].
+//! Modules, from the bottom up; each uses only those above it in this list: [`error`], [`description`], `directory`, `bell`, [`hints`], [`runtime`](mod@runtime), [`names`],
+//! `interrupt`, [`board`], `space`, `shared`, `layout`, `member`, `waiting`, `buffer`, `source`, `elsewhere`, `reading`, `collection`, [`read`](mod@read),
+//! [`write`](mod@write), [`attach`], [`object`], [`objects`], [`assembly`], [`relay`].
 #![deny(unsafe_code)]
 
 pub mod assembly;
@@ -67,7 +67,9 @@ mod buffer;
 mod collection;
 pub mod description;
 mod directory;
+mod elsewhere;
 pub mod error;
+pub mod hints;
 mod interrupt;
 mod layout;
 mod member;
@@ -76,6 +78,8 @@ pub mod object;
 pub mod objects;
 pub mod read;
 mod reading;
+pub mod relay;
+pub mod runtime;
 mod shared;
 mod source;
 mod space;

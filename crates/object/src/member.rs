@@ -2,7 +2,7 @@
 
 use crate::board::{Attached, Entry, LockedBoard, Position};
 use crate::error::{Error, Part, Result, Writer as Named};
-use crate::shared::Shared;
+use crate::shared::{self, COMPLETE, HERE, Shared};
 use drepl::{Fragment, IndexSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,8 +20,20 @@ pub(crate) struct Member {
     pub(crate) elements: Elements,
     /// The first version that it does not write any more.
     pub(crate) left: Option<Version>,
+    /// Whether the runtime said that it died, of one of another node.
+    died: bool,
+    /// What the runtime says of one of this node.
+    pub(crate) verdict: Option<Verdict>,
     /// Looks at its region; `None` until that is needed, or if the region is gone.
     observer: Option<Observer>,
+}
+
+/// Whether a fragment counts on all nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Accepted,
+    /// With the reason.
+    Refused(String),
 }
 
 /// How often writers are looked at again because some of them published meanwhile.
@@ -45,12 +57,29 @@ pub(crate) struct Standing {
 impl Member {
     pub(crate) fn who(&self) -> Who {
         let Attached { number, process, rank, .. } = self.attached;
-        Who { writer: Writer { node: Node(0), process, serial: number }, rank }
+        let (node, serial) =
+            self.attached.remote.as_ref().map_or((HERE, number), |remote| (Node(remote.node), remote.number));
+        Who { writer: Writer { node, process, serial }, rank }
+    }
+
+    /// Whether the runtime said that it died.
+    pub(crate) fn has_died(&self) -> bool {
+        self.died
+    }
+
+    /// Whether a process of another node writes it.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.attached.remote.is_some()
+    }
+
+    /// Number of the region with its versions.
+    pub(crate) fn region_number(&self) -> u32 {
+        if self.is_remote() { COMPLETE } else { self.attached.number }
     }
 
     pub(crate) fn observer(&mut self, shared: &Shared, options: &ObserverOptions) -> Result<Option<&Observer>> {
         if self.observer.is_none() {
-            self.observer = match options.clone().open(&shared.region(self.attached.number)) {
+            self.observer = match options.clone().open(&shared.region(self.region_number())) {
                 Ok(observer) => Some(observer),
                 Err(stillframe::Error::NoRegion { .. }) => None,
                 Err(error) => return Err(error.into()),
@@ -61,9 +90,13 @@ impl Member {
 
     /// How far it is. One without a region has died.
     pub(crate) fn standing(&mut self, shared: &Shared, options: &ObserverOptions) -> Result<Standing> {
-        let Some(observer) = self.observer(shared, options)? else { return Ok(Standing::default()) };
-        // What a process published before it was seen to be dead is found after that.
-        let is_alive = observer.producer_alive();
+        let (is_remote, died) = (self.is_remote(), self.died);
+        let Some(observer) = self.observer(shared, options)? else {
+            return Ok(Standing { is_alive: is_remote && !died, ..Standing::default() });
+        };
+        // What a process published before it was seen to be dead is found after that. Of others only their runtime can tell: without
+        // this node's, nothing is known.
+        let is_alive = if is_remote { !died } else { observer.producer_alive() };
         let versions = observer.versions();
         let newest = versions.last().map(|version| version.version);
         let present = versions.iter().filter(|version| !version.retiring).map(|version| version.version).collect();
@@ -150,23 +183,41 @@ impl Members {
         for entry in entries {
             match entry {
                 Entry::Attach(attached) => {
-                    let bindings = attached.bindings.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-                    let fragment = shared.view(&attached.text, &bindings)?.fragment;
+                    let fragment = shared.view(&attached.text, &shared::bindings(&attached.bindings))?.fragment;
                     let elements = shared.space.elements(&fragment).map_err(shared.scattered())?.into();
-                    let member = Member { attached, fragment, elements, left: None, observer: None };
+                    let (left, died, verdict, observer) = (None, false, None, None);
+                    let member = Member { attached, fragment, elements, left, died, verdict, observer };
                     self.list.insert(member.attached.number, member);
                 }
-                Entry::Leave { number, from } => {
-                    if let Some(member) = self.list.get_mut(&number) {
-                        member.left = Some(member.left.map_or(from, |left| left.min(from)));
-                    }
-                }
+                Entry::Leave { number, from } => self.change(number, |member| {
+                    member.left = Some(member.left.map_or(from, |left| left.min(from)));
+                }),
                 Entry::Forget { number } => {
                     self.list.remove(&number);
+                }
+                Entry::Die { number } => self.change(number, |member| member.died = true),
+                Entry::Accept { number } => self.change(number, |member| member.verdict = Some(Verdict::Accepted)),
+                Entry::Refuse { number, why } => {
+                    self.change(number, |member| member.verdict = Some(Verdict::Refused(why)));
                 }
             }
         }
         Ok(())
+    }
+
+    fn change(&mut self, number: u32, change: impl FnOnce(&mut Member)) {
+        if let Some(member) = self.list.get_mut(&number) {
+            change(member);
+        }
+    }
+
+    /// Whether any of the elements belong to a process of another node in a version.
+    pub(crate) fn are_elsewhere(&self, version: Version, wanted: &IndexSet) -> bool {
+        let meets = |member: &Member| {
+            let own = member.elements.boxes();
+            own.iter().any(|one| wanted.boxes().iter().any(|other| one.meets(other)))
+        };
+        self.list.values().any(|member| member.is_remote() && member.is_in(version) && meets(member))
     }
 
     /// # Errors

@@ -130,7 +130,7 @@ impl Object {
     pub fn wait_for(&self, version: u64, timeout: Duration) -> Result<()> {
         let shape = self.shared.space.shape().map_err(self.shared.scattered())?;
         let mut members = Members::default();
-        waiting::wait(&self.shared, &mut members, version, &shape, Deadline::after(timeout)).map(drop)
+        waiting::wait(&self.shared, &mut members, version, &shape, Deadline::after(timeout), |_, _, _| false).map(drop)
     }
 
     /// The fragments to write that are or were attached, in the order in which they were attached. Those of which no complete

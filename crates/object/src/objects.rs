@@ -5,11 +5,13 @@ use crate::board::Board;
 use crate::description::Description;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
+use crate::hints::Hints;
 use crate::interrupt::Interrupt;
 use crate::names::Names;
 use crate::names::directory::DirectoryNames;
+use crate::names::node::NodeNames;
 use crate::object::Object;
-use crate::shared::{Shared, Site};
+use crate::shared::{COMPLETE, Shared, Site};
 use drepl::Schema;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -27,6 +29,7 @@ pub struct ObjectsOptions {
     interrupt: Interrupt,
     arena_bytes: u64,
     arena_fragments: u32,
+    is_runtime: bool,
 }
 
 /// Length of the arena with the regions of all fragments: addresses, not memory.
@@ -74,6 +77,12 @@ impl ObjectsOptions {
         self
     }
 
+    /// For the runtime of this node: names are those of the directory, whoever else keeps them.
+    pub fn as_runtime(mut self) -> Self {
+        self.is_runtime = true;
+        self
+    }
+
     /// Opens the objects of the directory, to create, write and read.
     ///
     /// # Errors
@@ -83,7 +92,7 @@ impl ObjectsOptions {
         let directory = Directory::make(&self.dir, self.mode, trust)?;
         let missing = || Error::io("open", self.dir.join(".objects"), std::io::ErrorKind::NotFound.into());
         let bell = Bell::open(&directory)?.ok_or_else(missing)?;
-        Ok(self.with(directory, bell, trust))
+        self.with(directory, bell, trust)
     }
 
     /// Opens the objects of the directory to read them only, which takes no right to write. `None` if nobody ever created any.
@@ -94,14 +103,18 @@ impl ObjectsOptions {
         let trust = inspect::trust_to_look(&self.dir, self.trust)?;
         let Some(directory) = Directory::look(&self.dir, trust)? else { return Ok(None) };
         let Some(bell) = Bell::open(&directory)? else { return Ok(None) };
-        Ok(Some(self.with(directory, bell, trust)))
+        self.with(directory, bell, trust).map(Some)
     }
 
-    fn with(self, directory: Directory, bell: Bell, trust: Trust) -> Objects {
-        let names = Arc::new(DirectoryNames::new(directory.clone(), bell.clone()));
-        let mut site = Site::new(directory, bell, trust, self.mode, self.arena_bytes, self.arena_fragments);
+    fn with(self, directory: Directory, bell: Bell, trust: Trust) -> Result<Objects> {
+        let local = DirectoryNames::new(directory.clone(), bell.clone());
+        let names: Arc<dyn Names> = match self.is_runtime {
+            true => Arc::new(local),
+            false => Arc::new(NodeNames::new(directory.clone(), local)),
+        };
+        let mut site = Site::new(directory, bell, trust, self.mode, self.arena_bytes, self.arena_fragments)?;
         site.interrupt = self.interrupt;
-        Objects { site: Arc::new(site), names }
+        Ok(Objects { site: Arc::new(site), names })
     }
 }
 
@@ -187,7 +200,8 @@ impl Objects {
     pub fn options() -> ObjectsOptions {
         let (arena_bytes, arena_fragments) = (ARENA_BYTES, ARENA_REGIONS);
         let (trust, interrupt) = (None, Interrupt::default());
-        ObjectsOptions { dir: inspect::root(), mode: 0o700, trust, interrupt, arena_bytes, arena_fragments }
+        let (dir, mode, is_runtime) = (inspect::root(), 0o700, false);
+        ObjectsOptions { dir, mode, trust, interrupt, arena_bytes, arena_fragments, is_runtime }
     }
 
     /// Opens the objects of the default directory.
@@ -206,6 +220,11 @@ impl Objects {
     /// What keeps the names.
     pub fn names(&self) -> &dyn Names {
         &*self.names
+    }
+
+    /// Which objects have news, for the runtime of this node.
+    pub fn hints(&self) -> &Hints {
+        &self.site.hints
     }
 
     /// The directory of regions.
@@ -284,7 +303,7 @@ impl Objects {
         }
         // Nobody finds it from now on; what is left of it when this process dies here goes with the next object of the name.
         self.names.remove(name, shared.description.id)?;
-        for number in members.list.keys() {
+        for number in members.list.keys().chain([&COMPLETE]) {
             shared.remove_region(*number, force)?;
         }
         let removed = shared.board.remove();

@@ -4,10 +4,11 @@ use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::layout::{self, Array};
 use crate::reading::Reading;
-use crate::shared::Shared;
+use crate::shared::{self, Shared};
 use crate::waiting::{self, Deadline};
 use drepl::executor::Executor;
-use drepl::{Bindings, Fragment, View};
+use drepl::{Fragment, View};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stillframe::Element;
@@ -18,18 +19,18 @@ use stillframe_roster::writer::Version;
 pub struct ReadOptions {
     shared: Arc<Shared>,
     text: String,
-    bindings: Bindings,
+    bindings: BTreeMap<String, i64>,
     threads: usize,
 }
 
 impl ReadOptions {
     pub(crate) fn new(shared: &Arc<Shared>, text: &str) -> ReadOptions {
-        ReadOptions { shared: shared.clone(), text: text.into(), bindings: Bindings::new(), threads: 0 }
+        ReadOptions { shared: shared.clone(), text: text.into(), bindings: BTreeMap::new(), threads: 0 }
     }
 
     /// The number of a name that the text leaves open.
     pub fn bind(mut self, name: &str, value: i64) -> Self {
-        self.bindings.set(name, value);
+        self.bindings.insert(name.into(), value);
         self
     }
 
@@ -46,8 +47,8 @@ impl ReadOptions {
     /// [`Error::Text`] with all mistakes of the text; environment if there is no memory for it.
     pub fn attach(self) -> Result<ReadFragment> {
         let shared = self.shared.clone();
-        let view = shared.view(&self.text, &self.bindings)?;
-        let reading = Reading::new(&shared, &view.fragment)?;
+        let view = shared.view(&self.text, &shared::bindings(&self.bindings))?;
+        let reading = Reading::new(&shared, &view.fragment, &self.text, self.bindings)?;
         let buffer = Buffer::new(view.fragment.size_bytes())?;
         let (executor, version) = (Executor::new(self.threads), shared.description.initial);
         Ok(ReadFragment { shared, view, reading, buffer, version, published_ns: 0, executor })

@@ -1,6 +1,7 @@
 //! Reading a fragment: from whom its elements come, version by version.
 
 use crate::buffer::Buffer;
+use crate::elsewhere::{self, Elsewhere};
 use crate::error::{Error, Result};
 use crate::member::Members;
 use crate::shared::Shared;
@@ -8,6 +9,7 @@ use crate::source::Sources;
 use crate::waiting::{self, Deadline};
 use drepl::executor::Executor;
 use drepl::{Fragment, IndexSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use stillframe::Snapshot;
 use stillframe_roster::writer::Version;
@@ -19,10 +21,13 @@ const ATTEMPTS: usize = 1000;
 #[derive(Debug)]
 pub(crate) struct Reading {
     fragment: Arc<Fragment>,
+    text: String,
+    bindings: BTreeMap<String, i64>,
     wanted: IndexSet,
     members: Members,
     /// With the number of changes of the board that it was planned with.
     planned: Option<(u64, Sources)>,
+    elsewhere: Option<Elsewhere>,
 }
 
 /// A version of all wanted elements, which nobody takes away until this is dropped.
@@ -33,9 +38,16 @@ pub(crate) struct Held<'a> {
 }
 
 impl Reading {
-    pub(crate) fn new(shared: &Shared, fragment: &Arc<Fragment>) -> Result<Reading> {
+    /// Of a fragment, with its text and the numbers of the names that this leaves open.
+    pub(crate) fn new(
+        shared: &Shared,
+        fragment: &Arc<Fragment>,
+        text: &str,
+        bindings: BTreeMap<String, i64>,
+    ) -> Result<Reading> {
         let wanted = shared.space.elements(fragment).map_err(shared.scattered())?;
-        Ok(Reading { fragment: fragment.clone(), wanted, members: Members::default(), planned: None })
+        let (fragment, text, members) = (fragment.clone(), text.into(), Members::default());
+        Ok(Reading { fragment, text, bindings, wanted, members, planned: None, elsewhere: None })
     }
 
     /// The writers, as far as they were looked at.
@@ -45,7 +57,7 @@ impl Reading {
 
     /// Holds a version of all writers that have wanted elements, once these were published.
     pub(crate) fn hold<'a>(&'a mut self, shared: &'a Shared, version: Version, deadline: Deadline) -> Result<Held<'a>> {
-        let Self { fragment, wanted, members, planned } = self;
+        let Self { fragment, text, bindings, wanted, members, planned, elsewhere } = self;
         for _ in 0..ATTEMPTS {
             members.refresh(shared)?;
             let is_current =
@@ -53,7 +65,12 @@ impl Reading {
             let sources = match planned.take_if(is_current) {
                 Some((_, sources)) => sources,
                 None => {
-                    let numbers = waiting::wait(shared, members, version, wanted, deadline)?;
+                    let found = waiting::wait(shared, members, version, wanted, deadline, Members::are_elsewhere)?;
+                    let Some(numbers) = found else {
+                        let fragment_text = (text.as_str(), &*bindings);
+                        let held = elsewhere::hold(elsewhere, shared, fragment, fragment_text, version, deadline)?;
+                        return Ok(Held { shared, sources: held.0, snapshots: held.1 });
+                    };
                     Sources::plan(shared, members, fragment, wanted, version, &numbers)?
                 }
             };

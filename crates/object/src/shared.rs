@@ -5,22 +5,33 @@ use crate::board::Board;
 use crate::description::{Description, TEXT_BYTES_MAX};
 use crate::directory::Directory;
 use crate::error::{Error, Result};
+use crate::hints::{self, Hints};
 use crate::interrupt::Interrupt;
 use crate::names::Names;
 use crate::space::Space;
 use drepl::{Bindings, Schema, View};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use stillframe::inspect::State;
 use stillframe::{Arena, ArenaOptions, Observer, ObserverOptions, Trust, inspect};
+use stillframe_roster::writer::Node;
 
 /// The arena with the regions of all fragments.
 pub(crate) const ARENA: &str = "objects";
+
+/// In place of a fragment's number: the region in which the runtime of this node publishes the versions that are complete over
+/// all nodes. It has no data, and stands for all fragments of other nodes.
+pub(crate) const COMPLETE: u32 = u32::MAX;
+
+/// This node. The number of a node that has a runtime is another one, and the others know it by that.
+pub(crate) const HERE: Node = Node(0);
 
 /// The objects of one directory.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) directory: Directory,
     pub(crate) bell: Bell,
+    pub(crate) hints: Hints,
     pub(crate) trust: Trust,
     pub(crate) mode: u32,
     /// Asked while something is waited for.
@@ -33,10 +44,18 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    pub(crate) fn new(directory: Directory, bell: Bell, trust: Trust, mode: u32, bytes: u64, regions: u32) -> Site {
+    pub(crate) fn new(
+        directory: Directory,
+        bell: Bell,
+        trust: Trust,
+        mode: u32,
+        bytes: u64,
+        regions: u32,
+    ) -> Result<Site> {
         let (arena, looked) = (Mutex::new(None), Mutex::new(None));
-        let interrupt = Interrupt::default();
-        Site { directory, bell, trust, mode, interrupt, arena_bytes: bytes, arena_fragments: regions, arena, looked }
+        let (interrupt, hints) = (Interrupt::default(), Hints::open(&directory)?);
+        let (arena_bytes, arena_fragments) = (bytes, regions);
+        Ok(Site { directory, bell, hints, trust, mode, interrupt, arena_bytes, arena_fragments, arena, looked })
     }
 
     fn options(&self) -> ArenaOptions {
@@ -77,7 +96,15 @@ pub fn owner_of(region: &str) -> Option<&str> {
 /// As [`owner_of`], of a name within the arena.
 fn owner_in_arena(region: &str) -> Option<&str> {
     let (owner, number) = region.rsplit_once('/')?;
+    // A fragment to read that a runtime fills has an `r` before its number.
+    let number = number.strip_prefix('r').unwrap_or(number);
+    (!number.is_empty()).then_some(())?;
     number.bytes().all(|digit| digit.is_ascii_digit()).then_some(owner)
+}
+
+/// The numbers of names that a text leaves open, as the layout language has them.
+pub(crate) fn bindings(numbers: &BTreeMap<String, i64>) -> Bindings {
+    numbers.iter().map(|(name, value)| (name.as_str(), *value)).collect()
 }
 
 /// See [`Shared::remove_regions`].
@@ -112,6 +139,8 @@ pub(crate) struct Shared {
     pub(crate) space: Space,
     pub(crate) board: Board,
     pub(crate) bell: Bell,
+    /// The object's bit.
+    hint: usize,
     pub(crate) site: Arc<Site>,
 }
 
@@ -126,8 +155,8 @@ impl Shared {
     ) -> Shared {
         let space = Space::new(schema.dataset());
         let board = Board::new(&site.directory, names, name, description.id);
-        let bell = site.bell.of(name);
-        Shared { name: name.into(), description, schema, space, board, bell, site: site.clone() }
+        let (bell, hint) = (site.bell.of(name), hints::bit_of(name));
+        Shared { name: name.into(), description, schema, space, board, bell, hint, site: site.clone() }
     }
 
     /// What the text of a fragment describes: a view, of which only the braces are needed, or the name of a view or replica
@@ -163,6 +192,11 @@ impl Shared {
         }
     }
 
+    /// Says to the runtime of this node, if there is one, that the object has news.
+    pub(crate) fn give_hint(&self) {
+        self.site.hints.give(self.hint);
+    }
+
     /// An error if a wait is to end early.
     pub(crate) fn check_interrupt(&self) -> Result<()> {
         self.site.interrupt.check(&self.name)
@@ -189,7 +223,10 @@ mod tests {
     fn fragments_are_told_from_other_regions_by_their_names() {
         assert_eq!(owner_of("objects/heat/3"), Some("heat"));
         assert_eq!(owner_of("objects/run/heat/12"), Some("run/heat"));
-        for other in ["objects", "objects/3", "objects/heat/x", "heat/3", "objectsheat/3"] {
+        assert_eq!(owner_of("objects/heat/r3"), Some("heat"));
+        for other in
+            ["objects", "objects/3", "objects/heat/r", "objects/heat/rr3", "objects/heat/x", "heat/3", "objectsheat/3"]
+        {
             assert_eq!(owner_of(other), None, "{other}");
         }
     }

@@ -10,6 +10,7 @@ use drepl::executor::Executor;
 use drepl::transfer::Transfer;
 use drepl::{Fragment, IndexSet, Source, Wanted};
 use std::ops::Range;
+use std::sync::Arc;
 use stillframe::{Observer, Snapshot, View};
 use stillframe_roster::writer::Version;
 
@@ -75,6 +76,21 @@ impl Sources {
             _ => None,
         };
         Ok(Sources { origins, versions, direct, run: shared.description.id })
+    }
+
+    /// A region that has a whole fragment, in the layout that is wanted.
+    pub(crate) fn whole(shared: &Shared, fragment: &Arc<Fragment>, observer: Observer) -> Result<Sources> {
+        let fault = |why: String| Error::Plan { name: shared.name.clone(), why };
+        let source = Source { fragment: fragment.clone(), version: 0, cost: 0, readable: true };
+        let wanted = Wanted { fragment, versions: 0..=0 };
+        let plan = drepl::plan(&wanted, &[source]).map_err(|error| fault(error.to_string()))?;
+        let variable = layout::declaration(fragment, true).name;
+        let bytes = fragment.size_bytes();
+        let transfers = plan.transfers.into_iter();
+        let origin = |(_, transfer)| Origin { observer: observer.clone(), variable: variable.clone(), bytes, transfer };
+        let origins: Vec<Origin> = transfers.map(origin).collect();
+        let direct = origins.first().and_then(|only| together(&only.transfer, bytes));
+        Ok(Sources { origins, versions: 0..Version::MAX, direct, run: shared.description.id })
     }
 
     /// Whether the same writers have the wanted elements of a version, as long as the board says nothing new.

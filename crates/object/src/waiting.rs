@@ -126,18 +126,24 @@ pub(crate) fn sleep(
     Ok(())
 }
 
-/// Waits until wanted elements of a version can be had, and says from which fragments.
+/// Waits until wanted elements of a version can be had, and says from which fragments; `None` as soon as somebody else is to look,
+/// as `stop` says of the writers.
 pub(crate) fn wait(
     shared: &Shared,
     members: &mut Members,
     version: Version,
     wanted: &IndexSet,
     deadline: Deadline,
-) -> Result<Vec<u32>> {
+    stop: impl Fn(&Members, Version, &IndexSet) -> bool,
+) -> Result<Option<Vec<u32>>> {
     let name = || shared.name.clone();
     loop {
+        members.refresh(shared)?;
+        if stop(members, version, wanted) {
+            return Ok(None);
+        }
         match look(shared, members, version, wanted)? {
-            Finding::Ready(numbers) => return Ok(numbers),
+            Finding::Ready(numbers) => return Ok(Some(numbers)),
             Finding::Lost(losses, complete) => {
                 let losses = Members::losses(shared, &losses);
                 return Err(Error::Lost { name: name(), version, losses, complete: Some(complete) });

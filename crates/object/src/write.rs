@@ -4,12 +4,14 @@ use crate::board::Entry;
 use crate::collection::collect;
 use crate::error::{Error, Result};
 use crate::layout::{self, Array};
-use crate::member::{Member, Members};
+use crate::member::{Member, Members, Verdict};
 use crate::reading::Reading;
+use crate::runtime;
 use crate::shared::Shared;
 use crate::waiting::{self, Deadline};
 use drepl::executor::Executor;
 use drepl::{Fragment, View};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -111,8 +113,29 @@ impl WriteFragment {
         self.region.as_mut().ok_or_else(forked)
     }
 
+    /// Where this node has a runtime: waits until that says that the fragment counts on all nodes.
+    pub(crate) fn wait_accepted(&mut self, deadline: Deadline) -> Result<()> {
+        let shared = self.shared.clone();
+        while runtime::is_running(&shared.site.directory)? {
+            self.members.refresh(&shared)?;
+            if self.members.list.get(&self.number).is_some_and(|member| member.verdict.is_some()) {
+                return self.check_accepted();
+            }
+            let left = deadline.left();
+            if left.is_zero() {
+                let why =
+                    format!("it has not said for {} ms whether the fragment counts", deadline.waited().as_millis());
+                return Err(Error::NoRuntime { path: shared.site.directory.objects.path.join(runtime::SOCKET), why });
+            }
+            shared.check_interrupt()?;
+            shared.bell.sleep(self.members.seen(), left.min(waiting::LOOK));
+        }
+        // Without one it publishes all the same, and a runtime that comes later tells the others.
+        Ok(())
+    }
+
     /// Fills it with the content of the version at which it was attached.
-    pub(crate) fn load(&mut self, deadline: Deadline) -> Result<()> {
+    pub(crate) fn load(&mut self, text: &str, bindings: &BTreeMap<String, i64>, deadline: Deadline) -> Result<()> {
         let (shared, version) = (self.shared.clone(), self.newest);
         if version == shared.description.initial {
             if self.is_loaned {
@@ -120,7 +143,7 @@ impl WriteFragment {
             }
             return Ok(());
         }
-        let mut reading = Reading::new(&shared, &self.view.fragment)?;
+        let mut reading = Reading::new(&shared, &self.view.fragment, text, bindings.clone())?;
         let held = reading.hold(&shared, version, deadline)?;
         held.copy(self.bytes_mut()?, &Executor::new(0))
     }
@@ -263,6 +286,7 @@ impl WriteFragment {
             return Err(Error::GreatestNumber { name: self.shared.name.clone() });
         }
         if self.members.refresh(&self.shared)? {
+            self.check_accepted()?;
             self.follows_others = false;
         }
         if !self.follows_others {
@@ -277,6 +301,7 @@ impl WriteFragment {
         let published = self.region()?.publish(version).commit()?;
         if published.outcome == stillframe::Outcome::Published {
             self.newest = version;
+            self.shared.give_hint();
         }
         if self.members.list.len() > 1 && self.collected.elapsed() > COLLECT {
             self.collected = Instant::now();
@@ -284,6 +309,13 @@ impl WriteFragment {
             let _ = self.collect();
         }
         Ok(published)
+    }
+
+    fn check_accepted(&self) -> Result<()> {
+        match self.members.list.get(&self.number).and_then(|member| member.verdict.as_ref()) {
+            Some(Verdict::Refused(why)) => Err(Error::NotAccepted { name: self.shared.name.clone(), why: why.clone() }),
+            _ => Ok(()),
+        }
     }
 
     /// Retains from now on what those have still to publish who write the object now. As long as somebody's elements have no
@@ -298,9 +330,13 @@ impl WriteFragment {
         let is_closed = ledger.roster(Version::MAX).closure().map_err(shared.scattered())? == Closure::Closed;
         let is_peer = |member: &Member| member.left.is_none() || !is_closed && member.is_in(newest);
         let others = self.members.list.iter().filter(|(number, member)| **number != self.number && is_peer(member));
-        let peers: Vec<PeerRegion> = others
-            .map(|(number, member)| PeerRegion { name: shared.region(*number), from: member.attached.from })
-            .collect();
+        let mut regions: BTreeMap<u32, Version> = BTreeMap::new();
+        for (_, member) in others {
+            let from = regions.entry(member.region_number()).or_insert(Version::MAX);
+            *from = member.attached.from.min(*from);
+        }
+        let peer = |(number, from)| PeerRegion { name: shared.region(number), from };
+        let peers: Vec<PeerRegion> = regions.into_iter().map(peer).collect();
         let (bell, trusted) = (shared.bell.clone(), self.trusted.clone());
         let is_current = move || u64::from(bell.seen()) == trusted.load(Ordering::SeqCst);
         Ok(self.region()?.set_peers_while(&peers, is_current)?)
@@ -356,6 +392,7 @@ impl WriteFragment {
         }
         drop(board);
         self.shared.bell.ring();
+        self.shared.give_hint();
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     message::{Decision, Proposal, Refused, Report, Told, Unpinned},
     planted::{Bug, Planted},
     readiness::Readiness,
-    writer::{Elements, Node, Published, Revision, Version},
+    writer::{Elements, Node, Published, Revision, Version, Writer},
 };
 
 /// What the home knows of a node.
@@ -108,6 +108,16 @@ impl Home {
     /// A node was lost, with all that its writers published.
     pub fn lose(&mut self, node: Node) {
         self.ledger.lose(node);
+        self.lead();
+    }
+
+    /// The runtime of a machine was started again: as another node, which will report the same writers by other names.
+    pub fn replace(&mut self, former: Node, node: Node) {
+        let own: Vec<Writer> = self.ledger.records().map(|record| record.writer).collect();
+        own.into_iter().filter(|writer| writer.node == former).for_each(|writer| self.ledger.forget(writer));
+        self.nodes.remove(&former);
+        self.refused.remove(&former);
+        self.admit(node);
         self.lead();
     }
 

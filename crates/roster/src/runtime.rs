@@ -151,6 +151,17 @@ impl Runtime {
         Ok(())
     }
 
+    /// Takes note of a writer that a former runtime of this machine spoke for, and that a home accepted. The node is another one
+    /// since then, and so is the writer's name.
+    pub fn restore(&mut self, who: Who, stages: Vec<Stage>) {
+        self.serial += 1;
+        let first = self.declared + 1;
+        self.declared += stages.len() as u64;
+        let (numbers, accepted) = ((first..=self.declared).collect(), stages.len());
+        let record = Record { stages, ..Record::new(who.writer, who.rank) };
+        self.writers.insert(who.writer, Told { record, numbers, accepted });
+    }
+
     /// A writer published a version.
     ///
     /// # Errors

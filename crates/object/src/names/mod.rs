@@ -4,6 +4,7 @@
 //! (`tests/names.rs`).
 
 pub mod directory;
+pub mod node;
 
 use crate::description::Description;
 use crate::error::Result;

@@ -1,0 +1,22 @@
+//! Which nodes there are, which is the home of an object, and who keeps the names.
+
+use crate::message::ObjectId;
+use std::fmt::Debug;
+use std::sync::Arc;
+use stillframe_object::Names;
+use stillframe_roster::writer::{Node, Revision};
+
+/// What a runtime knows of the others.
+pub trait Cluster: Send + Sync + Debug {
+    /// The nodes that live, this one among them.
+    fn nodes(&self) -> Vec<Node>;
+
+    /// What a node is called.
+    fn host(&self, node: Node) -> String;
+
+    /// The home of an object and its term; `None` while nobody is.
+    fn home(&self, object: ObjectId) -> Option<(Node, Revision)>;
+
+    /// Who keeps the names of objects for all nodes.
+    fn names(&self) -> Arc<dyn Names>;
+}

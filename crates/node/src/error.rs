@@ -1,0 +1,42 @@
+//! What can go wrong with a runtime.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A result whose error is an [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can go wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// This node has a runtime already.
+    #[error("{} is locked: this node's objects have a runtime already; end that one first, or leave it", path.display())]
+    Running {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A system call failed.
+    #[error("{call} {}: {source}", path.display())]
+    Io {
+        /// The call.
+        call: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Memory, descriptors or another limit of the machine.
+    #[error(transparent)]
+    System(#[from] stillframe_kernel::Failure),
+    /// This node's objects.
+    #[error(transparent)]
+    Object(#[from] stillframe_object::Error),
+}
+
+impl Error {
+    pub(crate) fn io(call: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::Io { call, path, source }
+    }
+}

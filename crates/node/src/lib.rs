@@ -1,0 +1,36 @@
+//! The runtime of a node: it lets the processes of several nodes hold one object.
+//!
+//! One runs on each node. It looks at the boards of this node's objects, speaks for its writers to the *home* of each object,
+//! and fills fragments that its readers want with elements of other nodes. What is of one machine stays there: a reader whose
+//! elements lie on its own node needs no runtime.
+//!
+//! | module | |
+//! |---|---|
+//! | [`message`] | what runtimes send each other |
+//! | [`network`] | who carries messages |
+//! | [`cluster`] | which nodes there are, which of them is an object's home, and who keeps the names of objects |
+//! | `home` | an object's home, if this node is it |
+//! | `sending` | versions for readers of other nodes |
+//! | `filling` | a version that is put together for a reader of this node |
+//! | `watched` | one object: its writers, readers and subscribers of this node |
+//! | `desk` | all of them, and who is asked what |
+//! | `socket` | what this node's programs ask |
+//! | [`runtime`] | the threads |
+//!
+//! Each uses only those above it. A lock guards the desk; whatever moves bytes does so without it.
+#![deny(unsafe_code)]
+
+pub mod cluster;
+mod desk;
+pub mod error;
+mod filling;
+mod home;
+pub mod message;
+pub mod network;
+pub mod runtime;
+mod sending;
+mod socket;
+mod watched;
+
+pub use error::{Error, Result};
+pub use runtime::Runtime;

@@ -1,0 +1,261 @@
+//! The threads of a runtime.
+
+use crate::cluster::Cluster;
+use crate::desk::{Desk, Todo};
+use crate::error::{Error, Result};
+use crate::message::{Message, ObjectId};
+use crate::network::Network;
+use crate::socket::{self, Clients};
+use drepl::executor::Executor;
+use std::fs::File;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use stillframe_kernel::lock::{self, Kind};
+use stillframe_object::Objects;
+use stillframe_object::runtime::{LOCK, SOCKET};
+use stillframe_roster::writer::Node;
+
+/// How often processes that died are looked for, of which nobody gives a hint.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The runtime of a node. When it is dropped, its threads end; what it told the node's programs stays.
+#[derive(Debug)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+    threads: Vec<JoinHandle<()>>,
+    /// Locked as long as it runs.
+    _lock: File,
+}
+
+#[derive(Debug)]
+struct Inner {
+    desk: Mutex<Desk>,
+    objects: Objects,
+    clients: Clients,
+    network: Arc<dyn Network>,
+    movers: Mutex<Option<Sender<Todo>>>,
+    executor: Executor,
+    socket: PathBuf,
+    next_client: AtomicU64,
+    has_ended: AtomicBool,
+}
+
+impl Runtime {
+    /// Starts the runtime of a node, for the objects of a directory.
+    ///
+    /// # Errors
+    /// [`Error::Running`] if these have one already; those of the system.
+    pub fn start(
+        node: Node,
+        objects: Objects,
+        cluster: Arc<dyn Cluster>,
+        network: Arc<dyn Network>,
+    ) -> Result<Runtime> {
+        let dir = objects.dir().join(".objects");
+        let lock = take_lock(dir.join(LOCK))?;
+        let socket = dir.join(SOCKET);
+        let listener = socket::listen(&socket)?;
+        let (movers, todo) = channel();
+        let mut desk = Desk::new(node, objects.clone(), cluster, network.clone());
+        desk.begin()?;
+        let inner = Arc::new(Inner {
+            desk: Mutex::new(desk),
+            objects,
+            clients: Clients::default(),
+            network,
+            movers: Mutex::new(Some(movers)),
+            executor: Executor::new(0),
+            socket,
+            next_client: AtomicU64::new(1),
+            has_ended: AtomicBool::new(false),
+        });
+        let threads = vec![
+            Inner::spawn(&inner, "hints", |inner| inner.follow_hints()),
+            Inner::spawn(&inner, "programs", move |inner| inner.serve_programs(&listener)),
+            Inner::spawn(&inner, "mover", move |inner| inner.move_bytes(&todo)),
+        ];
+        inner.carry_out(inner.desk());
+        Ok(Runtime { inner, threads, _lock: lock })
+    }
+
+    /// Takes a message from another node. What comes from one node is given in order.
+    pub fn receive(&self, from: Node, object: ObjectId, message: Message) {
+        self.inner.receive(from, object, message);
+    }
+
+    /// There is a new connection to a node.
+    pub fn connected(&self, node: Node) {
+        self.inner.change(|desk| desk.for_all(|one, around| one.reconnect(node, around)));
+    }
+
+    /// The runtime of a machine was started again: it is another node now.
+    pub fn replaced(&self, former: Node, node: Node) {
+        self.inner.change(|desk| desk.for_all(|one, around| one.replace(former, node, around)));
+    }
+
+    /// A node does not live any more.
+    pub fn lost(&self, node: Node) {
+        self.inner.change(|desk| desk.for_all(|one, around| one.lose(node, around)));
+    }
+
+    /// Other nodes are homes of some objects.
+    pub fn changed_homes(&self) {
+        self.inner.change(|desk| desk.for_all(|one, around| one.change_home(around)));
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.inner.has_ended.store(true, Ordering::SeqCst);
+        self.inner.objects.hints().wake();
+        self.inner.clients.close();
+        *self.inner.movers.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        // Whoever waits for a program wakes up by one.
+        let _ = std::os::unix::net::UnixStream::connect(&self.inner.socket);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(&self.inner.socket);
+    }
+}
+
+fn take_lock(path: PathBuf) -> Result<File> {
+    let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+    let file = opened.map_err(Error::io("open", &path))?;
+    match lock::try_lock(&file, Kind::Write, 0, 1)? {
+        true => Ok(file),
+        false => Err(Error::Running { path }),
+    }
+}
+
+impl Inner {
+    fn spawn(inner: &Arc<Inner>, name: &str, work: impl FnOnce(&Arc<Inner>) + Send + 'static) -> JoinHandle<()> {
+        let inner = inner.clone();
+        let named = thread::Builder::new().name(format!("stillframe-{name}"));
+        // Without one more thread there is no runtime; whoever starts it sees that at once.
+        named.spawn(move || work(&inner)).unwrap_or_else(|error| panic!("thread {name}: {error}"))
+    }
+
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
+    }
+
+    fn change(&self, work: impl FnOnce(&mut Desk)) {
+        let mut desk = self.desk();
+        work(&mut desk);
+        self.carry_out(desk);
+    }
+
+    /// What is left to do, without the lock.
+    fn carry_out(&self, mut desk: MutexGuard<'_, Desk>) {
+        let Todo { jobs, own, replies } = desk.take_todo();
+        drop(desk);
+        for (client, reply) in replies {
+            self.clients.reply(client, &reply);
+        }
+        if !jobs.is_empty() || !own.is_empty() {
+            let movers = self.movers.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(movers) = &*movers {
+                let _ = movers.send(Todo { jobs, own, replies: Vec::new() });
+            }
+        }
+    }
+
+    fn follow_hints(&self) {
+        let mut looked = Instant::now();
+        while !self.has_ended() {
+            let bits = self.objects.hints().take(LOOK);
+            let is_due = looked.elapsed() >= LOOK;
+            if bits.is_empty() && !is_due {
+                continue;
+            }
+            self.change(|desk| {
+                // What cannot be listed now can be later.
+                let _ = desk.look_at(&bits);
+                if is_due {
+                    desk.look_at_all();
+                }
+            });
+            if is_due {
+                looked = Instant::now();
+            }
+        }
+    }
+
+    fn serve_programs(self: &Arc<Self>, listener: &UnixListener) {
+        while !self.has_ended() {
+            let Ok((stream, _)) = listener.accept() else {
+                // Without descriptors for a while.
+                thread::sleep(LOOK);
+                continue;
+            };
+            if self.has_ended() {
+                return;
+            }
+            let client = self.next_client.fetch_add(1, Ordering::Relaxed);
+            if self.clients.add(client, &stream).is_err() {
+                continue;
+            }
+            let inner = self.clone();
+            let named = thread::Builder::new().name("stillframe-program".into()).stack_size(256 << 10);
+            let spawned = named.spawn(move || {
+                let ask = |request| {
+                    let mut desk = inner.desk();
+                    let reply = desk.ask(client, request);
+                    inner.carry_out(desk);
+                    reply
+                };
+                socket::serve(stream, ask, |reply| inner.clients.reply(client, reply));
+                inner.clients.remove(client);
+                inner.change(|desk| desk.close(client));
+            });
+            if spawned.is_err() {
+                self.clients.remove(client);
+            }
+        }
+    }
+
+    fn move_bytes(&self, todo: &Receiver<Todo>) {
+        while let Ok(Todo { jobs, own, .. }) = todo.recv() {
+            for one in own {
+                for (way, snapshot) in &one.parts {
+                    let put = one.filling.put_own(way.writer, snapshot, &way.variable, &way.transfer, &self.executor);
+                    // A version that cannot be filled stays one that is waited for.
+                    let _ = put;
+                }
+                self.change(|desk| _ = desk.finish(one.object, one.reader));
+            }
+            for job in jobs {
+                job.run(&*self.network, &self.executor);
+            }
+        }
+    }
+
+    fn receive(&self, from: Node, object: ObjectId, message: Message) {
+        if let Message::Piece { subscription, version, writer, published_ns, transfer, bytes } = message {
+            let filling = self.desk().filling(object, subscription, version);
+            // Nobody waits for it any more.
+            let Some(filling) = filling.filter(|_| writer.node == from) else { return };
+            match filling.put(writer, published_ns, &transfer, &bytes, &self.executor) {
+                Ok(()) => self.change(|desk| _ = desk.finish(object, subscription)),
+                Err(why) => self.change(|desk| {
+                    _ = desk.receive(from, object, Message::Gone { subscription, version, why });
+                }),
+            }
+            return;
+        }
+        self.change(|desk| {
+            // What another node says and cannot be done here is left.
+            let _ = desk.receive(from, object, message);
+        });
+    }
+}

@@ -1,0 +1,681 @@
+//! One object: its writers, readers and subscribers of this node, and its home if that is here.
+
+use crate::cluster::Cluster;
+use crate::error::Result;
+use crate::filling::Filling;
+use crate::home::{Home, Outgoing};
+use crate::message::{Declared, Layout, Message, ObjectId};
+use crate::network::Network;
+use crate::sending::{self, Job, Subscription, Way};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use stillframe::Snapshot;
+use stillframe_object::relay::{LocalFragment, Receiver, Relay, Remote, RemoteFragment};
+use stillframe_object::runtime::Reply;
+use stillframe_object::{Cause, Object, Part, Writer as Named};
+use stillframe_roster::message::Decision;
+use stillframe_roster::readiness::{Loss, Readiness, Share};
+use stillframe_roster::runtime::{Event, Runtime};
+use stillframe_roster::writer::{Node, Revision, Stage, Version, Who, Writer};
+
+/// What an object needs of its node.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) node: Node,
+    pub(crate) cluster: &'a dyn Cluster,
+    pub(crate) network: &'a dyn Network,
+    /// Versions to send, by threads that need no lock.
+    pub(crate) jobs: &'a mut Vec<Job>,
+    /// Elements of this node to put into its own fragments, by the same.
+    pub(crate) own: &'a mut Vec<OwnJob>,
+    /// What to tell readers of this node.
+    pub(crate) replies: &'a mut Vec<(u64, Reply)>,
+}
+
+/// Elements of this node's writers for a fragment of this node.
+#[derive(Debug)]
+pub(crate) struct OwnJob {
+    pub(crate) object: ObjectId,
+    pub(crate) reader: u64,
+    pub(crate) filling: Arc<Filling>,
+    pub(crate) parts: Vec<(Way, Snapshot)>,
+}
+
+/// A fragment of a process of this node that this runtime fills.
+#[derive(Debug)]
+struct Reader {
+    layout: Layout,
+    receiver: Receiver,
+    wanted: Option<Version>,
+    /// Whose elements it had last.
+    writers: Vec<Writer>,
+    filling: Option<Arc<Filling>>,
+    /// Whether elements of this node's own writers were put into it.
+    has_own: bool,
+    /// Of the version that is wanted, whose elements it consists of, as the home says.
+    confirmed: Option<BTreeSet<Writer>>,
+    /// Nodes that were asked to send.
+    subscribed: BTreeSet<Node>,
+}
+
+/// An object.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    id: ObjectId,
+    relay: Relay,
+    protocol: Runtime,
+    home: Option<Home>,
+    local: BTreeMap<Writer, LocalFragment>,
+    decided: BTreeSet<u32>,
+    /// Serial of the report that was sent last, and to which term.
+    sent: Option<(Revision, u64)>,
+    /// Serial of the roster that was heard last.
+    roster: (Revision, u64),
+    pins: BTreeMap<Version, Vec<Snapshot>>,
+    subscriptions: BTreeMap<(Node, u64), Subscription>,
+    readers: BTreeMap<u64, Reader>,
+}
+
+impl Watched {
+    pub(crate) fn new(object: &Object, node: Node) -> Watched {
+        let relay = object.relay();
+        let protocol = Runtime::new(node, relay.initial());
+        Watched {
+            id: relay.id(),
+            relay,
+            protocol,
+            home: None,
+            local: BTreeMap::new(),
+            decided: BTreeSet::new(),
+            sent: None,
+            roster: (0, 0),
+            pins: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
+            readers: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn id(&self) -> ObjectId {
+        self.id
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.relay.name()
+    }
+
+    pub(crate) fn bit(&self) -> usize {
+        self.relay.bit()
+    }
+
+    /// Looks at the writers of this node, and does what follows.
+    pub(crate) fn look(&mut self, around: &mut Surroundings) -> Result<()> {
+        let fragments = self.relay.look()?;
+        let mut seen = BTreeSet::new();
+        for fragment in fragments {
+            let writer = Writer { node: around.node, ..fragment.who.writer };
+            seen.insert(writer);
+            self.note_fragment(writer, &fragment)?;
+            self.local.insert(writer, fragment);
+        }
+        // Those that the board does not tell of any more have no version left.
+        let gone: Vec<Writer> = self.local.keys().copied().filter(|writer| !seen.contains(writer)).collect();
+        for writer in gone {
+            self.local.remove(&writer);
+            self.drop_all_but(writer, &[]);
+            self.protocol.die(writer);
+        }
+        self.settle(around)?;
+        let readers: Vec<u64> = self.readers.keys().copied().collect();
+        for reader in readers {
+            self.fill_own(reader, around)?;
+        }
+        self.serve(around)
+    }
+
+    fn note_fragment(&mut self, writer: Writer, fragment: &LocalFragment) -> Result<()> {
+        let number = writer.serial;
+        if fragment.is_accepted.is_some() {
+            self.decided.insert(number);
+        }
+        if fragment.is_accepted == Some(false) {
+            // Its program is to detach it.
+            return Ok(());
+        }
+        let is_known = self.protocol.records().any(|record| record.writer == writer);
+        if !is_known {
+            if fragment.left.is_some_and(|left| left <= fragment.from) {
+                return Ok(());
+            }
+            let stage = match fragment.writers {
+                Some(writers) => Stage::member_of(fragment.from, fragment.elements.clone(), writers),
+                None => Stage::member(fragment.from, fragment.elements.clone()),
+            };
+            let who = Who { writer, rank: fragment.who.rank };
+            if fragment.is_accepted == Some(true) {
+                self.protocol.restore(who, vec![stage]);
+            } else if let Err(refusal) = self.protocol.declare(who, stage) {
+                return self.decide(number, Err(refusal.to_string()));
+            }
+        }
+        let known = |protocol: &Runtime| {
+            let record = protocol.records().find(|record| record.writer == writer);
+            record.and_then(|record| record.published.newest)
+        };
+        let newer = |version: &&Version| known(&self.protocol).is_none_or(|newest| **version > newest);
+        let news: Vec<Version> = fragment.present.iter().filter(newer).copied().collect();
+        for version in news {
+            // What it is no member of counts for nobody.
+            let _ = self.protocol.publish(writer, version);
+        }
+        if let Some(newest) = fragment.newest.filter(|newest| known(&self.protocol).is_none_or(|known| *newest > known))
+        {
+            let _ = self.protocol.publish(writer, newest);
+        }
+        self.drop_all_but(writer, &fragment.present);
+        if let Some(left) = fragment.left
+            && self.protocol.records().any(|record| record.writer == writer && record.elements(left).is_some())
+        {
+            let _ = self.protocol.declare(Who { writer, rank: fragment.who.rank }, Stage::left(left));
+        } else if !fragment.is_alive && fragment.left.is_none() {
+            self.protocol.die(writer);
+        }
+        Ok(())
+    }
+
+    fn drop_all_but(&mut self, writer: Writer, present: &[Version]) {
+        let record = self.protocol.records().find(|record| record.writer == writer);
+        let known = record.into_iter().flat_map(|record| record.published.present.iter().copied());
+        let gone: Vec<Version> = known.filter(|version| !present.contains(version)).collect();
+        gone.into_iter().for_each(|version| self.protocol.drop(writer, version));
+    }
+
+    fn decide(&mut self, number: u32, verdict: Result<(), String>) -> Result<()> {
+        if self.decided.insert(number) {
+            self.relay.decide(number, verdict)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the home what is new here, hears what it decides if it is here, and does what follows, until nothing does.
+    fn settle(&mut self, around: &mut Surroundings) -> Result<()> {
+        loop {
+            self.find_home(around)?;
+            let mut is_new = self.report(around);
+            let outgoing = self.home.as_mut().map(Home::outgoing).unwrap_or_default();
+            for (node, outgoing) in outgoing {
+                let to_here = node == around.node;
+                match outgoing {
+                    Outgoing::Decision(decision) if to_here => {
+                        is_new = true;
+                        self.hear(decision, around)?;
+                    }
+                    Outgoing::Roster { revision, serial, declared } if to_here => {
+                        self.hear_roster(revision, serial, &declared, around)?;
+                    }
+                    Outgoing::Decision(decision) => around.network.send(node, self.id, Message::Decision(decision)),
+                    Outgoing::Roster { revision, serial, declared } => {
+                        around.network.send(node, self.id, Message::Roster { revision, serial, declared });
+                    }
+                }
+            }
+            if !is_new {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Begins or ends to be the home, and follows a new one.
+    fn find_home(&mut self, around: &Surroundings) -> Result<()> {
+        let Some((node, revision)) = around.cluster.home(self.id) else { return Ok(()) };
+        self.protocol.follow(revision);
+        if node != around.node {
+            self.home = None;
+            return Ok(());
+        }
+        if self.home.as_ref().is_none_or(|home| home.revision() != revision) {
+            let nodes = around.cluster.nodes();
+            self.home = Some(Home::new(revision, self.relay.shape()?, self.relay.initial(), nodes.iter().copied()));
+            for other in nodes.into_iter().filter(|other| *other != around.node) {
+                around.network.send(other, self.id, Message::Ask { name: self.name().into(), revision });
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a report to the home, if it is another than before; whether it is.
+    fn report(&mut self, around: &Surroundings) -> bool {
+        let Some((home, _)) = around.cluster.home(self.id) else { return false };
+        let report = self.protocol.report();
+        let sent = (report.revision, report.serial);
+        if self.sent == Some(sent) {
+            return false;
+        }
+        self.sent = Some(sent);
+        let layout = |(writer, fragment): (&Writer, &LocalFragment)| {
+            (*writer, Layout { text: fragment.text.clone(), bindings: fragment.bindings.clone() })
+        };
+        let layouts = self.local.iter().map(layout).collect();
+        match &mut self.home {
+            Some(own) if home == around.node => own.receive(report, layouts),
+            _ => around.network.send(home, self.id, Message::Report { name: self.name().into(), report, layouts }),
+        }
+        true
+    }
+
+    fn hear(&mut self, decision: Decision, around: &mut Surroundings) -> Result<()> {
+        for event in self.protocol.hear(decision) {
+            match event {
+                Event::Pin { version, writers } => self.pin(version, &writers)?,
+                Event::Unpin(version) => _ = self.pins.remove(&version),
+                Event::Complete(version) => self.relay.complete(version)?,
+                // What cannot be had any more, readers learn when they want it.
+                Event::Unpinned { .. } => {}
+                Event::Refused { writer, refusal, .. } => self.decide(writer.serial, Err(refusal.to_string()))?,
+                Event::Answer { reader, readiness } => self.answer(reader, readiness, around)?,
+            }
+        }
+        let told = self.protocol.report().writers;
+        for accepted in told.iter().filter(|told| told.accepted > 0) {
+            self.decide(accepted.record.writer.serial, Ok(()))?;
+        }
+        Ok(())
+    }
+
+    fn pin(&mut self, version: Version, writers: &[Writer]) -> Result<()> {
+        let mut held = Vec::new();
+        for writer in writers {
+            match self.relay.hold(writer.serial, version)? {
+                Some(snapshot) => held.push(snapshot),
+                None => {
+                    self.protocol.drop(*writer, version);
+                    return Ok(());
+                }
+            }
+        }
+        if self.protocol.hold(version).is_none() {
+            self.pins.insert(version, held);
+        }
+        Ok(())
+    }
+
+    fn hear_roster(
+        &mut self,
+        revision: Revision,
+        serial: u64,
+        declared: &[Declared],
+        around: &Surroundings,
+    ) -> Result<()> {
+        if (revision, serial) <= self.roster {
+            return Ok(());
+        }
+        self.roster = (revision, serial);
+        let others = declared.iter().filter(|one| one.writer.node != around.node);
+        let remote: Vec<RemoteFragment> = others
+            .map(|one| RemoteFragment {
+                remote: Remote {
+                    node: one.writer.node.0,
+                    host: around.cluster.host(one.writer.node),
+                    number: one.writer.serial,
+                },
+                process: one.writer.process,
+                rank: one.rank,
+                from: one.from,
+                left: one.left,
+                died: one.died,
+                text: one.layout.text.clone(),
+                bindings: one.layout.bindings.clone(),
+                writers: one.expected,
+            })
+            .collect();
+        self.relay.tell(&remote)?;
+        self.relay.complete(self.protocol.announced().version)?;
+        Ok(())
+    }
+
+    /// Takes a message of another node.
+    pub(crate) fn receive(&mut self, from: Node, message: Message, around: &mut Surroundings) -> Result<()> {
+        match message {
+            Message::Ask { revision, .. } => {
+                self.protocol.follow(revision);
+                self.sent = None;
+            }
+            Message::Report { report, layouts, .. } => {
+                self.find_home(around)?;
+                if let Some(home) = self.home.as_mut().filter(|_| report.node == from) {
+                    home.receive(report, layouts);
+                }
+            }
+            Message::Decision(decision) => self.hear(decision, around)?,
+            Message::Roster { revision, serial, declared } => {
+                self.hear_roster(revision, serial, &declared, around)?;
+            }
+            Message::Subscribe { subscription, layout, version, writers } => {
+                return self.subscribe((from, subscription), layout, version, writers, around);
+            }
+            Message::Unsubscribe { subscription } => _ = self.subscriptions.remove(&(from, subscription)),
+            Message::Gone { subscription, version, why } => self.lose_version(subscription, version, &why, around),
+            Message::Piece { .. } | Message::Created { .. } => {}
+        }
+        self.settle(around)
+    }
+
+    fn subscribe(
+        &mut self,
+        key: (Node, u64),
+        layout: Layout,
+        version: Version,
+        writers: Vec<Writer>,
+        around: &mut Surroundings,
+    ) -> Result<()> {
+        let planned = self.subscriptions.remove(&key).filter(|known| known.layout == layout);
+        let (fragment, planned) = match planned {
+            Some(known) => (known.fragment, known.planned),
+            None => match self.relay.fragment(&layout.text, &layout.bindings) {
+                Ok((view, _)) => (view.fragment, None),
+                Err(error) => {
+                    let message = Message::Gone { subscription: key.1, version, why: error.to_string() };
+                    around.network.send(key.0, self.id, message);
+                    return Ok(());
+                }
+            },
+        };
+        let subscription = Subscription { layout, fragment, version, writers, is_served: false, planned };
+        self.subscriptions.insert(key, subscription);
+        self.serve(around)
+    }
+
+    /// Sends what subscribers wait for and what all of their writers have.
+    fn serve(&mut self, around: &mut Surroundings) -> Result<()> {
+        let Watched { subscriptions, relay, protocol, local, id, .. } = self;
+        for ((to, number), subscription) in subscriptions.iter_mut().filter(|(_, one)| !one.is_served) {
+            let version = subscription.version;
+            let (to, number, object) = (*to, *number, *id);
+            let gone = |why: String| {
+                around.network.send(to, object, Message::Gone { subscription: number, version, why });
+            };
+            let record = |writer: &Writer| protocol.records().find(|record| record.writer == *writer);
+            let is_lost = |writer: &&Writer| {
+                record(writer).is_none_or(|record| record.has_reached(version) && !protocol.has(**writer, version))
+            };
+            if let Some(lost) = subscription.writers.iter().find(is_lost) {
+                subscription.is_served = true;
+                gone(format!("{lost} has let go of it, or has left"));
+                continue;
+            }
+            if !subscription.writers.iter().all(|writer| protocol.has(*writer, version)) {
+                continue;
+            }
+            subscription.is_served = true;
+            let ways = match ways_of(subscription, local) {
+                Ok(ways) => ways,
+                Err(why) => {
+                    gone(why);
+                    continue;
+                }
+            };
+            let mut parts = Vec::new();
+            for way in ways {
+                match relay.hold(way.writer.serial, version)? {
+                    Some(snapshot) => parts.push((way, snapshot)),
+                    None => {
+                        gone(format!("{} has let go of it", way.writer));
+                        parts.clear();
+                        break;
+                    }
+                }
+            }
+            if !parts.is_empty() {
+                around.jobs.push(Job { to, object, subscription: number, version, parts });
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to fill a fragment of this node; the region that its versions are published in.
+    pub(crate) fn read(&mut self, reader: u64, layout: Layout) -> Result<String> {
+        let receiver = self.relay.receive(&layout.text, &layout.bindings)?;
+        let region = receiver.name().to_owned();
+        let (wanted, writers, filling, has_own, confirmed) = (None, Vec::new(), None, false, None);
+        let subscribed = BTreeSet::new();
+        let one = Reader { layout, receiver, wanted, writers, filling, has_own, confirmed, subscribed };
+        self.readers.insert(reader, one);
+        Ok(region)
+    }
+
+    /// A reader wants a version.
+    pub(crate) fn want(&mut self, reader: u64, version: Version, around: &mut Surroundings) -> Result<()> {
+        let Some(one) = self.readers.get_mut(&reader) else { return Ok(()) };
+        (one.wanted, one.filling, one.confirmed) = (Some(version), None, None);
+        self.protocol.unwant(reader);
+        self.protocol.want(reader, version, one.receiver.elements().clone());
+        // Whoever had the elements of the version before mostly has those of this one: they are asked at once, and what they send
+        // counts if the home says the same.
+        if !one.writers.is_empty() {
+            let writers = one.writers.clone();
+            self.fill(reader, version, &writers, around)?;
+        }
+        self.settle(around)
+    }
+
+    /// A reader is gone.
+    pub(crate) fn leave(&mut self, reader: u64, around: &mut Surroundings) -> Result<()> {
+        self.protocol.unwant(reader);
+        if let Some(one) = self.readers.remove(&reader) {
+            for node in one.subscribed {
+                around.network.send(node, self.id, Message::Unsubscribe { subscription: reader });
+            }
+            one.receiver.remove()?;
+        }
+        self.settle(around)
+    }
+
+    fn answer(&mut self, reader: u64, readiness: Readiness, around: &mut Surroundings) -> Result<()> {
+        let Some(one) = self.readers.get_mut(&reader) else { return Ok(()) };
+        let Some(version) = one.wanted else { return Ok(()) };
+        match readiness {
+            Readiness::Waiting(shares) => {
+                let why = format!("still to come are {}", self.shown(&shares));
+                around.replies.push((reader, Reply::Waiting { version, why }));
+            }
+            Readiness::Lost(losses) => {
+                let parts = losses.iter().map(|Loss { share, cause }| self.part(share, Some(*cause)).to_string());
+                let why = parts.collect::<Vec<_>>().join("; ");
+                self.end(reader);
+                around.replies.push((reader, Reply::Lost { version, why }));
+            }
+            Readiness::Ready(shares) => {
+                let writers: Vec<Writer> = shares.iter().filter_map(|share| Some(share.who?.writer)).collect();
+                one.confirmed = Some(writers.iter().copied().collect());
+                let is_current =
+                    one.filling.as_ref().is_some_and(|filling| Some(&filling.writers) == one.confirmed.as_ref());
+                if !is_current {
+                    self.fill(reader, version, &writers, around)?;
+                }
+                self.finish(reader)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks all nodes that have elements of a fragment for a version of these writers.
+    fn fill(&mut self, reader: u64, version: Version, writers: &[Writer], around: &mut Surroundings) -> Result<()> {
+        let id = self.id;
+        let Some(one) = self.readers.get_mut(&reader) else { return Ok(()) };
+        let loan = one.receiver.loan()?;
+        let filling = Arc::new(Filling::new(version, writers.iter().copied().collect(), loan));
+        (one.filling, one.has_own) = (Some(filling.clone()), false);
+        one.writers = writers.to_vec();
+        let mut by_node: BTreeMap<Node, Vec<Writer>> = BTreeMap::new();
+        for writer in writers {
+            by_node.entry(writer.node).or_default().push(*writer);
+        }
+        for (node, writers) in by_node {
+            if node == around.node {
+                continue;
+            }
+            one.subscribed.insert(node);
+            let (subscription, layout) = (reader, one.layout.clone());
+            around.network.send(node, id, Message::Subscribe { subscription, layout, version, writers });
+        }
+        self.fill_own(reader, around)
+    }
+
+    /// Puts elements of this node's own writers into a fragment.
+    fn fill_own(&mut self, reader: u64, around: &mut Surroundings) -> Result<()> {
+        let Some(one) = self.readers.get_mut(&reader).filter(|one| !one.has_own) else { return Ok(()) };
+        let Some(filling) = one.filling.clone() else { return Ok(()) };
+        let own: Vec<Writer> = filling.writers.iter().copied().filter(|writer| writer.node == around.node).collect();
+        if own.is_empty() || !own.iter().all(|writer| self.protocol.has(*writer, filling.version)) {
+            return Ok(());
+        }
+        let sources: Vec<_> = own.iter().filter_map(|writer| source_of(*writer, &self.local)).collect();
+        let planned = sending::plan(one.receiver.fragment(), &sources);
+        let Ok(mut ways) = planned else { return Ok(()) };
+        add_idle(&mut ways, &sources);
+        let mut parts = Vec::new();
+        for way in ways {
+            if let Some(snapshot) = self.relay.hold(way.writer.serial, filling.version)? {
+                parts.push((way, snapshot));
+            }
+        }
+        one.has_own = true;
+        around.own.push(OwnJob { object: self.id, reader, filling, parts });
+        Ok(())
+    }
+
+    /// What a piece of a fragment is to be put into.
+    pub(crate) fn filling(&self, reader: u64, version: Version) -> Option<Arc<Filling>> {
+        let filling = self.readers.get(&reader)?.filling.as_ref()?;
+        (filling.version == version).then(|| filling.clone())
+    }
+
+    /// Publishes a fragment that has all elements, if the home says that they are the right ones.
+    pub(crate) fn finish(&mut self, reader: u64) -> Result<()> {
+        let Some(one) = self.readers.get_mut(&reader) else { return Ok(()) };
+        let Some(filling) = &one.filling else { return Ok(()) };
+        if one.confirmed.as_ref() != Some(&filling.writers) || one.wanted != Some(filling.version) {
+            return Ok(());
+        }
+        let version = filling.version;
+        if let Some((loan, published_ns)) = filling.finish() {
+            one.receiver.publish(version, published_ns, loan)?;
+            self.end(reader);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, reader: u64) {
+        self.protocol.unwant(reader);
+        if let Some(one) = self.readers.get_mut(&reader) {
+            (one.wanted, one.filling, one.confirmed) = (None, None, None);
+        }
+    }
+
+    fn lose_version(&mut self, reader: u64, version: Version, why: &str, around: &mut Surroundings) {
+        let is_wanted = |one: &&mut Reader| one.filling.as_ref().is_some_and(|filling| filling.version == version);
+        let Some(one) = self.readers.get_mut(&reader).filter(is_wanted) else { return };
+        let is_confirmed = one.confirmed.is_some();
+        // Others may have the elements of this version. What the home says counts.
+        (one.filling, one.writers) = (None, Vec::new());
+        if is_confirmed {
+            self.end(reader);
+            around.replies.push((reader, Reply::Lost { version, why: why.into() }));
+        }
+    }
+
+    /// There is a new connection to a node: what was sent to it may be lost.
+    pub(crate) fn reconnect(&mut self, node: Node, around: &mut Surroundings) -> Result<()> {
+        self.subscriptions.retain(|(from, _), _| *from != node);
+        if let Some(home) = &mut self.home {
+            home.admit(node);
+            home.forget_told(node);
+            let revision = home.revision();
+            around.network.send(node, self.id, Message::Ask { name: self.relay.name().into(), revision });
+        }
+        if around.cluster.home(self.id).is_some_and(|(home, _)| home == node) {
+            self.sent = None;
+        }
+        let again = |one: &Reader| one.filling.as_ref().map(|filling| (filling.version, one.writers.clone()));
+        let asked: Vec<_> = self.readers.iter().filter_map(|(reader, one)| Some((*reader, again(one)?))).collect();
+        for (reader, (version, writers)) in asked {
+            if writers.iter().any(|writer| writer.node == node) {
+                self.fill(reader, version, &writers, around)?;
+            }
+        }
+        self.settle(around)
+    }
+
+    /// The runtime of a machine was started again, as another node.
+    pub(crate) fn replace(&mut self, former: Node, node: Node, around: &mut Surroundings) -> Result<()> {
+        self.subscriptions.retain(|(from, _), _| *from != former);
+        if let Some(home) = &mut self.home {
+            home.replace(former, node);
+        }
+        for (reader, one) in &mut self.readers {
+            one.subscribed.remove(&former);
+            if !one.writers.iter().any(|writer| writer.node == former) {
+                continue;
+            }
+            // The same elements will come from the new node, when the home says so.
+            (one.writers, one.filling, one.confirmed) = (Vec::new(), None, None);
+            if let Some(version) = one.wanted {
+                self.protocol.unwant(*reader);
+                self.protocol.want(*reader, version, one.receiver.elements().clone());
+            }
+        }
+        self.settle(around)
+    }
+
+    /// A node was lost.
+    pub(crate) fn lose(&mut self, node: Node, around: &mut Surroundings) -> Result<()> {
+        self.subscriptions.retain(|(from, _), _| *from != node);
+        if let Some(home) = &mut self.home {
+            home.lose(node);
+        }
+        self.settle(around)
+    }
+
+    /// The home may be another one.
+    pub(crate) fn change_home(&mut self, around: &mut Surroundings) -> Result<()> {
+        self.settle(around)
+    }
+
+    fn shown(&self, shares: &[Share]) -> String {
+        let parts = shares.iter().map(|share| self.part(share, None).to_string());
+        parts.collect::<Vec<_>>().join("; ")
+    }
+
+    fn part(&self, share: &Share, cause: Option<Cause>) -> Part {
+        Part { who: share.who.map(Named), elements: self.relay.shown(&share.elements), cause }
+    }
+}
+
+fn source_of(
+    writer: Writer,
+    local: &BTreeMap<Writer, LocalFragment>,
+) -> Option<(Writer, Arc<drepl::Fragment>, String)> {
+    let fragment = &local.get(&writer)?.fragment;
+    Some((writer, fragment.clone(), Relay::variable(fragment)))
+}
+
+/// One that has nothing to give says so, for somebody waits for it.
+fn add_idle(ways: &mut Vec<Way>, sources: &[(Writer, Arc<drepl::Fragment>, String)]) {
+    for (writer, _, variable) in sources {
+        if ways.iter().all(|way| way.writer != *writer) {
+            ways.push(Way { writer: *writer, variable: variable.clone(), transfer: Default::default() });
+        }
+    }
+}
+
+/// How the elements of a subscription's writers come into its fragment, one way for each of them.
+fn ways_of(subscription: &mut Subscription, local: &BTreeMap<Writer, LocalFragment>) -> Result<Vec<Way>, String> {
+    if let Some((writers, ways)) = &subscription.planned
+        && *writers == subscription.writers
+    {
+        return Ok(ways.clone());
+    }
+    let sources: Vec<_> = subscription.writers.iter().filter_map(|writer| source_of(*writer, local)).collect();
+    let mut ways = sending::plan(&subscription.fragment, &sources).map_err(|error| error.to_string())?;
+    add_idle(&mut ways, &sources);
+    subscription.planned = Some((subscription.writers.clone(), ways.clone()));
+    Ok(ways)
+}

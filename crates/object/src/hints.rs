@@ -1,0 +1,116 @@
+//! Which objects have news for the runtime of this node: a bit for each, which whoever publishes or attaches sets.
+//!
+//! | bytes of `.objects/hints` | |
+//! |---|---|
+//! | 0 to 3 | a word to sleep on |
+//! | 64 to 67 | whether the runtime sleeps |
+//! | 4096 on | 65 536 bits, of the objects' names by a hash |
+//!
+//! Without a runtime that takes bits they stay set, and to set one that is set costs a look at it.
+
+use crate::bell;
+use crate::directory::Directory;
+use crate::error::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::time::Duration;
+use stillframe_kernel::folder::Access;
+use stillframe_kernel::map::Mapping;
+use stillframe_kernel::{futex, space};
+
+const FILE: &str = "hints";
+const SLEEPS_AT: usize = 64;
+const BITS_AT: usize = 4096;
+const BITS: usize = 1 << 16;
+const BYTES: usize = BITS_AT + BITS / 8;
+
+/// The bits of a directory. Who only looks has none.
+#[derive(Debug, Clone)]
+pub struct Hints {
+    map: Option<Arc<Mapping>>,
+}
+
+/// Number of the bit of an object. Several may have the same.
+pub fn bit_of(name: &str) -> usize {
+    bell::hash(name) as usize % BITS
+}
+
+impl Hints {
+    pub(crate) fn open(directory: &Directory) -> Result<Hints> {
+        if !directory.is_writing() {
+            return Ok(Hints { map: None });
+        }
+        let path = directory.objects.path.join(FILE);
+        let opened = directory.objects.open(FILE, Access::Create(0))?;
+        let (file, about) = opened.ok_or_else(|| Error::io("open", &path, std::io::ErrorKind::NotFound.into()))?;
+        let length = if about.bytes < BYTES as u64 { file.set_len(BYTES as u64) } else { Ok(()) };
+        let made = directory.objects.permit(&file, &about).and(length);
+        made.map_err(|error| Error::io("ftruncate", &path, error))?;
+        // A word without memory, on a full file system, would end the process that touches it.
+        if about.allocated_bytes < BYTES as u64 {
+            space::take(&file, 0, BYTES as u64)?;
+        }
+        Ok(Hints { map: Some(Arc::new(Mapping::shared(&file, 0, BYTES, true)?)) })
+    }
+
+    fn word(map: &Mapping, bit: usize) -> &AtomicU32 {
+        map.word32(BITS_AT + bit / 32 * 4)
+    }
+
+    /// Says that an object has news.
+    pub(crate) fn give(&self, bit: usize) {
+        let Some(map) = &self.map else { return };
+        let (word, mask) = (Hints::word(map, bit), 1 << (bit % 32));
+        // What is news was stored before the bit is looked at.
+        fence(Ordering::SeqCst);
+        // Whoever takes a bit looks at the object after that: one that is set tells of this news as well.
+        if word.load(Ordering::SeqCst) & mask != 0 || word.fetch_or(mask, Ordering::SeqCst) & mask != 0 {
+            return;
+        }
+        if map.word32(SLEEPS_AT).load(Ordering::SeqCst) != 0 {
+            map.word32(0).fetch_add(1, Ordering::SeqCst);
+            futex::wake_all(map.word32(0));
+        }
+    }
+
+    /// Takes the bits that are set, and waits for some at most so long. The news of an object are looked for after this.
+    pub fn take(&self, longest: Duration) -> Vec<usize> {
+        let Some(map) = &self.map else { return Vec::new() };
+        let taken = Hints::take_set(map);
+        if !taken.is_empty() || longest.is_zero() {
+            return taken;
+        }
+        let seen = map.word32(0).load(Ordering::SeqCst);
+        map.word32(SLEEPS_AT).store(1, Ordering::SeqCst);
+        let mut taken = Hints::take_set(map);
+        if taken.is_empty() {
+            futex::wait(map.word32(0), seen, Some(longest));
+            taken = Hints::take_set(map);
+        }
+        map.word32(SLEEPS_AT).store(0, Ordering::SeqCst);
+        taken
+    }
+
+    /// Wakes who waits in [`take`](Hints::take).
+    pub fn wake(&self) {
+        if let Some(map) = &self.map {
+            map.word32(0).fetch_add(1, Ordering::SeqCst);
+            futex::wake_all(map.word32(0));
+        }
+    }
+
+    fn take_set(map: &Mapping) -> Vec<usize> {
+        let mut taken = Vec::new();
+        for first in (0..BITS).step_by(32) {
+            let word = Hints::word(map, first);
+            if word.load(Ordering::SeqCst) == 0 {
+                continue;
+            }
+            let bits = word.swap(0, Ordering::SeqCst);
+            taken.extend((0..32).filter(|bit| bits & (1 << bit) != 0).map(|bit| first + bit));
+        }
+        // And here it is looked for after the bits were taken.
+        fence(Ordering::SeqCst);
+        taken
+    }
+}

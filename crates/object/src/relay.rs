@@ -1,0 +1,373 @@
+//! What the runtime of a node does with an object: it tells the node's programs of fragments on other nodes, and fills
+//! fragments to read with elements that are there.
+
+use crate::board::{Attached, Entry};
+use crate::error::Result;
+use crate::hints;
+use crate::layout;
+use crate::member::{Members, Verdict};
+use crate::object::Object;
+use crate::shared::{self, ARENA, COMPLETE, Shared};
+use drepl::{Fragment, IndexSet, View};
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use stillframe::{DType, Declaration, Kind, LoanBytes, Observer, Region, Snapshot, VariableId};
+use stillframe_roster::writer::{Elements, Version, Who};
+
+pub use crate::board::Remote;
+
+/// A fragment that a process of another node writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteFragment {
+    /// Where it is.
+    pub remote: Remote,
+    /// The process there.
+    pub process: u32,
+    /// Its rank in a parallel program, if it said so.
+    pub rank: Option<u32>,
+    /// The first version that it writes.
+    pub from: Version,
+    /// The first that it does not write any more.
+    pub left: Option<Version>,
+    /// Whether its process died, or its node was lost.
+    pub died: bool,
+    /// Its layout.
+    pub text: String,
+    /// Numbers of the names that the text leaves open.
+    pub bindings: BTreeMap<String, i64>,
+    /// How many writers the program said there are.
+    pub writers: Option<u32>,
+}
+
+/// A fragment of this node.
+#[derive(Debug, Clone)]
+pub struct LocalFragment {
+    /// Its number on this node, its process and rank; as of node 0.
+    pub who: Who,
+    /// Its elements, in the object's own space of indices.
+    pub elements: Elements,
+    /// What lies where in it.
+    pub fragment: Arc<Fragment>,
+    /// Its layout.
+    pub text: String,
+    /// Numbers of the names that the text leaves open.
+    pub bindings: BTreeMap<String, i64>,
+    /// How many writers the program said there are.
+    pub writers: Option<u32>,
+    /// The first version that it writes.
+    pub from: Version,
+    /// The first that it does not write any more.
+    pub left: Option<Version>,
+    /// Whether its process lives.
+    pub is_alive: bool,
+    /// Its newest version.
+    pub newest: Option<Version>,
+    /// Those that can be had, ascending.
+    pub present: Vec<Version>,
+    /// Whether it counts on all nodes, if a runtime has said so or has said that it does not.
+    pub is_accepted: Option<bool>,
+}
+
+/// An object of this node, for its runtime.
+#[derive(Debug)]
+pub struct Relay {
+    shared: Arc<Shared>,
+    members: Members,
+    /// Where complete versions are published, once fragments of other nodes are known.
+    complete: Option<(Region, VariableId)>,
+    readers: u32,
+}
+
+impl Relay {
+    /// Of an object. What a former runtime said of other nodes counts until this one says something else: without it writers
+    /// would let versions go that others still need.
+    pub fn new(object: &Object) -> Relay {
+        Relay { shared: object.shared().clone(), members: Members::default(), complete: None, readers: 0 }
+    }
+
+    /// Its bit among the [hints](crate::hints).
+    pub fn bit(&self) -> usize {
+        hints::bit_of(&self.shared.name)
+    }
+
+    /// The object's name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// The object's id.
+    pub fn id(&self) -> NonZeroU64 {
+        self.shared.description.id
+    }
+
+    /// The version that exists at once.
+    pub fn initial(&self) -> Version {
+        self.shared.description.initial
+    }
+
+    /// All elements of the object.
+    ///
+    /// # Errors
+    /// [`Error::Plan`](crate::Error::Plan) if they are too many boxes.
+    pub fn shape(&self) -> Result<IndexSet> {
+        self.shared.space.shape().map_err(self.shared.scattered())
+    }
+
+    /// Elements as people write them.
+    pub fn shown(&self, elements: &IndexSet) -> String {
+        self.shared.space.shown(elements)
+    }
+
+    /// What the text of a fragment describes, and its elements.
+    ///
+    /// # Errors
+    /// [`Error::Text`](crate::Error::Text).
+    pub fn fragment(&self, text: &str, bindings: &BTreeMap<String, i64>) -> Result<(View, IndexSet)> {
+        let view = self.shared.view(text, &shared::bindings(bindings))?;
+        let elements = self.shared.space.elements(&view.fragment).map_err(self.shared.scattered())?;
+        Ok((view, elements))
+    }
+
+    /// The fragments of this node's processes, as they are now.
+    ///
+    /// # Errors
+    /// Those of the object's files.
+    pub fn look(&mut self) -> Result<Vec<LocalFragment>> {
+        let standings = self.members.look(&self.shared)?;
+        let own = self.members.list.iter().filter(|(_, member)| !member.is_remote());
+        let local = own.map(|(number, member)| {
+            let standing = standings.get(number).cloned().unwrap_or_default();
+            let Attached { from, text, bindings, writers, .. } = member.attached.clone();
+            LocalFragment {
+                who: member.who(),
+                elements: member.elements.clone(),
+                fragment: member.fragment.clone(),
+                text,
+                bindings,
+                writers,
+                from,
+                left: member.left,
+                is_alive: standing.is_alive,
+                newest: standing.newest,
+                present: standing.present.into_iter().collect(),
+                is_accepted: member.verdict.as_ref().map(|verdict| *verdict == Verdict::Accepted),
+            }
+        });
+        Ok(local.collect())
+    }
+
+    /// Holds a version of a fragment of this node; `None` if it is gone.
+    ///
+    /// # Errors
+    /// Those of the fragment's region.
+    pub fn hold(&mut self, number: u32, version: Version) -> Result<Option<Snapshot>> {
+        let options = self.shared.site.observing()?;
+        let Some(member) = self.members.list.get_mut(&number) else { return Ok(None) };
+        let Some(observer) = member.observer(&self.shared, &options)? else { return Ok(None) };
+        match observer.version(version) {
+            Ok(snapshot) if snapshot.run() == Some(self.shared.description.id) => Ok(Some(snapshot)),
+            Ok(_) | Err(stillframe::Error::VersionGone { .. } | stillframe::Error::NoRegion { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What the region of a fragment calls all of its bytes.
+    pub fn variable(fragment: &Fragment) -> String {
+        layout::declaration(fragment, false).name
+    }
+
+    /// Tells this node's programs which fragments there are on other nodes: these, and no others.
+    ///
+    /// # Errors
+    /// Those of the object's files.
+    pub fn tell(&mut self, remote: &[RemoteFragment]) -> Result<()> {
+        if !remote.is_empty() && self.complete.is_none() {
+            self.complete = Some(self.make_complete()?);
+        }
+        let mut board = self.shared.board.lock()?;
+        let members = Members::of_locked(&self.shared, &board)?;
+        let known = members.list.values().filter(|member| member.is_remote());
+        let mut known: BTreeMap<(u32, u32), _> = known
+            .filter_map(|member| member.attached.remote.as_ref().map(|there| ((there.node, there.number), member)))
+            .collect();
+        let mut entries = Vec::new();
+        for one in remote {
+            let member = known.remove(&(one.remote.node, one.remote.number));
+            let number = member.map(|member| member.attached.number);
+            if number.is_none() {
+                let number = board.next_number()?;
+                board.add(Entry::Attach(one.attached(number)))?;
+                entries.extend(one.changes(number, None, false));
+            } else if let (Some(member), Some(number)) = (member, number) {
+                entries.extend(one.changes(number, member.left, member.has_died()));
+            }
+        }
+        entries.extend(known.values().map(|member| Entry::Forget { number: member.attached.number }));
+        let is_new = !entries.is_empty() || !remote.is_empty();
+        for entry in entries {
+            board.add(entry)?;
+        }
+        drop(board);
+        if is_new {
+            self.shared.bell.ring();
+        }
+        Ok(())
+    }
+
+    /// Tells the writer of a fragment of this node whether it counts on all nodes.
+    ///
+    /// # Errors
+    /// Those of the object's files.
+    pub fn decide(&mut self, number: u32, verdict: Result<(), String>) -> Result<()> {
+        let mut board = self.shared.board.lock()?;
+        board.add(match verdict {
+            Ok(()) => Entry::Accept { number },
+            Err(why) => Entry::Refuse { number, why },
+        })?;
+        drop(board);
+        self.shared.bell.ring();
+        Ok(())
+    }
+
+    fn make_complete(&self) -> Result<(Region, VariableId)> {
+        let arena = self.shared.site.arena()?;
+        let options = Region::options().arena(&arena).run(self.shared.description.id).trust(self.shared.site.trust);
+        let name = self.shared.region(COMPLETE);
+        // One that a former runtime left says what was complete then, and that still is.
+        let mut region = options.threads(1).create(&name)?;
+        let nothing = Declaration::new("complete", DType::Uint(1), Kind::Managed { shape: vec![1] });
+        let variable = region.declare(nothing)?;
+        Ok((region, variable))
+    }
+
+    /// Tells this node's programs that a version is complete over all nodes.
+    ///
+    /// # Errors
+    /// Those of a publish.
+    pub fn complete(&mut self, version: Version) -> Result<()> {
+        if version <= self.initial() {
+            return Ok(());
+        }
+        let (region, _) = match &mut self.complete {
+            Some(complete) => complete,
+            None => return Ok(()),
+        };
+        if region.newest().is_none_or(|newest| newest < version) {
+            region.publish(version).commit()?;
+            self.shared.bell.ring();
+        }
+        Ok(())
+    }
+
+    /// A region for a fragment that a process of this node reads.
+    ///
+    /// # Errors
+    /// [`Error::Text`](crate::Error::Text); those of a region that is made.
+    pub fn receive(&mut self, text: &str, bindings: &BTreeMap<String, i64>) -> Result<Receiver> {
+        let (view, elements) = self.fragment(text, bindings)?;
+        let arena = self.shared.site.arena()?;
+        let options = Region::options().arena(&arena).run(self.shared.description.id).trust(self.shared.site.trust);
+        loop {
+            self.readers += 1;
+            let name = format!("{}/r{}", self.shared.name, self.readers);
+            let mut region = match options.clone().create(&name) {
+                Err(stillframe::Error::InUse { .. }) => continue,
+                other => other?,
+            };
+            if region.newest().is_some() {
+                // One that a runtime which died left.
+                region.unlink()?;
+                continue;
+            }
+            let variable = region.declare(layout::declaration(&view.fragment, true))?;
+            return Ok(Receiver { region, variable, fragment: view.fragment, elements });
+        }
+    }
+
+    /// Looks at a fragment that is received, as its reader does.
+    ///
+    /// # Errors
+    /// Those of an observer.
+    pub fn observe(&self, receiver: &Receiver) -> Result<Observer> {
+        Ok(self.shared.site.observing()?.open(receiver.name())?)
+    }
+}
+
+impl RemoteFragment {
+    fn attached(&self, number: u32) -> Attached {
+        let RemoteFragment { remote, process, rank, from, text, bindings, writers, .. } = self.clone();
+        Attached { number, process, rank, from, text, bindings, writers, remote: Some(remote) }
+    }
+
+    /// What has become of it since.
+    fn changes(&self, number: u32, left: Option<Version>, has_died: bool) -> Vec<Entry> {
+        let leaves = self.left.filter(|from| left != Some(*from)).map(|from| Entry::Leave { number, from });
+        let dies = (self.died && !has_died).then_some(Entry::Die { number });
+        leaves.into_iter().chain(dies).collect()
+    }
+}
+
+/// A fragment to read that the runtime fills.
+#[derive(Debug)]
+pub struct Receiver {
+    region: Region,
+    variable: VariableId,
+    fragment: Arc<Fragment>,
+    elements: IndexSet,
+}
+
+impl Receiver {
+    /// Its region, within the arena of objects.
+    pub fn name(&self) -> &str {
+        let name = self.region.name();
+        name.strip_prefix(ARENA).and_then(|name| name.strip_prefix('/')).unwrap_or(name)
+    }
+
+    /// What lies where in it.
+    pub fn fragment(&self) -> &Arc<Fragment> {
+        &self.fragment
+    }
+
+    /// Its elements, in the object's own space of indices.
+    pub fn elements(&self) -> &IndexSet {
+        &self.elements
+    }
+
+    /// Memory of the next version, whatever lay in it before.
+    ///
+    /// # Errors
+    /// Environment if there is none.
+    pub fn loan(&mut self) -> Result<LoanBytes> {
+        Ok(self.region.loan_bytes(self.variable)?)
+    }
+
+    /// Publishes what was written into the loan.
+    ///
+    /// # Errors
+    /// Those of a publish.
+    pub fn publish(&mut self, version: Version, published_ns: u64, loan: LoanBytes) -> Result<()> {
+        loan.submit();
+        let mut publication = self.region.publish(version);
+        if published_ns > 0 {
+            publication = publication.published_ns(published_ns);
+        }
+        publication.commit()?;
+        Ok(())
+    }
+
+    /// Removes its region. Whoever holds a version of it keeps that.
+    ///
+    /// # Errors
+    /// Those of the region.
+    pub fn remove(self) -> Result<()> {
+        Ok(self.region.unlink()?)
+    }
+}
+
+impl Object {
+    /// What the runtime of this node does with it.
+    pub fn relay(&self) -> Relay {
+        Relay::new(self)
+    }
+}

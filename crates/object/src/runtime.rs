@@ -1,0 +1,170 @@
+//! What a program asks the runtime of its node, over a socket in the directory of objects.
+//!
+//! A runtime (`still node`) speaks for this node to those of others. While it runs it holds a lock on `.objects/runtime.lock`
+//! and listens at `.objects/runtime`. A request and a reply are a line of JSON each. A fragment to read has a connection of
+//! its own: when that ends, the fragment is not filled any more.
+
+use crate::description::Description;
+use crate::directory::Directory;
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::num::NonZeroU64;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+use stillframe_kernel::folder::Access;
+use stillframe_kernel::lock::{self, Kind};
+
+/// The runtime's socket, in the directory of objects.
+pub const SOCKET: &str = "runtime";
+
+/// The file that a runtime has locked while it runs.
+pub const LOCK: &str = "runtime.lock";
+
+/// The longest line that is read, of either.
+pub const LINE_BYTES_MAX: u64 = 8 << 20;
+
+/// What a program asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Request {
+    /// Create an object on all nodes.
+    Create {
+        /// Its name.
+        name: String,
+        /// What it is created with.
+        description: Description,
+    },
+    /// Remove an object from all nodes.
+    Remove {
+        /// Its name.
+        name: String,
+        /// The id of the object that is meant.
+        id: NonZeroU64,
+    },
+    /// Fill a fragment from now on.
+    Read {
+        /// The object.
+        name: String,
+        /// Its id.
+        id: NonZeroU64,
+        /// The fragment's text.
+        text: String,
+        /// Numbers of the names that the text leaves open.
+        bindings: BTreeMap<String, i64>,
+    },
+    /// Fill the fragment of this connection with a version, as soon as its elements are there.
+    Version(u64),
+}
+
+/// What the runtime answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reply {
+    /// The object that is there.
+    Created(Description),
+    /// Whether it was there.
+    Removed(bool),
+    /// The region, within the arena of objects, in which the fragment's versions are published.
+    Reading(String),
+    /// A version cannot be had.
+    Lost {
+        /// Which.
+        version: u64,
+        /// Whose elements, and why not.
+        why: String,
+    },
+    /// Whom a version waits for.
+    Waiting {
+        /// Which.
+        version: u64,
+        /// Whose elements.
+        why: String,
+    },
+    /// It cannot be done.
+    Failed(String),
+}
+
+/// Whether this node has a runtime now.
+pub(crate) fn is_running(directory: &Directory) -> Result<bool> {
+    match directory.objects.open(LOCK, Access::Read)? {
+        Some((file, _)) => Ok(lock::is_held(&file, Kind::Read, 0, 1)?),
+        None => Ok(false),
+    }
+}
+
+/// Whether this node has a runtime, or had one that may be started again.
+pub(crate) fn is_expected(directory: &Directory) -> Result<bool> {
+    Ok(directory.objects.open(LOCK, Access::Read)?.is_some())
+}
+
+/// A connection to the runtime.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: BufReader<UnixStream>,
+    path: PathBuf,
+    /// What came of a line so far.
+    line: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) fn open(directory: &Directory) -> Result<Connection> {
+        let path = directory.objects.path.join(SOCKET);
+        let stream = UnixStream::connect(&path);
+        let stream =
+            stream.map_err(|error| Error::NoRuntime { path: path.clone(), why: format!("connect: {error}") })?;
+        Ok(Connection { stream: BufReader::new(stream), path, line: Vec::new() })
+    }
+
+    pub(crate) fn failed(&self, why: impl Into<String>) -> Error {
+        Error::NoRuntime { path: self.path.clone(), why: why.into() }
+    }
+
+    pub(crate) fn send(&mut self, request: &Request) -> Result<()> {
+        let line = serde_json::to_vec(request);
+        let mut line = line.map_err(|error| self.failed(error.to_string()))?;
+        line.push(b'\n');
+        let stream = self.stream.get_mut();
+        let sent = stream.set_write_timeout(Some(ANSWER)).and_then(|()| stream.write_all(&line));
+        sent.map_err(|error| self.failed(format!("write: {error}")))
+    }
+
+    /// A reply that came, or that comes within that time.
+    pub(crate) fn receive(&mut self, longest: Duration) -> Result<Option<Reply>> {
+        // A limit of zero would be none.
+        let limit = longest.max(Duration::from_micros(1));
+        let set = self.stream.get_mut().set_read_timeout(Some(limit));
+        set.map_err(|error| self.failed(format!("setsockopt: {error}")))?;
+        let left = LINE_BYTES_MAX.saturating_sub(self.line.len() as u64);
+        let got = (&mut self.stream).take(left).read_until(b'\n', &mut self.line);
+        match got {
+            Ok(0) => return Err(self.failed("it closed the connection")),
+            Ok(_) if self.line.last() != Some(&b'\n') => return Err(self.failed("it closed the connection in a line")),
+            Ok(_) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(self.failed(format!("read: {error}"))),
+        }
+        let line = std::mem::take(&mut self.line);
+        let reply = serde_json::from_slice(&line);
+        reply.map(Some).map_err(|error| self.failed(format!("it sent no reply: {error}")))
+    }
+
+    /// Sends a request, and waits for its reply.
+    pub(crate) fn ask(&mut self, request: &Request) -> Result<Reply> {
+        self.send(request)?;
+        match self.receive(ANSWER)? {
+            Some(Reply::Failed(why)) => Err(self.failed(why)),
+            Some(reply) => Ok(reply),
+            None => Err(self.failed(format!("it has not answered for {} s", ANSWER.as_secs()))),
+        }
+    }
+}
+
+/// How long a runtime may take for an answer.
+const ANSWER: Duration = Duration::from_secs(10);
