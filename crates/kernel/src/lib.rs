@@ -18,6 +18,7 @@ pub mod copy;
 pub mod disk;
 mod entries;
 pub mod exit;
+pub mod exits;
 pub mod folder;
 pub mod fork;
 pub mod futex;

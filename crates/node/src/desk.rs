@@ -7,8 +7,9 @@ use crate::message::{Layout, Message, ObjectId};
 use crate::network::Network;
 use crate::sending::Job;
 use crate::watched::{OwnJob, Surroundings, Watched};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use stillframe_kernel::exits::Exits;
 use stillframe_object::runtime::{Reply, Request};
 use stillframe_object::{Description, Objects};
 use stillframe_roster::writer::{Node, Version};
@@ -31,13 +32,22 @@ pub(crate) struct Desk {
     watched: BTreeMap<ObjectId, Watched>,
     /// Whose fragments the connections of this node's programs are.
     readers: BTreeMap<u64, ObjectId>,
+    exits: Arc<Exits>,
+    /// Objects with writers whose end nobody tells.
+    silent: BTreeSet<ObjectId>,
     todo: Todo,
 }
 
 impl Desk {
-    pub(crate) fn new(node: Node, objects: Objects, cluster: Arc<dyn Cluster>, network: Arc<dyn Network>) -> Desk {
-        let (watched, readers, todo) = (BTreeMap::new(), BTreeMap::new(), Todo::default());
-        Desk { node, objects, cluster, network, watched, readers, todo }
+    pub(crate) fn new(
+        node: Node,
+        objects: Objects,
+        cluster: Arc<dyn Cluster>,
+        network: Arc<dyn Network>,
+        exits: Arc<Exits>,
+    ) -> Desk {
+        let (watched, readers, silent, todo) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new(), Todo::default());
+        Desk { node, objects, cluster, network, watched, readers, exits, silent, todo }
     }
 
     pub(crate) fn take_todo(&mut self) -> Todo {
@@ -93,19 +103,29 @@ impl Desk {
         Ok(())
     }
 
-    /// Looks at all objects, for what nobody gave a hint of: processes that died.
-    pub(crate) fn look_at_all(&mut self) {
-        let all: Vec<ObjectId> = self.watched.keys().copied().collect();
-        all.into_iter().for_each(|id| self.look(id));
+    /// Looks at the objects that processes wrote which have ended.
+    pub(crate) fn look_at_ended(&mut self, ended: &[u32]) {
+        let wrote = |one: &&Watched| one.processes().iter().any(|process| ended.contains(process));
+        let of_them: Vec<ObjectId> = self.watched.values().filter(wrote).map(Watched::id).collect();
+        of_them.into_iter().for_each(|id| self.look(id));
+    }
+
+    /// Looks at objects of whose writers nobody tells when they end.
+    pub(crate) fn look_at_silent(&mut self) {
+        self.silent.clone().into_iter().for_each(|id| self.look(id));
     }
 
     fn look(&mut self, id: ObjectId) {
         let looked = self.with(id, |one, around| one.look(around));
-        if let Some(Err(error)) = looked
-            && matches!(error, crate::Error::Object(stillframe_object::Error::Removed { .. }))
-        {
+        if let Some(Err(crate::Error::Object(stillframe_object::Error::Removed { .. }))) = looked {
             self.watched.remove(&id);
         }
+        let processes = self.watched.get(&id).map(Watched::processes).unwrap_or_default();
+        let is_told = |process: u32| self.exits.add(process).unwrap_or(false);
+        match processes.into_iter().all(is_told) {
+            true => self.silent.remove(&id),
+            false => self.silent.insert(id),
+        };
     }
 
     fn watch(&mut self, name: &str) -> Result<ObjectId> {

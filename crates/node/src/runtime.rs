@@ -14,14 +14,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use stillframe_kernel::exits::Exits;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_object::Objects;
 use stillframe_object::runtime::{LOCK, SOCKET};
 use stillframe_roster::writer::Node;
 
-/// How often processes that died are looked for, of which nobody gives a hint.
-const LOOK: Duration = Duration::from_millis(5);
+/// How often writers are looked at of whose end nobody tells, as they are of another namespace of processes.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long to wait where a limit of the machine stands in the way.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// The runtime of a node. When it is dropped, its threads end; what it told the node's programs stays.
 #[derive(Debug)]
@@ -40,6 +44,7 @@ struct Inner {
     network: Arc<dyn Network>,
     movers: Mutex<Option<Sender<Todo>>>,
     executor: Executor,
+    exits: Arc<Exits>,
     socket: PathBuf,
     next_client: AtomicU64,
     has_ended: AtomicBool,
@@ -61,7 +66,8 @@ impl Runtime {
         let socket = dir.join(SOCKET);
         let listener = socket::listen(&socket)?;
         let (movers, todo) = channel();
-        let mut desk = Desk::new(node, objects.clone(), cluster, network.clone());
+        let exits = Arc::new(Exits::new()?);
+        let mut desk = Desk::new(node, objects.clone(), cluster, network.clone(), exits.clone());
         desk.begin()?;
         let inner = Arc::new(Inner {
             desk: Mutex::new(desk),
@@ -70,12 +76,14 @@ impl Runtime {
             network,
             movers: Mutex::new(Some(movers)),
             executor: Executor::new(0),
+            exits,
             socket,
             next_client: AtomicU64::new(1),
             has_ended: AtomicBool::new(false),
         });
         let threads = vec![
             Inner::spawn(&inner, "hints", |inner| inner.follow_hints()),
+            Inner::spawn(&inner, "exits", |inner| inner.follow_exits()),
             Inner::spawn(&inner, "programs", move |inner| inner.serve_programs(&listener)),
             Inner::spawn(&inner, "mover", move |inner| inner.move_bytes(&todo)),
         ];
@@ -113,6 +121,7 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         self.inner.has_ended.store(true, Ordering::SeqCst);
         self.inner.objects.hints().wake();
+        self.inner.exits.wake();
         self.inner.clients.close();
         *self.inner.movers.lock().unwrap_or_else(PoisonError::into_inner) = None;
         // Whoever waits for a program wakes up by one.
@@ -171,23 +180,22 @@ impl Inner {
     }
 
     fn follow_hints(&self) {
-        let mut looked = Instant::now();
         while !self.has_ended() {
-            let bits = self.objects.hints().take(LOOK);
-            let is_due = looked.elapsed() >= LOOK;
-            if bits.is_empty() && !is_due {
-                continue;
-            }
-            self.change(|desk| {
+            let bits = self.objects.hints().take(Duration::MAX);
+            if !bits.is_empty() {
                 // What cannot be listed now can be later.
-                let _ = desk.look_at(&bits);
-                if is_due {
-                    desk.look_at_all();
-                }
-            });
-            if is_due {
-                looked = Instant::now();
+                self.change(|desk| _ = desk.look_at(&bits));
             }
+        }
+    }
+
+    fn follow_exits(&self) {
+        while !self.has_ended() {
+            let ended = self.exits.wait(LOOK);
+            self.change(|desk| match ended.is_empty() {
+                true => desk.look_at_silent(),
+                false => desk.look_at_ended(&ended),
+            });
         }
     }
 
@@ -195,7 +203,7 @@ impl Inner {
         while !self.has_ended() {
             let Ok((stream, _)) = listener.accept() else {
                 // Without descriptors for a while.
-                thread::sleep(LOOK);
+                thread::sleep(AGAIN);
                 continue;
             };
             if self.has_ended() {

@@ -106,6 +106,12 @@ impl Watched {
         self.relay.bit()
     }
 
+    /// The processes of this node that write it and live.
+    pub(crate) fn processes(&self) -> BTreeSet<u32> {
+        let living = self.local.values().filter(|fragment| fragment.is_alive && fragment.left.is_none());
+        living.map(|fragment| fragment.who.writer.process).collect()
+    }
+
     /// Looks at the writers of this node, and does what follows.
     pub(crate) fn look(&mut self, around: &mut Surroundings) -> Result<()> {
         let fragments = self.relay.look()?;

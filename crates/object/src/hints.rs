@@ -84,19 +84,16 @@ impl Hints {
         map.word32(SLEEPS_AT).store(1, Ordering::SeqCst);
         let mut taken = Hints::take_set(map);
         if taken.is_empty() {
-            futex::wait(map.word32(0), seen, Some(longest));
+            futex::wait(map.word32(0), seen, (longest < Duration::MAX).then_some(longest));
             taken = Hints::take_set(map);
         }
         map.word32(SLEEPS_AT).store(0, Ordering::SeqCst);
         taken
     }
 
-    /// Wakes who waits in [`take`](Hints::take).
+    /// Wakes who waits in [`take`](Hints::take), or will wait next.
     pub fn wake(&self) {
-        if let Some(map) = &self.map {
-            map.word32(0).fetch_add(1, Ordering::SeqCst);
-            futex::wake_all(map.word32(0));
-        }
+        self.give(0);
     }
 
     fn take_set(map: &Mapping) -> Vec<usize> {
