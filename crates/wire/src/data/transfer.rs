@@ -44,9 +44,8 @@ impl Item for Move {
     }
 }
 
-/// What bringing moves into normal form takes for each, besides the list of them. They are there a second time, and then
-/// once more with their places.
-const NORMAL_BYTES: usize = 2 * size_of::<Move>() + 6 * size_of::<usize>();
+/// What bringing moves into normal form takes for each, besides the list of them: another list, and places.
+const NORMAL_BYTES: usize = size_of::<Move>() + 6 * size_of::<usize>();
 
 impl Item for Transfer {
     const LEAST_BYTES: usize = 4;
