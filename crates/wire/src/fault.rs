@@ -42,18 +42,18 @@ pub enum Fault {
         /// How many follow.
         bytes: usize,
     },
-    /// More of something than is read.
-    #[error("{kind} at byte {offset}: {what} of {found}, and at most {most} are read")]
+    /// A text that is longer than any.
+    #[error("{kind} at byte {offset}: {what} of {found} bytes, and at most {most} are read")]
     Bound {
         /// Of what.
         kind: Kind,
         /// Where it says so.
         offset: usize,
-        /// Of what there is too much.
+        /// What it is.
         what: &'static str,
-        /// How much.
+        /// How long it is, in bytes.
         found: u64,
-        /// How much there may be.
+        /// How long it may be, in bytes.
         most: u64,
     },
     /// A value that is none, or that does not go with others.

@@ -18,7 +18,7 @@ fn encode(message: &Message) -> (Kind, Vec<u8>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_message_comes_back_as_it_was(seed: u64, kind in 0..KINDS) {
