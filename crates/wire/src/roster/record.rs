@@ -107,10 +107,17 @@ impl Item for Told {
 fn read_published(from: &mut Reader<'_>) -> Result<Published, Fault> {
     let newest: Option<Version> = from.item()?;
     let offset = from.at();
-    let present: Vec<Version> = from.ascending(|version| *version, "present versions do not ascend")?;
+    let count = from.count(Version::LEAST_BYTES)?;
+    from.charge(tree_bytes(count, size_of::<Version>()), offset)?;
+    let mut present = BTreeSet::new();
+    for _ in 0..count {
+        let offset = from.at();
+        let version: Version = from.item()?;
+        from.check(present.last().is_none_or(|last| *last < version), offset, "present versions do not ascend")?;
+        present.insert(version);
+    }
     from.check(present.last().copied() <= newest, offset, "a version is present above the newest")?;
-    from.charge(tree_bytes(present.len(), size_of::<Version>()), offset)?;
-    Ok(Published { newest, present: BTreeSet::from_iter(present) })
+    Ok(Published { newest, present })
 }
 
 fn read_stages(from: &mut Reader<'_>) -> Result<(Vec<Stage>, Vec<u64>), Fault> {
