@@ -79,7 +79,7 @@ fn check(kind: Kind, body: &[u8]) -> Option<Message> {
 }
 
 fn frames() -> Vec<(Kind, Vec<u8>)> {
-    let random = (0..KINDS * 4).map(|number| Maker::new(number as u64).message(number % KINDS));
+    let random = (0..KINDS).map(|number| Maker::new(number as u64).message(number % KINDS));
     let all = samples::all().into_iter().map(|(_, message)| message).chain(random);
     let encode = |message: Message| {
         let mut body = Vec::new();
@@ -291,4 +291,30 @@ fn boxes_that_cut_each_other_take_little_time_to_refuse_or_take() {
         Err(Fault::Invalid { what, .. }) => assert!(what.contains("too scattered"), "{what}"),
         other => panic!("{:?}", other.map(|_| ())),
     }
+}
+
+#[test]
+fn numbers_that_each_could_be_true_but_not_together_are_refused_before_memory_is_taken() {
+    const BYTES: usize = 1 << 20;
+    let mut body = Vec::new();
+    // As many things of each as bytes are left for, each within the first of the one before.
+    let number = |body: &mut Vec<u8>, least_bytes: usize| {
+        let count = (BYTES - body.len() - 8) / least_bytes;
+        body.extend(u32::try_from(count).unwrap().to_le_bytes());
+    };
+    number(&mut body, 69); // decisions
+    body.extend([1; 8 + 4 + 3 * 8]);
+    body.extend([0; 8 + 8 + 4 + 4 + 1 + 4]);
+    number(&mut body, 13); // answers
+    body.extend([0, 0, 0, 0, 0, 0, 0, 0, 2]);
+    number(&mut body, 6); // losses
+    body.extend([0, 0, 1, 0, 0, 0]);
+    number(&mut body, 24); // boxes
+    body.push(1);
+    body.resize(BYTES, 0);
+    match Message::decode(Kind::DECISIONS, &body) {
+        Err(Fault::Memory { kind: Kind::DECISIONS, .. }) => {}
+        other => panic!("{:?}", other.map(|_| ())),
+    }
+    assert!(check(Kind::DECISIONS, &body).is_none());
 }
