@@ -15,8 +15,8 @@ const HERE: u32 = 1;
 const BEFORE: u32 = 2;
 
 /// What telling boxes apart takes besides the boxes, at most: for each, and for each of its axes.
-const TREE_BYTES: usize = 64;
-const TREE_AXIS_BYTES: usize = 48;
+const TREE_BYTES: usize = 96;
+const TREE_AXIS_BYTES: usize = 80;
 
 impl Item for Elements {
     const LEAST_BYTES: usize = 4;

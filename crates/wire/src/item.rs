@@ -93,3 +93,77 @@ impl<T: Item> Item for Box<T> {
         from.item().map(Box::new)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{num::NonZeroU64, sync::Arc};
+
+    use drepl::transfer::{Axis, Move, Transfer};
+    use stillframe_roster::{
+        message::{Decision, Proposal, Refused, Report, Told, Unpinned, Want},
+        readiness::{Cause, Loss, Readiness, Share},
+        refusal::Refusal,
+        writer::{Elements, Node, Record, Writer as Name},
+    };
+
+    use super::*;
+    use crate::{
+        ObjectId,
+        data::SourceShare,
+        roster::{ObjectChange, ObjectDecision, ObjectReport},
+    };
+
+    fn is_least<T: Item>(least: &T) {
+        let mut bytes = Vec::new();
+        least.write(&mut Writer::new(&mut bytes));
+        assert_eq!(bytes.len(), T::LEAST_BYTES, "{}", std::any::type_name::<T>());
+    }
+
+    /// A list of them could be refused otherwise, or take more memory.
+    #[test]
+    fn what_lists_consist_of_has_the_least_length_that_is_said() {
+        let object = ObjectId(NonZeroU64::MIN);
+        let writer = Name { node: Node(1), process: 1, serial: 1 };
+        let told = Told { record: Record::new(writer, None), numbers: Vec::new(), accepted: 0 };
+        let proposal = Proposal { version: 1, epoch: 1, nodes: Arc::default() };
+        let share = Share { who: None, elements: Elements::default() };
+        let report = Report {
+            node: Node(1),
+            revision: 1,
+            serial: 2,
+            heard: 1,
+            declared: 1,
+            writers: Vec::new(),
+            pins: Vec::new(),
+            announced: proposal.clone(),
+            yielded: None,
+            wants: Vec::new(),
+        };
+        let decision = Decision {
+            node: Node(1),
+            revision: 1,
+            serial: 1,
+            declared: 1,
+            announced: proposal.clone(),
+            unpinned: Vec::new(),
+            proposed: None,
+            refused: Vec::new(),
+            answers: Vec::new(),
+        };
+        is_least(&writer);
+        is_least(&told);
+        is_least(&proposal);
+        is_least(&Unpinned { node: Node(1), is_lost: false });
+        is_least(&Want { reader: 1, version: 1, elements: Elements::default() });
+        is_least(&share);
+        is_least(&Loss { share, cause: Cause::Gone });
+        is_least(&(1, Readiness::Ready(Vec::new())));
+        is_least(&Refused { writer, number: 1, refusal: Refusal::Unknown });
+        is_least(&ObjectChange::between(object, &report, &report));
+        is_least(&ObjectReport { object, name: "n".into(), report });
+        is_least(&ObjectDecision { object, decision });
+        is_least(&Move { from: 0, to: 0, run_bytes: 1, swap_bytes: 1, axes: Default::default() });
+        is_least(&Axis { count: 2, from_bytes: 1, to_bytes: 1 });
+        is_least(&SourceShare { writer, transfer: Transfer::default(), bytes: 0 });
+    }
+}

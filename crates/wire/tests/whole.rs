@@ -58,6 +58,16 @@ fn every_kind_is_among_the_samples_and_among_those_at_random() {
 }
 
 #[test]
+fn moves_that_are_in_normal_form_are_in_normal_form_again() {
+    // Otherwise a transfer that is sound would be refused.
+    for seed in 0..30_000 {
+        let transfer = Maker::new(seed).transfer();
+        let again = drepl::transfer::Transfer::new(transfer.moves().to_vec());
+        assert_eq!(again.as_ref(), Ok(&transfer), "seed {seed}");
+    }
+}
+
+#[test]
 fn a_message_is_appended_to_what_is_there() {
     let mut body = b"before".to_vec();
     Message::Ping(1).encode(&mut body);

@@ -74,7 +74,7 @@ impl Item for Role {
 const STAGE_BYTES: usize = 17;
 
 impl Item for Told {
-    const LEAST_BYTES: usize = 30;
+    const LEAST_BYTES: usize = 26;
 
     fn write(&self, to: &mut Writer<'_>) {
         let Record { writer, rank, stages, published } = &self.record;

@@ -17,7 +17,7 @@ pub struct ObjectReport {
 }
 
 impl Item for ObjectReport {
-    const LEAST_BYTES: usize = 8 + 4 + Report::LEAST_BYTES;
+    const LEAST_BYTES: usize = 8 + 5 + Report::LEAST_BYTES;
 
     fn write(&self, to: &mut Writer<'_>) {
         to.item(&self.object);

@@ -289,12 +289,35 @@ impl Maker {
             .into_iter()
             .enumerate()
             .map(|(position, each)| Move { to: each.to + ((position as u64) << 32), ..each });
-        let made = Transfer::new(apart.collect()).unwrap();
+        let mut made = Transfer::new(apart.collect()).unwrap();
+        if self.below(3) == 0 {
+            made = self.records();
+        }
         match self.below(3) {
             0 => made,
             1 => made.pack(),
             _ => made.unpack(),
         }
+    }
+
+    /// Fields of records that go to other records, or apart: their moves interleave on one side or both.
+    pub fn records(&mut self) -> Transfer {
+        let fields = 1 + self.below(5);
+        let (rows, cells) = (1 + self.below(4), 1 + self.below(6));
+        let is_apart = self.below(2) == 0;
+        let (from_cell, to_cell) =
+            (8 * (fields + self.below(3)), if is_apart { 8 } else { 8 * (fields + self.below(3)) });
+        let of_field = |number: u64| Move {
+            from: 8 * number,
+            to: if is_apart { number * 4096 } else { 8 * (fields - 1 - number) },
+            run_bytes: 8,
+            swap_bytes: 1,
+            axes: [(rows, from_cell * cells, to_cell * cells), (cells, from_cell, to_cell)]
+                .map(|(count, from, to)| Axis { count, from_bytes: from as i64, to_bytes: to as i64 })
+                .into_iter()
+                .collect(),
+        };
+        Transfer::new((0..fields).filter(|_| self.below(8) > 0).map(of_field).collect()).unwrap()
     }
 
     fn a_move(&mut self) -> Move {
