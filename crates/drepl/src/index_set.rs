@@ -45,6 +45,24 @@ impl IndexSet {
         Self { boxes: coalesce(boxes) }
     }
 
+    /// The set of boxes from elsewhere, as they are and in their order, if they share no element.
+    ///
+    /// Each box is compared with those whose ranges meet its own: about once with itself where boxes are blocks, and with all
+    /// others where they are strided through each other. `comparisons` is how many of these may still be made, and is lowered.
+    ///
+    /// # Errors
+    ///
+    /// See [`NotDisjoint`].
+    pub fn from_disjoint(boxes: Vec<IndexBox>, comparisons: &mut u64) -> Result<Self, NotDisjoint> {
+        if let Some(second) = boxes.iter().position(|one| one.rank() != boxes[0].rank()) {
+            return Err(NotDisjoint::Ranks { second });
+        }
+        if boxes.len() > 1 {
+            compare_all(&boxes, comparisons)?;
+        }
+        Ok(Self { boxes })
+    }
+
     /// Boxes that share no element and have all of the set's.
     pub fn boxes(&self) -> &[IndexBox] {
         &self.boxes
@@ -134,6 +152,50 @@ impl IndexSet {
     pub fn same_elements(&self, other: &Self) -> Result<bool, TooScattered> {
         Ok(self.count() == other.count() && self.contains_all(other)?)
     }
+}
+
+/// Why boxes are no set as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotDisjoint {
+    /// Boxes of different numbers of axes.
+    #[error("box {second} has another number of axes than the first")]
+    Ranks {
+        /// The position of the first box that has.
+        second: usize,
+    },
+    /// Two boxes share elements.
+    #[error("boxes {first} and {second} share elements")]
+    Overlap {
+        /// The position of one.
+        first: usize,
+        /// The position of the other.
+        second: usize,
+    },
+    /// To tell them apart would take more comparisons than were allowed.
+    #[error("the boxes lie too scattered to be told apart")]
+    TooScattered,
+}
+
+fn compare_all(boxes: &[IndexBox], comparisons: &mut u64) -> Result<(), NotDisjoint> {
+    let tree = Tree::new(boxes.iter().enumerate());
+    for (first, one) in boxes.iter().enumerate() {
+        let mut outcome = Ok(());
+        tree.search(one, |second| {
+            if outcome.is_err() {
+                return;
+            }
+            outcome = match comparisons.checked_sub(1) {
+                None => Err(NotDisjoint::TooScattered),
+                Some(left) => {
+                    *comparisons = left;
+                    let is_shared = first < *second && one.intersection(&boxes[*second]).is_some();
+                    if is_shared { Err(NotDisjoint::Overlap { first, second: *second }) } else { Ok(()) }
+                }
+            };
+        });
+        outcome?;
+    }
+    Ok(())
 }
 
 /// Each box in brackets: `[0..16, 32..63 step 2] [20, 0..4]`.

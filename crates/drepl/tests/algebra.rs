@@ -226,3 +226,21 @@ fn thousands_of_blocks_are_put_together_again_whether_they_lie_apart_or_interlea
     let whole = IndexSet::from(IndexBox::all(&[32768]).unwrap());
     assert_eq!(whole.difference(&IndexSet::of(cyclic.clone()).unwrap()).unwrap().boxes(), [removed]);
 }
+
+#[test]
+fn boxes_from_elsewhere_are_a_set_as_they_are_if_they_share_nothing() {
+    use drepl::index_set::NotDisjoint;
+    let one = |start, step, count| IndexBox::new([Progression::new(start, step, count).unwrap()]).unwrap();
+    let apart = vec![one(1, 2, 50), one(0, 2, 50), one(200, 1, 5)];
+    let mut comparisons = 100;
+    let set = IndexSet::from_disjoint(apart.clone(), &mut comparisons).unwrap();
+    assert_eq!(set.boxes(), apart);
+    assert_eq!(comparisons, 95, "each with itself, and two with each other");
+
+    let shared = vec![one(0, 2, 50), one(200, 1, 5), one(4, 3, 2)];
+    assert_eq!(IndexSet::from_disjoint(shared, &mut 100), Err(NotDisjoint::Overlap { first: 0, second: 2 }));
+    let ranks = vec![one(0, 1, 1), IndexBox::new([]).unwrap()];
+    assert_eq!(IndexSet::from_disjoint(ranks, &mut 100), Err(NotDisjoint::Ranks { second: 1 }));
+    assert_eq!(IndexSet::from_disjoint(apart, &mut 4), Err(NotDisjoint::TooScattered));
+    assert_eq!(IndexSet::from_disjoint(Vec::new(), &mut 0), Ok(IndexSet::new()));
+}

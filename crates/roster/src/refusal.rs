@@ -24,9 +24,9 @@ pub struct Overlap {
     pub elements: Elements,
 }
 
-/// Why a stage of a writer was refused. It is as if the writer had never declared it.
+/// Why a stage of a writer was refused. It is as if the writer had never declared it. Who sends refusals to other nodes has
+/// a form for each: so this is no `non_exhaustive` enum, and a new one is not forgotten there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
-#[non_exhaustive]
 pub enum Refusal {
     /// Another writer has some of the elements.
     #[error(transparent)]

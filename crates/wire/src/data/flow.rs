@@ -1,0 +1,83 @@
+//! Versions that are sent, and how far.
+
+use stillframe_roster::{
+    readiness::Cause,
+    writer::{Version, Who},
+};
+
+use crate::{fault::Fault, item::Item, reader::Reader, writer::Writer};
+
+macro_rules! records {
+    ($($(#[$about:meta])* $name:ident, $least:literal { $($(#[$field_about:meta])* $field:ident: $kind:ty,)* })*) => {$(
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub struct $name {
+            $($(#[$field_about])* pub $field: $kind,)*
+        }
+
+        impl Item for $name {
+            const LEAST_BYTES: usize = $least;
+
+            fn write(&self, to: &mut Writer<'_>) {
+                $(to.item(&self.$field);)*
+            }
+
+            fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
+                // In the order in which they are written.
+                Ok(Self { $($field: from.item()?,)* })
+            }
+        }
+    )*};
+}
+
+records! {
+    /// Bytes of a version: those of the frame's bulk.
+    Piece, 28 {
+        /// For which subscription.
+        subscription: u64,
+        /// Of which version.
+        version: Version,
+        /// Of which share of its sources, from 0 on.
+        share: u32,
+        /// Where the bytes begin in the share, in bytes.
+        offset: u64,
+    }
+
+    /// All bytes of a version were sent.
+    Sent, 24 {
+        /// For which subscription.
+        subscription: u64,
+        /// Which version.
+        version: Version,
+        /// When it was published, in nanoseconds since 1970.
+        published_ns: u64,
+    }
+
+    /// More bytes may be sent.
+    Credit, 16 {
+        /// For which subscription.
+        subscription: u64,
+        /// How many more.
+        bytes: u64,
+    }
+
+    /// The receiver has a version: the sender may let go of its lease.
+    Taken, 16 {
+        /// Of which subscription.
+        subscription: u64,
+        /// Which version.
+        version: Version,
+    }
+
+    /// A version cannot be had. Others may be.
+    Lost, 18 {
+        /// Of which subscription.
+        subscription: u64,
+        /// Which version.
+        version: Version,
+        /// Why.
+        cause: Cause,
+        /// Because of whom, if anybody.
+        who: Option<Who>,
+    }
+}

@@ -1,0 +1,10 @@
+//! Versions on their way from the node of a writer to that of a reader.
+
+mod flow;
+mod source;
+mod subscription;
+mod transfer;
+
+pub use flow::{Credit, Lost, Piece, Sent, Taken};
+pub use source::{SourceShare, Sources};
+pub use subscription::{FragmentText, Subscribe, Unsubscribe, Which};

@@ -1,0 +1,61 @@
+//! What a message is, beside its body.
+
+use std::fmt;
+
+/// The number of a kind of message. It is never used for anything else; what a later version adds has other numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind(pub u16);
+
+macro_rules! kinds {
+    ($($name:ident = $number:literal, $about:literal;)*) => {
+        impl Kind {
+            $(
+                #[doc = $about]
+                pub const $name: Kind = Kind($number);
+            )*
+
+            /// All that this version knows, with what people call them.
+            pub const ALL: &'static [(Kind, &'static str)] = &[$((Kind($number), stringify!($name)),)*];
+        }
+    };
+}
+
+kinds! {
+    HELLO = 1, "Who begins, and what it speaks.";
+    REFUSE = 2, "Why there will be no conversation.";
+    PING = 3, "Asks whether the other side is there.";
+    PONG = 4, "The answer.";
+    BYE = 5, "The last message, where there is time for one.";
+    REPORTS = 16, "What a node says of its writers, whole, for many objects.";
+    CHANGES = 17, "What is new since a report.";
+    DECISIONS = 18, "What homes decided.";
+    SUBSCRIBE = 32, "Asks for elements of versions.";
+    UNSUBSCRIBE = 33, "Asks for them no more.";
+    SOURCES = 34, "What will be sent per version, and where it goes.";
+    PIECE = 35, "Bytes of a version: the frame's bulk.";
+    SENT = 36, "All of a version was sent.";
+    CREDIT = 37, "More bytes may be sent.";
+    TAKEN = 38, "The receiver has a version.";
+    LOST = 39, "A version cannot be had.";
+}
+
+impl Kind {
+    /// What people call it; `None` of one that this version does not know.
+    pub fn name(self) -> Option<&'static str> {
+        Self::ALL.iter().find(|(kind, _)| *kind == self).map(|(_, name)| *name)
+    }
+
+    /// Whether bulk follows the body. That of other kinds has no meaning.
+    pub fn has_bulk(self) -> bool {
+        self == Self::PIECE
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "{name} ({})", self.0),
+            None => write!(f, "kind {}", self.0),
+        }
+    }
+}

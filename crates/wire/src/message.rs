@@ -1,0 +1,101 @@
+//! All messages, and their kinds.
+
+use crate::{
+    bounds::BODY_BYTES_MAX,
+    data::{Credit, Lost, Piece, Sent, Sources, Subscribe, Taken, Unsubscribe},
+    fault::Fault,
+    hello::{Hello, Refuse},
+    kind::Kind,
+    liveness::Bye,
+    reader::Reader,
+    roster::{ObjectChange, ObjectDecision, ObjectReport},
+    writer::Writer,
+};
+
+macro_rules! messages {
+    ($($(#[$about:meta])* $name:ident($body:ty) = $kind:ident;)*) => {
+        /// A message between two runtimes.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Message {
+            $($(#[$about])* $name($body),)*
+        }
+
+        impl Message {
+            /// Its kind.
+            pub fn kind(&self) -> Kind {
+                match self {
+                    $(Self::$name(_) => Kind::$kind,)*
+                }
+            }
+
+            /// Appends its body. A body that is longer than [`BODY_BYTES_MAX`] is not read: whoever sends many reports or
+            /// decisions looks at the length, and sends them in several messages.
+            ///
+            /// What is encoded keeps the promises of its types; what does not is refused by whoever decodes it.
+            pub fn encode(&self, body: &mut Vec<u8>) -> Kind {
+                let mut to = Writer::new(body);
+                match self {
+                    $(Self::$name(body) => to.item(body),)*
+                }
+                self.kind()
+            }
+
+            /// What [`encode`](Self::encode) wrote. It encodes to the same bytes again.
+            ///
+            /// # Errors
+            ///
+            /// See [`Fault`]. Messages of [unknown kinds](Fault::UnknownKind) are to be left aside; after any other fault
+            /// the two sides do not understand each other.
+            pub fn decode(kind: Kind, body: &[u8]) -> Result<Self, Fault> {
+                if kind.name().is_none() {
+                    return Err(Fault::UnknownKind { kind });
+                }
+                if body.len() > BODY_BYTES_MAX {
+                    return Err(Fault::Long { kind, bytes: body.len() });
+                }
+                let mut from = Reader::new(kind, body);
+                let message = match kind {
+                    $(Kind::$kind => Self::$name(from.item()?),)*
+                    _ => return Err(Fault::UnknownKind { kind }),
+                };
+                from.end()?;
+                Ok(message)
+            }
+        }
+    };
+}
+
+messages! {
+    /// Who begins, and what it speaks.
+    Hello(Hello) = HELLO;
+    /// Why there will be no conversation.
+    Refuse(Refuse) = REFUSE;
+    /// Asks whether the other side is there; it answers with the same number.
+    Ping(u64) = PING;
+    /// The answer.
+    Pong(u64) = PONG;
+    /// The last message, where there is time for one.
+    Bye(Bye) = BYE;
+    /// What a node says of its writers, whole, for many objects.
+    Reports(Vec<ObjectReport>) = REPORTS;
+    /// What is new since reports that were sent before.
+    Changes(Vec<ObjectChange>) = CHANGES;
+    /// What homes decided for the node.
+    Decisions(Vec<ObjectDecision>) = DECISIONS;
+    /// Asks for elements of versions.
+    Subscribe(Box<Subscribe>) = SUBSCRIBE;
+    /// Asks for them no more.
+    Unsubscribe(Unsubscribe) = UNSUBSCRIBE;
+    /// What will be sent per version, and where it goes.
+    Sources(Sources) = SOURCES;
+    /// Bytes of a version: the frame's bulk.
+    Piece(Piece) = PIECE;
+    /// All of a version was sent.
+    Sent(Sent) = SENT;
+    /// More bytes may be sent.
+    Credit(Credit) = CREDIT;
+    /// The receiver has a version.
+    Taken(Taken) = TAKEN;
+    /// A version cannot be had.
+    Lost(Lost) = LOST;
+}

@@ -1,0 +1,13 @@
+//! What runtimes and homes of objects tell each other: the messages of `stillframe-roster`, for many objects at once.
+
+mod change;
+mod decision;
+mod proposal;
+mod readiness;
+mod record;
+mod refusal;
+mod report;
+
+pub use change::ObjectChange;
+pub use decision::ObjectDecision;
+pub use report::ObjectReport;

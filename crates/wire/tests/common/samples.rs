@@ -1,0 +1,219 @@
+//! One message of each kind or more, with all variants of what they have. They never change.
+
+use std::{num::NonZeroU64, sync::Arc};
+
+use drepl::{
+    Bindings, IndexBox, Progression,
+    transfer::{Axis, Move, Transfer},
+};
+use stillframe_roster::{
+    message::{Decision, Proposal, Refused, Report, Told, Unpinned, Want},
+    readiness::{Cause, Loss, Readiness, Share},
+    refusal::{Overlap, Refusal},
+    writer::{Elements, Node, Published, Record, Role, Stage, Who, Writer},
+};
+use stillframe_wire::{
+    Message, ObjectId,
+    data::{Credit, FragmentText, Lost, Piece, Sent, SourceShare, Sources, Subscribe, Taken, Unsubscribe, Which},
+    hello::{Hello, Protocols, Refuse},
+    liveness::Bye,
+    roster::{ObjectChange, ObjectDecision, ObjectReport},
+};
+
+fn object(id: u64) -> ObjectId {
+    ObjectId(NonZeroU64::new(id).unwrap())
+}
+
+fn writer(serial: u32) -> Writer {
+    Writer { node: Node(7), process: 4242, serial }
+}
+
+fn who(serial: u32) -> Who {
+    Who { writer: writer(serial), rank: (serial > 1).then_some(serial) }
+}
+
+fn block(low: u64, end: u64) -> Elements {
+    IndexBox::new([Progression::range(0, 1).unwrap(), Progression::range(low, end).unwrap()]).unwrap().into()
+}
+
+fn strided() -> Elements {
+    let one = |start, count| IndexBox::new([Progression::new(start, 4, count).unwrap()]).unwrap();
+    drepl::IndexSet::from_disjoint(vec![one(0, 16), one(2, 9)], &mut 10).unwrap().into()
+}
+
+fn proposal(version: u64) -> Proposal {
+    Proposal { version, epoch: 10, nodes: Arc::new([Node(3), Node(7)].into()) }
+}
+
+pub fn report() -> Report {
+    let elements = block(0, 50);
+    let member = |from, expected| Stage { from, role: Role::Member { elements: elements.clone(), expected } };
+    let writing = Told {
+        record: Record {
+            writer: writer(1),
+            rank: None,
+            stages: vec![member(10, None), member(20, Some(4)), Stage { from: 30, role: Role::Left }],
+            published: Published { newest: Some(12), present: [11, 12].into() },
+        },
+        numbers: vec![1, 2, 5],
+        accepted: 1,
+    };
+    let dead = Told {
+        record: Record {
+            writer: writer(2),
+            rank: Some(2),
+            stages: vec![Stage { from: 11, role: Role::Died { elements: elements.clone() } }],
+            published: Published::default(),
+        },
+        numbers: vec![4],
+        accepted: 0,
+    };
+    let pin = proposal(11);
+    Report {
+        node: Node(7),
+        revision: 100,
+        serial: 9,
+        heard: 3,
+        declared: 5,
+        writers: vec![writing, dead],
+        pins: vec![pin.clone(), Proposal { version: 12, ..pin.clone() }],
+        announced: pin,
+        yielded: Some(Proposal { version: 10, epoch: 10, nodes: Arc::default() }),
+        wants: vec![
+            Want { reader: 1, version: 12, elements: strided() },
+            Want { reader: 2, version: 12, elements: Elements::default() },
+        ],
+    }
+}
+
+fn refusals() -> Vec<Refusal> {
+    let elements = block(40, 60);
+    vec![
+        Refusal::Overlap(Box::new(Overlap {
+            version: 10,
+            first: who(1),
+            first_elements: block(0, 50),
+            second: who(3),
+            second_elements: elements.clone(),
+            elements: block(40, 50),
+        })),
+        Refusal::Outside { part: elements, shape: block(0, 50) },
+        Refusal::Late { from: 3, settled: 9 },
+        Refusal::Order { from: 8, last: 8 },
+        Refusal::Scattered,
+        Refusal::Unknown,
+        Refusal::NotNext { version: 3, newest: 4 },
+    ]
+}
+
+fn decision() -> Decision {
+    let refused = |(number, refusal)| Refused { writer: writer(9), number, refusal };
+    let share = Share { who: Some(who(3)), elements: block(0, 8) };
+    let nobodys = Share { who: None, elements: share.elements.clone() };
+    let loss = |cause| Loss { share: share.clone(), cause };
+    Decision {
+        node: Node(7),
+        revision: 100,
+        serial: 4,
+        declared: 5,
+        announced: proposal(11),
+        unpinned: vec![Unpinned { node: Node(3), is_lost: true }, Unpinned { node: Node(7), is_lost: false }],
+        proposed: Some((proposal(12), vec![writer(1), writer(2)])),
+        refused: (1..).zip(refusals()).map(refused).collect(),
+        answers: vec![
+            (1, Readiness::Ready(vec![share.clone()])),
+            (2, Readiness::Waiting(vec![nobodys])),
+            (3, Readiness::Lost([Cause::Died, Cause::NodeLost, Cause::Gone, Cause::Unwritten].map(loss).into())),
+        ],
+    }
+}
+
+fn transfer() -> Transfer {
+    let rows = Move {
+        from: 16,
+        to: 0,
+        run_bytes: 8,
+        swap_bytes: 8,
+        axes: [Axis { count: 5, from_bytes: 400, to_bytes: 64 }, Axis { count: 3, from_bytes: -16, to_bytes: 8 }]
+            .into_iter()
+            .collect(),
+    };
+    let rows = Move { from: 1000, ..rows };
+    let run = Move { from: 4096, to: 8192, run_bytes: 512, swap_bytes: 1, axes: Default::default() };
+    Transfer::new(vec![rows, run]).unwrap().unpack()
+}
+
+/// Names and messages.
+pub fn all() -> Vec<(&'static str, Message)> {
+    let (subscription, version) = (77, 12);
+    let (before, mut after) = (report(), report());
+    (after.serial, after.heard) = (11, 4);
+    after.writers[0].record.published = Published { newest: Some(13), present: [12, 13].into() };
+    after.writers.pop();
+    let mut change = ObjectChange::between(object(1), &before, &after);
+    change.yielded = None;
+    let transfer = transfer();
+    let subscribe = |which| {
+        Message::Subscribe(Box::new(Subscribe {
+            subscription,
+            object: object(0xfeed),
+            name: "heat".into(),
+            fragment: FragmentText {
+                text: "view g readonly { var g [x:4] = grid[x+xmin] }".into(),
+                bindings: Bindings::from([("xmin", -3), ("n", i64::MAX)]),
+            },
+            elements: strided(),
+            which,
+            credit_bytes: 1 << 26,
+        }))
+    };
+    let hello = Hello {
+        protocols: Protocols { least: 1, most: 3 },
+        job: "heat-4711".into(),
+        node: Node(7),
+        name: "knoten-é".into(),
+        incarnation: 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef,
+        abi: 3,
+    };
+    vec![
+        ("hello", Message::Hello(hello)),
+        ("refuse", Message::Refuse(Refuse { why: "another job".into() })),
+        ("ping", Message::Ping(0x0102_0304_0506_0708)),
+        ("pong", Message::Pong(u64::MAX)),
+        ("bye", Message::Bye(Bye { why: "the job ended".into() })),
+        (
+            "reports",
+            Message::Reports(vec![
+                ObjectReport { object: object(1), name: "heat".into(), report: report() },
+                ObjectReport {
+                    object: object(2),
+                    name: "flow".into(),
+                    report: Report { writers: Vec::new(), ..report() },
+                },
+            ]),
+        ),
+        ("changes", Message::Changes(vec![change])),
+        ("decisions", Message::Decisions(vec![ObjectDecision { object: object(u64::MAX), decision: decision() }])),
+        ("subscribe-newest", subscribe(Which::Newest)),
+        ("subscribe-every", subscribe(Which::Every)),
+        ("subscribe-one", subscribe(Which::One(9))),
+        ("unsubscribe", Message::Unsubscribe(Unsubscribe { subscription })),
+        (
+            "sources",
+            Message::Sources(Sources {
+                subscription,
+                epoch: 10,
+                shares: vec![
+                    SourceShare { writer: writer(1), bytes: transfer.source_bytes(), transfer },
+                    SourceShare { writer: writer(2), bytes: 0, transfer: Transfer::default() },
+                ],
+            }),
+        ),
+        ("piece", Message::Piece(Piece { subscription, version, share: 1, offset: 1 << 33 })),
+        ("sent", Message::Sent(Sent { subscription, version, published_ns: 1_700_000_000_123_456_789 })),
+        ("credit", Message::Credit(Credit { subscription, bytes: 1 << 20 })),
+        ("taken", Message::Taken(Taken { subscription, version })),
+        ("lost-of", Message::Lost(Lost { subscription, version, cause: Cause::Died, who: Some(who(3)) })),
+        ("lost", Message::Lost(Lost { subscription, version, cause: Cause::Unwritten, who: None })),
+    ]
+}
