@@ -109,8 +109,8 @@ mod tests {
     use super::*;
     use crate::{
         ObjectId,
-        data::SourceShare,
-        roster::{ObjectChange, ObjectDecision, ObjectReport},
+        data::{FragmentText, SourceShare},
+        roster::{Ask, Declared, ObjectChange, ObjectDecision, ObjectReport},
     };
 
     fn is_least<T: Item>(least: &T) {
@@ -162,6 +162,11 @@ mod tests {
         is_least(&ObjectChange::between(object, &report, &report));
         is_least(&ObjectReport { object, name: "n".into(), report });
         is_least(&ObjectDecision { object, decision });
+        let layout = FragmentText::default();
+        is_least(&Ask { object, name: "n".into(), revision: 1 });
+        is_least(&(writer, layout.clone()));
+        let (rank, left, expected) = (None, None, None);
+        is_least(&Declared { writer, rank, layout, from: 1, left, died: false, expected });
         is_least(&Move { from: 0, to: 0, run_bytes: 1, swap_bytes: 1, axes: Default::default() });
         is_least(&Axis { count: 2, from_bytes: 1, to_bytes: 1 });
         is_least(&SourceShare { writer, transfer: Transfer::default(), bytes: 0 });

@@ -29,6 +29,9 @@ kinds! {
     REPORTS = 16, "What a node says of its writers, whole, for many objects.";
     CHANGES = 17, "What is new since a report.";
     DECISIONS = 18, "What homes decided.";
+    ASK = 19, "Asks for a report.";
+    LAYOUTS = 20, "How fragments of a node's writers lie.";
+    ROSTER = 21, "Who writes an object, on all nodes.";
     SUBSCRIBE = 32, "Asks for elements of versions.";
     UNSUBSCRIBE = 33, "Asks for them no more.";
     SOURCES = 34, "What will be sent per version, and where it goes.";

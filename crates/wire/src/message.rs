@@ -8,7 +8,7 @@ use crate::{
     kind::Kind,
     liveness::Bye,
     reader::Reader,
-    roster::{ObjectChange, ObjectDecision, ObjectReport},
+    roster::{Ask, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster},
     writer::Writer,
 };
 
@@ -82,6 +82,12 @@ messages! {
     Changes(Vec<ObjectChange>) = CHANGES;
     /// What homes decided for the node.
     Decisions(Vec<ObjectDecision>) = DECISIONS;
+    /// A new home asks for a report.
+    Ask(Ask) = ASK;
+    /// How fragments of a node's writers lie.
+    Layouts(Layouts) = LAYOUTS;
+    /// Who writes an object, on all nodes.
+    Roster(Roster) = ROSTER;
     /// Asks for elements of versions.
     Subscribe(Box<Subscribe>) = SUBSCRIBE;
     /// Asks for them no more.

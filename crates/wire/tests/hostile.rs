@@ -222,6 +222,7 @@ fn what_takes_the_most_memory_for_its_bytes_is_decoded_all_the_same() {
             name: "n".into(),
             fragment: FragmentText { text: String::new(), bindings: names.clone().collect() },
             elements,
+            writers: Vec::new(),
             which: Which::Newest,
             credit_bytes: 1,
         }))
@@ -272,7 +273,8 @@ fn boxes_that_cut_each_other_take_little_time_to_refuse_or_take() {
             [*start, *step, *count].iter().for_each(|number| body.extend(number.to_le_bytes()));
         });
     }
-    body.push(0);
+    // No writers, and the newest version.
+    body.extend([0; 5]);
     body.extend(1_u64.to_le_bytes());
     assert!(check(Kind::SUBSCRIBE, &body).is_some());
 
@@ -285,7 +287,8 @@ fn boxes_that_cut_each_other_take_little_time_to_refuse_or_take() {
     for number in 0..u64::from(count) {
         [number, u64::from(count), 1000].iter().for_each(|number| body.extend(number.to_le_bytes()));
     }
-    body.push(0);
+    // No writers, and the newest version.
+    body.extend([0; 5]);
     body.extend(1_u64.to_le_bytes());
     match Message::decode(Kind::SUBSCRIBE, &body) {
         Err(Fault::Invalid { what, .. }) => assert!(what.contains("too scattered"), "{what}"),

@@ -1,7 +1,7 @@
 //! What a reader's runtime asks for.
 
 use drepl::Bindings;
-use stillframe_roster::writer::{Elements, Version};
+use stillframe_roster::writer::{Elements, Version, Writer as Name};
 
 use crate::{
     bounds::{NAME_BYTES_MAX, TEXT_BYTES_MAX},
@@ -45,6 +45,8 @@ pub struct Subscribe {
     pub fragment: FragmentText,
     /// Which elements are wanted, in the object's indices.
     pub elements: Elements,
+    /// Of which of the node's writers, ascending: those that have them, as the home says.
+    pub writers: Vec<Name>,
     /// Of which versions.
     pub which: Which,
     /// Bytes of bulk that may be sent before more [credit](super::Credit) comes.
@@ -121,7 +123,7 @@ impl Item for Which {
 }
 
 impl Item for Subscribe {
-    const LEAST_BYTES: usize = 42;
+    const LEAST_BYTES: usize = 46;
 
     fn write(&self, to: &mut Writer<'_>) {
         to.item(&self.subscription);
@@ -129,6 +131,7 @@ impl Item for Subscribe {
         to.text(&self.name);
         to.item(&self.fragment);
         to.item(&self.elements);
+        to.item(&self.writers);
         to.item(&self.which);
         to.item(&self.credit_bytes);
     }
@@ -141,6 +144,7 @@ impl Item for Subscribe {
             name: from.text("an object's name", 1, NAME_BYTES_MAX)?,
             fragment: from.item()?,
             elements: from.item()?,
+            writers: from.ascending(|writer: &Name| *writer, "writers do not ascend")?,
             which: from.item()?,
             credit_bytes: from.item()?,
         })

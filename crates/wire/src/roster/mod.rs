@@ -2,6 +2,7 @@
 
 mod change;
 mod decision;
+mod declared;
 mod proposal;
 mod readiness;
 mod record;
@@ -10,4 +11,5 @@ mod report;
 
 pub use change::ObjectChange;
 pub use decision::ObjectDecision;
+pub use declared::{Ask, Declared, Layouts, Roster};
 pub use report::ObjectReport;

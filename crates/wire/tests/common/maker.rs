@@ -17,11 +17,11 @@ use stillframe_wire::{
     data::{Credit, FragmentText, Lost, Piece, Sent, SourceShare, Sources, Subscribe, Taken, Unsubscribe, Which},
     hello::{Hello, Protocols, Refuse},
     liveness::Bye,
-    roster::{ObjectChange, ObjectDecision, ObjectReport},
+    roster::{Ask, Declared, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster},
 };
 
 /// How many kinds there are.
-pub const KINDS: usize = 16;
+pub const KINDS: usize = 19;
 
 pub struct Maker {
     state: u64,
@@ -348,6 +348,25 @@ impl Maker {
         FragmentText { text: self.text(), bindings: bindings.into_iter().collect::<Bindings>() }
     }
 
+    /// Ascending.
+    fn writers(&mut self) -> Vec<Writer> {
+        let writers: BTreeSet<Writer> = self.many(5, Self::writer).into_iter().collect();
+        writers.into_iter().collect()
+    }
+
+    fn declared(&mut self, writer: Writer) -> Declared {
+        let from = self.number();
+        Declared {
+            writer,
+            rank: self.maybe(|own| own.number() as u32),
+            layout: self.fragment(),
+            from,
+            left: self.maybe(|own| from.saturating_add(own.below(9))),
+            died: self.below(2) == 1,
+            expected: self.maybe(|own| own.number() as u32),
+        }
+    }
+
     fn subscribe(&mut self) -> Subscribe {
         Subscribe {
             subscription: self.number(),
@@ -355,6 +374,7 @@ impl Maker {
             name: self.name(),
             fragment: self.fragment(),
             elements: self.elements(),
+            writers: self.writers(),
             which: match self.below(3) {
                 0 => Which::Newest,
                 1 => Which::Every,
@@ -401,6 +421,15 @@ impl Maker {
             12 => Message::Sent(Sent { subscription, version, published_ns: self.next() }),
             13 => Message::Credit(Credit { subscription, bytes: self.number() }),
             14 => Message::Taken(Taken { subscription, version }),
+            15 => Message::Ask(Ask { object: self.object(), name: self.name(), revision: self.number() }),
+            16 => {
+                let layouts = self.writers().into_iter().map(|writer| (writer, self.fragment())).collect();
+                Message::Layouts(Layouts { object: self.object(), layouts })
+            }
+            17 => {
+                let declared = self.writers().into_iter().map(|writer| self.declared(writer)).collect();
+                Message::Roster(Roster { object: self.object(), revision: version, serial: self.number(), declared })
+            }
             _ => Message::Lost(Lost { subscription, version, cause: self.cause(), who: self.maybe(Self::who) }),
         }
     }

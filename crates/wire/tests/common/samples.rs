@@ -17,7 +17,7 @@ use stillframe_wire::{
     data::{Credit, FragmentText, Lost, Piece, Sent, SourceShare, Sources, Subscribe, Taken, Unsubscribe, Which},
     hello::{Hello, Protocols, Refuse},
     liveness::Bye,
-    roster::{ObjectChange, ObjectDecision, ObjectReport},
+    roster::{Ask, Declared, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster},
 };
 
 fn object(id: u64) -> ObjectId {
@@ -143,6 +143,13 @@ fn transfer() -> Transfer {
     Transfer::new(vec![rows, run]).unwrap().unpack()
 }
 
+fn layout() -> FragmentText {
+    FragmentText {
+        text: "view g readonly { var g [x:4] = grid[x+xmin] }".into(),
+        bindings: Bindings::from([("xmin", -3), ("n", i64::MAX)]),
+    }
+}
+
 /// Names and messages.
 pub fn all() -> Vec<(&'static str, Message)> {
     let (subscription, version) = (77, 12);
@@ -158,11 +165,9 @@ pub fn all() -> Vec<(&'static str, Message)> {
             subscription,
             object: object(0xfeed),
             name: "heat".into(),
-            fragment: FragmentText {
-                text: "view g readonly { var g [x:4] = grid[x+xmin] }".into(),
-                bindings: Bindings::from([("xmin", -3), ("n", i64::MAX)]),
-            },
+            fragment: layout(),
             elements: strided(),
+            writers: vec![writer(1), writer(3)],
             which,
             credit_bytes: 1 << 26,
         }))
@@ -194,6 +199,42 @@ pub fn all() -> Vec<(&'static str, Message)> {
         ),
         ("changes", Message::Changes(vec![change])),
         ("decisions", Message::Decisions(vec![ObjectDecision { object: object(u64::MAX), decision: decision() }])),
+        ("ask", Message::Ask(Ask { object: object(3), name: "heat".into(), revision: 5 })),
+        (
+            "layouts",
+            Message::Layouts(Layouts {
+                object: object(3),
+                layouts: vec![(writer(1), layout()), (writer(2), layout())],
+            }),
+        ),
+        (
+            "roster",
+            Message::Roster(Roster {
+                object: object(3),
+                revision: 5,
+                serial: 9,
+                declared: vec![
+                    Declared {
+                        writer: writer(1),
+                        rank: Some(4),
+                        layout: layout(),
+                        from: 1,
+                        left: Some(7),
+                        died: true,
+                        expected: None,
+                    },
+                    Declared {
+                        writer: writer(2),
+                        rank: None,
+                        layout: layout(),
+                        from: 8,
+                        left: None,
+                        died: false,
+                        expected: Some(2),
+                    },
+                ],
+            }),
+        ),
         ("subscribe-newest", subscribe(Which::Newest)),
         ("subscribe-every", subscribe(Which::Every)),
         ("subscribe-one", subscribe(Which::One(9))),

@@ -1,0 +1,145 @@
+//! Who writes an object on all nodes, from its home, and how their fragments lie, to the home.
+
+use stillframe_roster::writer::{Revision, Version, Writer as Name};
+
+use crate::{
+    bounds::NAME_BYTES_MAX, data::FragmentText, fault::Fault, item::Item, object::ObjectId, reader::Reader,
+    writer::Writer,
+};
+
+/// Asks a node that has not reported to a new home for a report.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Ask {
+    /// The object.
+    pub object: ObjectId,
+    /// Its name, for a node that does not know it yet.
+    pub name: String,
+    /// The home's term.
+    pub revision: Revision,
+}
+
+/// The layouts of a node's writers. It comes before the first report that tells of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layouts {
+    /// The object.
+    pub object: ObjectId,
+    /// The layouts; writers ascend.
+    pub layouts: Vec<(Name, FragmentText)>,
+}
+
+/// A fragment that somebody writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Declared {
+    /// Whose.
+    pub writer: Name,
+    /// Its rank in a parallel program, if it said so.
+    pub rank: Option<u32>,
+    /// Its layout.
+    pub layout: FragmentText,
+    /// The first version that it writes.
+    pub from: Version,
+    /// The first that it does not write any more.
+    pub left: Option<Version>,
+    /// Whether its process died, or its node was lost.
+    pub died: bool,
+    /// How many writers the program said there are.
+    pub expected: Option<u32>,
+}
+
+/// All fragments of an object that are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Roster {
+    /// The object.
+    pub object: ObjectId,
+    /// The home's term.
+    pub revision: Revision,
+    /// Which of that home's rosters is newer.
+    pub serial: u64,
+    /// The fragments; writers ascend.
+    pub declared: Vec<Declared>,
+}
+
+impl Item for Ask {
+    const LEAST_BYTES: usize = 8 + 5 + 8;
+
+    fn write(&self, to: &mut Writer<'_>) {
+        to.item(&self.object);
+        to.text(&self.name);
+        to.item(&self.revision);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
+        let object = from.item()?;
+        let name = from.text("an object's name", 1, NAME_BYTES_MAX)?;
+        Ok(Self { object, name, revision: from.item()? })
+    }
+}
+
+/// A writer's layout.
+type Layout = (Name, FragmentText);
+
+impl Item for Layout {
+    const LEAST_BYTES: usize = Name::LEAST_BYTES + FragmentText::LEAST_BYTES;
+
+    fn write(&self, to: &mut Writer<'_>) {
+        to.item(&self.0);
+        to.item(&self.1);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
+        Ok((from.item()?, from.item()?))
+    }
+}
+
+impl Item for Layouts {
+    const LEAST_BYTES: usize = 8 + 4;
+
+    fn write(&self, to: &mut Writer<'_>) {
+        to.item(&self.object);
+        to.item(&self.layouts);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
+        let object = from.item()?;
+        Ok(Self { object, layouts: from.ascending(|layout: &Layout| layout.0, "writers do not ascend")? })
+    }
+}
+
+impl Item for Declared {
+    const LEAST_BYTES: usize = Name::LEAST_BYTES + 1 + FragmentText::LEAST_BYTES + 8 + 1 + 1 + 1;
+
+    fn write(&self, to: &mut Writer<'_>) {
+        to.item(&self.writer);
+        to.item(&self.rank);
+        to.item(&self.layout);
+        to.item(&self.from);
+        to.item(&self.left);
+        to.item(&self.died);
+        to.item(&self.expected);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
+        let (writer, rank, layout, begin) = (from.item()?, from.item()?, from.item()?, from.item()?);
+        let offset = from.at();
+        let left: Option<Version> = from.item()?;
+        from.check(left.is_none_or(|left| left >= begin), offset, "a fragment ends before it begins")?;
+        Ok(Self { writer, rank, layout, from: begin, left, died: from.item()?, expected: from.item()? })
+    }
+}
+
+impl Item for Roster {
+    const LEAST_BYTES: usize = 8 + 8 + 8 + 4;
+
+    fn write(&self, to: &mut Writer<'_>) {
+        to.item(&self.object);
+        to.item(&self.revision);
+        to.item(&self.serial);
+        to.item(&self.declared);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
+        let (object, revision, serial) = (from.item()?, from.item()?, from.item()?);
+        let declared = from.ascending(|one: &Declared| one.writer, "writers do not ascend")?;
+        Ok(Self { object, revision, serial, declared })
+    }
+}
