@@ -1,10 +1,10 @@
 //! Which nodes there are, which is the home of an object, and who keeps the names.
 
-use crate::message::ObjectId;
 use std::fmt::Debug;
 use std::sync::Arc;
 use stillframe_object::Names;
 use stillframe_roster::writer::{Node, Revision};
+use stillframe_wire::ObjectId;
 
 /// What a runtime knows of the others.
 pub trait Cluster: Send + Sync + Debug {

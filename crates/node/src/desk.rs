@@ -3,7 +3,6 @@
 use crate::cluster::Cluster;
 use crate::error::Result;
 use crate::filling::Filling;
-use crate::message::{Layout, Message, ObjectId};
 use crate::network::Network;
 use crate::sending::Job;
 use crate::watched::{OwnJob, Surroundings, Watched};
@@ -13,6 +12,8 @@ use stillframe_kernel::exits::Exits;
 use stillframe_object::runtime::{Reply, Request};
 use stillframe_object::{Description, Objects};
 use stillframe_roster::writer::{Node, Version};
+use stillframe_wire::roster::{Ask, Layouts, ObjectDecision, ObjectReport};
+use stillframe_wire::{Message, ObjectId};
 
 /// What is to be done once the desk's lock is let go of.
 #[derive(Debug, Default)]
@@ -32,6 +33,8 @@ pub(crate) struct Desk {
     watched: BTreeMap<ObjectId, Watched>,
     /// Whose fragments the connections of this node's programs are.
     readers: BTreeMap<u64, ObjectId>,
+    /// What the fragments of other nodes that this one sends versions to belong to.
+    subscriptions: BTreeMap<(Node, u64), ObjectId>,
     exits: Arc<Exits>,
     /// Objects with writers whose end nobody tells.
     silent: BTreeSet<ObjectId>,
@@ -47,7 +50,8 @@ impl Desk {
         exits: Arc<Exits>,
     ) -> Desk {
         let (watched, readers, silent, todo) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new(), Todo::default());
-        Desk { node, objects, cluster, network, watched, readers, exits, silent, todo }
+        let subscriptions = BTreeMap::new();
+        Desk { node, objects, cluster, network, watched, readers, subscriptions, exits, silent, todo }
     }
 
     pub(crate) fn take_todo(&mut self) -> Todo {
@@ -130,7 +134,7 @@ impl Desk {
 
     fn watch(&mut self, name: &str) -> Result<ObjectId> {
         let object = self.objects.object_named(name)?;
-        let id = object.description().id;
+        let id = ObjectId(object.description().id);
         if !self.watched.contains_key(&id) {
             self.watched.retain(|_, one| one.name() != name);
             self.watched.insert(id, Watched::new(&object, self.node));
@@ -138,26 +142,84 @@ impl Desk {
         Ok(id)
     }
 
-    /// Takes a message from another node.
-    pub(crate) fn receive(&mut self, from: Node, id: ObjectId, message: Message) -> Result<()> {
-        match &message {
-            Message::Created { name, description } => {
-                self.objects.names().put(name, description)?;
-                return Ok(());
+    /// Takes a message from another node. What belongs to an object that this node does not have is left.
+    pub(crate) fn receive(&mut self, from: Node, message: Message) -> Result<()> {
+        let id = match &message {
+            Message::Reports(_) | Message::Decisions(_) => return self.receive_many(from, message),
+            Message::Ask(Ask { object, name, .. }) => {
+                self.find(*object, name)?;
+                *object
             }
-            Message::Ask { name, .. } | Message::Report { name, .. } if !self.watched.contains_key(&id) => {
-                // Its name may not have come to this node yet.
-                let there = match self.objects.names().get(name)? {
-                    Some(there) => Some(there),
-                    None => self.cluster.names().get(name)?,
-                };
-                let Some(description) = there.filter(|there| there.id == id) else { return Ok(()) };
-                self.objects.names().put(name, &description)?;
-                self.watch(name)?;
+            Message::Layouts(Layouts { object, name, .. }) => {
+                self.find(*object, name)?;
+                *object
+            }
+            Message::Roster(roster) => roster.object,
+            Message::Subscribe(subscribe) => {
+                self.subscriptions.insert((from, subscribe.subscription), subscribe.object);
+                subscribe.object
+            }
+            Message::Unsubscribe(gone) => match self.subscriptions.remove(&(from, gone.subscription)) {
+                Some(object) => object,
+                None => return Ok(()),
+            },
+            Message::Lost(lost) => match self.readers.get(&lost.subscription) {
+                Some(object) => *object,
+                None => return Ok(()),
+            },
+            _ => return Ok(()),
+        };
+        self.with(id, |one, around| one.receive(from, message, around)).unwrap_or(Ok(()))
+    }
+
+    fn receive_many(&mut self, from: Node, message: Message) -> Result<()> {
+        match message {
+            Message::Reports(reports) => {
+                for ObjectReport { object, name, report } in reports {
+                    self.find(object, &name)?;
+                    self.with(object, |one, around| one.take_report(from, report, around)).unwrap_or(Ok(()))?;
+                }
+            }
+            Message::Decisions(decisions) => {
+                for ObjectDecision { object, decision } in decisions {
+                    self.with(object, |one, around| one.take_decision(decision, around)).unwrap_or(Ok(()))?;
+                }
             }
             _ => {}
         }
-        self.with(id, |one, around| one.receive(from, message, around)).unwrap_or(Ok(()))
+        Ok(())
+    }
+
+    /// Makes an object known to this node that others speak of.
+    fn find(&mut self, id: ObjectId, name: &str) -> Result<()> {
+        if self.watched.contains_key(&id) {
+            return Ok(());
+        }
+        // Its name may not have come to this node yet.
+        let there = match self.objects.names().get(name)? {
+            Some(there) => Some(there),
+            None => self.cluster.names().get(name)?,
+        };
+        if let Some(description) = there.filter(|there| ObjectId(there.id) == id) {
+            self.objects.names().put(name, &description)?;
+            self.watch(name)?;
+        }
+        Ok(())
+    }
+
+    /// Somebody created an object, on any node.
+    pub(crate) fn note_created(&mut self, name: &str, description: &Description) -> Result<()> {
+        self.objects.names().put(name, description)?;
+        Ok(())
+    }
+
+    /// Somebody removed an object, on any node.
+    pub(crate) fn note_removed(&mut self, name: &str, id: ObjectId) -> Result<()> {
+        self.watched.remove(&id);
+        if self.objects.names().get(name)?.is_some_and(|there| ObjectId(there.id) == id) {
+            self.objects.remove(name, true)?;
+        }
+        Ok(())
     }
 
     /// What a program of this node asks; the reply, unless it comes later.
@@ -175,17 +237,16 @@ impl Desk {
             }
             Request::Remove { name, id } => {
                 let removed = self.cluster.names().remove(&name, id)?;
-                self.watched.remove(&id);
+                self.watched.remove(&ObjectId(id));
                 Ok(Some(Reply::Removed(removed)))
             }
             Request::Read { name, id, text, bindings } => {
                 let found = self.watch(&name)?;
-                if found != id {
+                if found != ObjectId(id) {
                     return Ok(Some(Reply::Failed(format!("object '{name}' is another one by now: open it anew"))));
                 }
-                let layout = Layout { text, bindings };
-                let region = self.with(id, |one, _| one.read(client, layout));
-                self.readers.insert(client, id);
+                let region = self.with(found, |one, _| one.read(client, text, &bindings));
+                self.readers.insert(client, found);
                 region.transpose().map(|region| region.map(Reply::Reading))
             }
             Request::Version(version) => {
@@ -198,10 +259,6 @@ impl Desk {
     fn create(&mut self, name: &str, description: &Description) -> Result<Description> {
         let there = self.cluster.names().put(name, description)?;
         self.objects.names().put(name, &there)?;
-        let created = Message::Created { name: name.into(), description: there.clone() };
-        for node in self.cluster.nodes().into_iter().filter(|node| *node != self.node) {
-            self.network.send(node, there.id, created.clone());
-        }
         Ok(there)
     }
 
@@ -217,14 +274,29 @@ impl Desk {
         }
     }
 
-    /// What a piece is to be put into.
-    pub(crate) fn filling(&self, id: ObjectId, reader: u64, version: Version) -> Option<Arc<Filling>> {
-        self.watched.get(&id)?.filling(reader, version)
+    /// What a share is to be put into.
+    pub(crate) fn filling(&self, reader: u64, version: Version) -> Option<Arc<Filling>> {
+        self.watched.get(self.readers.get(&reader)?)?.filling(reader, version)
+    }
+
+    /// Whether a program of this node reads a fragment.
+    pub(crate) fn has_reader(&self, reader: u64) -> bool {
+        self.readers.contains_key(&reader)
     }
 
     /// A fragment may have all its elements.
-    pub(crate) fn finish(&mut self, id: ObjectId, reader: u64) -> Result<()> {
+    pub(crate) fn finish(&mut self, reader: u64) -> Result<()> {
+        let Some(id) = self.readers.get(&reader).copied() else { return Ok(()) };
         self.with(id, |one, _| one.finish(reader)).unwrap_or(Ok(()))
+    }
+
+    /// A version cannot be put together as it came.
+    pub(crate) fn lose(&mut self, reader: u64, version: Version, why: &str) {
+        let Some(id) = self.readers.get(&reader).copied() else { return };
+        let _ = self.with(id, |one, around| {
+            one.lose_version(reader, version, why, around);
+            Ok(())
+        });
     }
 
     /// Does something with all objects, whatever becomes of each.

@@ -1,11 +1,15 @@
 //! A version of a fragment that a process of this node reads, as it is put together.
 
+use crate::network::Incoming;
+use crate::sending::{Way, zeros};
 use drepl::executor::Executor;
 use drepl::transfer::Transfer;
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use stillframe::{LoanBytes, Snapshot};
 use stillframe_roster::writer::{Version, Writer};
+use stillframe_wire::data::SourceShare;
 
 /// Memory of the next version, and whose elements are still to come.
 #[derive(Debug)]
@@ -36,55 +40,83 @@ impl Filling {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a writer's elements where they belong: from their compact form, if the transfer is the second half of one.
-    pub(crate) fn put(
+    /// Puts a share of another node where it belongs, as it comes.
+    ///
+    /// # Errors
+    /// Why it does not fit.
+    pub(crate) fn receive(
         &self,
-        writer: Writer,
-        published_ns: u64,
-        transfer: &Transfer,
-        bytes: &[u8],
+        share: &SourceShare,
+        bulk: &mut dyn Incoming,
         executor: &Executor,
     ) -> Result<(), String> {
+        if bulk.left_bytes() != share.bytes {
+            return Err(format!("{} bytes came, and the share has {}", bulk.left_bytes(), share.bytes));
+        }
         let mut state = self.state();
-        if !state.missing.contains(&writer) {
-            // It came before, or nobody waits for it.
+        if !state.missing.contains(&share.writer) {
             return Ok(());
         }
         let Some(loan) = &mut state.loan else { return Ok(()) };
-        executor.run(transfer, bytes, loan).map_err(|error| error.to_string())?;
-        state.missing.remove(&writer);
+        if let Some(range) = together(&share.transfer).filter(|range| range.end <= loan.len()) {
+            return bulk.read(&mut loan[range]).map_err(|error| error.to_string());
+        }
+        let mut bytes = zeros(share.bytes)?;
+        bulk.read(&mut bytes).map_err(|error| error.to_string())?;
+        executor.run(&share.transfer, &bytes, loan).map_err(|error| error.to_string())
+    }
+
+    /// All of these shares have come.
+    pub(crate) fn end(&self, shares: &[SourceShare], published_ns: u64) {
+        let mut state = self.state();
+        shares.iter().for_each(|share| _ = state.missing.remove(&share.writer));
         state.published_ns = state.published_ns.max(published_ns);
-        Ok(())
     }
 
     /// Puts elements of a writer of this node.
-    pub(crate) fn put_own(
-        &self,
-        writer: Writer,
-        snapshot: &Snapshot,
-        variable: &str,
-        transfer: &Transfer,
-        executor: &Executor,
-    ) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// Why that failed.
+    pub(crate) fn put_own(&self, way: &Way, snapshot: &Snapshot, executor: &Executor) -> Result<(), String> {
+        let Way { writer, variable, transfer, .. } = way;
+        let mut state = self.state();
+        let Some(loan) = &mut state.loan else { return Ok(()) };
+        let run = |source: &[u8], loan: &mut LoanBytes| {
+            executor.run(transfer, source, loan).map_err(|error| error.to_string())
+        };
         if snapshot.is_foreign() {
-            let mut bytes = Vec::new();
-            let length = transfer.source_bytes() as usize;
-            bytes.try_reserve_exact(length).map_err(|_| format!("there is no memory for {length} bytes"))?;
-            bytes.resize(length, 0);
+            let mut bytes = zeros(transfer.source_bytes())?;
             snapshot.read(variable, 0, &mut bytes).map_err(|error| error.to_string())?;
-            return self.put(writer, snapshot.published_ns(), transfer, &bytes, executor);
+            run(&bytes, loan)?;
+        } else {
+            let view = snapshot.view(variable).map_err(|error| error.to_string())?;
+            run(&view, loan)?;
         }
-        let view = snapshot.view(variable).map_err(|error| error.to_string())?;
-        self.put(writer, snapshot.published_ns(), transfer, &view, executor)
+        state.missing.remove(writer);
+        state.published_ns = state.published_ns.max(snapshot.published_ns());
+        Ok(())
     }
 
     /// The memory with all elements, and when the last of them was published; nothing while any is missing.
     pub(crate) fn finish(&self) -> Option<(LoanBytes, u64)> {
-        let mut state = self.state();
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // A share is just coming, and whoever takes it asks again.
+            Err(TryLockError::WouldBlock) => return None,
+        };
         if !state.missing.is_empty() {
             return None;
         }
         let published_ns = state.published_ns;
         state.loan.take().map(|loan| (loan, published_ns))
     }
+}
+
+/// Where a transfer puts all of its bytes, if they belong together and as they are.
+fn together(transfer: &Transfer) -> Option<Range<usize>> {
+    let [one] = transfer.moves() else { return None };
+    let (begin, length) = (usize::try_from(one.to).ok()?, usize::try_from(one.run_bytes).ok()?);
+    let is_whole = one.from == 0 && one.swap_bytes == 1 && one.axes.is_empty();
+    is_whole.then_some(begin..begin.checked_add(length)?)
 }

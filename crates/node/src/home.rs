@@ -1,17 +1,18 @@
 //! The home of an object.
 
-use crate::message::{Declared, Layout};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stillframe_roster::home;
 use stillframe_roster::message::{Decision, Report};
 use stillframe_roster::writer::{Elements, Node, Record, Revision, Role, Version, Writer};
+use stillframe_wire::data::FragmentText;
+use stillframe_wire::roster::Declared;
 
 /// What the home of an object keeps beside roster's protocol: the layouts, and what it told whom.
 #[derive(Debug)]
 pub(crate) struct Home {
     protocol: home::Home,
-    layouts: BTreeMap<Writer, Layout>,
+    layouts: BTreeMap<Writer, FragmentText>,
     /// Those that have to do with the object.
     nodes: BTreeSet<Node>,
     /// Serial of the newest decision that was sent.
@@ -66,9 +67,14 @@ impl Home {
         self.note_declared();
     }
 
-    pub(crate) fn receive(&mut self, report: Report, layouts: Vec<(Writer, Layout)>) {
-        self.nodes.insert(report.node);
+    /// How fragments of writers lie.
+    pub(crate) fn note_layouts(&mut self, layouts: Vec<(Writer, FragmentText)>) {
         self.layouts.extend(layouts);
+        self.note_declared();
+    }
+
+    pub(crate) fn receive(&mut self, report: Report) {
+        self.nodes.insert(report.node);
         self.protocol.receive(report);
         self.note_declared();
     }

@@ -1,12 +1,11 @@
 //! The runtime of a node: it lets the processes of several nodes hold one object.
 //!
-//! One runs on each node. It looks at the boards of this node's objects, speaks for its writers to the *home* of each object,
+//! What they send each other, `stillframe-wire` says. One runs on each node. It looks at the boards of this node's objects, speaks for its writers to the *home* of each object,
 //! and fills fragments that its readers want with elements of other nodes. What is of one machine stays there: a reader whose
 //! elements lie on its own node needs no runtime.
 //!
 //! | module | |
 //! |---|---|
-//! | [`message`] | what runtimes send each other |
 //! | [`network`] | who carries messages |
 //! | [`cluster`] | which nodes there are, which of them is an object's home, and who keeps the names of objects |
 //! | `home` | an object's home, if this node is it |
@@ -25,7 +24,6 @@ mod desk;
 pub mod error;
 mod filling;
 mod home;
-pub mod message;
 pub mod network;
 pub mod runtime;
 mod sending;

@@ -3,10 +3,11 @@
 use crate::cluster::Cluster;
 use crate::desk::{Desk, Todo};
 use crate::error::{Error, Result};
-use crate::message::{Message, ObjectId};
-use crate::network::Network;
+use crate::filling::Filling;
+use crate::network::{Incoming, Network};
 use crate::socket::{self, Clients};
 use drepl::executor::Executor;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -17,9 +18,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use stillframe_kernel::exits::Exits;
 use stillframe_kernel::lock::{self, Kind};
-use stillframe_object::Objects;
 use stillframe_object::runtime::{LOCK, SOCKET};
-use stillframe_roster::writer::Node;
+use stillframe_object::{Description, Objects};
+use stillframe_roster::writer::{Node, Version};
+use stillframe_wire::data::{Piece, Sent, SourceShare, Sources};
+use stillframe_wire::{Message, ObjectId};
 
 /// How often writers are looked at of whose end nobody tells, as they are of another namespace of processes.
 const LOOK: Duration = Duration::from_secs(1);
@@ -36,6 +39,9 @@ pub struct Runtime {
     _lock: File,
 }
 
+/// Of a node, for a subscription.
+type Shares = BTreeMap<(Node, u64), Arc<Vec<SourceShare>>>;
+
 #[derive(Debug)]
 struct Inner {
     desk: Mutex<Desk>,
@@ -45,6 +51,8 @@ struct Inner {
     movers: Mutex<Option<Sender<Todo>>>,
     executor: Executor,
     exits: Arc<Exits>,
+    /// What comes from a node for a fragment, version by version.
+    shares: Mutex<Shares>,
     socket: PathBuf,
     next_client: AtomicU64,
     has_ended: AtomicBool,
@@ -77,6 +85,7 @@ impl Runtime {
             movers: Mutex::new(Some(movers)),
             executor: Executor::new(0),
             exits,
+            shares: Mutex::default(),
             socket,
             next_client: AtomicU64::new(1),
             has_ended: AtomicBool::new(false),
@@ -91,9 +100,19 @@ impl Runtime {
         Ok(Runtime { inner, threads, _lock: lock })
     }
 
-    /// Takes a message from another node. What comes from one node is given in order.
-    pub fn receive(&self, from: Node, object: ObjectId, message: Message) {
-        self.inner.receive(from, object, message);
+    /// Takes a message from another node, and what follows it.
+    pub fn receive(&self, from: Node, message: Message, bulk: &mut dyn Incoming) {
+        self.inner.receive(from, message, bulk);
+    }
+
+    /// Somebody created an object, on any node.
+    pub fn created(&self, name: &str, description: &Description) {
+        self.inner.change(|desk| _ = desk.note_created(name, description));
+    }
+
+    /// Somebody removed an object, on any node.
+    pub fn removed(&self, name: &str, object: ObjectId) {
+        self.inner.change(|desk| _ = desk.note_removed(name, object));
     }
 
     /// There is a new connection to a node.
@@ -224,6 +243,7 @@ impl Inner {
                 };
                 socket::serve(stream, ask, |reply| inner.clients.reply(client, reply));
                 inner.clients.remove(client);
+                inner.shares().retain(|(_, subscription), _| *subscription != client);
                 inner.change(|desk| desk.close(client));
             });
             if spawned.is_err() {
@@ -235,12 +255,11 @@ impl Inner {
     fn move_bytes(&self, todo: &Receiver<Todo>) {
         while let Ok(Todo { jobs, own, .. }) = todo.recv() {
             for one in own {
-                for (way, snapshot) in &one.parts {
-                    let put = one.filling.put_own(way.writer, snapshot, &way.variable, &way.transfer, &self.executor);
+                for (way, snapshot) in one.ways.iter().zip(&one.snapshots) {
                     // A version that cannot be filled stays one that is waited for.
-                    let _ = put;
+                    let _ = one.filling.put_own(way, snapshot, &self.executor);
                 }
-                self.change(|desk| _ = desk.finish(one.object, one.reader));
+                self.change(|desk| _ = desk.finish(one.reader));
             }
             for job in jobs {
                 job.run(&*self.network, &self.executor);
@@ -248,22 +267,44 @@ impl Inner {
         }
     }
 
-    fn receive(&self, from: Node, object: ObjectId, message: Message) {
-        if let Message::Piece { subscription, version, writer, published_ns, transfer, bytes } = message {
-            let filling = self.desk().filling(object, subscription, version);
-            // Nobody waits for it any more.
-            let Some(filling) = filling.filter(|_| writer.node == from) else { return };
-            match filling.put(writer, published_ns, &transfer, &bytes, &self.executor) {
-                Ok(()) => self.change(|desk| _ = desk.finish(object, subscription)),
-                Err(why) => self.change(|desk| {
-                    _ = desk.receive(from, object, Message::Gone { subscription, version, why });
-                }),
+    fn receive(&self, from: Node, message: Message, bulk: &mut dyn Incoming) {
+        match message {
+            Message::Sources(Sources { subscription, shares, .. }) => {
+                let is_own = shares.iter().all(|share| share.writer.node == from);
+                if is_own && self.desk().has_reader(subscription) {
+                    self.shares().insert((from, subscription), Arc::new(shares));
+                }
             }
-            return;
-        }
-        self.change(|desk| {
+            Message::Piece(Piece { subscription, version, share, .. }) => {
+                let Some((filling, shares)) = self.find_filling(from, subscription, version) else { return };
+                let Some(share) = shares.get(share as usize) else { return };
+                if let Err(why) = filling.receive(share, bulk, &self.executor) {
+                    self.change(|desk| desk.lose(subscription, version, &why));
+                }
+            }
+            Message::Sent(Sent { subscription, version, published_ns }) => {
+                let Some((filling, shares)) = self.find_filling(from, subscription, version) else { return };
+                filling.end(&shares, published_ns);
+                self.change(|desk| _ = desk.finish(subscription));
+            }
             // What another node says and cannot be done here is left.
-            let _ = desk.receive(from, object, message);
-        });
+            other => self.change(|desk| _ = desk.receive(from, other)),
+        }
+    }
+
+    fn shares(&self) -> MutexGuard<'_, Shares> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a share belongs to; nothing if nobody waits for it any more.
+    fn find_filling(
+        &self,
+        from: Node,
+        subscription: u64,
+        version: Version,
+    ) -> Option<(Arc<Filling>, Arc<Vec<SourceShare>>)> {
+        let shares = self.shares().get(&(from, subscription)).cloned()?;
+        let filling = self.desk().filling(subscription, version)?;
+        Some((filling, shares))
     }
 }

@@ -1,25 +1,30 @@
 //! Versions of this node's writers, for fragments that processes of other nodes read.
 
-use crate::message::{Layout, Message, ObjectId};
-use crate::network::Network;
+use crate::network::{Bulk, Network};
 use drepl::executor::Executor;
 use drepl::transfer::Transfer;
 use drepl::{Fragment, Source, Wanted};
+use std::ops::Range;
 use std::sync::Arc;
 use stillframe::Snapshot;
-use stillframe_roster::writer::{Node, Version, Writer};
+use stillframe_roster::readiness::Cause;
+use stillframe_roster::writer::{Node, Version, Who, Writer};
+use stillframe_wire::Message;
+use stillframe_wire::data::{FragmentText, Lost, Piece, Sent, SourceShare, Sources};
 
 /// A fragment of another node, and what it waits for.
 #[derive(Debug)]
 pub(crate) struct Subscription {
-    pub(crate) layout: Layout,
+    pub(crate) layout: FragmentText,
     pub(crate) fragment: Arc<Fragment>,
     pub(crate) version: Version,
     pub(crate) writers: Vec<Writer>,
     /// Whether the version was sent.
     pub(crate) is_served: bool,
     /// How elements of these writers come into the fragment, once it is known.
-    pub(crate) planned: Option<(Vec<Writer>, Vec<Way>)>,
+    pub(crate) planned: Option<(Vec<Writer>, Arc<Vec<Way>>)>,
+    /// Whether the other node knows the ways.
+    pub(crate) is_told: bool,
 }
 
 /// How a writer's elements come into a fragment.
@@ -29,76 +34,107 @@ pub(crate) struct Way {
     /// What the writer's region calls its bytes.
     pub(crate) variable: String,
     pub(crate) transfer: Transfer,
+    /// Its first half, which the sender does, and how many bytes that makes.
+    pack: Transfer,
+    bytes: u64,
 }
 
-/// Plans how elements of writers' fragments come into another.
-pub(crate) fn plan(
-    wanted: &Fragment,
-    writers: &[(Writer, Arc<Fragment>, String)],
-) -> Result<Vec<Way>, drepl::PlanError> {
-    let source = |(_, fragment, _): &(Writer, Arc<Fragment>, String)| Source {
-        fragment: fragment.clone(),
-        version: 0,
-        cost: 0,
-        readable: true,
+impl Way {
+    fn new(writer: Writer, variable: String, transfer: Transfer) -> Way {
+        let (pack, bytes) = (transfer.pack(), transfer.moved_bytes());
+        Way { writer, variable, transfer, pack, bytes }
+    }
+
+    /// Where all of its bytes lie together in the source.
+    fn together(&self) -> Option<Range<usize>> {
+        let [one] = self.pack.moves() else { return None };
+        let (begin, length) = (usize::try_from(one.from).ok()?, usize::try_from(one.run_bytes).ok()?);
+        one.axes.is_empty().then_some(begin..begin + length)
+    }
+}
+
+/// A writer, its fragment, and what its region calls the bytes.
+pub(crate) type Origin = (Writer, Arc<Fragment>, String);
+
+/// Plans how elements of writers' fragments come into another: a way for each of them, also for one that has nothing to give, for
+/// somebody waits for it.
+pub(crate) fn plan(wanted: &Fragment, origins: &[Origin]) -> Result<Vec<Way>, drepl::PlanError> {
+    let source = |(_, fragment, _): &Origin| Source { fragment: fragment.clone(), version: 0, cost: 0, readable: true };
+    let sources: Vec<Source> = origins.iter().map(source).collect();
+    let mut plan = drepl::plan(&Wanted { fragment: wanted, versions: 0..=0 }, &sources)?;
+    let mut take = |position: usize| {
+        let found = plan.transfers.iter_mut().find(|(source, _)| *source == position);
+        found.map(|(_, transfer)| std::mem::take(transfer)).unwrap_or_default()
     };
-    let sources: Vec<Source> = writers.iter().map(source).collect();
-    let plan = drepl::plan(&Wanted { fragment: wanted, versions: 0..=0 }, &sources)?;
-    let way = |(source, transfer): (usize, Transfer)| {
-        let (writer, _, variable) = &writers[source];
-        Way { writer: *writer, variable: variable.clone(), transfer }
-    };
-    Ok(plan.transfers.into_iter().map(way).collect())
+    let ways = origins.iter().enumerate();
+    Ok(ways.map(|(position, (writer, _, variable))| Way::new(*writer, variable.clone(), take(position))).collect())
 }
 
 /// A version that is held and that has to be sent.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) to: Node,
-    pub(crate) object: ObjectId,
     pub(crate) subscription: u64,
     pub(crate) version: Version,
-    pub(crate) parts: Vec<(Way, Snapshot)>,
+    pub(crate) ways: Arc<Vec<Way>>,
+    /// Of each way.
+    pub(crate) snapshots: Vec<Snapshot>,
+    /// Whether the ways have to be told first.
+    pub(crate) is_new: bool,
 }
 
 impl Job {
-    /// Packs and sends all parts. What fails is told to who waits.
+    /// Packs and sends all shares. What fails is told to who waits.
     pub(crate) fn run(self, network: &dyn Network, executor: &Executor) {
-        let Job { to, object, subscription, version, parts } = self;
-        for (Way { writer, variable, transfer }, snapshot) in parts {
-            let message = match pack(&snapshot, &variable, &transfer, executor) {
-                Ok(bytes) => {
-                    let (published_ns, transfer) = (snapshot.published_ns(), transfer.unpack());
-                    Message::Piece { subscription, version, writer, published_ns, transfer, bytes }
-                }
-                Err(why) => Message::Gone { subscription, version, why },
-            };
-            network.send(to, object, message);
+        let Job { to, subscription, version, ways, snapshots, is_new } = self;
+        if is_new {
+            let share =
+                |way: &Way| SourceShare { writer: way.writer, transfer: way.transfer.unpack(), bytes: way.bytes };
+            let shares = ways.iter().map(share).collect();
+            network.send(to, Message::Sources(Sources { subscription, epoch: version, shares }), Bulk::None);
         }
+        let published_ns = snapshots.iter().map(Snapshot::published_ns).max().unwrap_or(0);
+        for (share, (way, snapshot)) in ways.iter().zip(snapshots).enumerate() {
+            if way.bytes == 0 {
+                continue;
+            }
+            let Ok(bulk) = pack(snapshot, way, executor) else {
+                let who = Some(Who { writer: way.writer, rank: None });
+                let lost = Lost { subscription, version, cause: Cause::Gone, who };
+                return network.send(to, Message::Lost(lost), Bulk::None);
+            };
+            let piece = Piece { subscription, version, share: share as u32, offset: 0 };
+            network.send(to, Message::Piece(piece), bulk);
+        }
+        network.send(to, Message::Sent(Sent { subscription, version, published_ns }), Bulk::None);
     }
 }
 
-fn pack(snapshot: &Snapshot, variable: &str, transfer: &Transfer, executor: &Executor) -> Result<Vec<u8>, String> {
-    let length = transfer.moved_bytes() as usize;
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(length).map_err(|_| format!("this node has no memory for {length} bytes"))?;
-    bytes.resize(length, 0);
-    let pack = transfer.pack();
-    let view;
-    let read;
-    let source: &[u8] = if snapshot.is_foreign() {
-        // Of another user, who could cut the file short meanwhile.
-        let mut copy = Vec::new();
-        let wanted = pack.source_bytes() as usize;
-        copy.try_reserve_exact(wanted).map_err(|_| format!("this node has no memory for {wanted} bytes"))?;
-        copy.resize(wanted, 0);
-        snapshot.read(variable, 0, &mut copy).map_err(|error| error.to_string())?;
-        read = copy;
-        &read
-    } else {
-        view = snapshot.view(variable).map_err(|error| error.to_string())?;
-        &view
+/// The bytes of a share: where they lie, if they lie together, else in the compact form.
+fn pack(snapshot: Snapshot, way: &Way, executor: &Executor) -> Result<Bulk, String> {
+    let pack = |source: &[u8]| {
+        let mut bytes = zeros(way.bytes)?;
+        executor.run(&way.pack, source, &mut bytes).map_err(|error| error.to_string())?;
+        Ok(Bulk::Bytes(bytes))
     };
-    executor.run(&pack, source, &mut bytes).map_err(|error| error.to_string())?;
-    Ok(bytes)
+    if snapshot.is_foreign() {
+        // Of another user, who could cut the file short meanwhile.
+        let mut copy = zeros(way.pack.source_bytes())?;
+        snapshot.read(&way.variable, 0, &mut copy).map_err(|error| error.to_string())?;
+        return pack(&copy);
+    }
+    let view = snapshot.view(&way.variable).map_err(|error| error.to_string())?;
+    match way.together().filter(|range| range.end <= view.len()) {
+        Some(range) => Ok(Bulk::View(view, range)),
+        None => pack(&view),
+    }
+}
+
+/// Memory of a length that somebody else decides.
+pub(crate) fn zeros(bytes: u64) -> Result<Vec<u8>, String> {
+    let mut zeros = Vec::new();
+    let length = usize::try_from(bytes).map_err(|error| error.to_string())?;
+    zeros.try_reserve_exact(length).map_err(|_| format!("there is no memory for {length} bytes"))?;
+    zeros.resize(length, 0);
+    Ok(zeros)
 }

@@ -4,19 +4,21 @@ use crate::cluster::Cluster;
 use crate::error::Result;
 use crate::filling::Filling;
 use crate::home::{Home, Outgoing};
-use crate::message::{Declared, Layout, Message, ObjectId};
-use crate::network::Network;
-use crate::sending::{self, Job, Subscription, Way};
+use crate::network::{Bulk, Network};
+use crate::sending::{self, Job, Origin, Subscription, Way};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stillframe::Snapshot;
 use stillframe_object::relay::{LocalFragment, Receiver, Relay, Remote, RemoteFragment};
 use stillframe_object::runtime::Reply;
 use stillframe_object::{Cause, Object, Part, Writer as Named};
-use stillframe_roster::message::Decision;
+use stillframe_roster::message::{Decision, Report};
 use stillframe_roster::readiness::{Loss, Readiness, Share};
 use stillframe_roster::runtime::{Event, Runtime};
 use stillframe_roster::writer::{Node, Revision, Stage, Version, Who, Writer};
+use stillframe_wire::data::{FragmentText, Lost, Subscribe, Unsubscribe, Which};
+use stillframe_wire::roster::{Ask, Declared, Layouts, ObjectDecision, ObjectReport, Roster};
+use stillframe_wire::{Message, ObjectId};
 
 /// What an object needs of its node.
 pub(crate) struct Surroundings<'a> {
@@ -34,16 +36,17 @@ pub(crate) struct Surroundings<'a> {
 /// Elements of this node's writers for a fragment of this node.
 #[derive(Debug)]
 pub(crate) struct OwnJob {
-    pub(crate) object: ObjectId,
     pub(crate) reader: u64,
     pub(crate) filling: Arc<Filling>,
-    pub(crate) parts: Vec<(Way, Snapshot)>,
+    pub(crate) ways: Vec<Way>,
+    /// Of each way.
+    pub(crate) snapshots: Vec<Snapshot>,
 }
 
 /// A fragment of a process of this node that this runtime fills.
 #[derive(Debug)]
 struct Reader {
-    layout: Layout,
+    layout: FragmentText,
     receiver: Receiver,
     wanted: Option<Version>,
     /// Whose elements it had last.
@@ -68,6 +71,8 @@ pub(crate) struct Watched {
     decided: BTreeSet<u32>,
     /// Serial of the report that was sent last, and to which term.
     sent: Option<(Revision, u64)>,
+    /// Of which writers which home knows the layouts.
+    told_layouts: (Option<Node>, BTreeSet<Writer>),
     /// Serial of the roster that was heard last.
     roster: (Revision, u64),
     pins: BTreeMap<Version, Vec<Snapshot>>,
@@ -80,13 +85,14 @@ impl Watched {
         let relay = object.relay();
         let protocol = Runtime::new(node, relay.initial());
         Watched {
-            id: relay.id(),
+            id: ObjectId(relay.id()),
             relay,
             protocol,
             home: None,
             local: BTreeMap::new(),
             decided: BTreeSet::new(),
             sent: None,
+            told_layouts: (None, BTreeSet::new()),
             roster: (0, 0),
             pins: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
@@ -217,9 +223,13 @@ impl Watched {
                     Outgoing::Roster { revision, serial, declared } if to_here => {
                         self.hear_roster(revision, serial, &declared, around)?;
                     }
-                    Outgoing::Decision(decision) => around.network.send(node, self.id, Message::Decision(decision)),
+                    Outgoing::Decision(decision) => {
+                        let decision = ObjectDecision { object: self.id, decision };
+                        around.send(node, Message::Decisions(vec![decision]));
+                    }
                     Outgoing::Roster { revision, serial, declared } => {
-                        around.network.send(node, self.id, Message::Roster { revision, serial, declared });
+                        let declared = declared.to_vec();
+                        around.send(node, Message::Roster(Roster { object: self.id, revision, serial, declared }));
                     }
                 }
             }
@@ -241,7 +251,7 @@ impl Watched {
             let nodes = around.cluster.nodes();
             self.home = Some(Home::new(revision, self.relay.shape()?, self.relay.initial(), nodes.iter().copied()));
             for other in nodes.into_iter().filter(|other| *other != around.node) {
-                around.network.send(other, self.id, Message::Ask { name: self.name().into(), revision });
+                around.send(other, self.ask(revision));
             }
         }
         Ok(())
@@ -256,15 +266,41 @@ impl Watched {
             return false;
         }
         self.sent = Some(sent);
-        let layout = |(writer, fragment): (&Writer, &LocalFragment)| {
-            (*writer, Layout { text: fragment.text.clone(), bindings: fragment.bindings.clone() })
-        };
-        let layouts = self.local.iter().map(layout).collect();
+        let layouts = self.new_layouts(home);
         match &mut self.home {
-            Some(own) if home == around.node => own.receive(report, layouts),
-            _ => around.network.send(home, self.id, Message::Report { name: self.name().into(), report, layouts }),
+            Some(own) if home == around.node => {
+                own.note_layouts(layouts);
+                own.receive(report);
+            }
+            _ => {
+                if !layouts.is_empty() {
+                    let (object, name) = (self.id, self.name().into());
+                    around.send(home, Message::Layouts(Layouts { object, name, layouts }));
+                }
+                let report = ObjectReport { object: self.id, name: self.name().into(), report };
+                around.send(home, Message::Reports(vec![report]));
+            }
         }
         true
+    }
+
+    fn ask(&self, revision: Revision) -> Message {
+        Message::Ask(Ask { object: self.id, name: self.name().into(), revision })
+    }
+
+    /// Layouts that a home was not told yet.
+    fn new_layouts(&mut self, home: Node) -> Vec<(Writer, FragmentText)> {
+        if self.told_layouts.0 != Some(home) {
+            self.told_layouts = (Some(home), BTreeSet::new());
+        }
+        let told = &mut self.told_layouts.1;
+        told.retain(|writer| self.local.contains_key(writer));
+        let new = self.local.iter().filter(|(writer, _)| told.insert(**writer));
+        let layout = |(writer, fragment): (&Writer, &LocalFragment)| {
+            let (text, bindings) = (fragment.text.clone(), drepl_bindings(&fragment.bindings));
+            (*writer, FragmentText { text, bindings })
+        };
+        new.map(layout).collect()
     }
 
     fn hear(&mut self, decision: Decision, around: &mut Surroundings) -> Result<()> {
@@ -328,7 +364,7 @@ impl Watched {
                 left: one.left,
                 died: one.died,
                 text: one.layout.text.clone(),
-                bindings: one.layout.bindings.clone(),
+                bindings: numbers(&one.layout),
                 writers: one.expected,
             })
             .collect();
@@ -340,105 +376,126 @@ impl Watched {
     /// Takes a message of another node.
     pub(crate) fn receive(&mut self, from: Node, message: Message, around: &mut Surroundings) -> Result<()> {
         match message {
-            Message::Ask { revision, .. } => {
+            Message::Ask(Ask { revision, .. }) => {
                 self.protocol.follow(revision);
-                self.sent = None;
+                self.forget_told();
             }
-            Message::Report { report, layouts, .. } => {
+            Message::Layouts(Layouts { layouts, .. }) => {
                 self.find_home(around)?;
-                if let Some(home) = self.home.as_mut().filter(|_| report.node == from) {
-                    home.receive(report, layouts);
+                let is_own = layouts.iter().all(|(writer, _)| writer.node == from);
+                if let Some(home) = self.home.as_mut().filter(|_| is_own) {
+                    home.note_layouts(layouts);
                 }
             }
-            Message::Decision(decision) => self.hear(decision, around)?,
-            Message::Roster { revision, serial, declared } => {
+            Message::Roster(Roster { revision, serial, declared, .. }) => {
                 self.hear_roster(revision, serial, &declared, around)?;
             }
-            Message::Subscribe { subscription, layout, version, writers } => {
-                return self.subscribe((from, subscription), layout, version, writers, around);
+            Message::Subscribe(subscribe) => return self.subscribe(from, *subscribe, around),
+            Message::Unsubscribe(Unsubscribe { subscription }) => {
+                self.subscriptions.remove(&(from, subscription));
             }
-            Message::Unsubscribe { subscription } => _ = self.subscriptions.remove(&(from, subscription)),
-            Message::Gone { subscription, version, why } => self.lose_version(subscription, version, &why, around),
-            Message::Piece { .. } | Message::Created { .. } => {}
+            Message::Lost(Lost { subscription, version, cause, who }) => {
+                let whose = who.map_or_else(|| "its elements".into(), |who| format!("elements of {}", Named(who)));
+                let why = Part { who: None, elements: whose, cause: Some(cause) }.to_string();
+                self.lose_version(subscription, version, &why, around);
+            }
+            // Others belong to no object, or are taken where no lock is held.
+            _ => {}
         }
         self.settle(around)
     }
 
-    fn subscribe(
-        &mut self,
-        key: (Node, u64),
-        layout: Layout,
-        version: Version,
-        writers: Vec<Writer>,
-        around: &mut Surroundings,
-    ) -> Result<()> {
-        let planned = self.subscriptions.remove(&key).filter(|known| known.layout == layout);
-        let (fragment, planned) = match planned {
-            Some(known) => (known.fragment, known.planned),
-            None => match self.relay.fragment(&layout.text, &layout.bindings) {
-                Ok((view, _)) => (view.fragment, None),
-                Err(error) => {
-                    let message = Message::Gone { subscription: key.1, version, why: error.to_string() };
-                    around.network.send(key.0, self.id, message);
+    /// Takes a report, if this is the home.
+    pub(crate) fn take_report(&mut self, from: Node, report: Report, around: &mut Surroundings) -> Result<()> {
+        self.find_home(around)?;
+        if let Some(home) = self.home.as_mut().filter(|_| report.node == from) {
+            home.receive(report);
+        }
+        self.settle(around)
+    }
+
+    /// Takes a decision of the home.
+    pub(crate) fn take_decision(&mut self, decision: Decision, around: &mut Surroundings) -> Result<()> {
+        self.hear(decision, around)?;
+        self.settle(around)
+    }
+
+    /// A home has to be told all again.
+    fn forget_told(&mut self) {
+        self.sent = None;
+        self.told_layouts = (None, BTreeSet::new());
+    }
+
+    fn subscribe(&mut self, from: Node, subscribe: Subscribe, around: &mut Surroundings) -> Result<()> {
+        let Subscribe { subscription, fragment: layout, writers, which, .. } = subscribe;
+        let Which::One(version) = which else { return Ok(()) };
+        let key = (from, subscription);
+        let known = self.subscriptions.remove(&key).filter(|known| known.layout == layout);
+        let (fragment, planned, is_told) = match known {
+            Some(known) => (known.fragment, known.planned, known.is_told),
+            None => match self.relay.fragment(&layout.text, &numbers(&layout)) {
+                Ok((view, _)) => (view.fragment, None, false),
+                Err(_) => {
+                    let lost = Lost { subscription, version, cause: Cause::Unwritten, who: None };
+                    around.send(from, Message::Lost(lost));
                     return Ok(());
                 }
             },
         };
-        let subscription = Subscription { layout, fragment, version, writers, is_served: false, planned };
+        let is_served = false;
+        let subscription = Subscription { layout, fragment, version, writers, is_served, planned, is_told };
         self.subscriptions.insert(key, subscription);
         self.serve(around)
     }
 
     /// Sends what subscribers wait for and what all of their writers have.
     fn serve(&mut self, around: &mut Surroundings) -> Result<()> {
-        let Watched { subscriptions, relay, protocol, local, id, .. } = self;
+        let Watched { subscriptions, relay, protocol, local, .. } = self;
         for ((to, number), subscription) in subscriptions.iter_mut().filter(|(_, one)| !one.is_served) {
-            let version = subscription.version;
-            let (to, number, object) = (*to, *number, *id);
-            let gone = |why: String| {
-                around.network.send(to, object, Message::Gone { subscription: number, version, why });
+            let (to, number, version) = (*to, *number, subscription.version);
+            let lost = |writer: Writer| {
+                let who = Some(Who { writer, rank: None });
+                Message::Lost(Lost { subscription: number, version, cause: Cause::Gone, who })
             };
-            let record = |writer: &Writer| protocol.records().find(|record| record.writer == *writer);
-            let is_lost = |writer: &&Writer| {
-                record(writer).is_none_or(|record| record.has_reached(version) && !protocol.has(**writer, version))
+            let record = |writer: Writer| protocol.records().find(|record| record.writer == writer);
+            let is_lost = |writer: Writer| {
+                record(writer).is_none_or(|record| record.has_reached(version) && !protocol.has(writer, version))
             };
-            if let Some(lost) = subscription.writers.iter().find(is_lost) {
+            if let Some(writer) = subscription.writers.iter().find(|writer| is_lost(**writer)) {
                 subscription.is_served = true;
-                gone(format!("{lost} has let go of it, or has left"));
+                around.send(to, lost(*writer));
                 continue;
             }
             if !subscription.writers.iter().all(|writer| protocol.has(*writer, version)) {
                 continue;
             }
             subscription.is_served = true;
-            let ways = match ways_of(subscription, local) {
-                Ok(ways) => ways,
-                Err(why) => {
-                    gone(why);
-                    continue;
-                }
+            let Some(ways) = ways_of(subscription, local) else {
+                around.send(to, Message::Lost(Lost { subscription: number, version, cause: Cause::Gone, who: None }));
+                continue;
             };
-            let mut parts = Vec::new();
-            for way in ways {
+            let mut snapshots = Vec::new();
+            for way in ways.iter() {
                 match relay.hold(way.writer.serial, version)? {
-                    Some(snapshot) => parts.push((way, snapshot)),
+                    Some(snapshot) => snapshots.push(snapshot),
                     None => {
-                        gone(format!("{} has let go of it", way.writer));
-                        parts.clear();
+                        around.send(to, lost(way.writer));
                         break;
                     }
                 }
             }
-            if !parts.is_empty() {
-                around.jobs.push(Job { to, object, subscription: number, version, parts });
+            if snapshots.len() == ways.len() {
+                let is_new = !std::mem::replace(&mut subscription.is_told, true);
+                around.jobs.push(Job { to, subscription: number, version, ways, snapshots, is_new });
             }
         }
         Ok(())
     }
 
     /// Begins to fill a fragment of this node; the region that its versions are published in.
-    pub(crate) fn read(&mut self, reader: u64, layout: Layout) -> Result<String> {
-        let receiver = self.relay.receive(&layout.text, &layout.bindings)?;
+    pub(crate) fn read(&mut self, reader: u64, text: String, bindings: &BTreeMap<String, i64>) -> Result<String> {
+        let receiver = self.relay.receive(&text, bindings)?;
+        let layout = FragmentText { text, bindings: drepl_bindings(bindings) };
         let region = receiver.name().to_owned();
         let (wanted, writers, filling, has_own, confirmed) = (None, Vec::new(), None, false, None);
         let subscribed = BTreeSet::new();
@@ -467,7 +524,7 @@ impl Watched {
         self.protocol.unwant(reader);
         if let Some(one) = self.readers.remove(&reader) {
             for node in one.subscribed {
-                around.network.send(node, self.id, Message::Unsubscribe { subscription: reader });
+                around.send(node, Message::Unsubscribe(Unsubscribe { subscription: reader }));
             }
             one.receiver.remove()?;
         }
@@ -519,8 +576,17 @@ impl Watched {
                 continue;
             }
             one.subscribed.insert(node);
-            let (subscription, layout) = (reader, one.layout.clone());
-            around.network.send(node, id, Message::Subscribe { subscription, layout, version, writers });
+            let subscribe = Subscribe {
+                subscription: reader,
+                object: id,
+                name: self.relay.name().into(),
+                fragment: one.layout.clone(),
+                elements: one.receiver.elements().clone().into(),
+                writers,
+                which: Which::One(version),
+                credit_bytes: u64::MAX,
+            };
+            around.send(node, Message::Subscribe(Box::new(subscribe)));
         }
         self.fill_own(reader, around)
     }
@@ -533,18 +599,18 @@ impl Watched {
         if own.is_empty() || !own.iter().all(|writer| self.protocol.has(*writer, filling.version)) {
             return Ok(());
         }
-        let sources: Vec<_> = own.iter().filter_map(|writer| source_of(*writer, &self.local)).collect();
-        let planned = sending::plan(one.receiver.fragment(), &sources);
-        let Ok(mut ways) = planned else { return Ok(()) };
-        add_idle(&mut ways, &sources);
-        let mut parts = Vec::new();
-        for way in ways {
-            if let Some(snapshot) = self.relay.hold(way.writer.serial, filling.version)? {
-                parts.push((way, snapshot));
+        let origins: Vec<Origin> = own.iter().filter_map(|writer| origin_of(*writer, &self.local)).collect();
+        let Ok(ways) = sending::plan(one.receiver.fragment(), &origins) else { return Ok(()) };
+        let mut snapshots = Vec::new();
+        for way in &ways {
+            match self.relay.hold(way.writer.serial, filling.version)? {
+                Some(snapshot) => snapshots.push(snapshot),
+                // The home will say so, too.
+                None => return Ok(()),
             }
         }
         one.has_own = true;
-        around.own.push(OwnJob { object: self.id, reader, filling, parts });
+        around.own.push(OwnJob { reader, filling, ways, snapshots });
         Ok(())
     }
 
@@ -576,7 +642,7 @@ impl Watched {
         }
     }
 
-    fn lose_version(&mut self, reader: u64, version: Version, why: &str, around: &mut Surroundings) {
+    pub(crate) fn lose_version(&mut self, reader: u64, version: Version, why: &str, around: &mut Surroundings) {
         let is_wanted = |one: &&mut Reader| one.filling.as_ref().is_some_and(|filling| filling.version == version);
         let Some(one) = self.readers.get_mut(&reader).filter(is_wanted) else { return };
         let is_confirmed = one.confirmed.is_some();
@@ -595,10 +661,10 @@ impl Watched {
             home.admit(node);
             home.forget_told(node);
             let revision = home.revision();
-            around.network.send(node, self.id, Message::Ask { name: self.relay.name().into(), revision });
+            around.send(node, self.ask(revision));
         }
         if around.cluster.home(self.id).is_some_and(|(home, _)| home == node) {
-            self.sent = None;
+            self.forget_told();
         }
         let again = |one: &Reader| one.filling.as_ref().map(|filling| (filling.version, one.writers.clone()));
         let asked: Vec<_> = self.readers.iter().filter_map(|(reader, one)| Some((*reader, again(one)?))).collect();
@@ -655,33 +721,37 @@ impl Watched {
     }
 }
 
-fn source_of(
-    writer: Writer,
-    local: &BTreeMap<Writer, LocalFragment>,
-) -> Option<(Writer, Arc<drepl::Fragment>, String)> {
+fn origin_of(writer: Writer, local: &BTreeMap<Writer, LocalFragment>) -> Option<Origin> {
     let fragment = &local.get(&writer)?.fragment;
     Some((writer, fragment.clone(), Relay::variable(fragment)))
 }
 
-/// One that has nothing to give says so, for somebody waits for it.
-fn add_idle(ways: &mut Vec<Way>, sources: &[(Writer, Arc<drepl::Fragment>, String)]) {
-    for (writer, _, variable) in sources {
-        if ways.iter().all(|way| way.writer != *writer) {
-            ways.push(Way { writer: *writer, variable: variable.clone(), transfer: Default::default() });
-        }
-    }
-}
-
-/// How the elements of a subscription's writers come into its fragment, one way for each of them.
-fn ways_of(subscription: &mut Subscription, local: &BTreeMap<Writer, LocalFragment>) -> Result<Vec<Way>, String> {
+/// How the elements of a subscription's writers come into its fragment.
+fn ways_of(subscription: &mut Subscription, local: &BTreeMap<Writer, LocalFragment>) -> Option<Arc<Vec<Way>>> {
     if let Some((writers, ways)) = &subscription.planned
         && *writers == subscription.writers
     {
-        return Ok(ways.clone());
+        return Some(ways.clone());
     }
-    let sources: Vec<_> = subscription.writers.iter().filter_map(|writer| source_of(*writer, local)).collect();
-    let mut ways = sending::plan(&subscription.fragment, &sources).map_err(|error| error.to_string())?;
-    add_idle(&mut ways, &sources);
+    let origins = subscription.writers.iter().map(|writer| origin_of(*writer, local));
+    let origins: Option<Vec<Origin>> = origins.collect();
+    let ways = Arc::new(sending::plan(&subscription.fragment, &origins?).ok()?);
     subscription.planned = Some((subscription.writers.clone(), ways.clone()));
-    Ok(ways)
+    subscription.is_told = false;
+    Some(ways)
+}
+
+/// Numbers of the names that a text leaves open, as boards have them.
+fn numbers(layout: &FragmentText) -> BTreeMap<String, i64> {
+    layout.bindings.iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn drepl_bindings(numbers: &BTreeMap<String, i64>) -> drepl::Bindings {
+    numbers.iter().map(|(name, value)| (name.as_str(), *value)).collect()
+}
+
+impl Surroundings<'_> {
+    fn send(&self, to: Node, message: Message) {
+        self.network.send(to, message, Bulk::None);
+    }
 }

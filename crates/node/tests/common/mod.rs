@@ -8,10 +8,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use stillframe_node::Runtime;
 use stillframe_node::cluster::Cluster;
-use stillframe_node::message::{Message, ObjectId};
-use stillframe_node::network::Network;
-use stillframe_object::{Names, Objects};
+use stillframe_node::network::{Bulk, Network};
+use stillframe_object::{Description, Names, Objects, Result};
 use stillframe_roster::writer::{Node, Revision};
+use stillframe_wire::{Message, ObjectId};
 
 /// Ends the process if a test hangs.
 pub fn watchdog(seconds: u64) -> impl Drop {
@@ -44,7 +44,7 @@ struct Wires {
     runtimes: RwLock<Vec<Option<Arc<Runtime>>>>,
 }
 
-type Letter = (Node, Node, ObjectId, Message);
+type Letter = (Node, Node, Message, Bulk);
 
 /// One end: messages to each other node arrive in order, by a thread for each.
 #[derive(Debug)]
@@ -55,12 +55,48 @@ struct Wire {
 }
 
 impl Network for Wire {
-    fn send(&self, to: Node, object: ObjectId, message: Message) {
+    fn send(&self, to: Node, message: Message, bulk: Bulk) {
         let numbers = self.wires.numbers.read().unwrap().clone();
         let (Some(place), Some(from)) = (numbers.iter().position(|node| *node == Some(to)), numbers[self.place]) else {
             return;
         };
-        let _ = self.to[place].lock().unwrap().send((from, to, object, message));
+        let _ = self.to[place].lock().unwrap().send((from, to, message, bulk));
+    }
+}
+
+/// Names of all nodes, which hear of new ones.
+#[derive(Debug)]
+struct Kept {
+    names: Objects,
+    wires: Arc<Wires>,
+}
+
+impl Names for Kept {
+    fn put(&self, name: &str, description: &Description) -> Result<Description> {
+        let there = self.names.names().put(name, description)?;
+        let (wires, name, told) = (self.wires.clone(), name.to_owned(), there.clone());
+        // Later, as those who watch names are told.
+        std::thread::spawn(move || {
+            let runtimes = wires.runtimes.read().unwrap().clone();
+            runtimes.into_iter().flatten().for_each(|runtime| runtime.created(&name, &told));
+        });
+        Ok(there)
+    }
+
+    fn get(&self, name: &str) -> Result<Option<Description>> {
+        self.names.names().get(name)
+    }
+
+    fn wait(&self, name: &str, timeout: Duration) -> Result<Option<Description>> {
+        self.names.names().wait(name, timeout)
+    }
+
+    fn remove(&self, name: &str, id: std::num::NonZeroU64) -> Result<bool> {
+        self.names.names().remove(name, id)
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        self.names.names().list()
     }
 }
 
@@ -82,7 +118,7 @@ impl Cluster for Fixed {
 
     fn home(&self, object: ObjectId) -> Option<(Node, Revision)> {
         let (living, revision) = &*self.living.read().unwrap();
-        let position = (object.get() % living.len().max(1) as u64) as usize;
+        let position = (object.0.get() % living.len().max(1) as u64) as usize;
         living.get(position).map(|node| (*node, *revision))
     }
 
@@ -107,47 +143,25 @@ impl Nodes {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let dir = PathBuf::from(format!("/dev/shm/stillframe-test-{name}-{}-{number}", std::process::id()));
         let names = Objects::options().dir(dir.join("names")).as_runtime().open().unwrap();
-        #[derive(Debug)]
-        struct Kept(Objects);
-        impl Names for Kept {
-            fn put(
-                &self,
-                name: &str,
-                description: &stillframe_object::Description,
-            ) -> stillframe_object::Result<stillframe_object::Description> {
-                self.0.names().put(name, description)
-            }
-            fn get(&self, name: &str) -> stillframe_object::Result<Option<stillframe_object::Description>> {
-                self.0.names().get(name)
-            }
-            fn wait(
-                &self,
-                name: &str,
-                timeout: Duration,
-            ) -> stillframe_object::Result<Option<stillframe_object::Description>> {
-                self.0.names().wait(name, timeout)
-            }
-            fn remove(&self, name: &str, id: std::num::NonZeroU64) -> stillframe_object::Result<bool> {
-                self.0.names().remove(name, id)
-            }
-            fn list(&self) -> stillframe_object::Result<Vec<String>> {
-                self.0.names().list()
-            }
-        }
-        let cluster = Arc::new(Fixed { living: RwLock::default(), names: Arc::new(Kept(names)) });
         let none = || RwLock::new((0..count).map(|_| None).collect());
         let wires = Arc::new(Wires { numbers: RwLock::new(vec![None; count]), runtimes: none() });
+        let cluster =
+            Arc::new(Fixed { living: RwLock::default(), names: Arc::new(Kept { names, wires: wires.clone() }) });
         let mut threads = Vec::new();
         let networks = (0..count).map(|place| {
             let wire = |to: usize| {
                 let (sender, receiver) = channel::<Letter>();
                 let wires = wires.clone();
                 threads.push(std::thread::spawn(move || {
-                    for (from, node, object, message) in receiver {
+                    for (from, node, message, bulk) in receiver {
                         let runtime = wires.runtimes.read().unwrap()[to].clone();
                         let is_current = wires.numbers.read().unwrap()[to] == Some(node);
                         if let Some(runtime) = runtime.filter(|_| is_current) {
-                            runtime.receive(from, object, message);
+                            // As the bytes that a network carries.
+                            let mut body = Vec::new();
+                            let kind = message.encode(&mut body);
+                            let message = Message::decode(kind, &body).expect("what is encoded can be decoded");
+                            runtime.receive(from, message, &mut bulk.bytes());
                         }
                     }
                 }));

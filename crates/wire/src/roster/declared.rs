@@ -23,6 +23,8 @@ pub struct Ask {
 pub struct Layouts {
     /// The object.
     pub object: ObjectId,
+    /// Its name, for a home that does not know it yet.
+    pub name: String,
     /// The layouts; writers ascend.
     pub layouts: Vec<(Name, FragmentText)>,
 }
@@ -92,16 +94,19 @@ impl Item for Layout {
 }
 
 impl Item for Layouts {
-    const LEAST_BYTES: usize = 8 + 4;
+    const LEAST_BYTES: usize = 8 + 5 + 4;
 
     fn write(&self, to: &mut Writer<'_>) {
         to.item(&self.object);
+        to.text(&self.name);
         to.item(&self.layouts);
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
         let object = from.item()?;
-        Ok(Self { object, layouts: from.ascending(|layout: &Layout| layout.0, "writers do not ascend")? })
+        let name = from.text("an object's name", 1, NAME_BYTES_MAX)?;
+        let layouts = from.ascending(|layout: &Layout| layout.0, "writers do not ascend")?;
+        Ok(Self { object, name, layouts })
     }
 }
 

@@ -424,7 +424,7 @@ impl Maker {
             15 => Message::Ask(Ask { object: self.object(), name: self.name(), revision: self.number() }),
             16 => {
                 let layouts = self.writers().into_iter().map(|writer| (writer, self.fragment())).collect();
-                Message::Layouts(Layouts { object: self.object(), layouts })
+                Message::Layouts(Layouts { object: self.object(), name: self.name(), layouts })
             }
             17 => {
                 let declared = self.writers().into_iter().map(|writer| self.declared(writer)).collect();

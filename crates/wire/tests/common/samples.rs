@@ -204,6 +204,7 @@ pub fn all() -> Vec<(&'static str, Message)> {
             "layouts",
             Message::Layouts(Layouts {
                 object: object(3),
+                name: "heat".into(),
                 layouts: vec![(writer(1), layout()), (writer(2), layout())],
             }),
         ),
