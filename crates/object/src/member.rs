@@ -76,13 +76,6 @@ impl Member {
     }
 }
 
-impl Member {
-    /// Whether it takes part in a version, as far as the board tells.
-    pub(crate) fn is_in(&self, version: Version) -> bool {
-        self.attached.from <= version && self.is_of(version)
-    }
-}
-
 /// All writers that a board tells of.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
