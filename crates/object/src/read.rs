@@ -151,6 +151,16 @@ impl ReadFragment {
         Ok(())
     }
 
+    /// Holds a version of all writers that have wanted elements, and says when the last of them published it.
+    pub(crate) fn hold_at(&mut self, version: u64, timeout: Duration) -> Result<(Vec<Snapshot>, u64)> {
+        if version == self.shared.description.initial {
+            return Ok((Vec::new(), 0));
+        }
+        let held = self.hold(version, timeout)?;
+        let published_ns = newest_ns(&held);
+        Ok((held, published_ns))
+    }
+
     /// Holds a version of all writers that have wanted elements, and knows then where these come from.
     fn hold(&mut self, version: u64, timeout: Duration) -> Result<Vec<Snapshot>> {
         let deadline = Deadline::after(timeout);

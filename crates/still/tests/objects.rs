@@ -458,3 +458,51 @@ fn an_object_may_come_after_who_saves_it() {
     assert!(saver.0.wait().unwrap().success());
     assert!(store.join("v000000000003.zarr/u/zarr.json").is_file());
 }
+
+/// A region in an arena, as those that are made of objects to be saved, with attributes of versions.
+fn like_an_object(scene: &Scene, name: &str, version: u64, text: &str, initial: i64) {
+    let own = scene.dir().join("object");
+    if !own.is_dir() {
+        stillframe::Arena::options().dir(scene.dir()).bytes(1 << 28).regions(4).create("object").unwrap();
+    }
+    let mut region = stillframe::Region::options().dir(own).create(name).unwrap();
+    let array = region.array::<f64>("u", &[8, 6]).unwrap();
+    region.slice_mut(&array).fill(1.0);
+    region.publish(version).attr("object", text).attr("object_initial", initial).commit().unwrap();
+}
+
+#[test]
+fn what_cannot_be_restored_replaces_nothing() {
+    let scene = Scene::new();
+    let (_object, upper, lower) = both(&scene, 7);
+    drop((upper, lower));
+    let expected = scene.ok(&["get", "mesh", "u"]);
+    // No text, one of another object, and one whose version is not above the initial one.
+    let texts = [("var u [8,6 float64", 0), ("var u [8,7] float64", 0), ("var u [8,6] float64", 9)];
+    for (number, (text, initial)) in texts.into_iter().enumerate() {
+        let (name, store) = (format!("m{number}"), scene.file(&format!("store-{number}")));
+        like_an_object(&scene, &name, 9, text, initial);
+        scene.ok(&["checkpoint", &format!("object/{name}"), "--to", store.to_str().unwrap(), "--once"]);
+        let told = scene.still(&["restore", store.to_str().unwrap(), "--as", "mesh", "--replace"]);
+        assert_ne!(told.code, 0, "{}", told.out);
+        assert_eq!(scene.ok(&["get", "mesh", "u"]), expected, "{}", told.err);
+    }
+    like_an_object(&scene, "good", 9, "var u [8,6] float64", 0);
+    let store = scene.file("store");
+    scene.ok(&["checkpoint", "object/good", "--to", store.to_str().unwrap(), "--once"]);
+    scene.ok(&["restore", store.to_str().unwrap(), "--as", "mesh", "--replace"]);
+    assert_eq!(scene.ok(&["get", "mesh", "u[0, 0]"]), "1.0\n");
+}
+
+#[test]
+fn a_region_that_says_something_of_an_object_is_restored_as_a_region() {
+    let scene = Scene::new();
+    let (mut region, array) = scene.region("heat", &[10]);
+    region.slice_mut(&array).fill(1.0);
+    region.publish(3).attr("object", "airfoil").commit().unwrap();
+    let store = scene.file("store");
+    scene.ok(&["checkpoint", "heat", "--to", store.to_str().unwrap(), "--once"]);
+    scene.ok(&["restore", store.to_str().unwrap(), "--as", "again"]);
+    assert_eq!(scene.ok(&["get", "again", "u[0]"]), "1.0\n");
+}
+
