@@ -459,6 +459,42 @@ fn an_object_may_come_after_who_saves_it() {
     assert!(store.join("v000000000003.zarr/u/zarr.json").is_file());
 }
 
+#[test]
+fn a_condition_leaves_versions_of_an_object_out_and_goes_on() {
+    let scene = Scene::new();
+    let (_object, mut upper, mut lower) = both(&scene, 7);
+    let store = scene.dir().join("store");
+    let store = store.to_str().unwrap();
+    let mut command = scene.command(&["checkpoint", "mesh", "--to", store, "--when", "version % 3 == 0", "--impolite"]);
+    let mut saver = Guard(command.stdout(Stdio::null()).spawn().unwrap());
+    let safe = |version: u64| std::path::Path::new(store).join(format!("v{version:012}.zarr")).is_dir();
+    let mut version = 7;
+    until("a version for which it holds is safe", || {
+        version += 1;
+        publish(&mut upper, 0, version);
+        publish(&mut lower, 1, version);
+        std::thread::sleep(Duration::from_millis(100));
+        (7..=version).any(safe)
+    });
+    drop((upper, lower));
+    until("it ends with its writers", || saver.0.try_wait().unwrap().is_some());
+    assert!((7..=version).filter(|version| safe(*version)).all(|version| version % 3 == 0));
+}
+
+#[test]
+fn who_saves_an_object_ends_when_that_is_removed() {
+    let scene = Scene::new();
+    let (_object, upper, lower) = both(&scene, 7);
+    let store = scene.dir().join("store");
+    let command = &["checkpoint", "mesh", "--to", store.to_str().unwrap(), "--every", "7"];
+    let mut saver = Guard(scene.command(command).stdout(Stdio::null()).spawn().unwrap());
+    until("the version is safe", || store.join("v000000000007.zarr").is_dir());
+    scene.ok(&["rm", "mesh", "--force"]);
+    until("it ends with its object", || saver.0.try_wait().unwrap().is_some());
+    assert!(saver.0.wait().unwrap().success());
+    drop((upper, lower));
+}
+
 /// A region in an arena, as those that are made of objects to be saved, with attributes of versions.
 fn like_an_object(scene: &Scene, name: &str, version: u64, text: &str, initial: i64) {
     let own = scene.dir().join("object");
@@ -506,3 +542,57 @@ fn a_region_that_says_something_of_an_object_is_restored_as_a_region() {
     assert_eq!(scene.ok(&["get", "again", "u[0]"]), "1.0\n");
 }
 
+#[test]
+fn of_several_rules_for_versions_of_an_object_each_is_enough() {
+    let scene = Scene::new();
+    let (_object, mut upper, mut lower) = both(&scene, 1);
+    let store = scene.file("store");
+    let text = store.to_str().unwrap();
+    let rules = ["--every", "4", "--every-seconds", "600", "--keep", "9"];
+    let mut saver = Guard(
+        scene
+            .command(&[&["checkpoint", "mesh", "--to", text][..], &rules].concat())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    let safe = |version: u64| store.join(format!("v{version:012}.zarr")).is_dir();
+    until("the first is safe", || safe(1));
+    for version in 2..=8 {
+        publish(&mut upper, 0, version);
+        publish(&mut lower, 1, version);
+        if version % 4 == 0 {
+            until("a multiple of 4 is safe", || safe(version));
+        }
+    }
+    drop((upper, lower));
+    until("it ends with its writers", || saver.0.try_wait().unwrap().is_some());
+    assert!(!safe(2) && !safe(3) && !safe(5));
+}
+
+#[test]
+fn all_versions_of_an_object_are_those_that_the_rules_name() {
+    let scene = Scene::new();
+    let (_object, mut upper, mut lower) = both(&scene, 1);
+    let store = scene.file("store");
+    let text = store.to_str().unwrap();
+    let rules = ["--all", "--every", "3", "--when", "version == 5", "--keep", "9"];
+    let mut saver = Guard(
+        scene
+            .command(&[&["checkpoint", "mesh", "--to", text][..], &rules].concat())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    let safe = |version: u64| store.join(format!("v{version:012}.zarr")).is_dir();
+    until("it begins", || store.is_dir());
+    for version in 2..=7 {
+        publish(&mut upper, 0, version);
+        publish(&mut lower, 1, version);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    drop((upper, lower));
+    until("it ends with its writers", || saver.0.try_wait().unwrap().is_some());
+    let saved: Vec<u64> = (1..=7).filter(|version| safe(*version)).collect();
+    assert_eq!(saved, [3, 5, 6]);
+}
