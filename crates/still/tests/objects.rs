@@ -446,6 +446,42 @@ fn checkpoints_of_an_object_have_each_variable_as_one_array_and_bring_it_back() 
     scene.complaint(1, &["restore", store]);
 }
 
+/// Memory of a process that has a name and no file.
+fn memory_bytes(process: u32, name: &str) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten();
+    let is_named = |path: &std::path::PathBuf| {
+        std::fs::read_link(path).is_ok_and(|target| target.to_string_lossy().contains(&format!("memfd:{name}")))
+    };
+    let found = descriptors.map(|entry| entry.path()).filter(is_named);
+    found.filter_map(|path| std::fs::metadata(path).ok()).map(|about| about.blocks() * 512).max().unwrap_or(0)
+}
+
+#[test]
+fn who_saves_an_object_keeps_one_version_of_it() {
+    const BYTES: u64 = 32 << 20;
+    let scene = Scene::new();
+    let text = format!("var u [{}] float64", BYTES / 8);
+    let object = objects(&scene).create("large", &text).create().unwrap();
+    let mut writer = object.write("{ var u = u }").attach().unwrap();
+    let store = scene.file("store");
+    let args = ["checkpoint", "large", "--to", store.to_str().unwrap(), "--every", "1"];
+    let mut saver = Guard(scene.command(&args).stdout(Stdio::null()).spawn().unwrap());
+    until("it begins", || store.is_dir());
+    for version in 1..=4 {
+        writer.variable_mut::<f64>("u").unwrap().fill(version as f64);
+        writer.publish(version).unwrap();
+        until("the version is safe", || store.join(format!("v{version:012}.zarr")).is_dir());
+    }
+    // Its memory, and that of the next.
+    until("only the newest is there", || {
+        let bytes = memory_bytes(saver.0.id(), "stillframe-object");
+        (BYTES..BYTES * 5 / 2).contains(&bytes)
+    });
+    drop(writer);
+    until("it ends with its writers", || saver.0.try_wait().unwrap().is_some());
+}
+
 #[test]
 fn an_object_may_come_after_who_saves_it() {
     let scene = Scene::new();

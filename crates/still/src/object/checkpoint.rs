@@ -82,8 +82,8 @@ impl Follower {
     /// Begins to follow the object of a name, if that is one.
     pub fn begin(context: &Context, name: &str, due: Due, events: &Sender<Event>) -> Result<Option<Follower>, Failure> {
         let Some(object) = find(context, name)? else { return Ok(None) };
-        // Two are being saved or wait for it, and one is being put together.
-        let assembly = Assembly::new(&object, if due.all { 8 } else { 2 })?;
+        // One is being saved, and the next is put together after it; but with all of them several wait for that.
+        let assembly = Assembly::new(&object, if due.all { 8 } else { 1 })?;
         let (arena, name) = (assembly.arena().clone(), object.name().to_owned());
         let (done, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let follow = Follow {
