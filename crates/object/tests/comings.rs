@@ -52,5 +52,31 @@ proptest! {
         let object = dir.objects().create("u", "var u [6] int32").create().unwrap();
         let mut writers: Vec<WriteFragment> = Vec::new();
         let mut newest = 0;
+        for (number, step) in steps.iter().enumerate() {
+            match step {
+                Step::Attach { start, count, keep } => {
+                    let text = format!("{{ var v [x:{count}] = u[x+{start}] }}");
+                    // Living writers do not give way.
+                    writers.extend(object.write(&text).keep(*keep).wait(Duration::ZERO).attach());
+                }
+                Step::Detach(index) if !writers.is_empty() => {
+                    let at = index.index(writers.len());
+                    writers.remove(at).detach().unwrap();
+                }
+                Step::Publish(index, by) if !writers.is_empty() => {
+                    let at = index.index(writers.len());
+                    let furthest = writers.iter().map(WriteFragment::version).max().unwrap();
+                    let next = writers[at].version() + 1;
+                    let version = if *by == 0 { furthest.max(next) } else { next + by / 3 };
+                    writers[at].variable_mut::<i32>("v").unwrap().fill(version as i32);
+                    writers[at].publish(version).unwrap();
+                }
+                Step::Collect => object.collect().unwrap(),
+                _ => {}
+            }
+            let now = read_newest(&object);
+            prop_assert!(now >= newest, "step {number}: {now} after {newest}");
+            newest = now;
+        }
     }
 }
