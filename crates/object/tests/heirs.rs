@@ -150,3 +150,15 @@ fn heirs_of_one_beside_one_that_is_publishing_take_no_version_away() {
         assert!(newest > 1);
     });
 }
+
+#[test]
+#[ignore = "elements that nobody wrote although all writers had attached cannot be begun with, so that nobody can join"]
+fn a_writer_may_join_where_nobody_wrote() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("unwritten");
+    let object = create(&dir);
+    let mut a = left(&object).writers(1).attach().unwrap();
+    publish(&mut a, 1);
+    let mut joins = right(&object).writers(2).attach().unwrap();
+    assert!(joins.variable_mut::<i32>("v").unwrap().iter().all(|value| *value == 0));
+}

@@ -632,3 +632,43 @@ fn all_versions_of_an_object_are_those_that_the_rules_name() {
     let saved: Vec<u64> = (1..=7).filter(|version| safe(*version)).collect();
     assert_eq!(saved, [3, 5, 6]);
 }
+
+#[test]
+#[ignore = "with --all eight versions stay in memory beside what is held, whatever --held and --held-bytes say"]
+fn who_saves_all_versions_of_an_object_keeps_to_the_memory_it_was_given() {
+    const BYTES: u64 = 8 << 20;
+    let scene = Scene::new();
+    let text = format!("var u [{}] float64", BYTES / 8);
+    let object = objects(&scene).create("large", &text).create().unwrap();
+    let mut writer = object.write("{ var u = u }").attach().unwrap();
+    let store = scene.file("store");
+    let args = ["checkpoint", "large", "--to", store.to_str().unwrap(), "--all", "--held", "1", "--held-bytes", "8M"];
+    let mut saver = Guard(scene.command(&args).stdout(Stdio::null()).spawn().unwrap());
+    until("it begins", || store.is_dir());
+    for version in 1..=8 {
+        writer.variable_mut::<f64>("u").unwrap().fill(version as f64);
+        writer.publish(version).unwrap();
+        until("the version is safe", || store.join(format!("v{version:012}.zarr")).is_dir());
+    }
+    let bytes = memory_bytes(saver.0.id(), "stillframe-object");
+    assert!(bytes <= 3 * BYTES, "{bytes} bytes");
+    drop(writer);
+    until("it ends with its writers", || saver.0.try_wait().unwrap().is_some());
+}
+
+#[test]
+#[ignore = "an object that is made anew while --follow waits is not followed; a region is"]
+fn who_follows_goes_on_with_an_object_that_is_made_anew() {
+    let scene = Scene::new();
+    let (_object, upper, lower) = both(&scene, 7);
+    let store = scene.file("store");
+    let args = ["checkpoint", "mesh", "--to", store.to_str().unwrap(), "--every", "7", "--follow", "20"];
+    let mut saver = Guard(scene.command(&args).stdout(Stdio::null()).spawn().unwrap());
+    until("the version is safe", || store.join("v000000000007.zarr").is_dir());
+    drop((upper, lower));
+    scene.ok(&["rm", "mesh"]);
+    let (_again, upper, lower) = both(&scene, 14);
+    until("the version of the next run is safe", || store.join("v000000000014.zarr").is_dir());
+    drop((upper, lower));
+    until("it ends", || saver.0.try_wait().unwrap().is_some());
+}
