@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import random
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import stillframe as sf
 import xarray as xr
+from stillframe import _object_array
 
 SEED = int(os.environ.get("STILLFRAME_TEST_SEED", "0"))
 ROUNDS = 150
@@ -178,6 +180,46 @@ def test_the_newest_version_is_read_while_writers_go_on() -> None:
     finally:
         over.set()
         thread.join(60)
+
+
+def test_threads_read_many_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    obj = sf.create_object("line", "var u [256] int32")
+    with obj.write("{ var u = u }") as writer:
+        writer.arrays["u"][:] = np.arange(256)
+        writer.publish(1)
+        # Fragments that cost nothing, so that threads come upon each other.
+        monkeypatch.setattr(_object_array.Reader, "_fill", lambda *_: None)
+        reader = obj["u"]._reader
+        failed = []
+
+        def read(number: int) -> None:
+            try:
+                for place in range(30_000):
+                    key = os.getpid(), f"{number}.{place % 40}"
+                    reader._fragments[key] = None  # type: ignore[assignment]
+                    reader.read(key[1], np.empty(1))
+            except RuntimeError as error:
+                failed.append(error)
+
+        monkeypatch.setattr(reader, "native", _Costless())
+        threads = [threading.Thread(target=read, args=(number,)) for number in range(8)]
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+        finally:
+            sys.setswitchinterval(interval)
+        assert not failed
+
+
+class _Costless:
+    """An object whose fragments are nothing."""
+
+    def read(self, *_: object) -> None:
+        return None
 
 
 def test_threads_read_the_same_elements() -> None:

@@ -3,10 +3,12 @@
 //! So whatever works with regions works with objects: checkpoints, exports, analysis. The region lies in an arena without a
 //! name, which nobody finds who is not given it, and whose memory goes with the process.
 
+use crate::description::Description;
 use crate::error::{Error, Result};
 use crate::layout;
 use crate::object::Object;
 use crate::read::ReadFragment;
+use drepl::Schema;
 use drepl::dataset::LeafId;
 use std::time::Duration;
 use stillframe::{Arena, Attributes, DType, Declaration, Kind, Observer, Order, Region, Snapshot, VariableId};
@@ -50,8 +52,8 @@ struct Leaf {
     shape: Vec<usize>,
 }
 
-fn leaves(object: &Object) -> impl Iterator<Item = Leaf> {
-    let dataset = object.schema().dataset();
+fn leaves(schema: &Schema) -> impl Iterator<Item = Leaf> {
+    let dataset = schema.dataset();
     dataset.leaves().iter().enumerate().map(|(number, leaf)| Leaf {
         name: dataset.leaf_name(LeafId(number as u32)),
         dtype: layout::dtype(leaf.primitive),
@@ -75,7 +77,7 @@ impl Assembly {
         let arena = Arena::options().bytes(length).regions(4).from_descriptor(file.into(), ARENA)?;
         let mut region = Region::options().arena(&arena).keep(versions).create(object.name())?;
         let mut parts = Vec::new();
-        for Leaf { name, dtype, shape } in leaves(object) {
+        for Leaf { name, dtype, shape } in leaves(object.schema()) {
             let declaration = Declaration::new(&name, dtype, Kind::Loaned { shape });
             let id = region.declare(declaration)?;
             let fragment = object.read(&format!("{{ var v = {name} }}")).attach()?;
@@ -109,7 +111,31 @@ impl Assembly {
     /// # Errors
     /// As [`ReadFragment::reattach`]; those of a publish. Then there is no new version.
     pub fn take(&mut self, version: u64, timeout: Duration) -> Result<()> {
+        self.take_if(version, timeout, |_, _| true).map(drop)
+    }
+
+    /// As [`take`](Assembly::take), if that is wanted of a version that was published at this time, in nanoseconds since 1970, and
+    /// has these attributes; whether it was. It is asked before anything is copied.
+    ///
+    /// # Errors
+    /// As [`take`](Assembly::take).
+    pub fn take_if(
+        &mut self,
+        version: u64,
+        timeout: Duration,
+        is_wanted: impl FnOnce(u64, &Attributes) -> bool,
+    ) -> Result<bool> {
         let deadline = crate::waiting::Deadline::after(timeout);
+        let mut published_ns = 0;
+        let mut holds = Vec::with_capacity(self.parts.len());
+        for part in &mut self.parts {
+            let (hold, part_ns) = part.fragment.hold_at(version, deadline.left())?;
+            published_ns = published_ns.max(part_ns);
+            holds.push(hold);
+        }
+        if !is_wanted(published_ns, &self.attributes) {
+            return Ok(false);
+        }
         let mut loans = Vec::with_capacity(self.parts.len());
         for part in &mut self.parts {
             let mut loan = self.region.loan_bytes(part.id)?;
@@ -117,16 +143,15 @@ impl Assembly {
             loans.push(loan);
         }
         loans.into_iter().for_each(|loan| loan.submit());
-        let published_ns = self.parts.iter().map(|part| part.fragment.published_ns()).max();
         let mut publication = self.region.publish(version);
-        if let Some(published_ns) = published_ns.filter(|published_ns| *published_ns > 0) {
+        if published_ns > 0 {
             publication = publication.published_ns(published_ns);
         }
         for (name, value) in &self.attributes {
             publication = publication.attr(name, value.clone());
         }
         publication.commit()?;
-        Ok(())
+        Ok(true)
     }
 
     /// Looks at the region.
@@ -140,6 +165,34 @@ impl Assembly {
     }
 }
 
+/// Whether a version could be [adopted](Object::adopt) by an object that is described so and has no other: for who removes one
+/// in its favour.
+///
+/// # Errors
+/// [`Error::Text`]; [`Error::Variable`] if a variable is missing or has another shape or type; [`Error::NotIncreasing`] if it is not
+/// above the initial version.
+pub fn check(name: &str, description: &Description, snapshot: &Snapshot) -> Result<()> {
+    check_variables(name, &description.schema(name)?, snapshot)?;
+    let (version, newest) = (snapshot.version(), description.initial);
+    match version {
+        u64::MAX => Err(Error::GreatestNumber { name: name.into() }),
+        _ if version <= newest => Err(Error::NotIncreasing { name: name.into(), version, newest }),
+        _ => Ok(()),
+    }
+}
+
+fn check_variables(object: &str, schema: &Schema, snapshot: &Snapshot) -> Result<()> {
+    for Leaf { name, dtype, shape } in leaves(schema) {
+        let found = snapshot.variable(&name)?;
+        let is_ordered = found.order == Order::C || shape.len() < 2;
+        if found.dtype != dtype || found.shape != shape || !is_ordered {
+            let found = format!("'{name}' of {} with shape {:?}", found.dtype, found.shape);
+            return Err(Error::Variable { name: object.into(), found, wanted: format!("{dtype} with {shape:?}") });
+        }
+    }
+    Ok(())
+}
+
 impl Object {
     /// Publishes a version that was put together earlier, as one that was restored from a checkpoint: one fragment with all
     /// elements, which is detached again, so that any number of writers attach at it.
@@ -148,16 +201,10 @@ impl Object {
     /// [`Error::Variable`] if a variable is missing or has another shape or type; as [`attach`](crate::WriteOptions::attach)
     /// and [`publish`](crate::WriteFragment::publish).
     pub fn adopt(&self, snapshot: &Snapshot) -> Result<()> {
-        let leaves: Vec<Leaf> = leaves(self).collect();
+        check_variables(self.name(), self.schema(), snapshot)?;
+        let leaves: Vec<Leaf> = leaves(self.schema()).collect();
         let mut text = String::from("{ ");
-        for (number, Leaf { name, dtype, shape }) in leaves.iter().enumerate() {
-            let found = snapshot.variable(name)?;
-            let is_ordered = found.order == Order::C || shape.len() < 2;
-            if found.dtype != *dtype || found.shape != *shape || !is_ordered {
-                let found = format!("'{name}' of {} with shape {:?}", found.dtype, found.shape);
-                let wanted = format!("{dtype} with {shape:?}");
-                return Err(Error::Variable { name: self.name().into(), found, wanted });
-            }
+        for (number, Leaf { name, .. }) in leaves.iter().enumerate() {
             text.push_str(&format!("var v{number} = {name}; "));
         }
         text.push('}');

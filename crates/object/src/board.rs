@@ -356,7 +356,7 @@ impl Board {
     }
 
     /// Whether the name is still this object's. It stays so while the board is locked, for who removes an object has the lock.
-    fn check_named(&self) -> Result<()> {
+    pub(crate) fn check_named(&self) -> Result<()> {
         match self.names.get(&self.name)? {
             Some(description) if description.id == self.id => Ok(()),
             _ => Err(Error::Removed { name: self.name.clone() }),

@@ -117,7 +117,7 @@ impl Object {
     /// # Errors
     /// [`Error::NoNewer`](crate::Error::NoNewer) when the time is over, with whom was waited for; [`Error::Ended`](crate::Error::Ended) if
     /// all writers have left;
-    /// [`Error::Lost`](crate::Error::Lost) if those that it needs died.
+    /// [`Error::Lost`](crate::Error::Lost) if those that it needs died; [`Error::Removed`](crate::Error::Removed).
     pub fn wait_newer(&self, after: u64, timeout: Duration) -> Result<u64> {
         let mut members = Members::default();
         waiting::wait_newer(&self.shared, &mut members, after, Deadline::after(timeout))

@@ -11,7 +11,7 @@ use drepl::{Fragment, View};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use stillframe::Element;
+use stillframe::{Element, Snapshot};
 use stillframe_roster::writer::Version;
 
 /// Options for attaching a fragment to read; see [`Object::read`](crate::Object::read).
@@ -135,6 +135,16 @@ impl ReadFragment {
         held.copy(out, &self.executor)?;
         self.published_ns = held.published_ns();
         Ok(())
+    }
+
+    /// Holds a version of all writers that have wanted elements, and says when the last of them published it.
+    pub(crate) fn hold_at(&mut self, version: u64, timeout: Duration) -> Result<(Vec<Snapshot>, u64)> {
+        if version == self.shared.description.initial {
+            return Ok((Vec::new(), 0));
+        }
+        let held = self.reading.hold(&self.shared, version, Deadline::after(timeout))?;
+        let published_ns = held.published_ns();
+        Ok((held.into_snapshots(), published_ns))
     }
 
     /// Fills it with the newest complete version above `after`, waiting for one at most so long, and returns its number.

@@ -91,6 +91,11 @@ impl Held<'_> {
         self.snapshots.iter().map(Snapshot::published_ns).max().unwrap_or(0)
     }
 
+    /// What holds it.
+    pub(crate) fn into_snapshots(self) -> Vec<Snapshot> {
+        self.snapshots
+    }
+
     /// Fills a fragment: by its pages, where they can be shown, which holds the version until it is filled again; else by a copy.
     pub(crate) fn fill(self, buffer: &mut Buffer, executor: &Executor) -> Result<()> {
         self.sources.fill(self.shared, self.snapshots, buffer, executor)

@@ -126,6 +126,14 @@ pub(crate) fn sleep(
     Ok(())
 }
 
+/// An error if the object was removed, and its board with it: a version of it comes no more.
+fn check_there(shared: &Shared, members: &Members) -> Result<()> {
+    match members.list.is_empty() {
+        true => shared.board.check_named(),
+        false => Ok(()),
+    }
+}
+
 /// Waits until wanted elements of a version can be had, and says from which fragments; `None` as soon as somebody else is to look,
 /// as `stop` says of the writers.
 pub(crate) fn wait(
@@ -149,6 +157,7 @@ pub(crate) fn wait(
                 return Err(Error::Lost { name: name(), version, losses, complete: Some(complete) });
             }
             Finding::Waiting(shares) => {
+                check_there(shared, members)?;
                 let left = deadline.left();
                 if left.is_zero() {
                     let (waited, waiting) = (deadline.waited(), Members::parts(shared, &shares));
@@ -195,6 +204,7 @@ pub(crate) fn wait_newer(
             }
             Readiness::Ready(_) => Vec::new(),
         };
+        check_there(shared, members)?;
         let has_ended = !members.list.is_empty() && members.list.values().all(|member| member.left.is_some());
         let left = deadline.left();
         if has_ended && (deadline.waited() >= GRACE || left.is_zero()) {

@@ -10,13 +10,16 @@ use crate::runtime;
 use crate::shared::Shared;
 use crate::waiting::{self, Deadline};
 use drepl::executor::Executor;
+use drepl::index_box::TooScattered;
 use drepl::{Fragment, View};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use stillframe::{Element, KeptMemory, LoanBytes, Observer, PeerRegion, Published, Region, VariableId};
 use stillframe_kernel::points;
+use stillframe_roster::ledger::Ledger;
 use stillframe_roster::roster::Closure;
 use stillframe_roster::writer::Version;
 
@@ -318,8 +321,8 @@ impl WriteFragment {
         }
     }
 
-    /// Retains from now on what those have still to publish who write the object now. As long as somebody's elements have no
-    /// other writer yet, the newest complete version is one of his, and he counts as one who will publish no more.
+    /// Retains from now on what those have still to publish who write the object now. Versions that lack a writer still are complete
+    /// never as things are, whoever publishes them: so the newest complete one stays, in which also those have a part who left.
     fn follow_others(&mut self) -> Result<()> {
         if self.members.list.keys().all(|number| *number == self.number) {
             return Ok(self.region()?.set_peers(&[])?);
@@ -327,19 +330,21 @@ impl WriteFragment {
         let shared = self.shared.clone();
         let ledger = self.members.ledger(&shared)?;
         let newest = waiting::newest_complete(&shared, &ledger)?;
-        let is_closed = ledger.roster(Version::MAX).closure().map_err(shared.scattered())? == Closure::Closed;
-        let is_peer = |member: &Member| member.left.is_none() || !is_closed && member.is_in(newest);
+        let open = open_epochs(&ledger, newest).map_err(shared.scattered())?;
+        let is_peer = |member: &Member| member.left.is_none() || !open.is_empty() && member.is_of(newest);
         let others = self.members.list.iter().filter(|(number, member)| **number != self.number && is_peer(member));
-        let mut regions: BTreeMap<u32, Version> = BTreeMap::new();
+        // Of each region what all fragments need that it stands for.
+        let mut peers: BTreeMap<u32, PeerRegion> = BTreeMap::new();
         for (_, member) in others {
-            let from = regions.entry(member.region_number()).or_insert(Version::MAX);
-            *from = member.attached.from.min(*from);
+            let number = member.region_number();
+            let (from, until) = (member.attached.from, member.left.filter(|_| !member.is_remote()));
+            let peer = peers.entry(number).or_insert_with(|| PeerRegion { name: shared.region(number), from, until });
+            peer.from = peer.from.min(from);
         }
-        let peer = |(number, from)| PeerRegion { name: shared.region(number), from };
-        let peers: Vec<PeerRegion> = regions.into_iter().map(peer).collect();
+        let peers: Vec<PeerRegion> = peers.into_values().collect();
         let (bell, trusted) = (shared.bell.clone(), self.trusted.clone());
         let is_current = move || u64::from(bell.seen()) == trusted.load(Ordering::SeqCst);
-        Ok(self.region()?.set_peers_while(&peers, is_current)?)
+        Ok(self.region()?.set_peers_while(&peers, &open, is_current)?)
     }
 
     /// Removes what others left, if nobody else is just about to.
@@ -395,6 +400,23 @@ impl WriteFragment {
         self.shared.give_hint();
         Ok(())
     }
+}
+
+/// The versions above the newest complete one whose rosters are not closed, and that could take its place. Before there is any complete
+/// one, what the first writers have in common stays for those who are still to come.
+fn open_epochs(ledger: &Ledger, newest: Version) -> Result<Vec<Range<Version>>, TooScattered> {
+    let Some(first) = newest.checked_add(1) else { return Ok(Vec::new()) };
+    let mut begins = ledger.epochs().split_off(&first);
+    begins.insert(first);
+    let mut open = Vec::new();
+    let ends = begins.iter().skip(1).copied().chain([Version::MAX]);
+    for (begin, end) in begins.iter().copied().zip(ends) {
+        let is_begin = begin == first && newest == ledger.initial();
+        if !is_begin && ledger.roster(begin).closure()? != Closure::Closed {
+            open.push(begin..end);
+        }
+    }
+    Ok(open)
 }
 
 impl Drop for WriteFragment {

@@ -118,10 +118,11 @@ fn play(ops: Vec<Op>) {
                     Err(Refusal::Overlap(overlap)) => {
                         let of = |version: &Version| *version <= overlap.version;
                         let theirs = &plain.stages[&overlap.first.writer.process];
-                        let declared = theirs.iter().filter(|(from, _)| of(from)).filter_map(|(_, part)| part.as_ref());
+                        let mut declared =
+                            theirs.iter().filter(|(from, _)| of(from)).filter_map(|(_, part)| part.as_ref());
                         let is_theirs =
                             |first: &&std::ops::Range<u64>| *overlap.first_elements == range(first.start, first.end);
-                        let first = declared.filter(is_theirs).last().expect("what they declared is named");
+                        let first = declared.rfind(is_theirs).expect("what they declared is named");
                         let both = range(first.start.max(part.start), first.end.min(part.end));
                         assert_eq!(*overlap.elements, both, "what both have is named");
                     }

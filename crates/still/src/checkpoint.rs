@@ -18,7 +18,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use stillframe::Polite;
 use stillframe_checkpoint::{
-    Checkpointer, CheckpointerOptions, Codec, Event, Keep, SaveOptions, Saving, State, Status,
+    Checkpointer, CheckpointerOptions, Codec, Event, Keep, SaveOptions, Saving, State, Status, When,
 };
 
 /// Save versions of a running program to disk, without stopping it
@@ -164,17 +164,18 @@ impl Args {
     }
 
     /// Begins to follow the object, if the name is that of one.
-    fn follow(&self, context: &Context) -> Result<Option<Follower>, Failure> {
+    fn follow(&self, context: &Context, events: &Sender<Event>) -> Result<Option<Follower>, Failure> {
         let due = Due {
             every: self.every,
             every_time: self.every_seconds,
+            when: self.when.as_deref().map(When::parse).transpose()?,
             all: self.all,
             once: self.once,
             at_end: self.at_end,
             follow: self.follow,
             nice: self.nice,
         };
-        Follower::begin(context, &self.name, due)
+        Follower::begin(context, &self.name, due, events)
     }
 
     /// Begins to save what has the name: of an object the region that is made of it.
@@ -221,9 +222,6 @@ impl Args {
         if let Some(share) = self.share() {
             options = options.share(share);
         }
-        if let Some(when) = &self.when {
-            options = options.when(when)?;
-        }
         if let Some(held) = self.held {
             options = options.held(held);
         }
@@ -232,6 +230,9 @@ impl Args {
         }
         if is_object {
             return Ok(options);
+        }
+        if let Some(when) = &self.when {
+            options = options.when(when)?;
         }
         options = options.at_end(self.at_end).wait(self.wait).follow(self.follow);
         if let Some(every) = self.every {
@@ -248,7 +249,7 @@ impl Args {
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let (sender, events) = channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let mut follower = args.follow(context)?;
+    let mut follower = args.follow(context, &sender)?;
     let mut checkpointer = args.start(context, follower.as_ref(), &sender)?;
     // What is waited for may turn out to be an object; then it is begun with once more.
     let mut again = Some(sender).filter(|_| follower.is_none() && !args.wait.is_zero());
@@ -279,7 +280,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         }
         if event.is_err()
             && let Some(sender) = &again
-            && let Some(found) = args.follow(context)?
+            && let Some(found) = args.follow(context, sender)?
         {
             checkpointer.cancel();
             // It waited for a region that does not come.

@@ -60,7 +60,7 @@ pub struct Args {
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let begin = Instant::now();
     let told = told(args)?;
-    let object = object::restore::Description::of(&told.attributes);
+    let object = object::restore::Told::of(&told.region, &told.attributes);
     let name = match (&args.name, &object) {
         (Some(name), _) => name.clone(),
         (None, Some(_)) => object::restore::name_of(&told.region),

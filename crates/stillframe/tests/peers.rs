@@ -33,7 +33,7 @@ fn places(name: &str) -> [Dir; 2] {
 }
 
 fn peer(number: u64, from: u64) -> PeerRegion {
-    PeerRegion { name: format!("o/{number}"), from }
+    PeerRegion { name: format!("o/{number}"), from, until: None }
 }
 
 /// A region with one array, all of which every version writes.
@@ -366,7 +366,7 @@ fn lists_that_make_no_sense_are_refused_and_change_nothing() {
         };
         refused(&[peer(1, 0), peer(0, 0)], "'o/0' is the region itself");
         refused(&[peer(1, 0), peer(2, 0), peer(1, 4)], "'o/1' is named twice");
-        refused(&[PeerRegion { name: "../o".into(), from: 0 }], "'../o' cannot name a region");
+        refused(&[PeerRegion { name: "../o".into(), from: 0, until: None }], "'../o' cannot name a region");
         refused(&vec![peer(1, 0); 1 << 16], "65536 regions are named");
         writer.publish_all(1..=4);
         assert_eq!(writer.live(), [1, 2, 3, 4], "the peer is as before");
@@ -382,7 +382,7 @@ fn lists_that_make_no_sense_are_refused_and_change_nothing() {
         // A rank of a group is no peer.
         rank.array::<u64>("a", &[WORDS]).unwrap();
         rank.publish(3).commit().unwrap();
-        writer.set_peers(&[PeerRegion { name: "g/0".into(), from: 0 }]);
+        writer.set_peers(&[PeerRegion { name: "g/0".into(), from: 0, until: None }]);
         writer.publish(5);
         assert_eq!(writer.live(), [1, 2, 3, 4, 5]);
     }

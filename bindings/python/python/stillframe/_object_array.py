@@ -104,8 +104,9 @@ class Reader:
         # Taken out of the list, no other thread has to wait for it.
         fragment = self._fragments.pop(key, None) or self.native.read(text, {}, 0)
         self._fill(fragment, out)
-        while len(self._fragments) >= _FRAGMENTS_MAX:
-            self._fragments.pop(next(iter(self._fragments), key), None)
+        # Listed at once: other threads add and remove meanwhile.
+        for oldest in list(self._fragments)[: 1 - _FRAGMENTS_MAX]:
+            self._fragments.pop(oldest, None)
         self._fragments[key] = fragment
 
     def _fill(self, fragment: _native.ReadFragment, out: NDArray[Any]) -> None:

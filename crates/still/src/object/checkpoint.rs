@@ -8,9 +8,11 @@ use crate::context::Context;
 use crate::failure::Failure;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use stillframe::Arena;
+use stillframe::{Arena, Attributes};
+use stillframe_checkpoint::{Event, When};
 use stillframe_kernel::priority;
 use stillframe_object::{Assembly, Error, Object};
 
@@ -24,13 +26,15 @@ const GRACE: Duration = Duration::from_secs(1);
 const READ: Duration = Duration::from_secs(60);
 
 /// Which versions are due.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Due {
     /// Multiples of this, or the next if that one went.
     pub every: Option<u64>,
     /// One so long after the last was begun.
     pub every_time: Option<Duration>,
-    /// Each complete one, in turn.
+    /// Those for which this holds.
+    pub when: Option<When>,
+    /// Looks at each complete one, in turn.
     pub all: bool,
     /// The first one only.
     pub once: bool,
@@ -43,10 +47,23 @@ pub struct Due {
 }
 
 impl Due {
-    /// Whether any rule says which; without one all are, as they come.
-    fn has_rule(&self) -> bool {
-        self.every.is_some() || self.every_time.is_some() || self.at_end
+    /// Whether no rule says which: then all are, as they come.
+    fn is_any(&self) -> bool {
+        let has_rule = self.every.is_some() || self.when.is_some();
+        !has_rule && (self.once || self.every_time.is_none() && (self.all || !self.at_end))
     }
+}
+
+/// What to do with the versions that are there.
+enum Choice {
+    /// Save this one.
+    Take(u64),
+    /// Save this one if the condition holds.
+    Ask(u64),
+    /// Save one later, if no other is due until then.
+    Later,
+    /// Leave them.
+    Leave,
 }
 
 /// The thread that puts versions together.
@@ -58,18 +75,28 @@ pub struct Follower {
     /// The version that was saved, or given up, last.
     done: Arc<AtomicU64>,
     ends: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<(), Error>>>,
+    thread: Option<JoinHandle<Result<(), Failure>>>,
 }
 
 impl Follower {
     /// Begins to follow the object of a name, if that is one.
-    pub fn begin(context: &Context, name: &str, due: Due) -> Result<Option<Follower>, Failure> {
+    pub fn begin(context: &Context, name: &str, due: Due, events: &Sender<Event>) -> Result<Option<Follower>, Failure> {
         let Some(object) = find(context, name)? else { return Ok(None) };
-        // Two are being saved or wait for it, and one is being put together.
-        let assembly = Assembly::new(&object, if due.all { 8 } else { 2 })?;
+        // One is being saved, and the next is put together after it; but with all of them several wait for that.
+        let assembly = Assembly::new(&object, if due.all { 8 } else { 1 })?;
         let (arena, name) = (assembly.arena().clone(), object.name().to_owned());
         let (done, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let follow = Follow { object, assembly, due, done: done.clone(), ends: ends.clone(), begun: None };
+        let follow = Follow {
+            object,
+            assembly,
+            due,
+            events: events.clone(),
+            done: done.clone(),
+            ends: ends.clone(),
+            begun: None,
+            asked: None,
+            is_decided: false,
+        };
         let thread = std::thread::Builder::new().name("still-object".into()).spawn(move || follow.run())?;
         Ok(Some(Follower { arena, name, done, ends, thread: Some(thread) }))
     }
@@ -98,7 +125,7 @@ impl Follower {
     pub fn join(mut self) -> Result<(), Failure> {
         self.stop();
         match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(ended)) => Ok(ended?),
+            Some(Ok(ended)) => ended,
             None => Ok(()),
             Some(Err(_)) => {
                 Err(Failure::Problem("the thread that follows the object ended by a fault; report it".into()))
@@ -111,14 +138,19 @@ struct Follow {
     object: Object,
     assembly: Assembly,
     due: Due,
+    events: Sender<Event>,
     done: Arc<AtomicU64>,
     ends: Arc<AtomicBool>,
     /// When the last version was begun.
     begun: Option<Instant>,
+    /// The version for which the condition did not hold last.
+    asked: Option<u64>,
+    /// Whether it was ever known if the condition holds.
+    is_decided: bool,
 }
 
 impl Follow {
-    fn run(mut self) -> Result<(), Error> {
+    fn run(mut self) -> Result<(), Failure> {
         self.follow()?;
         // The region ends with this, and nobody saves what he has not seen.
         while self.is_busy() && !self.ends.load(Ordering::Acquire) {
@@ -132,7 +164,7 @@ impl Follow {
         self.assembly.newest().is_some_and(|newest| newest > self.done.load(Ordering::Acquire))
     }
 
-    fn follow(&mut self) -> Result<(), Error> {
+    fn follow(&mut self) -> Result<(), Failure> {
         // Without the permission it goes on as it is.
         let _ = priority::step_back(self.due.nice);
         let mut seen = self.object.description().initial;
@@ -144,64 +176,107 @@ impl Follow {
                     gone = gone.filter(|_| !self.object.is_alive().unwrap_or(true));
                     continue;
                 }
-                Err(Error::Ended { .. } | Error::Lost { .. }) => {
+                Err(Error::Ended { .. } | Error::Lost { .. } | Error::Removed { .. }) => {
                     if gone.get_or_insert_with(Instant::now).elapsed() < self.due.follow.max(GRACE) {
                         std::thread::sleep(LOOK);
                         continue;
                     }
                     return self.end();
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             };
             gone = None;
             // Nothing is put together that nobody saves yet.
-            let too_early = self.due.every_time.zip(self.begun).is_some_and(|(time, begun)| begun.elapsed() < time);
-            if !self.due.all && self.is_busy() || too_early {
-                std::thread::sleep(Duration::from_millis(2));
-                continue;
-            }
-            match self.choose(seen, newest)? {
-                Some(version) => {
-                    self.take(version)?;
-                    seen = version;
-                    if self.due.once {
-                        return Ok(());
-                    }
+            let choice = if !self.due.all && self.is_busy() { Choice::Later } else { self.choose(seen, newest)? };
+            let (version, is_asked) = match choice {
+                Choice::Take(version) => (version, false),
+                Choice::Ask(version) => (version, true),
+                Choice::Later => {
+                    std::thread::sleep(Duration::from_millis(2));
+                    continue;
                 }
-                None => seen = newest,
+                Choice::Leave => {
+                    seen = newest;
+                    continue;
+                }
+            };
+            let is_taken = self.take(version, is_asked)?;
+            if is_taken && self.due.once {
+                return Ok(());
+            }
+            if is_asked && !is_taken {
+                self.asked = Some(version);
+            }
+            // What the condition leaves out, time may still make due.
+            if is_taken || self.due.all || self.due.every_time.is_none() {
+                seen = version;
             }
         }
         Ok(())
     }
 
-    /// The version to take of those above one, up to the newest; `None` if none is due.
-    fn choose(&self, seen: u64, newest: u64) -> Result<Option<u64>, Error> {
-        if self.due.all {
-            return Ok(self.object.versions()?.into_iter().find(|version| *version > seen));
+    /// What to do with the versions above one, up to the newest.
+    fn choose(&self, seen: u64, newest: u64) -> Result<Choice, Error> {
+        let Due { every, every_time, when, all, .. } = &self.due;
+        let is_time = every_time.is_some_and(|time| self.begun.is_none_or(|begun| begun.elapsed() >= time));
+        let is_any = is_time || self.due.is_any();
+        if *all {
+            let mut last = seen;
+            for version in self.object.versions()?.into_iter().filter(|version| *version > seen) {
+                if is_any || every.is_some_and(|every| version / every > last / every) {
+                    return Ok(Choice::Take(version));
+                }
+                if when.is_some() && self.asked < Some(version) {
+                    return Ok(Choice::Ask(version));
+                }
+                last = version;
+            }
+        } else {
+            if let Some(multiple) = every.map(|every| newest / every * every).filter(|multiple| *multiple > seen) {
+                let is_there = self.object.versions()?.contains(&multiple);
+                return Ok(Choice::Take(if is_there { multiple } else { newest }));
+            }
+            if is_any {
+                return Ok(Choice::Take(newest));
+            }
+            if when.is_some() && self.asked < Some(newest) {
+                return Ok(Choice::Ask(newest));
+            }
         }
-        let multiple = self.due.every.map(|every| newest / every * every).filter(|multiple| *multiple > seen);
-        if let Some(multiple) = multiple {
-            let is_there = self.object.versions()?.contains(&multiple);
-            return Ok(Some(if is_there { multiple } else { newest }));
-        }
-        let is_due = self.due.every_time.is_some() || !self.due.has_rule() || self.due.once && self.due.every.is_none();
-        Ok(is_due.then_some(newest))
+        Ok(if every_time.is_some() { Choice::Later } else { Choice::Leave })
     }
 
-    fn take(&mut self, version: u64) -> Result<(), Error> {
-        self.begun = Some(Instant::now());
-        match self.assembly.take(version, READ) {
-            // Its writers went on before it was read, and there is a newer one.
-            Err(Error::Lost { .. }) => Ok(()),
-            other => other,
+    /// Puts a version together, if that is not asked first or the condition holds; whether it did.
+    fn take(&mut self, version: u64, is_asked: bool) -> Result<bool, Failure> {
+        let begun = Instant::now();
+        let mut asked = Ok(true);
+        let when = self.due.when.as_ref().filter(|_| is_asked);
+        let is_due = |published_ns: u64, attributes: &Attributes| {
+            asked = when.map_or(Ok(true), |when| when.holds(version, published_ns, attributes));
+            matches!(asked, Ok(true))
+        };
+        let taken = match self.assembly.take_if(version, READ, is_due) {
+            // Its writers went on before it was read, and there is a newer one; or somebody removed the object.
+            Err(Error::Lost { .. } | Error::Removed { .. }) => return Ok(false),
+            other => other?,
+        };
+        match asked {
+            Ok(_) => self.is_decided |= is_asked,
+            Err(error) if self.is_decided => drop(self.events.send(Event::Undecided { error: error.to_string() })),
+            // It is most likely misspelt.
+            Err(error) => return Err(error.into()),
         }
+        if taken {
+            self.begun = Some(begun);
+        }
+        Ok(taken)
     }
 
     /// All writers have left.
-    fn end(&mut self) -> Result<(), Error> {
+    fn end(&mut self) -> Result<(), Failure> {
         let newest = self.object.newest()?;
         if self.due.at_end && newest > self.object.description().initial && self.assembly.newest() < Some(newest) {
-            self.take(newest)?;
+            self.take(newest, false)?;
         }
         Ok(())
     }

@@ -37,7 +37,7 @@ impl Next {
     /// What is known of it; `None` if there is none to wait for.
     pub fn of(object: &Object, newest: u64, writers: &[WriterSummary]) -> Result<Option<Next>, Failure> {
         let parts = match object.wait_newer(newest, Duration::ZERO) {
-            Ok(_) | Err(Error::Ended { .. }) => return Ok(None),
+            Ok(_) | Err(Error::Ended { .. } | Error::Removed { .. }) => return Ok(None),
             Err(Error::NoNewer { waiting, .. }) => waiting,
             Err(Error::Lost { losses, .. }) => losses,
             Err(error) => return Err(error.into()),

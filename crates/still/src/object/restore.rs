@@ -4,19 +4,18 @@ use super::open;
 use crate::context::Context;
 use crate::failure::Failure;
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use stillframe::{Arena, Attributes, Observer, Region, Scalar};
 use stillframe_checkpoint::{Reading, RestoreOptions, Restored};
-use stillframe_object::assembly;
+use stillframe_object::{Description, assembly};
 
 /// What a checkpoint says of the object that it is one of; `None` if it is of a region or group.
-pub struct Description {
-    text: String,
-    bindings: BTreeMap<String, i64>,
-    initial: u64,
-}
+pub struct Told(Description);
 
-impl Description {
-    pub fn of(attributes: &Attributes) -> Option<Description> {
+impl Told {
+    /// By the name of the region that was saved and its attributes, which any region may have.
+    pub fn of(region: &str, attributes: &Attributes) -> Option<Told> {
+        region.strip_prefix(assembly::ARENA)?.strip_prefix('/')?;
         let Some(Scalar::Text(text)) = attributes.get(assembly::TEXT) else { return None };
         let bindings = match attributes.get(assembly::BINDINGS) {
             Some(Scalar::Text(json)) => serde_json::from_str(json).ok()?,
@@ -26,7 +25,7 @@ impl Description {
             Some(Scalar::Int(initial)) => u64::try_from(*initial).ok()?,
             _ => 0,
         };
-        Some(Description { text: text.clone(), bindings, initial })
+        Some(Told(Description { text: text.clone(), bindings, initial, id: NonZeroU64::MIN }))
     }
 }
 
@@ -41,7 +40,7 @@ pub fn restore(
     store: &std::path::Path,
     options: RestoreOptions,
     name: &str,
-    description: &Description,
+    told: &Told,
     replace: bool,
     progress: &(dyn Fn(Reading) + Sync),
 ) -> Result<Restored, Failure> {
@@ -49,6 +48,8 @@ pub fn restore(
     let arena = Arena::options().bytes(ARENA_BYTES).regions(8).from_descriptor(file.into(), assembly::ARENA)?;
     let restored = options.restore_newest(store, &Region::options().arena(&arena), name, progress)?;
     let snapshot = Observer::options().arena(&arena).open(name)?.newest()?;
+    let Told(description) = told;
+    assembly::check(name, description, &snapshot)?;
     // Until here nobody sees anything of it, and nothing is changed.
     let objects = open(context)?;
     if replace && objects.names().get(name)?.is_some() {

@@ -9,6 +9,7 @@ use crate::store::version::Version;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -28,6 +29,9 @@ pub struct PeerRegion {
     pub name: String,
     /// The first version in which it takes part; versions below it are common without it.
     pub from: u64,
+    /// Of one that left, and publishes nothing more: the first version in which it takes part no more. Versions from it on are
+    /// common without it, whatever it has.
+    pub until: Option<u64>,
 }
 
 /// The other ranks of a group, or the regions that were named one by one.
@@ -66,6 +70,8 @@ pub(crate) struct PeerPlace {
     /// Whether its region was removed, and nobody is awaited who makes it anew.
     is_removed: bool,
     own: OwnRuns,
+    /// Versions that are never common, whoever has them.
+    open: Arc<[Range<u64>]>,
 }
 
 /// Which run published each of this region's versions.
@@ -104,7 +110,8 @@ impl Peers {
         check_living(regions, group, rank, ranks)?;
         let awaited_ns = clock::unix_ns();
         let names = (0..ranks).filter(|other| *other != rank).map(|other| names::rank_name(group, other));
-        let place = |name| PeerPlace::new(PeerRegion { name, from: 0 }, awaited_ns, OwnRuns::default());
+        let region = |name| PeerRegion { name, from: 0, until: None };
+        let place = |name| PeerPlace::new(region(name), awaited_ns, OwnRuns::default());
         let mut peers = Peers { ranks, others: names.map(place).collect(), ..Peers::new(regions) };
         peers.go_round();
         Ok(peers)
@@ -117,8 +124,8 @@ impl Peers {
     }
 
     /// Lets nothing go for the peers' sake but while this says that they are the right ones.
-    pub(crate) fn trust_while(&mut self, condition: impl Fn() -> bool + Send + Sync + 'static) {
-        self.condition = Condition(Some(Box::new(condition)));
+    pub(crate) fn trust_while(&mut self, condition: Option<impl Fn() -> bool + Send + Sync + 'static>) {
+        self.condition = Condition(condition.map(|condition| Box::new(condition) as _));
     }
 
     /// Whether they are, after they were looked at.
@@ -127,22 +134,24 @@ impl Peers {
         self.condition.0.as_ref().is_none_or(|condition| condition())
     }
 
-    /// Whether these are the regions that were named.
+    /// Whether these are the regions that were named, without more.
     pub(crate) fn are(&self, named: &[PeerRegion]) -> bool {
-        self.others.iter().map(|peer| &peer.region).eq(named)
+        let is_all = self.condition.0.is_none() && self.others.iter().all(|peer| peer.open.is_empty());
+        is_all && self.others.iter().map(|peer| &peer.region).eq(named)
     }
 
-    /// Takes other regions for the peers, of a producer with these versions and of this run. What is known of those that stay
-    /// stays known.
-    pub(crate) fn name(&mut self, named: &[PeerRegion], versions: &[Version], run: NonZeroU64) {
+    /// Takes other regions for the peers, of a producer with these versions and of this run, whatever of the versions in `open` they
+    /// have. What is known of those that stay stays known.
+    pub(crate) fn name(&mut self, named: &[PeerRegion], open: &[Range<u64>], versions: &[Version], run: NonZeroU64) {
+        let open: Arc<[Range<u64>]> = open.into();
         let former = versions.iter().filter(|version| version.run != run.get());
         let own = OwnRuns { former: live_runs(former), present: run.get() };
         let known = std::mem::take(&mut self.others).into_iter().map(|peer| (peer.region.name.clone(), peer));
         let mut known: HashMap<String, PeerPlace> = known.collect();
         let place = |region: &PeerRegion| match known.remove(&region.name) {
-            Some(peer) => PeerPlace { region: region.clone(), own: own.clone(), ..peer },
+            Some(peer) => PeerPlace { region: region.clone(), own: own.clone(), open: open.clone(), ..peer },
             None => {
-                let mut peer = PeerPlace::new(region.clone(), 0, own.clone());
+                let mut peer = PeerPlace { open: open.clone(), ..PeerPlace::new(region.clone(), 0, own.clone()) };
                 peer.look(&self.regions, self.ranks);
                 peer
             }
@@ -296,7 +305,7 @@ impl PeerHead {
 
 impl PeerPlace {
     fn new(region: PeerRegion, awaited_ns: u64, own: OwnRuns) -> PeerPlace {
-        PeerPlace { region, awaited_ns, head: None, was_there: false, is_removed: false, own }
+        PeerPlace { region, awaited_ns, head: None, was_there: false, is_removed: false, own, open: [].into() }
     }
 
     /// Looks for the region's files, and whether its producer lives. True if those are gone that were known.
@@ -323,7 +332,12 @@ impl PeerPlace {
 
     /// Whether a version is common without it.
     fn is_apart(&self, version: u64) -> bool {
-        version < self.region.from
+        version < self.region.from || self.region.until.is_some_and(|until| version >= until)
+    }
+
+    /// Whether somebody takes part in a version of whom nobody knows.
+    fn is_open(&self, version: u64) -> bool {
+        self.open.iter().any(|open| open.contains(&version))
     }
 
     /// The sequence number of its version that is the same as this region's.
@@ -334,17 +348,21 @@ impl PeerPlace {
 
 impl Peer for PeerPlace {
     fn newest(&self) -> Option<u64> {
+        if self.region.until.is_some() {
+            // There is nothing to wait for.
+            return Some(u64::MAX);
+        }
         let newest = self.head.as_ref().and_then(PeerHead::newest);
         newest.max(self.region.from.checked_sub(1))
     }
 
     fn has(&self, version: u64) -> bool {
-        self.is_apart(version) || self.find(version).is_some()
+        !self.is_open(version) && (self.is_apart(version) || self.find(version).is_some())
     }
 
     fn is_firm(&self, version: u64) -> bool {
-        if self.is_apart(version) {
-            return true;
+        if self.is_apart(version) || self.is_open(version) {
+            return !self.is_open(version);
         }
         let Some(peer) = &self.head else { return false };
         let tentative = peer.head.tentative();

@@ -9,6 +9,7 @@ use crate::producer::retention;
 use crate::producer::state::Producer;
 use crate::store::regions::Regions;
 use std::collections::HashSet;
+use std::ops::Range;
 use stillframe_segment::head::RANKS_MAX;
 
 impl Region {
@@ -35,22 +36,25 @@ impl Region {
     /// the regions cannot be opened. The peers are those from before then.
     pub fn set_peers(&mut self, peers: &[PeerRegion]) -> Result<()> {
         self.producer.check_process()?;
-        self.producer.set_peers(peers, None::<fn() -> bool>)
+        self.producer.set_peers(peers, &[], None::<fn() -> bool>)
     }
 
     /// As [`set_peers`](Region::set_peers), for who has the list from somewhere where it may change at any time: nothing is let go
     /// of because all of these peers have something newer, unless `is_current` says so after they were looked at. It counts
     /// until the next list.
     ///
+    /// Versions in `open` are never ones that all have: somebody would have to publish them too who is not known.
+    ///
     /// # Errors
     /// As [`set_peers`](Region::set_peers).
     pub fn set_peers_while(
         &mut self,
         peers: &[PeerRegion],
+        open: &[Range<u64>],
         is_current: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<()> {
         self.producer.check_process()?;
-        self.producer.set_peers(peers, Some(is_current))
+        self.producer.set_peers(peers, open, Some(is_current))
     }
 }
 
@@ -58,6 +62,7 @@ impl Producer {
     fn set_peers(
         &mut self,
         named: &[PeerRegion],
+        open: &[Range<u64>],
         condition: Option<impl Fn() -> bool + Send + Sync + 'static>,
     ) -> Result<()> {
         if self.options.rank.is_some() {
@@ -76,11 +81,11 @@ impl Producer {
             Some(peers) => Some(peers),
             None => Some(Peers::new(&self.regions()?)),
         };
-        if let (Some(peers), Some(condition)) = (&mut self.peers, condition) {
+        if let Some(peers) = &mut self.peers {
             peers.trust_while(condition);
         }
         let Producer { store, peers, options, run, .. } = self;
-        peers.iter_mut().for_each(|peers| peers.name(named, store.versions(), *run));
+        peers.iter_mut().for_each(|peers| peers.name(named, open, store.versions(), *run));
         // The peers are named, whatever cannot be let go of: that is tried again at the next publish.
         let _ = retention::retire_unwanted(store, peers.as_mut(), options);
         Ok(())
