@@ -5,7 +5,7 @@ use crate::error::{
 };
 use crate::message::{
     CompactRequest, CompactResponse, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest,
-    LeaseKeepAliveResponse, LeaseRevokeRequest, LeaseRevokeResponse, RangeRequest, RangeResponse, TxnRequest,
+    LeaseKeepAliveResponse, LeaseRevokeRequest, LeaseRevokeResponse, PutRequest, PutResponse, RangeRequest, RangeResponse, TxnRequest,
     TxnResponse, WatchRequest, WatchResponse,
 };
 use crate::options::Options;
@@ -38,6 +38,7 @@ struct Call {
 
 const RANGE: Call = Call { name: "range", path: "/etcdserverpb.KV/Range" };
 const TXN: Call = Call { name: "txn", path: "/etcdserverpb.KV/Txn" };
+const PUT: Call = Call { name: "put", path: "/etcdserverpb.KV/Put" };
 const COMPACT: Call = Call { name: "compact", path: "/etcdserverpb.KV/Compact" };
 const WATCH: Call = Call { name: "watch", path: "/etcdserverpb.Watch/Watch" };
 const GRANT: Call = Call { name: "lease grant", path: "/etcdserverpb.Lease/LeaseGrant" };
@@ -161,6 +162,11 @@ impl Client {
 
     pub async fn txn(&self, request: &TxnRequest) -> Result<TxnResponse> {
         self.call(TXN, request, self.deadline).await
+    }
+
+    pub async fn put(&self, request: &PutRequest) -> Result<()> {
+        let answer: Result<PutResponse> = self.call(PUT, request, self.deadline).await;
+        answer.map(drop)
     }
 
     pub async fn compact(&self, revision: i64) -> Result<()> {

@@ -91,6 +91,19 @@ impl Etcd {
         EtcdNames::new(self.shared.clone())
     }
 
+    /// Puts an object's description as etcd's other users put a key: alone, and whatever is there. It is what creating is
+    /// compared with.
+    ///
+    /// # Errors
+    /// Those of etcd.
+    #[doc(hidden)]
+    pub fn put_plain(&self, name: &str, description: &stillframe_object::Description) -> Result<()> {
+        let value = values::write_description(name, description).map_err(|why| Error::Unfit { what: name.into(), why })?;
+        let request = message::PutRequest { key: self.shared.keys.object(name), value, ..message::PutRequest::default() };
+        let client = self.shared.client.clone();
+        self.shared.reactor.wait("put", client.deadline, async move { client.put(&request).await })
+    }
+
     /// Forgets all that was before the present revision, as operators have etcd do by itself.
     ///
     /// # Errors
