@@ -5,7 +5,6 @@
 
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::message::RangeRequest;
 use crate::options::{Options, Tls};
 use crate::reactor::Reactor;
 use std::collections::VecDeque;
@@ -115,13 +114,14 @@ impl ChildOptions {
             Some(port) => port,
             None => free_port(self.address)?,
         };
-        let command = self.command(port, &directory);
+        let name = format!("{:x}", crate::epoch::random());
+        let command = self.command(&name, port, &directory);
         let process = Process::start(command, &self.program).map_err(|error| match error {
             Error::Child { why, log, .. } => self.failed(begin, &why, log),
             other => other,
         })?;
         let child = Child { endpoint: self.endpoint(port), process, directory };
-        self.wait_for(&child, begin)?;
+        self.wait_for(&child, &name, begin)?;
         Ok(child)
     }
 
@@ -130,8 +130,8 @@ impl ChildOptions {
         format!("{scheme}://{}", SocketAddr::new(self.address, port))
     }
 
-    fn command(&self, port: u16, directory: &Directory) -> Command {
-        let (client, name) = (self.endpoint(port), "default");
+    fn command(&self, name: &str, port: u16, directory: &Directory) -> Command {
+        let client = self.endpoint(port);
         // Its peers, of which there are none, would come by a socket in its directory, where nobody else comes.
         let peer = "unix://localhost:1";
         let mut command = Command::new(&self.program);
@@ -141,7 +141,7 @@ impl ChildOptions {
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer])
             .args(["--initial-cluster", &format!("{name}={peer}")])
-            .args(["--initial-cluster-token", &crate::epoch::random().to_string()])
+            .args(["--initial-cluster-token", name])
             .args(["--auto-compaction-mode", "periodic", "--auto-compaction-retention", "5m"])
             .args(["--quota-backend-bytes", &QUOTA_BYTES.to_string()])
             .args(["--snapshot-count", "10000", "--max-snapshots", "1", "--max-wals", "1"])
@@ -161,7 +161,7 @@ impl ChildOptions {
         command
     }
 
-    fn wait_for(&self, child: &Child, begin: Instant) -> Result<()> {
+    fn wait_for(&self, child: &Child, name: &str, begin: Instant) -> Result<()> {
         let mut options = Options::default().endpoint(&child.endpoint);
         if let Some(tls) = &self.tls {
             options = options.tls(tls.clone());
@@ -173,10 +173,11 @@ impl ChildOptions {
                 return Err(self.failed(begin, &format!("it ended ({status})"), child.log()));
             }
             let (asking, limit) = (client.clone(), left.min(Duration::from_millis(500)));
-            let request = RangeRequest { key: b"stillframe".to_vec(), ..RangeRequest::default() };
-            let answer = reactor.wait("start", limit, async move { asking.range_within(&request, limit).await });
-            match answer {
-                Ok(_) => return Ok(()),
+            match reactor.wait("start", limit, async move { asking.members(limit).await }) {
+                Ok(members) if members.iter().any(|member| member == name) => return Ok(()),
+                // Another one has the port, which this one says in a moment.
+                Ok(_) if left.is_zero() => return Err(self.failed(begin, "another etcd answers there", child.log())),
+                Ok(_) => std::thread::sleep(LOOK),
                 Err(error) if left.is_zero() => {
                     return Err(self.failed(begin, &format!("it does not answer: {error}"), child.log()));
                 }

@@ -5,7 +5,7 @@ use crate::error::{
 };
 use crate::message::{
     CompactRequest, CompactResponse, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest,
-    LeaseKeepAliveResponse, LeaseRevokeRequest, LeaseRevokeResponse, PutRequest, PutResponse, RangeRequest, RangeResponse, TxnRequest,
+    LeaseKeepAliveResponse, LeaseRevokeRequest, LeaseRevokeResponse, MemberListRequest, MemberListResponse, PutRequest, PutResponse, RangeRequest, RangeResponse, TxnRequest,
     TxnResponse, WatchRequest, WatchResponse,
 };
 use crate::options::Options;
@@ -40,6 +40,7 @@ const RANGE: Call = Call { name: "range", path: "/etcdserverpb.KV/Range" };
 const TXN: Call = Call { name: "txn", path: "/etcdserverpb.KV/Txn" };
 const PUT: Call = Call { name: "put", path: "/etcdserverpb.KV/Put" };
 const COMPACT: Call = Call { name: "compact", path: "/etcdserverpb.KV/Compact" };
+const MEMBERS: Call = Call { name: "member list", path: "/etcdserverpb.Cluster/MemberList" };
 const WATCH: Call = Call { name: "watch", path: "/etcdserverpb.Watch/Watch" };
 const GRANT: Call = Call { name: "lease grant", path: "/etcdserverpb.Lease/LeaseGrant" };
 const REVOKE: Call = Call { name: "lease revoke", path: "/etcdserverpb.Lease/LeaseRevoke" };
@@ -167,6 +168,12 @@ impl Client {
     pub async fn put(&self, request: &PutRequest) -> Result<()> {
         let answer: Result<PutResponse> = self.call(PUT, request, self.deadline).await;
         answer.map(drop)
+    }
+
+    /// Names of the etcds that form the one that is asked.
+    pub async fn members(&self, deadline: Duration) -> Result<Vec<String>> {
+        let answer: MemberListResponse = self.call(MEMBERS, &MemberListRequest {}, deadline).await?;
+        Ok(answer.members.into_iter().map(|member| member.name).collect())
     }
 
     pub async fn compact(&self, revision: i64) -> Result<()> {

@@ -306,3 +306,18 @@ pub(crate) struct CompactRequest {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct CompactResponse {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MemberListRequest {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MemberListResponse {
+    #[prost(message, repeated, tag = "2")]
+    pub members: Vec<EtcdMember>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct EtcdMember {
+    #[prost(string, tag = "2")]
+    pub name: String,
+}
