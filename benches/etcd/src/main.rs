@@ -58,7 +58,9 @@ fn main() -> stillframe_etcd::Result<()> {
     if !json {
         let medians: Vec<f64> = rates.iter_mut().map(|rates| median(rates)).collect();
         let yardstick = medians[0].max(medians[1]);
-        println!("{callers} callers, {objects} objects each, {turns} turns; median per second, and ratio to the faster puts");
+        println!(
+            "{callers} callers, {objects} objects each, {turns} turns; median per second, and ratio to the faster puts"
+        );
         for (kind, rate) in KINDS.iter().zip(medians) {
             println!("{kind:24} {rate:9.0} {:6.2}", rate / yardstick);
         }
@@ -93,7 +95,9 @@ fn work(etcd: &Etcd, names: &EtcdNames, all: &[(String, Description)], kind: &st
         return all.iter().for_each(|(name, description)| etcd.put_plain(name, description).expect("a put"));
     }
     if kind.ends_with("many") {
-        let created = |some: &[(String, Description)]| names.put_all(some).into_iter().for_each(|one| drop(one.expect("created")));
+        let created = |some: &[(String, Description)]| {
+            names.put_all(some).into_iter().for_each(|one| drop(one.expect("created")))
+        };
         return all.chunks(TOGETHER).for_each(created);
     }
     all.iter().for_each(|(name, description)| drop(names.put(name, description).expect("created")));

@@ -5,8 +5,8 @@ use crate::error::{
 };
 use crate::message::{
     CompactRequest, CompactResponse, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest,
-    LeaseKeepAliveResponse, LeaseRevokeRequest, LeaseRevokeResponse, MemberListRequest, MemberListResponse, PutRequest, PutResponse, RangeRequest, RangeResponse, TxnRequest,
-    TxnResponse, WatchRequest, WatchResponse,
+    LeaseKeepAliveResponse, LeaseRevokeRequest, LeaseRevokeResponse, MemberListRequest, MemberListResponse, PutRequest,
+    PutResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse, WatchRequest, WatchResponse,
 };
 use crate::options::Options;
 use prost::Message;

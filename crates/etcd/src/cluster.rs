@@ -11,7 +11,7 @@ use crate::names::EtcdNames;
 use crate::queue::Queue;
 use crate::shard::Shard;
 use crate::shared::Shared;
-use crate::values::{Epoch, NodeInfo, read_home, read_node, write_home, write_node};
+use crate::values::{NodeInfo, read_home, read_node, write_home, write_node};
 use crate::watch::Subscriber;
 use crate::{Etcd, counter};
 use std::sync::Arc;
@@ -206,9 +206,8 @@ fn enter(shared: &Arc<Shared>, info: NodeInfo, seconds: i64) -> Result<Cluster> 
             }
         }
     })?;
-    let (queue, seeing, watch) = (Arc::new(Queue::default()), member.clone(), shared.watch());
-    let sees = Box::new(move |told: &Told, epoch: Option<Epoch>| seeing.see(told, epoch));
-    watch.subscribe(Subscriber { queue: queue.clone(), sees });
+    let (queue, watch) = (Arc::new(Queue::default()), shared.watch());
+    watch.subscribe(Subscriber { queue: queue.clone(), member: member.clone() });
     let (keeping, end) = oneshot::channel();
     shared.reactor.spawn(keep(shared.client.clone(), shared.keys.clone(), member.clone(), end));
     let cluster = Cluster { shared: shared.clone(), member, queue, _keeping: keeping };

@@ -108,7 +108,7 @@ pub fn read(key: &[u8]) -> Result<Key, String> {
     match text.split_once('/') {
         None if text == "epoch" => Ok(Key::Epoch),
         None if text == "counter" => Ok(Key::Counter),
-        Some(("object", name)) if name.is_empty() => Err("the object has no name".into()),
+        Some(("object", "")) => Err("the object has no name".into()),
         Some(("object", name)) if name.len() > NAME_BYTES_MAX => {
             Err(format!("the object's name has {} bytes, and at most {NAME_BYTES_MAX} are read", name.len()))
         }

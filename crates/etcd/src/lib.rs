@@ -35,8 +35,8 @@
 //! * What is in etcd may be anybody's. Keys and values are checked and bounded when they are read, and refused by their key.
 //!
 //! Modules, from the bottom up; each uses only those above it in this list: [`error`], [`shard`], [`keys`], [`values`], [`event`],
-//! `message`, [`options`], `client`, `reactor`, `pages`, `epoch`, `counter`, `mirror`, `queue`, `watch`, `gather`, `shared`, [`names`],
-//! [`member`], [`cluster`]; [`child`] stands beside them.
+//! `message`, [`options`], `client`, `reactor`, `pages`, `epoch`, `counter`, `mirror`, `queue`, [`member`], `watch`, `gather`,
+//! `shared`, [`names`], [`cluster`]; [`child`] stands beside them.
 #![deny(unsafe_code)]
 
 pub mod child;
@@ -98,8 +98,10 @@ impl Etcd {
     /// Those of etcd.
     #[doc(hidden)]
     pub fn put_plain(&self, name: &str, description: &stillframe_object::Description) -> Result<()> {
-        let value = values::write_description(name, description).map_err(|why| Error::Unfit { what: name.into(), why })?;
-        let request = message::PutRequest { key: self.shared.keys.object(name), value, ..message::PutRequest::default() };
+        let value =
+            values::write_description(name, description).map_err(|why| Error::Unfit { what: name.into(), why })?;
+        let request =
+            message::PutRequest { key: self.shared.keys.object(name), value, ..message::PutRequest::default() };
         let client = self.shared.client.clone();
         self.shared.reactor.wait("put", client.deadline, async move { client.put(&request).await })
     }

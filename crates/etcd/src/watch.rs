@@ -5,12 +5,13 @@ use crate::epoch;
 use crate::error::{Error, Result};
 use crate::event::{Event, Told};
 use crate::keys::{Key, Keys, shown};
+use crate::member::Member;
 use crate::message::{KeyValue, WatchCreate, WatchRequest, WatchResponse};
 use crate::mirror::{Mirror, Part};
 use crate::pages::Pages;
 use crate::queue::Queue;
 use crate::reactor::Reactor;
-use crate::values::{Epoch, read_description};
+use crate::values::read_description;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,8 +29,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// Who is told of changes.
 pub(crate) struct Subscriber {
     pub queue: Arc<Queue>,
-    /// Sees each change before it is told, with the epoch in which it was made.
-    pub sees: Box<dyn Fn(&Told, Option<Epoch>) + Send>,
+    /// Its node, which sees each change before it is told.
+    pub member: Arc<Member>,
 }
 
 type Waiters = HashMap<String, Vec<(u64, SyncSender<Result<Description>>)>>;
@@ -325,7 +326,7 @@ impl Watcher {
         for event in events {
             let Some(subscriber) = &self.subscriber else { return };
             let told = Told { revision, event };
-            (subscriber.sees)(&told, epoch);
+            subscriber.member.see(&told, epoch);
             if !subscriber.queue.push(told).await {
                 self.subscriber = None;
             }

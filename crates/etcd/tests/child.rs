@@ -38,7 +38,8 @@ fn a_role_is_played() {
         }
         Some((_, endpoint)) => {
             let etcd = common::at(endpoint);
-            let cluster = Cluster::join(&etcd, JoinOptions::new("stopped", "a:1").lease(Duration::from_secs(2))).unwrap();
+            let cluster =
+                Cluster::join(&etcd, JoinOptions::new("stopped", "a:1").lease(Duration::from_secs(2))).unwrap();
             cluster.claim(&[Shard::new(5).unwrap()]).unwrap();
             println!("\nclaimed");
             loop {

@@ -141,7 +141,10 @@ fn what_happened_while_a_connection_was_cut_is_told_afterwards() {
         let names = other.names();
         names.put(&format!("stays{round}"), &described("s", 1)).unwrap();
         names.put(&format!("goes{round}"), &described("g", 2)).unwrap();
-        told_until(&cluster, |event| matches!(event, Event::ObjectCreated { name, .. } if *name == format!("goes{round}")));
+        told_until(
+            &cluster,
+            |event| matches!(event, Event::ObjectCreated { name, .. } if *name == format!("goes{round}")),
+        );
         proxy.cut();
         assert!(names.remove(&format!("goes{round}"), described("", 2).id).unwrap());
         assert!(names.remove(&format!("stays{round}"), described("", 1).id).unwrap());
@@ -180,7 +183,8 @@ fn who_waits_for_a_name_is_woken_after_a_connection_was_cut() {
     let proxy = Proxy::start(child.endpoint());
     let (cut_off, other) = (at(&proxy.endpoint()), open(&child));
     std::thread::scope(|scope| {
-        let waiting: Vec<_> = (0..8).map(|_| scope.spawn(|| cut_off.names().wait("u", LONG).unwrap().unwrap())).collect();
+        let waiting: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| cut_off.names().wait("u", LONG).unwrap().unwrap())).collect();
         std::thread::sleep(Duration::from_millis(300));
         proxy.cut();
         other.names().put("u", &described("text", 1)).unwrap();
@@ -211,7 +215,9 @@ fn etcd_that_lost_its_data_is_filled_again_by_those_who_know() {
     let newcomer = open(&child);
     let three = join(&newcomer, "three");
     let told = [&one, &two].map(|cluster| told_until(cluster, |event| *event == Event::NamesLost));
-    assert!(told.iter().flatten().all(|told| !matches!(told.event, Event::ObjectRemoved { .. } | Event::NodeLost { .. })));
+    assert!(
+        told.iter().flatten().all(|told| !matches!(told.event, Event::ObjectRemoved { .. } | Event::NodeLost { .. }))
+    );
     assert_eq!(one.acts_as_home(shard(9)), None);
     let rebuilt = [&one, &two].map(|cluster| cluster.rebuild(&objects));
     let mut nodes = BTreeMap::new();
@@ -233,7 +239,8 @@ fn etcd_that_lost_its_data_is_filled_again_by_those_who_know() {
     let four = join(&fourth, "four");
     assert!(four.node() > two.node(), "numbers go on");
     // Who did not come back is given up, and nothing else.
-    let told = told_until(&two, |event| *event == Event::NodeJoined { node: four.node(), info: info(&four, four.node()) });
+    let told =
+        told_until(&two, |event| *event == Event::NodeJoined { node: four.node(), info: info(&four, four.node()) });
     assert!(told.iter().all(|told| !matches!(told.event, Event::ObjectRemoved { .. })));
 }
 

@@ -1,9 +1,9 @@
 //! What is in etcd may be anybody's: it is refused by its key, and all else goes on.
 
-mod common;
-mod gateway;
 #[path = "reading/bytes.rs"]
 mod bytes;
+mod common;
+mod gateway;
 
 use common::{described, open, start, told_until, until, watchdog};
 use std::time::Duration;
@@ -39,7 +39,10 @@ fn values_beyond_their_limits_are_refused() {
     assert!(values::read_description(&vec![b' '; values::VALUE_BYTES_MAX + 1]).is_err());
     assert!(values::read_home(&vec![b' '; 5000]).is_err());
     assert!(values::read_node(br#"{"name":"a\u0007","address":"a:1","incarnation":7}"#).is_err());
-    assert!(values::read_node(format!(r#"{{"name":"{}","address":"a","incarnation":7}}"#, "n".repeat(256)).as_bytes()).is_err());
+    assert!(
+        values::read_node(format!(r#"{{"name":"{}","address":"a","incarnation":7}}"#, "n".repeat(256)).as_bytes())
+            .is_err()
+    );
     assert!(values::read_epoch(br#"{"base":18446744073709551615,"id":4}"#).is_err());
     assert!(values::read_description(b"{\"id\":0}\nvar u [4] float64").is_err());
 }
@@ -70,7 +73,8 @@ fn what_nobody_writes_is_refused_by_its_key_and_all_else_goes_on() {
     assert!(matches!(cluster.claim(&[Shard::new(9).unwrap()]), Err(Error::Hostile { .. })));
     put(b"nonsense", b"");
     put(b"object/\xfe", b"");
-    let told = told_until(&cluster, |event| matches!(event, Event::Refused { key, .. } if key.contains("object/\u{fffd}")));
+    let told =
+        told_until(&cluster, |event| matches!(event, Event::Refused { key, .. } if key.contains("object/\u{fffd}")));
     for key in ["object/bad", "node/77", "home/9", "nonsense"] {
         let refused = |event: &Event| matches!(event, Event::Refused { key: refused, .. } if refused.ends_with(key));
         assert_eq!(told.iter().filter(|told| refused(&told.event)).count(), 1, "{key}: {told:#?}");
