@@ -144,6 +144,8 @@ impl ChildOptions {
             .args(["--initial-cluster-token", name])
             .args(["--auto-compaction-mode", "periodic", "--auto-compaction-retention", "5m"])
             .args(["--quota-backend-bytes", &QUOTA_BYTES.to_string()])
+            // What is not committed is copied for each transaction, and to commit costs nothing in memory.
+            .args(["--backend-batch-limit", "100"])
             .args(["--snapshot-count", "10000", "--max-snapshots", "1", "--max-wals", "1"])
             .args(["--logger", "zap", "--log-level", "warn", "--log-outputs", "stderr"]);
         if let Some(tls) = &self.tls {

@@ -9,7 +9,8 @@ use crate::message::{KeyValue, Response, TxnRequest, txn};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use tokio::sync::{Semaphore, mpsc};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
 
 /// Members of a transaction; etcd's default is to take at most 128.
 const MEMBERS_MAX: usize = 100;
@@ -17,8 +18,9 @@ const MEMBERS_MAX: usize = 100;
 /// Bytes of a transaction's keys and values. etcd's default limit is half as much again, and one value may have nearly that.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Transactions that are on their way at a time.
-const FLIGHTS: usize = 2;
+/// How long those are waited for who got their last answer together, and are likely to ask again: few large transactions cost
+/// etcd much less than many small ones, each of which copies what it has not committed yet.
+const LINGER: Duration = Duration::from_micros(300);
 
 /// A key to be put if it is not there.
 #[derive(Debug)]
@@ -44,20 +46,30 @@ type Members = Vec<(Vec<u8>, Vec<Create>)>;
 
 /// Takes creates for as long as anybody can send some.
 pub(crate) async fn run(client: Arc<Client>, mut creates: mpsc::UnboundedReceiver<Create>) {
-    let permits = Arc::new(Semaphore::new(FLIGHTS));
-    let mut arrived = Vec::new();
+    let (mut arrived, mut together) = (Vec::new(), 0_usize);
     loop {
-        let Ok(permit) = permits.clone().acquire_owned().await else { return };
-        let wanted = MEMBERS_MAX - arrived.len();
-        if arrived.is_empty() && creates.recv_many(&mut arrived, wanted).await == 0 {
+        if arrived.is_empty() && creates.recv_many(&mut arrived, MEMBERS_MAX).await == 0 {
             return;
         }
-        let members = select(&mut arrived);
-        let client = client.clone();
-        tokio::spawn(async move {
-            put(&client, members).await;
-            drop(permit);
-        });
+        linger(together.saturating_sub(arrived.len()), &creates).await;
+        while arrived.len() < MEMBERS_MAX
+            && let Ok(create) = creates.try_recv()
+        {
+            arrived.push(create);
+        }
+        // It goes down slowly, so that one who comes late does not part the others.
+        together = arrived.len().max(together * 7 / 8);
+        put(&client, select(&mut arrived)).await;
+    }
+}
+
+/// Waits until so many more have arrived, but not long.
+async fn linger(missing: usize, creates: &mpsc::UnboundedReceiver<Create>) {
+    let begin = Instant::now();
+    while creates.len() < missing && begin.elapsed() < LINGER {
+        // They need a processor to ask.
+        std::thread::yield_now();
+        tokio::task::yield_now().await;
     }
 }
 
