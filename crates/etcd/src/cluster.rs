@@ -57,8 +57,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Makes this process a node, with a number that no node had before. When it returns, other nodes can find it, and all that is
-    /// there now has been read: it is told by [`next`](Cluster::next) before any change.
+    /// Makes this process a node, with a number that no node had before. When it returns, other nodes can find it, and it knows those
+    /// that there are. All that is there is told by [`next`](Cluster::next), before any change.
     ///
     /// # Errors
     /// [`Error::Unfit`] for names that cannot be kept; [`Error::Option`] if this `etcd` has a node already; those of etcd.

@@ -216,3 +216,86 @@ fn gone<K, T>(
     map.extend(stays);
     events
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::{write_description, write_home, write_node};
+    use stillframe_object::Description;
+
+    fn epoch(id: u64) -> Epoch {
+        Epoch { base: 1000 * id, id }
+    }
+
+    fn kv(key: Vec<u8>, value: Vec<u8>, revision: i64) -> KeyValue {
+        KeyValue { key, value, create_revision: revision, mod_revision: revision, ..KeyValue::default() }
+    }
+
+    fn object(keys: &Keys, name: &str, id: u64) -> KeyValue {
+        let id = NonZeroU64::new(id).unwrap();
+        let described = Description { text: "text".into(), bindings: BTreeMap::new(), initial: 0, id };
+        kv(keys.object(name), write_description(name, &described).unwrap(), 5)
+    }
+
+    fn node(keys: &Keys, number: u32, incarnation: u64) -> KeyValue {
+        let info = NodeInfo { name: "n".into(), address: "a".into(), incarnation };
+        kv(keys.node(Node(number)), write_node(&info), 5)
+    }
+
+    /// Reads all, of which these are.
+    fn read(mirror: &mut Mirror, keys: &Keys, epoch: Epoch, revision: u64, all: &[KeyValue]) -> Vec<Event> {
+        let mut events = mirror.begin(epoch, revision);
+        events.extend(all.iter().flat_map(|kv| mirror.put(keys, kv)));
+        events.extend([Part::Nodes, Part::Homes, Part::Objects].into_iter().flat_map(|part| mirror.end(part)));
+        events
+    }
+
+    #[test]
+    fn what_is_the_same_is_not_told_and_what_has_gone_is() {
+        let (keys, mut mirror) = (Keys::new("job"), Mirror::default());
+        let all = [node(&keys, 1, 7), object(&keys, "u", 1), object(&keys, "v", 2)];
+        assert_eq!(read(&mut mirror, &keys, epoch(1), 5, &all).len(), 3);
+        assert_eq!(read(&mut mirror, &keys, epoch(1), 6, &all), []);
+        let events = read(&mut mirror, &keys, epoch(1), 7, &[object(&keys, "u", 3)]);
+        let removed = |name: &str, id| Event::ObjectRemoved { name: name.into(), id: NonZeroU64::new(id).unwrap() };
+        assert_eq!(events[0], removed("u", 1));
+        assert!(matches!(&events[1], Event::ObjectCreated { description, .. } if description.id.get() == 3));
+        assert_eq!(events[2..], [Event::NodeLost { node: Node(1) }, removed("v", 2)]);
+    }
+
+    #[test]
+    fn after_a_loss_only_what_does_not_come_back_is_told_and_terms_go_on() {
+        let (keys, mut mirror) = (Keys::new("job"), Mirror::default());
+        let shard = Shard::new(2).unwrap();
+        let home = kv(keys.home(shard), write_home(Node(1)), 9);
+        let all = [node(&keys, 1, 7), node(&keys, 2, 8), home, object(&keys, "u", 1), object(&keys, "v", 2)];
+        read(&mut mirror, &keys, epoch(1), 10, &all);
+        assert_eq!(mirror.home(shard), Some(Home { node: Node(1), term: 1009 }));
+        let events = read(&mut mirror, &keys, epoch(2), 3, &[node(&keys, 1, 99)]);
+        assert_eq!(events[..2], [Event::NamesLost, Event::HomeChanged { shard, home: None }]);
+        assert_eq!(events[2], Event::NodeLost { node: Node(1) }, "its number is another's");
+        assert!(matches!(events[3..], [Event::NodeJoined { .. }]));
+        assert_eq!(mirror.floor(), 1010);
+        assert_eq!(mirror.put(&keys, &object(&keys, "u", 1)), [], "it came back");
+        let gone = Event::ObjectRemoved { name: "v".into(), id: NonZeroU64::new(2).unwrap() };
+        assert_eq!(mirror.give_up(), [Event::NodeLost { node: Node(2) }, gone]);
+        assert_eq!(mirror.give_up(), []);
+    }
+
+    #[test]
+    fn data_that_went_back_are_taken_for_lost() {
+        let (keys, mut mirror) = (Keys::new("job"), Mirror::default());
+        read(&mut mirror, &keys, epoch(1), 10, &[object(&keys, "u", 1)]);
+        assert_eq!(read(&mut mirror, &keys, epoch(1), 9, &[]), [Event::NamesLost]);
+    }
+
+    #[test]
+    fn a_home_without_a_possible_term_is_refused() {
+        let (keys, mut mirror) = (Keys::new("job"), Mirror::default());
+        mirror.begin(epoch(1), 10);
+        for revision in [0, -1, i64::MIN, i64::MAX] {
+            let home = kv(keys.home(Shard::new(2).unwrap()), write_home(Node(1)), revision);
+            assert!(matches!(mirror.put(&keys, &home)[..], [Event::Refused { .. }]), "{revision}");
+        }
+    }
+}

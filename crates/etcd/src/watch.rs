@@ -221,8 +221,9 @@ impl Watcher {
             }
             let events = self.watch.mirror().end(part);
             self.tell(revision, events).await;
+            // Objects may be more than whoever joins is told before it asks.
+            self.watch.changed.send_replace(());
         }
-        self.watch.changed.send_replace(());
         Ok(true)
     }
 
