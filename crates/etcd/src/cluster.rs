@@ -6,7 +6,7 @@ use crate::event::{Home, Told};
 use crate::keys::shown;
 use crate::member::{Granted, Member, Standing, keep};
 use crate::message::{Compare, KeyValue, RangeRequest, Response, ResponseOp, TxnRequest, delete, get, txn};
-use crate::mirror::term;
+use crate::mirror::{Mirror, term};
 use crate::names::EtcdNames;
 use crate::queue::Queue;
 use crate::shard::Shard;
@@ -213,7 +213,10 @@ fn enter(shared: &Arc<Shared>, info: NodeInfo, seconds: i64) -> Result<Cluster> 
     let cluster = Cluster { shared: shared.clone(), member, queue, _keeping: keeping };
     let (node, incarnation) = (cluster.node(), cluster.member.info.incarnation);
     let is_seen = cluster.wait("join", 1, async move {
-        Ok(watch.until(deadline, |mirror| mirror.node(node).is_some_and(|info| info.incarnation == incarnation)).await)
+        let is_told = |mirror: &Mirror| {
+            mirror.reader == incarnation && mirror.node(node).is_some_and(|info| info.incarnation == incarnation)
+        };
+        Ok(watch.until(deadline, is_told).await)
     })?;
     match is_seen {
         true => Ok(cluster),

@@ -38,6 +38,8 @@ pub(crate) struct Mirror {
     objects: HashMap<String, Known<NonZeroU64>>,
     round: u64,
     floor: Revision,
+    /// The incarnation of the node that is told; 0 before there is one.
+    pub reader: u64,
 }
 
 impl Mirror {
@@ -57,10 +59,10 @@ impl Mirror {
         self.homes.iter().map(|(shard, known)| (*shard, known.what)).collect()
     }
 
-    /// Forgets all but which data they were, so that it is told once more.
-    pub fn forget(&mut self) {
+    /// Forgets all but which data they were, so that it is told once more, to another reader.
+    pub fn forget(&mut self, reader: u64) {
         let Mirror { epoch, revision, round, floor, .. } = *self;
-        *self = Mirror { epoch, revision, round, floor, ..Mirror::default() };
+        *self = Mirror { epoch, revision, round, floor, reader, ..Mirror::default() };
     }
 
     /// A number that no term of the lives before exceeds.

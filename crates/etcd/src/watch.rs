@@ -229,8 +229,8 @@ impl Watcher {
 
     /// From now on somebody else is told, and from the beginning.
     fn take(&mut self, subscriber: Subscriber) {
+        self.watch.mirror().forget(subscriber.member.info.incarnation);
         self.subscriber = Some(subscriber);
-        self.watch.mirror().forget();
     }
 
     /// Takes changes until the stream ends.
