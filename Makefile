@@ -13,7 +13,7 @@ POINTS := cargo test --features stillframe/points,still/points
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
 .PHONY: help build install uninstall install-test wheel demo demo-objects test check suites rust c header cxx fortran mpi pairs tcasm
-.PHONY: crash planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
+.PHONY: crash planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench etcd-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -61,12 +61,12 @@ check: ## formatter, linter, and links in the documentation
 	$(LOOM) cargo clippy -p stillframe-protocol --all-targets -- -D warnings
 
 suites: ## rust, c and tcasm at once, for which everything is built once
-	scripts/setup.sh export c tcasm
+	scripts/setup.sh export c tcasm etcd
 	cargo test -p stillframe-header
 	cargo test $$(scripts/setup.sh export-features)
 
 rust: ## unit, property, documentation and command-line tests
-	scripts/setup.sh export
+	scripts/setup.sh export etcd
 	cargo test --workspace --exclude stillframe-python --exclude stillframe-header --exclude stillframe-c \
 		--exclude stillframe-tcasm $$(scripts/setup.sh export-features)
 
@@ -190,6 +190,11 @@ drepl-bench: ## moving data from one layout to another, beside hand-written loop
 	$(PYTHON) benches/drepl/beside_numpy.py --json $(ARGS) >> target/drepl.jsonl
 	$(PYTHON) benches/drepl/plot.py target/drepl.jsonl target/drepl.png
 	target/release/drepl-planning --json $(filter --quick,$(ARGS)) > target/drepl-planning.jsonl
+
+etcd-bench: ## creating objects in etcd beside plain puts
+	scripts/setup.sh etcd
+	cargo build --release -p etcd-bench
+	target/release/etcd-bench $(ARGS)
 
 tcasm-bench: ## what the TCASM paper measured, on this machine
 	scripts/setup.sh

@@ -15,6 +15,7 @@
 pub mod background;
 pub mod child;
 pub mod copy;
+pub mod dependent;
 pub mod disk;
 mod entries;
 pub mod exit;
@@ -115,6 +116,11 @@ pub fn monotonic_ns() -> u64 {
     // SAFETY: the pointer refers to a live timespec. The call cannot fail for this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Nanoseconds since the machine started, those of its sleep included (`CLOCK_BOOTTIME`): nobody sets this clock.
+pub fn boot_ns() -> u64 {
+    time_of(libc::CLOCK_BOOTTIME).as_nanos().min(u64::MAX.into()) as u64
 }
 
 /// Processor time of all threads of this process (`CLOCK_PROCESS_CPUTIME_ID`).

@@ -273,6 +273,14 @@ pub enum Error {
     /// A fragment's region.
     #[error(transparent)]
     Region(#[from] stillframe::Error),
+    /// What keeps the names of objects elsewhere ([`Names`](crate::Names)) did not do what it was asked.
+    #[error("names of objects: {source}")]
+    Keeper {
+        /// What went wrong there.
+        source: Box<dyn std::error::Error + Send + Sync>,
+        /// Whether asking again later may help.
+        is_timeout: bool,
+    },
     /// No plan, or it could not be carried out.
     #[error("object '{name}': {why}")]
     Plan {
@@ -307,7 +315,7 @@ impl Error {
             Error::NoVersion { .. } => 103,
             Error::Timeout { .. } | Error::NoNewer { .. } | Error::TimeoutElsewhere { .. } => 105,
             Error::NoObject { waited, .. } if !waited.is_zero() => 105,
-            Error::System(_) | Error::Io { .. } => 114,
+            Error::System(_) | Error::Io { .. } | Error::Keeper { .. } => 114,
             Error::Untrusted { .. } => 120,
             Error::Corrupt { .. } => 200,
             Error::Text { .. } => 2010,
@@ -334,7 +342,8 @@ impl Error {
         matches!(
             self,
             Error::Timeout { .. } | Error::NoNewer { .. } | Error::Locked { .. } | Error::TimeoutElsewhere { .. }
-        ) || matches!(self, Error::NoObject { waited, .. } if !waited.is_zero())
+        ) || matches!(self, Error::Keeper { is_timeout: true, .. })
+            || matches!(self, Error::NoObject { waited, .. } if !waited.is_zero())
     }
 }
 

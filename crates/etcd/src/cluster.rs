@@ -1,0 +1,340 @@
+//! Nodes and homes: joining, claiming, being told.
+
+use crate::epoch;
+use crate::error::{Error, Result};
+use crate::event::{Home, Told};
+use crate::keys::shown;
+use crate::member::{Granted, Member, Standing, keep};
+use crate::message::{Compare, KeyValue, RangeRequest, Response, ResponseOp, TxnRequest, delete, get, txn};
+use crate::mirror::{Mirror, term};
+use crate::names::EtcdNames;
+use crate::queue::Queue;
+use crate::shard::Shard;
+use crate::shared::Shared;
+use crate::values::{NodeInfo, read_home, read_node, write_home, write_node};
+use crate::watch::Subscriber;
+use crate::{Etcd, counter};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use stillframe_kernel::boot_ns;
+use stillframe_object::Description;
+use stillframe_roster::writer::{Node, Revision};
+use tokio::sync::oneshot;
+
+/// Longest lease of a node, in seconds: whoever dies is missed no later.
+const LEASE_MAX: u64 = 3600;
+
+/// Options for joining; see [`Cluster::join`].
+#[derive(Debug, Clone)]
+pub struct JoinOptions {
+    name: String,
+    address: String,
+    lease: Duration,
+}
+
+impl JoinOptions {
+    /// A node of this name, whose runtime listens at this address.
+    pub fn new(name: impl Into<String>, address: impl Into<String>) -> JoinOptions {
+        JoinOptions { name: name.into(), address: address.into(), lease: Duration::from_secs(3) }
+    }
+
+    /// How long the node stays one when nothing is heard of it: whole seconds, 3 by default. etcd makes it no shorter than 2 s.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+}
+
+/// This process as one of the nodes. It is one until its lease ends; dropped, it is missed after as long as its lease is.
+#[derive(Debug)]
+pub struct Cluster {
+    shared: Arc<Shared>,
+    member: Arc<Member>,
+    queue: Arc<Queue>,
+    // Dropped, it ends the keeping of the lease.
+    _keeping: oneshot::Sender<()>,
+}
+
+impl Cluster {
+    /// Makes this process a node, with a number that no node had before. When it returns, other nodes can find it, and it knows those
+    /// that there are. All that is there is told by [`next`](Cluster::next), before any change.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] for names that cannot be kept; [`Error::Option`] if this `etcd` has a node already; those of etcd.
+    pub fn join(etcd: &Etcd, options: JoinOptions) -> Result<Cluster> {
+        let shared = etcd.shared.clone();
+        let JoinOptions { name, address, lease } = options;
+        let info = NodeInfo { name, address, incarnation: epoch::random() };
+        info.check().map_err(|why| Error::Unfit { what: format!("node '{}'", info.name), why })?;
+        let seconds = lease.as_secs() + u64::from(lease.subsec_nanos() > 0);
+        if !(1..=LEASE_MAX).contains(&seconds) {
+            return Err(Error::option("lease of a node", format!("it can last 1 to {LEASE_MAX} s, not {seconds}")));
+        }
+        if shared.has_node.swap(true, Ordering::AcqRel) {
+            return Err(Error::option("joining", "there is a node by this handle: drop it first, or open another"));
+        }
+        let joined = enter(&shared, info, seconds as i64);
+        if joined.is_err() {
+            shared.has_node.store(false, Ordering::Release);
+        }
+        joined
+    }
+
+    /// The number of this node.
+    pub fn node(&self) -> Node {
+        self.member.node
+    }
+
+    /// Whether it still is a node.
+    pub fn standing(&self) -> Standing {
+        self.member.state().standing
+    }
+
+    /// The next change, in the order of their revisions; waits for one at most so long. Whoever never asks is kept in mind: when 4096
+    /// changes wait, nothing more is read from etcd, not for those who wait for names either.
+    pub fn next(&self, timeout: Duration) -> Option<Told> {
+        self.queue.pop(timeout)
+    }
+
+    /// All nodes, as far as this one has heard.
+    pub fn nodes(&self) -> Vec<(Node, NodeInfo)> {
+        self.shared.watch().mirror().nodes()
+    }
+
+    /// The home of a shard, as far as this node has heard.
+    pub fn home(&self, shard: Shard) -> Option<Home> {
+        self.shared.watch().mirror().home(shard)
+    }
+
+    /// All homes, as far as this node has heard.
+    pub fn homes(&self) -> Vec<(Shard, Home)> {
+        self.shared.watch().mirror().homes()
+    }
+
+    /// The term of a shard whose home this node is. `None` as soon as its lease may have ended by this machine's own clock, which goes on
+    /// while a process is stopped or the machine sleeps: etcd gives the shard to nobody else before. Ask right before each decision; a
+    /// message that is on its way longer than that is refused by its term.
+    pub fn acts_as_home(&self, shard: Shard) -> Option<Revision> {
+        self.member.acts_as_home(shard)
+    }
+
+    /// Makes this node the home of those of the shards that have none; the homes that all of them have then, in the order given.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if this is no node any more; those of etcd.
+    pub fn claim(&self, shards: &[Shard]) -> Result<Vec<Home>> {
+        let (shared, member, shards) = (self.shared.clone(), self.member.clone(), shards.to_vec());
+        self.wait("claim", 2, async move { claim(&shared, &member, &shards).await })
+    }
+
+    /// Gives a shard up, so that another node can be its home. This one acts as it no more when the call begins.
+    ///
+    /// # Errors
+    /// Those of etcd, which takes the shard away when the lease ends.
+    pub fn give_up(&self, shard: Shard) -> Result<()> {
+        self.member.let_go(shard);
+        let (client, key, node) = (self.shared.client.clone(), self.shared.keys.home(shard), self.node());
+        self.wait("give up", 2, async move {
+            let request = RangeRequest { key: key.clone(), ..RangeRequest::default() };
+            let Some(kv) = client.range(&request).await?.kvs.pop() else { return Ok(()) };
+            if read_home(&kv.value).is_ok_and(|home| home == node) {
+                let compare = vec![Compare::unchanged(&key, kv.mod_revision)];
+                client.txn(&TxnRequest { compare, success: vec![delete(&key)], failure: Vec::new() }).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The shards that this node holds, whether it may act as their home at this instant or not.
+    pub fn held(&self) -> Vec<Shard> {
+        self.member.held()
+    }
+
+    /// Puts everything that the caller knows where etcd has lost it: this node, under its number; that numbers and terms go on
+    /// above those of before; and these objects. Homes are to be claimed anew. What is there already stays. The descriptions that
+    /// the objects have then, in the order given: where another was quicker, they differ.
+    ///
+    /// # Errors
+    /// [`Error::Taken`] if another node has this one's number by now, [`Error::Lost`] if this is no node any more; those of etcd.
+    pub fn rebuild(
+        &self,
+        objects: &[(String, Description)],
+    ) -> Result<Vec<Result<Description, stillframe_object::Error>>> {
+        let (shared, member) = (self.shared.clone(), self.member.clone());
+        self.wait("rebuild", 8, async move { reenter(&shared, &member).await })?;
+        Ok(EtcdNames::new(self.shared.clone()).put_all(objects))
+    }
+
+    /// Leaves, with all that is kept under the lease. Others hear of it at once.
+    ///
+    /// # Errors
+    /// Those of etcd: then others hear of it when the lease ends.
+    pub fn leave(self) -> Result<()> {
+        let (client, lease) = (self.shared.client.clone(), self.member.state().lease);
+        self.wait("leave", 1, async move { client.revoke(lease).await })
+    }
+
+    fn wait<T: Send + 'static>(
+        &self,
+        call: &'static str,
+        calls: u32,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        self.shared.reactor.wait(call, self.shared.client.deadline.saturating_mul(calls), work)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.queue.close();
+        self.shared.has_node.store(false, Ordering::Release);
+    }
+}
+
+fn enter(shared: &Arc<Shared>, info: NodeInfo, seconds: i64) -> Result<Cluster> {
+    let (inner, deadline) = (shared.clone(), shared.client.deadline);
+    let member = shared.reactor.wait("join", deadline.saturating_mul(5), async move {
+        let Shared { client, keys, .. } = &*inner;
+        let (epoch, _) = epoch::ensure(client, keys, 0).await?;
+        let granted = grant(&inner, seconds).await?;
+        loop {
+            let node = counter::next(client, keys).await?;
+            // A number that is in use although the counter is below it: of a node from before etcd lost its data.
+            if let Ok(created) = put_node(&inner, node, &info, granted.lease).await? {
+                return Ok(Arc::new(Member::new(node, info, granted, epoch, created)));
+            }
+        }
+    })?;
+    let (queue, watch) = (Arc::new(Queue::default()), shared.watch());
+    watch.subscribe(Subscriber { queue: queue.clone(), member: member.clone() });
+    let (keeping, end) = oneshot::channel();
+    shared.reactor.spawn(keep(shared.client.clone(), shared.keys.clone(), member.clone(), end));
+    let cluster = Cluster { shared: shared.clone(), member, queue, _keeping: keeping };
+    let (node, incarnation) = (cluster.node(), cluster.member.info.incarnation);
+    let is_seen = cluster.wait("join", 1, async move {
+        let is_told = |mirror: &Mirror| {
+            mirror.reader == incarnation && mirror.node(node).is_some_and(|info| info.incarnation == incarnation)
+        };
+        Ok(watch.until(deadline, is_told).await)
+    })?;
+    match is_seen {
+        true => Ok(cluster),
+        false => Err(Error::Unreachable {
+            call: "join",
+            endpoints: shared.client.shown(),
+            waited: deadline,
+            last: "what was put there was not seen".into(),
+        }),
+    }
+}
+
+async fn grant(shared: &Shared, seconds: i64) -> Result<Granted> {
+    let sent_ns = boot_ns();
+    let granted = shared.client.grant(seconds).await?;
+    // Where it took several attempts this is the time of the first one, which is on the safe side.
+    Ok(Granted { lease: granted.id, seconds: granted.ttl, sent_ns })
+}
+
+/// Puts the key of a node; the revision that made it, or what another node says there.
+async fn put_node(shared: &Shared, node: Node, info: &NodeInfo, lease: i64) -> Result<Result<i64, NodeInfo>> {
+    let key = shared.keys.node(node);
+    let answer = shared.client.txn(&TxnRequest::put_new(&key, &write_node(info), lease)).await?;
+    if answer.succeeded {
+        return Ok(Ok(revision(&answer.header)));
+    }
+    let found = answer.responses.first().and_then(ResponseOp::found);
+    let kv = found.ok_or_else(|| hostile(&key, "it is there and cannot be read"))?;
+    let there = read_node(&kv.value).map_err(|why| hostile(&key, &why))?;
+    // This very node, whose first attempt got no answer.
+    Ok(if there.incarnation == info.incarnation && kv.lease == lease { Ok(kv.create_revision) } else { Err(there) })
+}
+
+async fn claim(shared: &Shared, member: &Member, shards: &[Shard]) -> Result<Vec<Home>> {
+    let Shared { keys, client, .. } = shared;
+    let (lease, created, epoch_id) = {
+        let state = member.state();
+        if state.standing == Standing::Lost {
+            return Err(Error::Lost { node: member.node });
+        }
+        (state.lease, state.created, state.epoch.id)
+    };
+    let value = write_home(member.node);
+    let claims = shards.iter().map(|shard| txn(TxnRequest::put_new(&keys.home(*shard), &value, lease)));
+    let request = TxnRequest {
+        // A node that was lost puts nothing any more.
+        compare: vec![Compare::created(&keys.node(member.node), created)],
+        success: [get(&keys.epoch())].into_iter().chain(claims).collect(),
+        failure: Vec::new(),
+    };
+    let answer = client.txn(&request).await?;
+    let lost = || Error::Lost { node: member.node };
+    let mut responses = answer.responses.iter();
+    let epoch = responses.next().filter(|_| answer.succeeded).and_then(ResponseOp::found).map(epoch::read);
+    let epoch = epoch.ok_or_else(lost)??;
+    if epoch.id != epoch_id {
+        return Err(lost());
+    }
+    let revision = revision(&answer.header);
+    let mut homes = Vec::new();
+    for (shard, answer) in shards.iter().zip(responses) {
+        let key = keys.home(*shard);
+        let Some(Response::Txn(one)) = &answer.response else {
+            return Err(hostile(&key, "its claim was not answered"));
+        };
+        let found = one.responses.first().and_then(ResponseOp::found);
+        let (node, created) = match found {
+            _ if one.succeeded => (member.node, revision),
+            Some(kv) => (read_home(&kv.value).map_err(|why| hostile(&key, &why))?, kv.create_revision),
+            None => return Err(hostile(&key, "it is there and cannot be read")),
+        };
+        let term = term(&epoch, created).ok_or_else(|| hostile(&key, "it has no term"))?;
+        let home = Home { node, term };
+        // One that this node has already, or whose claim got no answer the first time.
+        let is_own = found.is_none_or(|kv: &KeyValue| kv.lease == lease);
+        if node == member.node && is_own {
+            member.hold(*shard, home, lease);
+        }
+        homes.push(home);
+    }
+    Ok(homes)
+}
+
+/// Puts a node into data that do not have it any more.
+async fn reenter(shared: &Shared, member: &Member) -> Result<()> {
+    let Shared { client, keys, .. } = shared;
+    let (standing, seconds, old) = {
+        let state = member.state();
+        (state.standing, state.seconds, state.epoch)
+    };
+    if standing == Standing::Lost {
+        return Err(Error::Lost { node: member.node });
+    }
+    let watch = shared.watch();
+    let (floor, nodes) = {
+        let mirror = watch.mirror();
+        (mirror.floor(), mirror.nodes())
+    };
+    let epoch = epoch::raise(client, keys, floor).await?;
+    let highest = nodes.into_iter().map(|(node, _)| node).chain([member.node]).max().unwrap_or(member.node);
+    counter::raise(client, keys, highest).await?;
+    if epoch.id == old.id && standing == Standing::Joined {
+        return Ok(());
+    }
+    let granted = grant(shared, seconds).await?;
+    match put_node(shared, member.node, &member.info, granted.lease).await? {
+        Ok(created) => {
+            member.reenter(granted, epoch, created);
+            Ok(())
+        }
+        Err(other) => Err(Error::Taken { node: member.node, other: other.name }),
+    }
+}
+
+fn revision(header: &Option<crate::message::Header>) -> i64 {
+    header.as_ref().map_or(0, |header| header.revision)
+}
+
+fn hostile(key: &[u8], why: &str) -> Error {
+    Error::Hostile { key: shown(key), why: why.into() }
+}

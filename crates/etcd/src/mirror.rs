@@ -1,0 +1,303 @@
+//! What etcd is known to hold, and what a change of it means. Neither input nor output, nor a clock.
+
+use crate::event::{Event, Home};
+use crate::keys::{Key, Keys, shown};
+use crate::message::KeyValue;
+use crate::shard::Shard;
+use crate::values::{Epoch, NodeInfo, TERM_MAX, read_description, read_epoch, read_home, read_node};
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU64;
+use stillframe_roster::writer::{Node, Revision};
+
+/// Something that is known to be there.
+#[derive(Debug, Clone)]
+struct Known<T> {
+    what: T,
+    /// The reading of all in which it was seen last, or since which it was told.
+    round: u64,
+    /// Whether it was seen since etcd lost its data.
+    is_confirmed: bool,
+}
+
+/// What is read one after the other when all is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Nodes,
+    Homes,
+    Objects,
+}
+
+/// What etcd is known to hold.
+#[derive(Debug, Default)]
+pub(crate) struct Mirror {
+    pub epoch: Option<Epoch>,
+    /// The revision up to which all is known.
+    pub revision: u64,
+    nodes: BTreeMap<Node, Known<NodeInfo>>,
+    homes: BTreeMap<Shard, Known<Home>>,
+    objects: HashMap<String, Known<NonZeroU64>>,
+    round: u64,
+    floor: Revision,
+    /// The incarnation of the node that is told; 0 before there is one.
+    pub reader: u64,
+}
+
+impl Mirror {
+    pub fn nodes(&self) -> Vec<(Node, NodeInfo)> {
+        self.nodes.iter().map(|(node, known)| (*node, known.what.clone())).collect()
+    }
+
+    pub fn node(&self, node: Node) -> Option<&NodeInfo> {
+        self.nodes.get(&node).map(|known| &known.what)
+    }
+
+    pub fn home(&self, shard: Shard) -> Option<Home> {
+        self.homes.get(&shard).map(|known| known.what)
+    }
+
+    pub fn homes(&self) -> Vec<(Shard, Home)> {
+        self.homes.iter().map(|(shard, known)| (*shard, known.what)).collect()
+    }
+
+    /// Forgets all but which data they were, so that it is told once more, to another reader.
+    pub fn forget(&mut self, reader: u64) {
+        let Mirror { epoch, revision, round, floor, .. } = *self;
+        *self = Mirror { epoch, revision, round, floor, reader, ..Mirror::default() };
+    }
+
+    /// A number that no term of the lives before exceeds.
+    pub fn floor(&self) -> Revision {
+        self.floor
+    }
+
+    /// A number that no term that was ever heard of exceeds.
+    pub fn highest_term(&self) -> Revision {
+        self.epoch.map_or(0, |epoch| epoch.base.saturating_add(self.revision))
+    }
+
+    /// Begins to read all. Whether the data are others than before: then what is known is not taken for removed.
+    pub fn begin(&mut self, epoch: Epoch, revision: u64) -> Vec<Event> {
+        self.round += 1;
+        let highest = self.highest_term();
+        let before = self.epoch.replace(epoch);
+        // Data that went back were put there from a copy.
+        let is_lost = before.is_some_and(|before| before.id != epoch.id || revision < self.revision);
+        self.revision = revision;
+        if !is_lost {
+            return Vec::new();
+        }
+        self.floor = self.floor.max(highest);
+        self.nodes.values_mut().for_each(|known| known.is_confirmed = false);
+        self.objects.values_mut().for_each(|known| known.is_confirmed = false);
+        let homes = std::mem::take(&mut self.homes);
+        let over = homes.into_keys().map(|shard| Event::HomeChanged { shard, home: None });
+        [Event::NamesLost].into_iter().chain(over).collect()
+    }
+
+    /// What was there, is not there any more, and was not found while all of this part was read.
+    pub fn end(&mut self, part: Part) -> Vec<Event> {
+        let round = self.round;
+        match part {
+            Part::Nodes => gone(&mut self.nodes, |known| known.is_confirmed && known.round != round, lost),
+            Part::Homes => gone(&mut self.homes, |known| known.round != round, homeless),
+            Part::Objects => gone(&mut self.objects, |known| known.is_confirmed && known.round != round, removed),
+        }
+    }
+
+    /// Gives up what did not come back.
+    pub fn give_up(&mut self) -> Vec<Event> {
+        let mut events = gone(&mut self.nodes, |known| !known.is_confirmed, lost);
+        events.extend(gone(&mut self.objects, |known| !known.is_confirmed, removed));
+        events
+    }
+
+    /// A key has this value now.
+    pub fn put(&mut self, keys: &Keys, kv: &KeyValue) -> Vec<Event> {
+        let refused = |why| vec![Event::Refused { key: shown(&kv.key), why }];
+        let key = match keys.read(&kv.key) {
+            Ok(key) => key,
+            Err(why) => return refused(why),
+        };
+        let put = match key {
+            Key::Object(name) => self.put_object(name, kv),
+            Key::Node(node) => self.put_node(node, kv),
+            Key::Home(shard) => self.put_home(shard, kv),
+            Key::Epoch | Key::Counter => Ok(Vec::new()),
+        };
+        put.unwrap_or_else(refused)
+    }
+
+    fn put_object(&mut self, name: String, kv: &KeyValue) -> Result<Vec<Event>, String> {
+        let description = read_description(&kv.value)?;
+        let known = Known { what: description.id, round: self.round, is_confirmed: true };
+        let before = self.objects.insert(name.clone(), known).map(|known| known.what);
+        let mut events = Vec::new();
+        if before == Some(description.id) {
+            return Ok(events);
+        }
+        events.extend(before.map(|id| Event::ObjectRemoved { name: name.clone(), id }));
+        events.push(Event::ObjectCreated { name, description });
+        Ok(events)
+    }
+
+    fn put_node(&mut self, node: Node, kv: &KeyValue) -> Result<Vec<Event>, String> {
+        let info = read_node(&kv.value)?;
+        let known = Known { what: info.clone(), round: self.round, is_confirmed: true };
+        let before = self.nodes.insert(node, known).map(|known| known.what);
+        let mut events = Vec::new();
+        if before.as_ref().is_some_and(|before| before.incarnation == info.incarnation) {
+            return Ok(events);
+        }
+        events.extend(before.map(|_| Event::NodeLost { node }));
+        events.push(Event::NodeJoined { node, info });
+        Ok(events)
+    }
+
+    fn put_home(&mut self, shard: Shard, kv: &KeyValue) -> Result<Vec<Event>, String> {
+        let node = read_home(&kv.value)?;
+        let term = self.epoch.and_then(|epoch| term(&epoch, kv.create_revision)).ok_or("it has no term")?;
+        let home = Home { node, term };
+        let known = Known { what: home, round: self.round, is_confirmed: true };
+        let before = self.homes.insert(shard, known).map(|known| known.what);
+        let changed = Event::HomeChanged { shard, home: Some(home) };
+        Ok(if before == Some(home) { Vec::new() } else { vec![changed] })
+    }
+
+    /// A key is not there any more.
+    pub fn delete(&mut self, keys: &Keys, key: &[u8]) -> Vec<Event> {
+        let event = match keys.read(key) {
+            Ok(Key::Object(name)) => self.objects.remove(&name).map(|known| removed(name, known.what)),
+            Ok(Key::Node(node)) => self.nodes.remove(&node).map(|known| lost(node, known.what)),
+            Ok(Key::Home(shard)) => self.homes.remove(&shard).map(|known| homeless(shard, known.what)),
+            // What was refused when it came is not told when it goes.
+            Ok(Key::Epoch | Key::Counter) | Err(_) => None,
+        };
+        event.into_iter().collect()
+    }
+
+    /// Whether this is another epoch than the one that is known, so that all has to be read anew.
+    pub fn is_other_epoch(&self, keys: &Keys, kv: &KeyValue) -> bool {
+        let own = self.epoch.as_ref();
+        kv.key == keys.epoch() && read_epoch(&kv.value).is_ok_and(|epoch| own != Some(&epoch))
+    }
+}
+
+/// The term of a home whose key was made at this revision; `None` where the numbers are none that etcd gives.
+pub(crate) fn term(epoch: &Epoch, create_revision: i64) -> Option<Revision> {
+    let revision = u64::try_from(create_revision).ok().filter(|revision| (1..TERM_MAX).contains(revision))?;
+    Some(epoch.base + revision)
+}
+
+fn lost(node: Node, _: NodeInfo) -> Event {
+    Event::NodeLost { node }
+}
+
+fn homeless(shard: Shard, _: Home) -> Event {
+    Event::HomeChanged { shard, home: None }
+}
+
+fn removed(name: String, id: NonZeroU64) -> Event {
+    Event::ObjectRemoved { name, id }
+}
+
+/// Takes out of a map what has gone.
+fn gone<K, T>(
+    map: &mut (impl Default + Extend<(K, Known<T>)> + IntoIterator<Item = (K, Known<T>)>),
+    has_gone: impl Fn(&Known<T>) -> bool,
+    event: impl Fn(K, T) -> Event,
+) -> Vec<Event> {
+    let mut events = Vec::new();
+    let stays = std::mem::take(map).into_iter().filter_map(|(key, known)| {
+        if has_gone(&known) {
+            events.push(event(key, known.what));
+            return None;
+        }
+        Some((key, known))
+    });
+    let stays: Vec<_> = stays.collect();
+    map.extend(stays);
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::{write_description, write_home, write_node};
+    use stillframe_object::Description;
+
+    fn epoch(id: u64) -> Epoch {
+        Epoch { base: 1000 * id, id }
+    }
+
+    fn kv(key: Vec<u8>, value: Vec<u8>, revision: i64) -> KeyValue {
+        KeyValue { key, value, create_revision: revision, mod_revision: revision, ..KeyValue::default() }
+    }
+
+    fn object(keys: &Keys, name: &str, id: u64) -> KeyValue {
+        let id = NonZeroU64::new(id).unwrap();
+        let described = Description { text: "text".into(), bindings: BTreeMap::new(), initial: 0, id };
+        kv(keys.object(name), write_description(name, &described).unwrap(), 5)
+    }
+
+    fn node(keys: &Keys, number: u32, incarnation: u64) -> KeyValue {
+        let info = NodeInfo { name: "n".into(), address: "a".into(), incarnation };
+        kv(keys.node(Node(number)), write_node(&info), 5)
+    }
+
+    /// Reads all, of which these are.
+    fn read(mirror: &mut Mirror, keys: &Keys, epoch: Epoch, revision: u64, all: &[KeyValue]) -> Vec<Event> {
+        let mut events = mirror.begin(epoch, revision);
+        events.extend(all.iter().flat_map(|kv| mirror.put(keys, kv)));
+        events.extend([Part::Nodes, Part::Homes, Part::Objects].into_iter().flat_map(|part| mirror.end(part)));
+        events
+    }
+
+    #[test]
+    fn what_is_the_same_is_not_told_and_what_has_gone_is() {
+        let (keys, mut mirror) = (Keys::new("job"), Mirror::default());
+        let all = [node(&keys, 1, 7), object(&keys, "u", 1), object(&keys, "v", 2)];
+        assert_eq!(read(&mut mirror, &keys, epoch(1), 5, &all).len(), 3);
+        assert_eq!(read(&mut mirror, &keys, epoch(1), 6, &all), []);
+        let events = read(&mut mirror, &keys, epoch(1), 7, &[object(&keys, "u", 3)]);
+        let removed = |name: &str, id| Event::ObjectRemoved { name: name.into(), id: NonZeroU64::new(id).unwrap() };
+        assert_eq!(events[0], removed("u", 1));
+        assert!(matches!(&events[1], Event::ObjectCreated { description, .. } if description.id.get() == 3));
+        assert_eq!(events[2..], [Event::NodeLost { node: Node(1) }, removed("v", 2)]);
+    }
+
+    #[test]
+    fn after_a_loss_only_what_does_not_come_back_is_told_and_terms_go_on() {
+        let (keys, mut mirror) = (Keys::new("job"), Mirror::default());
+        let shard = Shard::new(2).unwrap();
+        let home = kv(keys.home(shard), write_home(Node(1)), 9);
+        let all = [node(&keys, 1, 7), node(&keys, 2, 8), home, object(&keys, "u", 1), object(&keys, "v", 2)];
+        read(&mut mirror, &keys, epoch(1), 10, &all);
+        assert_eq!(mirror.home(shard), Some(Home { node: Node(1), term: 1009 }));
+        let events = read(&mut mirror, &keys, epoch(2), 3, &[node(&keys, 1, 99)]);
+        assert_eq!(events[..2], [Event::NamesLost, Event::HomeChanged { shard, home: None }]);
+        assert_eq!(events[2], Event::NodeLost { node: Node(1) }, "its number is another's");
+        assert!(matches!(events[3..], [Event::NodeJoined { .. }]));
+        assert_eq!(mirror.floor(), 1010);
+        assert_eq!(mirror.put(&keys, &object(&keys, "u", 1)), [], "it came back");
+        let gone = Event::ObjectRemoved { name: "v".into(), id: NonZeroU64::new(2).unwrap() };
+        assert_eq!(mirror.give_up(), [Event::NodeLost { node: Node(2) }, gone]);
+        assert_eq!(mirror.give_up(), []);
+    }
+
+    #[test]
+    fn data_that_went_back_are_taken_for_lost() {
+        let (keys, mut mirror) = (Keys::new("job"), Mirror::default());
+        read(&mut mirror, &keys, epoch(1), 10, &[object(&keys, "u", 1)]);
+        assert_eq!(read(&mut mirror, &keys, epoch(1), 9, &[]), [Event::NamesLost]);
+    }
+
+    #[test]
+    fn a_home_without_a_possible_term_is_refused() {
+        let (keys, mut mirror) = (Keys::new("job"), Mirror::default());
+        mirror.begin(epoch(1), 10);
+        for revision in [0, -1, i64::MIN, i64::MAX] {
+            let home = kv(keys.home(Shard::new(2).unwrap()), write_home(Node(1)), revision);
+            assert!(matches!(mirror.put(&keys, &home)[..], [Event::Refused { .. }]), "{revision}");
+        }
+    }
+}
