@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Bulk of 256 MiB from a file to another thread's memory: link-bench beside the same in C, in turns.
+
+Build first: cargo build --release -p link-bench. The C program is built here, with OpenSSL's library (libssl-dev).
+Prints for each way the medians of both and the median of the turns' ratios; above 1 Stillframe is faster.
+"""
+
+import argparse
+import os
+import pathlib
+import statistics
+import subprocess
+
+HERE = pathlib.Path(__file__).parent
+TARGET = HERE / "../../target"
+
+
+def seconds(command, read_ahead):
+    environment = dict(os.environ, READ_AHEAD="1") if read_ahead else os.environ
+    out = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+    rounds = [float(line) for line in out.split()]
+    return statistics.median(rounds[1:])  # the first brings memory and windows up
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mib", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=6, help="transfers of each turn")
+    parser.add_argument("--turns", type=int, default=9)
+    arguments = parser.parse_args()
+    in_c = TARGET / "link-beside-c"
+    subprocess.run(["cc", "-O2", "-Wall", "-o", in_c, HERE / "beside_c.c", "-lssl", "-lcrypto", "-lpthread"], check=True)
+    size = [str(arguments.mib), str(arguments.rounds)]
+    print("| bulk | beside | Stillframe GB/s | C GB/s | ratio, least and most |\n|---|---|---|---|---|")
+    cases = [("plain", "sendfile, recv", False), ("tls", "OpenSSL", False), ("tls", "OpenSSL, reading ahead", True)]
+    for means, beside, read_ahead in cases:
+        ours, theirs = [], []
+        for _ in range(arguments.turns):
+            ours.append(seconds([TARGET / "release/link-bench", means, *size], False))
+            theirs.append(seconds([in_c, means, *size], read_ahead))
+        ratios = sorted(other / own for own, other in zip(ours, theirs))
+        rate = lambda times: arguments.mib * 2**20 / 1e9 / statistics.median(times)
+        print(
+            f"| {means} | {beside} | {rate(ours):.2f} | {rate(theirs):.2f} "
+            f"| {statistics.median(ratios):.2f}, {ratios[0]:.2f} to {ratios[-1]:.2f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
