@@ -1,13 +1,15 @@
 //! Sends a file in shared memory to the memory of another thread, over a connection to this machine.
 //!
-//! `link-bench tls|plain MIB ROUNDS` prints the seconds of each round, from the call to the receiver's word that it has all.
-//! `link-bench messages BYTES ROUNDS` prints the seconds of a message there and back.
+//! `link-bench tls|plain MIB ROUNDS` prints the seconds of each round, from the call to the receiver's word that it has all, and those
+//! that processors worked for it.
+//! `link-bench messages BYTES ROUNDS` prints those of a message there and back.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
+use stillframe_kernel::process_time;
 use stillframe_link::{Connection, Error, Identity, Listener, Means, Options, Source, identity};
 
 const LIMIT: Duration = Duration::from_secs(100);
@@ -42,11 +44,11 @@ fn run(means: Means, body: &[u8], file: Option<&File>, bytes: usize, rounds: usi
         let receiving = scope.spawn(|| receive(accepts, file.map_or(0, |_| bytes), rounds));
         let (sender, mut receiver) = connects.split();
         for _ in 0..rounds {
-            let begin = Instant::now();
+            let (begin, worked) = (Instant::now(), process_time());
             let bulk = file.map_or(Source::Nothing, |file| Source::file(file, 0, bytes as u64));
             sender.send(1, body, bulk, LIMIT)?;
             receiver.next(LIMIT)?;
-            println!("{}", begin.elapsed().as_secs_f64());
+            println!("{} {}", begin.elapsed().as_secs_f64(), (process_time() - worked).as_secs_f64());
         }
         receiving.join().unwrap_or(Ok(()))
     })

@@ -1,6 +1,6 @@
 //! Connections over TCP (tcp(7), sendfile(2), splice(2), poll(2)).
 //!
-//! All calls are for sockets that do not block: what cannot be done now is no error but [`None`], and [`wait`] sleeps until it can be.
+//! All calls are `rustix`'s, and safe. They are for sockets that do not block: what cannot be done now is no error but [`None`], and [`wait`] sleeps until it can be.
 //! So each wait has a limit, and none is stretched by a peer that takes or gives a byte now and then.
 
 use crate::Failure;
@@ -211,4 +211,78 @@ pub fn read_at(file: impl AsFd, into: &mut [u8], at: u64) -> Result<usize, Failu
 pub fn file_bytes(file: impl AsFd) -> Result<u64, Failure> {
     let stat = rustix::fs::fstat(file).map_err(|error| Failure::of("fstat", "", error))?;
     Ok(u64::try_from(stat.st_size).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::fs::FileExt;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let two = listener.accept().unwrap().0;
+        set_up(&one, Duration::from_secs(60)).unwrap();
+        (one, two)
+    }
+
+    fn file(bytes: &[u8]) -> File {
+        let path = format!("/dev/shm/stillframe-socket-{}-{:p}", std::process::id(), bytes);
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file.write_all_at(bytes, 0).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_file_goes_through_either_route_as_it_is() {
+        let bytes: Vec<u8> = (0..5_000_001_u32).map(|number| (number / 7) as u8).collect();
+        let file = file(&bytes);
+        for mut route in [FileRoute::SendFile, FileRoute::through_pipe().unwrap()] {
+            let (sends, mut receives) = pair();
+            let reading = std::thread::spawn(move || {
+                let mut all = Vec::new();
+                receives.read_to_end(&mut all).unwrap();
+                all
+            });
+            let mut at = 1234;
+            loop {
+                match route.send(&sends, &file, at, bytes.len() as u64 - at).unwrap() {
+                    Some(0) => break,
+                    Some(count) => at += count as u64,
+                    None => while !wait(&sends, Ready::Writable, None).unwrap() {},
+                }
+            }
+            assert_eq!(at, bytes.len() as u64, "the file ends there");
+            drop(sends);
+            assert!(reading.join().unwrap() == bytes[1234..]);
+        }
+    }
+
+    #[test]
+    fn nothing_blocks_but_a_wait_which_ends() {
+        let (one, two) = pair();
+        assert_eq!(receive(&one, &mut [0; 10]).unwrap(), None);
+        assert!(!wait(&one, Ready::Readable, Some(Duration::from_millis(5))).unwrap());
+        assert!(wait(&one, Ready::Writable, Some(Duration::from_secs(60))).unwrap());
+        while send(&one, &[IoSlice::new(&[1; 65_536])]).unwrap().is_some() {}
+        assert!(!wait(&one, Ready::Writable, Some(Duration::from_millis(5))).unwrap());
+        shut_down(&one);
+        assert!(wait(&one, Ready::Readable, None).unwrap(), "the end can be read");
+        assert_eq!(send(&one, &[IoSlice::new(&[1])]).unwrap_err().errno(), Errno::PIPE.raw_os_error());
+        drop(two);
+    }
+
+    #[test]
+    fn a_silent_peer_is_noticed_after_the_time_that_was_said() {
+        let (one, _two) = pair();
+        set_up(&one, Duration::from_secs(20)).unwrap();
+        assert_eq!(sockopt::tcp_user_timeout(&one).unwrap(), 20_000);
+        assert_eq!(sockopt::tcp_keepidle(&one).unwrap(), Duration::from_secs(10));
+        assert_eq!(sockopt::tcp_keepintvl(&one).unwrap(), Duration::from_secs(2));
+        assert!(sockopt::tcp_nodelay(&one).unwrap() && sockopt::socket_keepalive(&one).unwrap());
+    }
 }

@@ -3,7 +3,7 @@
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
-use crate::record::{HEAD_BYTES, Keys, Opener, Sealer, SharedKeys};
+use crate::record::{HEAD_BYTES, Keys, Opener, RECORD_BYTES_MAX, Sealer, SharedKeys};
 use crate::refusal;
 use crate::socket::Socket;
 use crate::stream::{Incoming, Outgoing};
@@ -13,6 +13,7 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{ConnectionTrafficSecrets, ExtractedSecrets, SupportedCipherSuite};
 use std::io::IoSlice;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 /// More than any handshake has that the other side may send at once.
@@ -58,6 +59,17 @@ macro_rules! side {
 side!(UnbufferedClientConnection, ClientConnectionData);
 side!(UnbufferedServerConnection, ServerConnectionData);
 
+/// The first bytes of whoever connects.
+#[cfg(test)]
+pub(crate) fn first_bytes(identity: &Identity) -> Vec<u8> {
+    let mut side = UnbufferedClientConnection::new(Arc::clone(&identity.client), identity.name.clone()).unwrap();
+    let mut bytes = Vec::new();
+    while let Ok(ConnectionState::EncodeTlsData(mut data)) = side.process(&mut []).state {
+        encode(&mut |into| data.encode(into), &mut bytes).unwrap();
+    }
+    bytes
+}
+
 /// What comes out of one call of `rustls`.
 enum Next {
     Send,
@@ -78,7 +90,19 @@ pub(crate) fn accept(socket: &Arc<Socket>, identity: &Identity, deadline: Deadli
     run(socket, side.map_err(|error| refusal::here(socket.peer(), identity.job(), &error))?, identity, deadline)
 }
 
+/// Bytes of a stranger reach `rustls` only here. Should it panic over them, the connection is lost and nothing else.
 fn run<S: Side>(
+    socket: &Arc<Socket>,
+    side: S,
+    identity: &Identity,
+    deadline: Deadline,
+) -> Result<(Outgoing, Incoming)> {
+    let shaken = catch_unwind(AssertUnwindSafe(|| shake(socket, side, identity, deadline)));
+    let what = "what the library of TLS fails over";
+    shaken.unwrap_or_else(|_| Err(Error::Malformed { peer: socket.peer(), what: what.into() }))
+}
+
+fn shake<S: Side>(
     socket: &Arc<Socket>,
     mut side: S,
     identity: &Identity,
@@ -104,7 +128,8 @@ fn run<S: Side>(
             Ok(ConnectionState::WriteTraffic(_)) => Next::Finished,
             Ok(_) => return Err(Error::Closed { peer, missing_bytes: 0 }),
             Err(error) => {
-                say_why(socket, &mut side, to_send, deadline);
+                received.copy_within(discard..filled, 0);
+                say_why(socket, &mut side, &mut received[..shown - discard], to_send, deadline);
                 return Err(refusal::here(peer, identity.job(), &error));
             }
         };
@@ -132,15 +157,17 @@ fn run<S: Side>(
     split(socket, side, &received[..filled]).map_err(|error| refusal::here(peer, identity.job(), &error))
 }
 
-/// Shows one record more, if all of it is there.
+/// Shows one record more, if all of it is there, or what is none, so that `rustls` says so before more comes.
 fn let_in(received: &[u8], shown: &mut usize) -> bool {
     let Some(head) = received.get(*shown..*shown + HEAD_BYTES) else { return false };
-    let end = *shown + HEAD_BYTES + usize::from(u16::from_be_bytes([head[3], head[4]]));
-    let is_whole = end <= received.len();
-    if is_whole {
+    let bytes = HEAD_BYTES + usize::from(u16::from_be_bytes([head[3], head[4]]));
+    let is_record = (20..=23).contains(&head[0]) && bytes <= RECORD_BYTES_MAX;
+    let end = if is_record { *shown + bytes } else { received.len() };
+    let is_there = end <= received.len();
+    if is_there {
         *shown = end;
     }
-    is_whole
+    is_there
 }
 
 fn split<S: Side>(socket: &Arc<Socket>, side: S, received: &[u8]) -> Result<(Outgoing, Incoming), rustls::Error> {
@@ -169,18 +196,11 @@ fn encode(encode: &mut dyn FnMut(&mut [u8]) -> Result<usize, EncodeError>, out: 
 }
 
 /// Sends the alert that tells the other side why, if it gets there.
-fn say_why<S: Side>(socket: &Socket, side: &mut S, mut to_send: Vec<u8>, deadline: Deadline) {
-    // Each call gives a record, and there are few.
-    for _ in 0..8 {
-        match side.process(&mut []).state {
-            Ok(ConnectionState::EncodeTlsData(mut data)) => {
-                if encode(&mut |into| data.encode(into), &mut to_send).is_err() {
-                    break;
-                }
-            }
-            Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
-            _ => break,
-        }
+fn say_why<S: Side>(socket: &Socket, side: &mut S, received: &mut [u8], mut to_send: Vec<u8>, deadline: Deadline) {
+    // The call gives out what is to be sent before it looks at the buffer again. A second one would look, and `rustls` does not bear
+    // to fail twice.
+    if let Ok(ConnectionState::EncodeTlsData(mut data)) = side.process(received).state {
+        let _ = encode(&mut |into| data.encode(into), &mut to_send);
     }
     let _ = socket.send(&mut [IoSlice::new(&to_send)], deadline);
     linger(socket);

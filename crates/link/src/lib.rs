@@ -52,6 +52,8 @@ mod refusal;
 mod sender;
 mod socket;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 pub use bulk::{Means, Source};
 pub use connection::{Connection, Cut, Options};
