@@ -13,7 +13,7 @@ POINTS := cargo test --features stillframe/points,still/points
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
 .PHONY: help build install uninstall install-test wheel demo demo-objects test check suites rust c header cxx fortran mpi pairs tcasm
-.PHONY: crash planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
+.PHONY: crash planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench link-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -190,6 +190,10 @@ drepl-bench: ## moving data from one layout to another, beside hand-written loop
 	$(PYTHON) benches/drepl/beside_numpy.py --json $(ARGS) >> target/drepl.jsonl
 	$(PYTHON) benches/drepl/plot.py target/drepl.jsonl target/drepl.png
 	target/release/drepl-planning --json $(filter --quick,$(ARGS)) > target/drepl-planning.jsonl
+
+link-bench: ## bulk between two threads over TCP, beside the same in C; needs the library of OpenSSL (libssl-dev)
+	cargo build --release -p link-bench
+	python3 benches/link/run.py $(ARGS)
 
 tcasm-bench: ## what the TCASM paper measured, on this machine
 	scripts/setup.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Bulk of 256 MiB from a file to another thread's memory: link-bench beside the same in C, in turns.
 
-Build first: cargo build --release -p link-bench. The C program is built here, with OpenSSL's library (libssl-dev).
+`make link-bench` builds it. The C program is built here, with OpenSSL's library (libssl-dev).
 Prints for each way the medians of both and the median of the turns' ratios, by the clock and by the time that processors worked,
 which matters where others use them too; above 1 Stillframe is faster.
 """

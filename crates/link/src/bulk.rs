@@ -27,7 +27,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::str::FromStr;
 use std::sync::Arc;
-use stillframe_kernel::socket::FileRoute;
+use stillframe_kernel::socket::{FileRoute, Ready};
 
 /// Which way bulk travels. Both sides of a connection have to choose the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -261,6 +261,9 @@ impl BulkReceiver for PlainReceiver {
             match self.socket.receive(&mut self.rest[..some], deadline)? {
                 0 => break,
                 received => count += received as u64,
+            }
+            if count < bytes {
+                self.socket.check(Ready::Readable, deadline)?;
             }
         }
         Ok(count)

@@ -29,6 +29,10 @@
 //! # }
 //! ```
 //!
+//! TLS is `rustls` with the ciphers of `ring`: version 1.3 only, both sides show their certificate. `rustls` shakes hands and hands out
+//! the keys, as it does for TLS in the kernel; records are sealed and opened here (`record`), so that the two directions have nothing to
+//! wait for in each other, and bytes are copied once on each side. A process that sends files has to ignore `SIGPIPE`, as Rust's programs do.
+//!
 //! Every call has a limit, of which [`Duration::MAX`](std::time::Duration::MAX) is none. Threads block; while nothing comes, nothing
 //! is done. One thread receives; any number send ([`Sender`]).
 //!

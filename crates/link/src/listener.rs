@@ -11,6 +11,7 @@ use crate::greeting::{self, BULK, Secret, Tickets};
 use crate::handshake;
 use crate::identity::Identity;
 use crate::socket::Socket;
+use std::fmt;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -26,12 +27,18 @@ const WAITING: usize = 64;
 const STACK_BYTES: usize = 512 << 10;
 
 /// What is accepted: who of the job connects, and who was refused.
-#[derive(Debug)]
 pub struct Listener {
     socket: Arc<TcpListener>,
     address: SocketAddr,
     arrives: Mutex<mpsc::Receiver<Result<Connection>>>,
+    door: Arc<Door>,
     thread: Option<thread::JoinHandle<()>>,
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 /// What the threads of a listener share.
@@ -40,8 +47,14 @@ struct Door {
     options: Options,
     tickets: Tickets,
     arrived: SyncSender<Result<Connection>>,
-    busy: Mutex<usize>,
+    busy: Mutex<Busy>,
     freed: Condvar,
+}
+
+#[derive(Default)]
+struct Busy {
+    places: usize,
+    is_closed: bool,
 }
 
 /// One of [`GREETED_AT_ONCE`] places.
@@ -49,7 +62,7 @@ struct Place(Arc<Door>);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        *self.0.busy.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.busy.lock().unwrap_or_else(PoisonError::into_inner).places -= 1;
         self.0.freed.notify_one();
     }
 }
@@ -69,12 +82,12 @@ impl Listener {
             options: *options,
             tickets: Tickets::default(),
             arrived,
-            busy: Mutex::new(0),
+            busy: Mutex::default(),
             freed: Condvar::new(),
         });
-        let listens = Arc::clone(&socket);
-        let thread = named("still-listen").spawn(move || listen(&listens, &door)).map_err(failed("pthread_create"))?;
-        Ok(Listener { socket, address, arrives: Mutex::new(arrives), thread: Some(thread) })
+        let (listens, own) = (Arc::clone(&socket), Arc::clone(&door));
+        let thread = named("still-listen").spawn(move || listen(&listens, &own)).map_err(failed("pthread_create"))?;
+        Ok(Listener { socket, address, arrives: Mutex::new(arrives), door, thread: Some(thread) })
     }
 
     /// Where it listens.
@@ -105,6 +118,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
+        self.door.close();
         socket::shut_down(&*self.socket);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -128,7 +142,7 @@ fn listen(socket: &TcpListener, door: &Arc<Door>) {
                 continue;
             }
         };
-        let place = door.place();
+        let Some(place) = door.place() else { return };
         let own = Arc::clone(door);
         // Without a thread the connection is dropped, and tried again by the other side.
         let _ = named("still-greet").spawn(move || own.meet(stream, peer, place));
@@ -136,14 +150,22 @@ fn listen(socket: &TcpListener, door: &Arc<Door>) {
 }
 
 impl Door {
-    /// Waits for a place.
-    fn place(self: &Arc<Door>) -> Place {
+    /// Waits for a place, of which there are none any more at the end.
+    fn place(self: &Arc<Door>) -> Option<Place> {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        while *busy >= GREETED_AT_ONCE {
+        while busy.places >= GREETED_AT_ONCE && !busy.is_closed {
             busy = self.freed.wait(busy).unwrap_or_else(PoisonError::into_inner);
         }
-        *busy += 1;
-        Place(Arc::clone(self))
+        if busy.is_closed {
+            return None;
+        }
+        busy.places += 1;
+        Some(Place(Arc::clone(self)))
+    }
+
+    fn close(&self) {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
+        self.freed.notify_all();
     }
 
     fn meet(&self, stream: TcpStream, peer: SocketAddr, place: Place) {

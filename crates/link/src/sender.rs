@@ -122,7 +122,7 @@ impl Sender {
     }
 
     /// Leaves a frame without bulk to be sent with the next one, or by [`flush`](Sender::flush). It is sent at once when much has
-    /// gathered.
+    /// gathered, and lost if the sender is dropped before.
     ///
     /// # Errors
     /// As [`send`](Sender::send).

@@ -45,18 +45,24 @@ impl Socket {
         }
     }
 
-    /// Sleeps until the socket is ready. After the deadline it is too late, ready or not: a peer that gives a byte now and then is
-    /// late, too.
+    /// Whether the deadline has not passed. Whoever moves much asks after each part: a peer that always gives or takes something never
+    /// lets it wait.
+    pub(crate) fn check(&self, ready: Ready, deadline: Deadline) -> Result<Option<Duration>> {
+        let left = deadline.left();
+        if left.is_some_and(|left| left.is_zero()) {
+            let what = match ready {
+                Ready::Readable => "receiving from",
+                Ready::Writable => "sending to",
+            };
+            return Err(Error::Timeout { peer: self.peer, what, waited: deadline.waited(), is_intact: false });
+        }
+        Ok(left)
+    }
+
+    /// Sleeps until the socket is ready.
     fn wait(&self, ready: Ready, deadline: Deadline) -> Result<()> {
         loop {
-            let left = deadline.left();
-            if left.is_some_and(|left| left.is_zero()) {
-                let what = match ready {
-                    Ready::Readable => "receiving from",
-                    Ready::Writable => "sending to",
-                };
-                return Err(Error::Timeout { peer: self.peer, what, waited: deadline.waited(), is_intact: false });
-            }
+            let left = self.check(ready, deadline)?;
             if socket::wait(&self.stream, ready, left).map_err(|failure| self.broken(failure))? {
                 return Ok(());
             }
@@ -109,6 +115,9 @@ impl Socket {
                 Ok(Some(received)) => {
                     IoSliceMut::advance_slices(&mut into, received);
                     count += received as u64;
+                    if !into.is_empty() {
+                        self.check(Ready::Readable, deadline)?;
+                    }
                 }
                 Ok(None) => self.wait(Ready::Readable, deadline)?,
                 Err(failure) => return Err(self.broken(failure)),
@@ -124,7 +133,12 @@ impl Socket {
         while !pieces.is_empty() {
             let some = pieces.len().min(PIECES_MAX);
             match socket::send(&self.stream, &pieces[..some]) {
-                Ok(Some(count)) => IoSlice::advance_slices(&mut pieces, count),
+                Ok(Some(count)) => {
+                    IoSlice::advance_slices(&mut pieces, count);
+                    if !pieces.is_empty() {
+                        self.check(Ready::Writable, deadline)?;
+                    }
+                }
                 Ok(None) => self.wait(Ready::Writable, deadline)?,
                 Err(failure) => return Err(self.broken(failure)),
             }
@@ -145,7 +159,12 @@ impl Socket {
         while sent < bytes {
             match route.send(&self.stream, &file, at.saturating_add(sent), bytes - sent) {
                 Ok(Some(0)) => break,
-                Ok(Some(count)) => sent += count as u64,
+                Ok(Some(count)) => {
+                    sent += count as u64;
+                    if sent < bytes {
+                        self.check(Ready::Writable, deadline)?;
+                    }
+                }
                 Ok(None) => self.wait(Ready::Writable, deadline)?,
                 Err(failure) => return Err(self.broken(failure)),
             }

@@ -9,7 +9,7 @@ use rustls::crypto::cipher::OutboundChunks;
 use std::io::IoSlice;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use stillframe_kernel::socket::read_at;
+use stillframe_kernel::socket::{Ready, read_at};
 
 /// Records that are sealed before they are sent together.
 const BATCH_RECORDS: usize = 16;
@@ -63,6 +63,9 @@ impl Outgoing {
             left = rest;
             if self.sealed.len() >= BATCH_RECORDS {
                 self.flush(deadline)?;
+                if !left.is_empty() {
+                    self.socket.check(Ready::Writable, deadline)?;
+                }
             }
         }
         self.flush(deadline)
@@ -93,6 +96,11 @@ impl Outgoing {
                 break Err(error);
             }
             sent += count as u64;
+            if sent < bytes
+                && let Err(error) = self.socket.check(Ready::Writable, deadline)
+            {
+                break Err(error);
+            }
         };
         self.read = read;
         done
@@ -170,7 +178,9 @@ impl Incoming {
             self.sealed.start += bytes;
             match self.opener.open(record).map_err(malformed)? {
                 Opened::Plain(plain) => self.plain = start + plain.start..start + plain.end,
-                Opened::Nothing => {}
+                Opened::Nothing => {
+                    self.socket.check(Ready::Readable, deadline)?;
+                }
                 Opened::Farewell => return Ok(false),
                 Opened::Alert(alert) => return Err(refusal::there(peer, alert)),
             }
@@ -204,6 +214,9 @@ impl Incoming {
             into[count..count + some].copy_from_slice(&plain[..some]);
             self.take(some);
             count += some;
+            if count < into.len() {
+                self.socket.check(Ready::Readable, deadline)?;
+            }
         }
         Ok(count)
     }
@@ -222,6 +235,9 @@ impl Incoming {
             let some = plain.min(usize::try_from(bytes - count).unwrap_or(usize::MAX));
             self.take(some);
             count += some as u64;
+            if count < bytes {
+                self.socket.check(Ready::Readable, deadline)?;
+            }
         }
         Ok(count)
     }

@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{ALL, LONG, file, pair, pattern, watchdog};
+use common::{ALL, LONG, file, identity, options, pair, pattern, watchdog};
 use std::io::IoSliceMut;
 use std::thread;
 use std::time::Duration;
-use stillframe_link::{Error, Source};
+use stillframe_link::{Connection, Error, Listener, Options, Source};
 
 #[test]
 fn bytes_arrive_as_they_were_sent_from_memory_and_from_a_file_whatever_their_number() {
@@ -223,5 +223,36 @@ fn both_directions_at_once_do_not_wait_for_each_other() {
                 });
             }
         });
+    }
+}
+
+#[test]
+fn a_deadline_holds_also_while_bytes_keep_coming() {
+    let _watchdog = watchdog(120);
+    let file = file((4 << 30) - 1, &[1]);
+    for means in ALL {
+        let (sends, receives) = pair(means);
+        let ((sender, _keep), (_other, mut receiver)) = (sends.split(), receives.split());
+        thread::scope(|scope| {
+            scope.spawn(|| sender.send(1, &[], Source::file(&file, 0, 4 << 30), LONG).unwrap_err());
+            let frame = receiver.next(LONG).unwrap().unwrap();
+            let error = frame.skip(Duration::from_millis(50)).unwrap_err();
+            assert!(matches!(error, Error::Timeout { is_intact: false, .. }), "{means}: {error}");
+        });
+    }
+}
+
+#[test]
+fn a_peer_that_takes_nothing_counts_as_gone_after_the_time_of_silence() {
+    let _watchdog = watchdog(120);
+    let much = vec![0; 64 << 20];
+    for means in ALL {
+        let options = Options { silence: Duration::from_secs(1), ..options(means) };
+        let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), identity(), &options).unwrap();
+        let connection = Connection::connect(listener.address(), identity(), &options, LONG).unwrap();
+        let _idle = listener.accept(LONG).unwrap().unwrap();
+        let error = connection.split().0.send(1, &[], Source::Bytes(&much), LONG).unwrap_err();
+        let Error::Broken { source, .. } = &error else { panic!("{means}: {error}") };
+        assert_eq!(source.kind, std::io::ErrorKind::TimedOut, "{means}: {error}");
     }
 }
