@@ -191,7 +191,8 @@ drepl-bench: ## moving data from one layout to another, beside hand-written loop
 	$(PYTHON) benches/drepl/plot.py target/drepl.jsonl target/drepl.png
 	target/release/drepl-planning --json $(filter --quick,$(ARGS)) > target/drepl-planning.jsonl
 
-link-bench: ## bulk between two threads over TCP, beside the same in C; needs the library of OpenSSL (libssl-dev)
+link-bench: ## bulk between two threads over TCP, beside the same in C
+	scripts/setup.sh link
 	cargo build --release -p link-bench
 	python3 benches/link/run.py $(ARGS)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [STEP]...
-# Steps: c, python, demo, plots, test, cxx, fortran, mpi, cmake, pkg-config, valgrind, tcasm, rivals, dist, export, formats,
+# Steps: c, python, demo, plots, test, cxx, fortran, mpi, cmake, pkg-config, valgrind, tcasm, rivals, dist, export, formats, link,
 # kernels.
 # Installs Debian packages where it may, else says which are missing. Everything else goes below target/.
 set -euo pipefail
@@ -124,6 +124,7 @@ for what in "$@"; do
             CFLAGS='-O0 -g0' packages mpi --no-binary=mpi4py 'mpi4py>=4,<5' 'numpy>=2,<3'
             ;;
         tcasm) debian gfortran:gfortran mpiexec:mpich ;;
+        link) [ -e /usr/include/openssl/ssl.h ] || debian no-openssl-yet:libssl-dev ;;
         cmake) debian cmake:cmake make:make ;;
         pkg-config) debian pkg-config:pkg-config ;;
         valgrind) debian valgrind:valgrind,libc6-dbg ;;
