@@ -48,12 +48,15 @@ pub fn set_up(socket: impl AsFd, silence: Duration) -> Result<(), Failure> {
 
 /// Sleeps until the socket is ready, or for `limit`; whether it is. `None` is without limit.
 ///
+/// Where there is no room and the peer has ended its own direction, nothing is waited for: a peer that does not receive any more,
+/// and whose window is closed, would say so only by saying nothing.
+///
 /// # Errors
-/// As poll(2).
+/// As poll(2), and `EPIPE` when there will be no room.
 pub fn wait(socket: impl AsFd, ready: Ready, limit: Option<Duration>) -> Result<bool, Failure> {
     let flags = match ready {
         Ready::Readable => PollFlags::IN,
-        Ready::Writable => PollFlags::OUT,
+        Ready::Writable => PollFlags::OUT | PollFlags::RDHUP,
     };
     let limit = limit.map(|limit| Timespec {
         tv_sec: limit.as_secs().min(i64::MAX as u64) as i64,
@@ -61,6 +64,12 @@ pub fn wait(socket: impl AsFd, ready: Ready, limit: Option<Duration>) -> Result<
     });
     let mut sockets = [PollFd::new(&socket, flags)];
     match poll(&mut sockets, limit.as_ref()) {
+        Ok(_) if ready == Ready::Writable => match sockets[0].revents() {
+            come if come.contains(PollFlags::RDHUP) && !come.contains(PollFlags::OUT) => {
+                Err(Failure::of("poll", "the peer has ended the connection", Errno::PIPE))
+            }
+            come => Ok(!come.is_empty()),
+        },
         Ok(count) => Ok(count > 0),
         // Whoever waits looks at its deadline, and waits again.
         Err(Errno::INTR) => Ok(false),

@@ -227,6 +227,25 @@ fn both_directions_at_once_do_not_wait_for_each_other() {
 }
 
 #[test]
+fn a_peer_that_ends_the_connection_while_its_queues_are_full_is_noticed() {
+    let _watchdog = watchdog(60);
+    let much = vec![0; 64 << 20];
+    for means in ALL {
+        let (sends, receives) = pair(means);
+        let ((sender, _keep), (_other, mut receiver)) = (sends.split(), receives.split());
+        thread::scope(|scope| {
+            let sending = scope.spawn(|| sender.send(1, &[], Source::Bytes(&much), LONG));
+            receiver.next(LONG).unwrap().unwrap();
+            // Until nothing more goes; sooner, the test shows less.
+            thread::sleep(Duration::from_millis(100));
+            receiver.cut().cut();
+            let error = sending.join().unwrap().unwrap_err();
+            assert!(matches!(error, Error::Closed { .. }), "{means}: {error}");
+        });
+    }
+}
+
+#[test]
 fn a_deadline_holds_also_while_bytes_keep_coming() {
     let _watchdog = watchdog(120);
     let file = file((4 << 30) - 1, &[1]);
