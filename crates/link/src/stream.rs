@@ -11,8 +11,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use stillframe_kernel::socket::{Ready, read_at};
 
-/// Records that are sealed before they are sent together.
-const BATCH_RECORDS: usize = 16;
+/// Records that are sealed before they are sent together: with 16 the processors worked a tenth longer for the same bytes.
+const BATCH_RECORDS: usize = 4;
 /// Bytes of the buffer for what was received and not opened yet.
 const BUFFER_BYTES: usize = 16 * RECORD_BYTES_MAX;
 
