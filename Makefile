@@ -13,7 +13,7 @@ POINTS := cargo test --features stillframe/points,still/points
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
 .PHONY: help build install uninstall install-test wheel demo demo-objects test check suites rust c header cxx fortran mpi pairs tcasm
-.PHONY: crash planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench etcd-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
+.PHONY: crash planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench etcd-bench link-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -195,6 +195,11 @@ etcd-bench: ## creating objects in etcd beside plain puts
 	scripts/setup.sh etcd
 	cargo build --release -p etcd-bench
 	target/release/etcd-bench $(ARGS)
+
+link-bench: ## bulk between two threads over TCP, beside the same in C
+	scripts/setup.sh link
+	cargo build --release -p link-bench
+	python3 benches/link/run.py $(ARGS)
 
 tcasm-bench: ## what the TCASM paper measured, on this machine
 	scripts/setup.sh

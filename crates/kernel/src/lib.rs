@@ -32,6 +32,7 @@ pub mod points;
 pub mod priority;
 pub mod processors;
 pub mod remark;
+pub mod socket;
 pub mod space;
 pub mod thread;
 pub mod trust;
