@@ -58,18 +58,23 @@ impl Filling {
             return Ok(());
         }
         let Some(loan) = &mut state.loan else { return Ok(()) };
-        if let Some(range) = together(&share.transfer).filter(|range| range.end <= loan.len()) {
-            return bulk.read(&mut loan[range]).map_err(|error| error.to_string());
+        match together(&share.transfer).filter(|range| range.end <= loan.len()) {
+            Some(range) => bulk.read(&mut loan[range]).map_err(|error| error.to_string())?,
+            None => {
+                let mut bytes = zeros(share.bytes)?;
+                bulk.read(&mut bytes).map_err(|error| error.to_string())?;
+                executor.run(&share.transfer, &bytes, loan).map_err(|error| error.to_string())?;
+            }
         }
-        let mut bytes = zeros(share.bytes)?;
-        bulk.read(&mut bytes).map_err(|error| error.to_string())?;
-        executor.run(&share.transfer, &bytes, loan).map_err(|error| error.to_string())
+        state.missing.remove(&share.writer);
+        Ok(())
     }
 
-    /// All of these shares have come.
+    /// All of these shares were sent. Those with bytes have come, or belonged to what was asked for before.
     pub(crate) fn end(&self, shares: &[SourceShare], published_ns: u64) {
         let mut state = self.state();
-        shares.iter().for_each(|share| _ = state.missing.remove(&share.writer));
+        let empty = shares.iter().filter(|share| share.bytes == 0);
+        empty.for_each(|share| _ = state.missing.remove(&share.writer));
         state.published_ns = state.published_ns.max(published_ns);
     }
 

@@ -146,7 +146,7 @@ fn runtimes_may_end_and_come_back_at_any_time() {
             let mut all = object.read("{ var v = u }").attach().unwrap();
             all.reattach(versions, LONG).unwrap();
             check(&all, 0, versions);
-            assert_eq!(object.newest().unwrap(), versions);
+            assert_eq!(object.wait_newer(versions - 1, LONG).unwrap(), versions);
         }
         println!("all is well after {} ms", begin.elapsed().as_millis());
         barrier.wait();
