@@ -31,17 +31,25 @@ pub struct JoinOptions {
     name: String,
     address: String,
     lease: Duration,
+    former: Option<Node>,
 }
 
 impl JoinOptions {
     /// A node of this name, whose runtime listens at this address.
     pub fn new(name: impl Into<String>, address: impl Into<String>) -> JoinOptions {
-        JoinOptions { name: name.into(), address: address.into(), lease: Duration::from_secs(3) }
+        JoinOptions { name: name.into(), address: address.into(), lease: Duration::from_secs(3), former: None }
     }
 
     /// How long the node stays one when nothing is heard of it: whole seconds, 3 by default. etcd makes it no shorter than 2 s.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
+        self
+    }
+
+    /// The number that this machine's runtime had before it ended. If the node of this number is still there, and has this one's
+    /// name, its lease is ended as soon as this one has joined: nobody has to wait for that. The caller makes sure that it runs no more.
+    pub fn former(mut self, node: Option<Node>) -> Self {
+        self.former = node;
         self
     }
 }
@@ -64,7 +72,7 @@ impl Cluster {
     /// [`Error::Unfit`] for names that cannot be kept; [`Error::Option`] if this `etcd` has a node already; those of etcd.
     pub fn join(etcd: &Etcd, options: JoinOptions) -> Result<Cluster> {
         let shared = etcd.shared.clone();
-        let JoinOptions { name, address, lease } = options;
+        let JoinOptions { name, address, lease, former } = options;
         let info = NodeInfo { name, address, incarnation: epoch::random() };
         info.check().map_err(|why| Error::Unfit { what: format!("node '{}'", info.name), why })?;
         let seconds = lease.as_secs() + u64::from(lease.subsec_nanos() > 0);
@@ -74,7 +82,10 @@ impl Cluster {
         if shared.has_node.swap(true, Ordering::AcqRel) {
             return Err(Error::option("joining", "there is a node by this handle: drop it first, or open another"));
         }
-        let joined = enter(&shared, info, seconds as i64);
+        let joined = enter(&shared, info, seconds as i64).and_then(|cluster| {
+            cluster.end_former(former)?;
+            Ok(cluster)
+        });
         if joined.is_err() {
             shared.has_node.store(false, Ordering::Release);
         }
@@ -164,6 +175,20 @@ impl Cluster {
         let (shared, member) = (self.shared.clone(), self.member.clone());
         self.wait("rebuild", 8, async move { reenter(&shared, &member).await })?;
         Ok(EtcdNames::new(self.shared.clone()).put_all(objects))
+    }
+
+    /// Ends the lease of the node that this machine was before.
+    fn end_former(&self, former: Option<Node>) -> Result<()> {
+        let Some(former) = former.filter(|former| *former != self.node()) else { return Ok(()) };
+        let (shared, own) = (self.shared.clone(), self.member.info.name.clone());
+        self.wait("join", 2, async move {
+            let request = RangeRequest { key: shared.keys.node(former), ..RangeRequest::default() };
+            let Some(kv) = shared.client.range(&request).await?.kvs.pop() else { return Ok(()) };
+            match read_node(&kv.value) {
+                Ok(info) if info.name == own && kv.lease != 0 => shared.client.revoke(kv.lease).await,
+                _ => Ok(()),
+            }
+        })
     }
 
     /// Leaves, with all that is kept under the lease. Others hear of it at once.

@@ -29,6 +29,12 @@ pub enum Error {
     /// Memory, descriptors or another limit of the machine.
     #[error(transparent)]
     System(#[from] stillframe_kernel::Failure),
+    /// Connections to other nodes.
+    #[error(transparent)]
+    Link(#[from] stillframe_link::Error),
+    /// Names in etcd.
+    #[error(transparent)]
+    Names(#[from] stillframe_etcd::Error),
     /// This node's objects.
     #[error(transparent)]
     Object(#[from] stillframe_object::Error),

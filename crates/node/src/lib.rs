@@ -15,6 +15,9 @@
 //! | `desk` | all of them, and who is asked what |
 //! | `socket` | what this node's programs ask |
 //! | [`runtime`] | the threads |
+//! | [`links`] | connections to other nodes |
+//! | [`names`] | nodes, homes and names in etcd |
+//! | [`service`] | all of it, as `still-node` runs it |
 //!
 //! Each uses only those above it. A lock guards the desk; whatever moves bytes does so without it.
 #![deny(unsafe_code)]
@@ -24,11 +27,15 @@ mod desk;
 pub mod error;
 mod filling;
 mod home;
+pub mod links;
+pub mod names;
 pub mod network;
 pub mod runtime;
 mod sending;
+pub mod service;
 mod socket;
 mod watched;
 
 pub use error::{Error, Result};
 pub use runtime::Runtime;
+pub use service::{Service, ServiceOptions};

@@ -10,7 +10,7 @@ use drepl::executor::Executor;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -69,9 +69,19 @@ impl Runtime {
         cluster: Arc<dyn Cluster>,
         network: Arc<dyn Network>,
     ) -> Result<Runtime> {
-        let dir = objects.dir().join(".objects");
-        let lock = take_lock(dir.join(LOCK))?;
-        let socket = dir.join(SOCKET);
+        let lock = take_lock(objects.dir())?;
+        Runtime::start_locked(node, objects, cluster, network, lock)
+    }
+
+    /// As [`start`](Runtime::start), with the lock that only one runtime has.
+    pub(crate) fn start_locked(
+        node: Node,
+        objects: Objects,
+        cluster: Arc<dyn Cluster>,
+        network: Arc<dyn Network>,
+        lock: File,
+    ) -> Result<Runtime> {
+        let socket = objects.dir().join(".objects").join(SOCKET);
         let listener = socket::listen(&socket)?;
         let (movers, todo) = channel();
         let exits = Arc::new(Exits::new()?);
@@ -152,7 +162,9 @@ impl Drop for Runtime {
     }
 }
 
-fn take_lock(path: PathBuf) -> Result<File> {
+/// Makes sure that the objects of a directory have no other runtime.
+pub(crate) fn take_lock(dir: &Path) -> Result<File> {
+    let path = dir.join(".objects").join(LOCK);
     let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
     let file = opened.map_err(Error::io("open", &path))?;
     match lock::try_lock(&file, Kind::Write, 0, 1)? {

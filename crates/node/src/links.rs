@@ -1,0 +1,290 @@
+//! Messages over connections of `stillframe-link`.
+//!
+//! To each other node there are two connections, that this node makes and only sends on: one for what is short, and one for
+//! versions, so that nobody waits for a version before he learns that there is one. What comes, comes on those that others make.
+
+use crate::error::{Error, Result};
+use crate::network::{Bulk, Incoming, Network, is_data};
+use crate::runtime::Runtime;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+use stillframe_link::{Connection, Cut, Frame, Identity, Listener, Options, Receiver, Sender, Source};
+use stillframe_roster::writer::Node;
+use stillframe_wire::hello::{self, Hello};
+use stillframe_wire::{Kind, Message};
+
+/// How long the other side may take to greet, and to take what it is sent.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Pauses between attempts to connect: the first and the longest.
+const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(500)];
+
+/// Messages that wait for a connection. Those of a node that does not take them would fill the memory.
+const WAITING_MAX: usize = 1 << 16;
+
+/// The connections of a runtime.
+#[derive(Debug)]
+pub struct Links {
+    hello: Hello,
+    identity: Identity,
+    options: Options,
+    peers: Mutex<BTreeMap<Node, Arc<Peer>>>,
+    runtime: OnceLock<Weak<Runtime>>,
+    incoming: Mutex<Vec<Cut>>,
+    has_ended: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Peer {
+    node: Node,
+    address: String,
+    channels: [Channel; 2],
+}
+
+/// One connection to another node.
+#[derive(Debug, Default)]
+struct Channel {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    messages: VecDeque<(Message, Bulk)>,
+    cut: Option<Cut>,
+    has_ended: bool,
+}
+
+impl Channel {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, message: Message, bulk: Bulk) {
+        let mut waiting = self.waiting();
+        if waiting.messages.len() >= WAITING_MAX {
+            // The other side is told all anew when there is another connection.
+            waiting.messages.clear();
+            if let Some(cut) = &waiting.cut {
+                cut.cut();
+            }
+            return;
+        }
+        waiting.messages.push_back((message, bulk));
+        self.changed.notify_one();
+    }
+
+    fn end(&self) {
+        let mut waiting = self.waiting();
+        waiting.has_ended = true;
+        if let Some(cut) = &waiting.cut {
+            cut.cut();
+        }
+        self.changed.notify_all();
+    }
+
+    /// What waits, all at once; `None` at the end.
+    fn take(&self) -> Option<VecDeque<(Message, Bulk)>> {
+        let mut waiting = self.waiting();
+        loop {
+            if waiting.has_ended {
+                return None;
+            }
+            if !waiting.messages.is_empty() {
+                return Some(std::mem::take(&mut waiting.messages));
+            }
+            waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Sleeps before another attempt; whether there is to be one.
+    fn pause(&self, pause: Duration) -> bool {
+        let waiting = self.waiting();
+        let is_on = |waiting: &mut Waiting| !waiting.has_ended;
+        let (waiting, _) =
+            self.changed.wait_timeout_while(waiting, pause, is_on).unwrap_or_else(PoisonError::into_inner);
+        !waiting.has_ended
+    }
+}
+
+impl Links {
+    /// Connections of a node that greets so, to others of its job.
+    pub fn new(hello: Hello, identity: Identity, options: Options) -> Arc<Links> {
+        let (peers, runtime, incoming) = (Mutex::default(), OnceLock::new(), Mutex::default());
+        Arc::new(Links { hello, identity, options, peers, runtime, incoming, has_ended: AtomicBool::new(false) })
+    }
+
+    /// Takes what comes on a listener, for a runtime.
+    ///
+    /// # Errors
+    /// Those of a thread that is started.
+    pub fn serve(self: &Arc<Self>, listener: Listener, runtime: &Arc<Runtime>) -> Result<()> {
+        let _ = self.runtime.set(Arc::downgrade(runtime));
+        let links = self.clone();
+        self.spawn("listener", move || {
+            while !links.has_ended() {
+                // Whoever is refused is none of the job.
+                if let Ok(Some(connection)) = listener.accept(Duration::from_millis(500)) {
+                    let taken = links.clone();
+                    let _ = links.spawn("incoming", move || taken.take_all(connection));
+                }
+            }
+        })
+    }
+
+    fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+        let named = thread::Builder::new().name(format!("stillframe-{name}")).stack_size(512 << 10);
+        named.spawn(work).map_err(Error::io("clone", name)).map(drop)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
+    }
+
+    fn runtime(&self) -> Option<Arc<Runtime>> {
+        self.runtime.get()?.upgrade()
+    }
+
+    fn peers(&self) -> MutexGuard<'_, BTreeMap<Node, Arc<Peer>>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There is a node that listens at an address.
+    ///
+    /// # Errors
+    /// Those of a thread that is started.
+    pub fn add(self: &Arc<Self>, node: Node, address: &str) -> Result<()> {
+        if node == self.hello.node || self.peers().contains_key(&node) {
+            return Ok(());
+        }
+        let peer = Arc::new(Peer { node, address: address.into(), channels: Default::default() });
+        self.peers().insert(node, peer.clone());
+        for channel in 0..peer.channels.len() {
+            let (links, peer) = (self.clone(), peer.clone());
+            self.spawn("outgoing", move || links.send_all(&peer, channel))?;
+        }
+        Ok(())
+    }
+
+    /// A node does not live any more.
+    pub fn remove(&self, node: Node) {
+        if let Some(peer) = self.peers().remove(&node) {
+            peer.channels.iter().for_each(Channel::end);
+        }
+    }
+
+    /// Ends all connections.
+    pub fn end(&self) {
+        self.has_ended.store(true, Ordering::SeqCst);
+        std::mem::take(&mut *self.peers()).into_values().for_each(|peer| peer.channels.iter().for_each(Channel::end));
+        let incoming = std::mem::take(&mut *self.incoming.lock().unwrap_or_else(PoisonError::into_inner));
+        incoming.iter().for_each(Cut::cut);
+    }
+
+    fn send_all(&self, peer: &Peer, number: usize) {
+        let channel = &peer.channels[number];
+        let mut pause = PAUSES[0];
+        loop {
+            match self.connect(peer) {
+                Ok(sender) => {
+                    pause = PAUSES[0];
+                    {
+                        // What was to go on a connection that ended, the other side is told anew.
+                        let mut waiting = channel.waiting();
+                        waiting.messages.clear();
+                        waiting.cut = Some(sender.cut());
+                    }
+                    if let Some(runtime) = self.runtime() {
+                        runtime.connected(peer.node);
+                    }
+                    while let Some(messages) = channel.take() {
+                        if send(&sender, messages).is_err() {
+                            break;
+                        }
+                    }
+                    channel.waiting().cut = None;
+                }
+                Err(_) => pause = (pause * 2).min(PAUSES[1]),
+            }
+            if !channel.pause(pause) {
+                return;
+            }
+        }
+    }
+
+    fn connect(&self, peer: &Peer) -> Result<Sender, String> {
+        let address: SocketAddr = peer.address.parse().map_err(|error| format!("{}: {error}", peer.address))?;
+        let connection = Connection::connect(address, &self.identity, &self.options, LIMIT);
+        let (sender, _) = connection.map_err(|error| error.to_string())?.split();
+        let mut body = Vec::new();
+        let kind = Message::Hello(self.hello.clone()).encode(&mut body);
+        sender.send(kind.0, &body, Source::Nothing, LIMIT).map_err(|error| error.to_string())?;
+        Ok(sender)
+    }
+
+    fn take_all(&self, connection: Connection) {
+        let cut = connection.cut();
+        self.incoming.lock().unwrap_or_else(PoisonError::into_inner).push(cut);
+        let (_, mut receiver) = connection.split();
+        let Some(from) = self.greeted(&mut receiver) else { return };
+        while let Ok(frame) = receiver.next(Duration::MAX) {
+            let Some(mut frame) = frame else { continue };
+            let message = match Message::decode(Kind(frame.kind()), frame.body()) {
+                Ok(message) => message,
+                // A newer runtime says more than this one understands.
+                Err(fault) if fault.is_unknown_kind() => continue,
+                Err(_) => return,
+            };
+            let Some(runtime) = self.runtime() else { return };
+            runtime.receive(from, message, &mut InFrame(&mut frame));
+        }
+    }
+
+    /// Who is at the other end, if it can be talked to.
+    fn greeted(&self, receiver: &mut Receiver) -> Option<Node> {
+        let frame = receiver.next(LIMIT).ok()??;
+        match Message::decode(Kind(frame.kind()), frame.body()) {
+            Ok(Message::Hello(theirs)) => hello::agree(&self.hello, &theirs).ok().map(|_| theirs.node),
+            _ => None,
+        }
+    }
+}
+
+fn send(sender: &Sender, messages: VecDeque<(Message, Bulk)>) -> stillframe_link::Result<()> {
+    let mut body = Vec::new();
+    for (message, bulk) in messages {
+        body.clear();
+        let kind = message.encode(&mut body);
+        match bulk.bytes() {
+            [] => sender.queue(kind.0, &body, LIMIT)?,
+            bytes => sender.send(kind.0, &body, Source::Bytes(bytes), LIMIT)?,
+        }
+    }
+    sender.flush(LIMIT)
+}
+
+impl Network for Links {
+    fn send(&self, to: Node, message: Message, bulk: Bulk) {
+        let peer = self.peers().get(&to).cloned();
+        if let Some(peer) = peer {
+            peer.channels[usize::from(is_data(&message))].push(message, bulk);
+        }
+    }
+}
+
+struct InFrame<'a, 'r>(&'a mut Frame<'r>);
+
+impl Incoming for InFrame<'_, '_> {
+    fn left_bytes(&self) -> u64 {
+        self.0.left_bytes()
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<()> {
+        self.0.read(into, LIMIT).map_err(io::Error::other)
+    }
+}

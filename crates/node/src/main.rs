@@ -1,0 +1,132 @@
+//! `still-node`: the runtime of a node, which `still node` starts.
+
+use clap::{Args, Parser, Subcommand};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use stillframe_etcd::Tls;
+use stillframe_link::identity;
+use stillframe_node::{Service, ServiceOptions};
+
+/// Let the processes of several nodes hold one object
+///
+/// One runtime runs on each node. All of a job have its certificate, and one place where names are kept.
+#[derive(Debug, Parser)]
+#[command(name = "still node", bin_name = "still node", version, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  still node certificate heat-17 ~/heat-17   make the job's certificate, once, where all nodes can read it
+  still node run --certificate ~/heat-17 --listen 10.0.0.1:7700
+                                             the first node, which keeps names in memory and says where
+  still node run --certificate ~/heat-17 --listen 10.0.0.2:7700 --names http://10.0.0.1:2379
+                                             another one";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(Run),
+    Certificate(Certificate),
+}
+
+/// Run the runtime of this node until it is ended
+#[derive(Debug, Args)]
+struct Run {
+    /// Directory of regions [default: $STILLFRAME_DIR, else /dev/shm/stillframe-UID]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Directory with the job's certificate, made by `still node certificate`
+    #[arg(long, value_name = "DIR")]
+    certificate: PathBuf,
+    /// Where to listen for other runtimes; port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// Address at which others reach this node, if it is another
+    #[arg(long, value_name = "ADDRESS")]
+    advertise: Option<IpAddr>,
+    /// Name of this node, for people [default: the machine's]
+    #[arg(long)]
+    name: Option<String>,
+    /// Where names are kept: addresses of etcd. Without it, this node starts one with its data in memory
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    names: Vec<String>,
+    /// Certificates for an etcd with https: who signs it, this node's, and its key
+    #[arg(long, value_names = ["AUTHORITY", "CERTIFICATE", "KEY"], num_args = 3)]
+    names_tls: Option<Vec<PathBuf>>,
+    /// Send versions beside TLS: for a network that nobody else is on
+    #[arg(long)]
+    plain: bool,
+    /// Seconds after which a node that is not heard of counts as lost
+    #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+    lease: u64,
+    /// Print JSON when it runs
+    #[arg(long)]
+    json: bool,
+}
+
+/// Make the certificate of a job
+#[derive(Debug, Args)]
+struct Certificate {
+    /// Name of the job: letters, digits, - and _
+    job: String,
+    /// Directory to make, which every node of the job reads
+    dir: PathBuf,
+    /// Days for which it is good
+    #[arg(long, default_value_t = 30)]
+    days: u64,
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Run(args) => run(args),
+        Command::Certificate(args) => certify(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("still node: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn certify(args: &Certificate) -> Result<(), Box<dyn std::error::Error>> {
+    identity::create(&args.dir, &args.job, Duration::from_secs(args.days.saturating_mul(24 * 3600)))?;
+    println!("certificate of job {} in {}: keep it readable for you alone", args.job, args.dir.display());
+    Ok(())
+}
+
+fn run(args: Run) -> Result<(), Box<dyn std::error::Error>> {
+    let name = match args.name {
+        Some(name) => name,
+        None => std::fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_owned(),
+    };
+    let names_tls = args.names_tls.and_then(|files| {
+        let [ca, certificate, key] = <[PathBuf; 3]>::try_from(files).ok()?;
+        Some(Tls { ca, certificate, key })
+    });
+    let service = Service::start(ServiceOptions {
+        dir: args.dir.unwrap_or_else(stillframe::inspect::root),
+        name,
+        listen: args.listen,
+        advertise: args.advertise,
+        identity: args.certificate,
+        names: args.names,
+        names_tls,
+        is_plain: args.plain,
+        lease: Duration::from_secs(args.lease),
+    })?;
+    let (node, address, names) = (service.node().0, service.address(), service.names());
+    if args.json {
+        println!("{}", serde_json::json!({ "node": node, "address": address.to_string(), "names": names }));
+    } else {
+        println!("node {node} listens at {address}; names are at {names}");
+    }
+    loop {
+        std::thread::park();
+    }
+}

@@ -1,0 +1,133 @@
+//! Nodes, homes and names in etcd.
+
+use crate::cluster::Cluster;
+use crate::links::Links;
+use crate::runtime::Runtime;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use stillframe_etcd::{Etcd, EtcdNames, Event, NodeInfo, Shard, shard_of};
+use stillframe_object::{Description, Names, Objects};
+use stillframe_roster::writer::{Node, Revision};
+use stillframe_wire::ObjectId;
+
+/// How long to wait for news before shards without a home are looked for again.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What etcd knows of nodes, homes and names.
+#[derive(Debug)]
+pub struct EtcdCluster {
+    cluster: stillframe_etcd::Cluster,
+    names: Arc<EtcdNames>,
+    /// The number that each machine's runtime had last, by the machine's name.
+    known: Mutex<BTreeMap<String, Node>>,
+}
+
+impl Cluster for EtcdCluster {
+    fn nodes(&self) -> Vec<Node> {
+        self.cluster.nodes().into_iter().map(|(node, _)| node).collect()
+    }
+
+    fn host(&self, node: Node) -> String {
+        let nodes = self.cluster.nodes();
+        let found = nodes.into_iter().find(|(other, _)| *other == node);
+        found.map_or_else(|| format!("node {}", node.0), |(_, info)| info.name)
+    }
+
+    fn home(&self, object: ObjectId) -> Option<(Node, Revision)> {
+        let shard = shard_of(object.0);
+        let home = self.cluster.home(shard)?;
+        // One that may have lost its role decides nothing, whatever it has heard.
+        let is_own = home.node == self.cluster.node();
+        if is_own && self.cluster.acts_as_home(shard).is_none() {
+            return None;
+        }
+        Some((home.node, home.term))
+    }
+
+    fn names(&self) -> Arc<dyn Names> {
+        self.names.clone()
+    }
+}
+
+impl EtcdCluster {
+    /// Of a node that has joined.
+    pub fn new(etcd: &Etcd, cluster: stillframe_etcd::Cluster) -> EtcdCluster {
+        EtcdCluster { cluster, names: Arc::new(etcd.names()), known: Mutex::default() }
+    }
+
+    /// This node.
+    pub fn node(&self) -> Node {
+        self.cluster.node()
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Node>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells a runtime what changes, until `has_ended`.
+    pub fn follow(&self, runtime: &Runtime, links: &Arc<Links>, objects: &Objects, has_ended: impl Fn() -> bool) {
+        self.claim(runtime);
+        while !has_ended() {
+            match self.cluster.next(LOOK) {
+                Some(told) => self.tell(told.event, runtime, links, objects),
+                None => self.claim(runtime),
+            }
+        }
+    }
+
+    fn tell(&self, event: Event, runtime: &Runtime, links: &Arc<Links>, objects: &Objects) {
+        match event {
+            Event::NodeJoined { node, info } => self.join(node, &info, runtime, links),
+            Event::NodeLost { node } => {
+                links.remove(node);
+                let is_replaced = !self.known().values().any(|known| *known == node);
+                if !is_replaced {
+                    runtime.lost(node);
+                }
+            }
+            Event::HomeChanged { home, .. } => {
+                if home.is_none() {
+                    self.claim(runtime);
+                }
+                runtime.changed_homes();
+            }
+            Event::ObjectCreated { name, description } => runtime.created(&name, &description),
+            Event::ObjectRemoved { name, id } => runtime.removed(&name, ObjectId(id)),
+            Event::NamesLost => self.rebuild(runtime, objects),
+            // Nobody healthy wrote it, and others go on.
+            _ => {}
+        }
+    }
+
+    fn join(&self, node: Node, info: &NodeInfo, runtime: &Runtime, links: &Arc<Links>) {
+        let former = self.known().insert(info.name.clone(), node).filter(|former| *former != node);
+        if let Some(former) = former {
+            runtime.replaced(former, node);
+            links.remove(former);
+        }
+        // Without a thread for it now, there is one when it is told again.
+        let _ = links.add(node, &info.address);
+        runtime.changed_homes();
+    }
+
+    /// Becomes the home of what has none.
+    fn claim(&self, runtime: &Runtime) {
+        let free: Vec<Shard> = Shard::all().filter(|shard| self.cluster.home(*shard).is_none()).collect();
+        if !free.is_empty() && self.cluster.claim(&free).is_ok() {
+            runtime.changed_homes();
+        }
+    }
+
+    fn rebuild(&self, runtime: &Runtime, objects: &Objects) {
+        let names = objects.list().unwrap_or_default();
+        let described = names.into_iter().filter_map(|name| {
+            let description = objects.names().get(&name).ok().flatten()?;
+            Some((name, description))
+        });
+        let all: Vec<(String, Description)> = described.collect();
+        // Where that does not succeed now, etcd says again that it has lost its names.
+        let _ = self.cluster.rebuild(&all);
+        self.claim(runtime);
+    }
+}
