@@ -2,8 +2,11 @@
 //! time: nobody ever reads a version that is torn or mixed, and afterwards all is well.
 
 mod common;
+#[path = "common/places.rs"]
+mod places;
 
-use common::{Nodes, watchdog};
+use common::watchdog;
+use places::Nodes;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, RwLock};
 use std::time::{Duration, Instant};

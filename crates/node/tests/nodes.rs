@@ -1,8 +1,11 @@
 //! Objects over several nodes: each is a directory with a runtime of its own, in this process.
 
 mod common;
+#[path = "common/places.rs"]
+mod places;
 
-use common::{Nodes, watchdog};
+use common::watchdog;
+use places::Nodes;
 use std::time::Duration;
 use stillframe_object::Error;
 

@@ -1,0 +1,150 @@
+//! Runtimes as `still-node` runs them: over TCP with a job's certificate, with names in an etcd of their own.
+
+mod common;
+
+use common::watchdog;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use stillframe_link::identity;
+use stillframe_node::{Service, ServiceOptions};
+use stillframe_object::Objects;
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// Directories of some nodes, and the job's certificate.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let dir = PathBuf::from(format!("/dev/shm/stillframe-test-service-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        identity::create(dir.join("certificate"), "heat-17", identity::LIFETIME).unwrap();
+        Place(dir)
+    }
+
+    fn node(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn objects(&self, name: &str) -> Objects {
+        Objects::options().dir(self.node(name)).open().unwrap()
+    }
+
+    fn options(&self, name: &str, names: &[&str], is_plain: bool) -> ServiceOptions {
+        ServiceOptions {
+            dir: self.node(name),
+            name: name.into(),
+            listen: "127.0.0.1:0".parse().unwrap(),
+            advertise: None,
+            identity: self.0.join("certificate"),
+            names: names.iter().map(|name| name.to_string()).collect(),
+            names_tls: None,
+            is_plain,
+            lease: Duration::from_secs(3),
+        }
+    }
+
+    fn start(&self, name: &str, names: &[&str], is_plain: bool) -> Service {
+        Service::start(self.options(name, names, is_plain)).unwrap()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn exchange(is_plain: bool) {
+    let place = Place::new(if is_plain { "plain" } else { "tls" });
+    let first = place.start("a", &[], is_plain);
+    let second = place.start("b", &[first.names()], is_plain);
+    assert_ne!(first.node(), second.node());
+    let here = place.objects("a").create("u", "var u [300,1000] float64").create().unwrap();
+    let there = place.objects("b").wait("u", LONG).unwrap();
+    let mut upper = here.write("{ var v [x:150,y:1000] = u[x,y] }").rank(0).attach().unwrap();
+    let mut lower = there.write("{ var v [x:150,y:1000] = u[x+150,y] }").rank(1).attach().unwrap();
+    // Whole rows, which lie together, and every third column of all, which do not.
+    let mut rows = here.read("{ var g [x:100,y:1000] = u[x+200,y] }").attach().unwrap();
+    let mut columns = there.read("{ var g [x:300,y:300] = u[x,3*y] }").attach().unwrap();
+    for version in 1..=10_u64 {
+        let values = |begin: u64| {
+            move |(at, value): (usize, &mut f64)| *value = (version * 1_000_000 + begin + at as u64) as f64
+        };
+        upper.variable_mut::<f64>("v").unwrap().iter_mut().enumerate().for_each(values(0));
+        lower.variable_mut::<f64>("v").unwrap().iter_mut().enumerate().for_each(values(150_000));
+        upper.publish(version).unwrap();
+        lower.publish(version).unwrap();
+        rows.reattach(version, LONG).unwrap();
+        columns.reattach(version, LONG).unwrap();
+        let value = |x: usize, y: usize| (version * 1_000_000) as f64 + (x * 1000 + y) as f64;
+        let got = rows.variable::<f64>("g").unwrap();
+        assert!((0..100_000).all(|at| got[at] == value(200 + at / 1000, at % 1000)), "version {version}");
+        let got = columns.variable::<f64>("g").unwrap();
+        assert!((0..90_000).all(|at| got[at] == value(at / 300, 3 * (at % 300))), "version {version}");
+    }
+    assert_eq!(here.wait_newer(9, LONG).unwrap(), 10);
+    assert_eq!(there.wait_newer(9, LONG).unwrap(), 10);
+}
+
+#[test]
+fn nodes_exchange_versions_inside_tls() {
+    let _watchdog = watchdog(120);
+    exchange(false);
+}
+
+#[test]
+fn nodes_exchange_versions_beside_tls() {
+    let _watchdog = watchdog(120);
+    exchange(true);
+}
+
+#[test]
+fn a_stranger_is_not_let_in() {
+    let _watchdog = watchdog(120);
+    let (place, other) = (Place::new("own"), Place::new("other"));
+    let first = place.start("a", &[], false);
+    let here = place.objects("a").create("u", "var u [8] int32").create().unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    // One with another job's certificate, who found the names.
+    let stranger = other.start("b", &[first.names()], false);
+    let there = other.objects("b").wait("u", LONG).unwrap();
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    let error = all.reattach(1, Duration::from_secs(1)).unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    assert_eq!(here.wait_newer(0, LONG).unwrap(), 1, "those of the job go on");
+    drop(stranger);
+}
+
+fn restart(place: &Path, service: &mut Option<Service>, options: ServiceOptions) -> Duration {
+    drop(service.take());
+    let begin = Instant::now();
+    *service = Some(Service::start(options).unwrap_or_else(|error| panic!("{}: {error}", place.display())));
+    begin.elapsed()
+}
+
+#[test]
+fn a_runtime_that_is_started_again_goes_on_where_it_was() {
+    let _watchdog = watchdog(120);
+    let place = Place::new("again");
+    let first = place.start("a", &[], false);
+    let names = first.names().to_owned();
+    let mut second = Some(place.start("b", &[&names], false));
+    let there = place.objects("b").create("u", "var u [1000] int64").create().unwrap();
+    let here = place.objects("a").wait("u", LONG).unwrap();
+    let mut writer = there.write("{ var v = u }").attach().unwrap();
+    let mut all = here.read("{ var v = u }").attach().unwrap();
+    for version in 1..=3_u64 {
+        writer.variable_mut::<i64>("v").unwrap().fill(version as i64);
+        writer.publish(version).unwrap();
+        all.reattach(version, LONG).unwrap();
+        assert_eq!(all.variable::<i64>("v").unwrap(), [version as i64; 1000]);
+        let took = restart(&place.node("b"), &mut second, place.options("b", &[&names], false));
+        let begin = Instant::now();
+        assert_eq!(here.wait_newer(version - 1, LONG).unwrap(), version);
+        let mut other = here.read("{ var v = u }").attach().unwrap();
+        other.reattach(version, LONG).unwrap();
+        println!("started in {} ms, read {} ms later", took.as_millis(), begin.elapsed().as_millis());
+    }
+}
