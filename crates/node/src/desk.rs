@@ -72,7 +72,12 @@ impl Desk {
             own: &mut todo.own,
             replies: &mut todo.replies,
         };
-        watched.get_mut(&id).map(|one| work(one, &mut around))
+        let done = watched.get_mut(&id).map(|one| work(one, &mut around));
+        if let Some(Err(_)) = done {
+            // What does not succeed now may later.
+            self.silent.insert(id);
+        }
+        done
     }
 
     /// Watches all objects that have names on this node.
@@ -124,9 +129,10 @@ impl Desk {
         if let Some(Err(crate::Error::Object(stillframe_object::Error::Removed { .. }))) = looked {
             self.watched.remove(&id);
         }
+        let is_well = !matches!(looked, Some(Err(_)));
         let processes = self.watched.get(&id).map(Watched::processes).unwrap_or_default();
         let is_told = |process: u32| self.exits.add(process).unwrap_or(false);
-        match processes.into_iter().all(is_told) {
+        match processes.into_iter().all(is_told) && is_well {
             true => self.silent.remove(&id),
             false => self.silent.insert(id),
         };

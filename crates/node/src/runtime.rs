@@ -55,6 +55,8 @@ struct Inner {
     shares: Mutex<Shares>,
     socket: PathBuf,
     next_client: AtomicU64,
+    /// Threads that serve programs.
+    programs: Mutex<Vec<JoinHandle<()>>>,
     has_ended: AtomicBool,
 }
 
@@ -98,6 +100,7 @@ impl Runtime {
             shares: Mutex::default(),
             socket,
             next_client: AtomicU64::new(1),
+            programs: Mutex::default(),
             has_ended: AtomicBool::new(false),
         });
         let threads = vec![
@@ -158,6 +161,10 @@ impl Drop for Runtime {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
+        // Their connections have ended. Regions that were filled for them go with the desk, which the next runtime finds empty.
+        self.inner.clients.close();
+        let programs = std::mem::take(&mut *self.inner.programs.lock().unwrap_or_else(PoisonError::into_inner));
+        programs.into_iter().for_each(|program| _ = program.join());
         let _ = std::fs::remove_file(&self.inner.socket);
     }
 }
@@ -258,8 +265,13 @@ impl Inner {
                 inner.shares().retain(|(_, subscription), _| *subscription != client);
                 inner.change(|desk| desk.close(client));
             });
-            if spawned.is_err() {
-                self.clients.remove(client);
+            match spawned {
+                Ok(spawned) => {
+                    let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+                    programs.retain(|program| !program.is_finished());
+                    programs.push(spawned);
+                }
+                Err(_) => self.clients.remove(client),
             }
         }
     }

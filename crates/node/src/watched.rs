@@ -72,7 +72,11 @@ pub(crate) struct Watched {
     /// Serial of the report that was sent last, and to which term.
     sent: Option<(Revision, u64)>,
     /// Of which writers which home knows the layouts.
-    told_layouts: (Option<Node>, BTreeSet<Writer>),
+    told_layouts: (Option<(Node, Revision)>, BTreeSet<Writer>),
+    /// The newest roster, until this node's programs were told of it.
+    untold: Option<Arc<Vec<Declared>>>,
+    /// Versions that are to be pinned and could not be, for want of something.
+    unpinned: Vec<(Version, Vec<Writer>)>,
     /// Serial of the roster that was heard last.
     roster: (Revision, u64),
     pins: BTreeMap<Version, Vec<Snapshot>>,
@@ -93,6 +97,8 @@ impl Watched {
             decided: BTreeSet::new(),
             sent: None,
             told_layouts: (None, BTreeSet::new()),
+            untold: None,
+            unpinned: Vec::new(),
             roster: (0, 0),
             pins: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
@@ -135,6 +141,10 @@ impl Watched {
             self.drop_all_but(writer, &[]);
             self.protocol.die(writer);
         }
+        for (version, writers) in std::mem::take(&mut self.unpinned) {
+            self.pin(version, &writers)?;
+        }
+        self.tell_programs(around)?;
         self.settle(around)?;
         let readers: Vec<u64> = self.readers.keys().copied().collect();
         for reader in readers {
@@ -266,7 +276,7 @@ impl Watched {
             return false;
         }
         self.sent = Some(sent);
-        let layouts = self.new_layouts(home);
+        let layouts = self.new_layouts((home, report.revision));
         match &mut self.home {
             Some(own) if home == around.node => {
                 own.note_layouts(layouts);
@@ -289,7 +299,7 @@ impl Watched {
     }
 
     /// Layouts that a home was not told yet.
-    fn new_layouts(&mut self, home: Node) -> Vec<(Writer, FragmentText)> {
+    fn new_layouts(&mut self, home: (Node, Revision)) -> Vec<(Writer, FragmentText)> {
         if self.told_layouts.0 != Some(home) {
             self.told_layouts = (Some(home), BTreeSet::new());
         }
@@ -304,32 +314,43 @@ impl Watched {
     }
 
     fn hear(&mut self, decision: Decision, around: &mut Surroundings) -> Result<()> {
+        let mut done = Ok(());
         for event in self.protocol.hear(decision) {
-            match event {
-                Event::Pin { version, writers } => self.pin(version, &writers)?,
-                Event::Unpin(version) => _ = self.pins.remove(&version),
-                Event::Complete(version) => self.relay.complete(version)?,
+            let heard = match event {
+                Event::Pin { version, writers } => self.pin(version, &writers),
+                Event::Unpin(version) => {
+                    self.pins.remove(&version);
+                    self.unpinned.retain(|(unpinned, _)| *unpinned != version);
+                    Ok(())
+                }
+                Event::Complete(version) => self.relay.complete(version).map_err(Into::into),
                 // What cannot be had any more, readers learn when they want it.
-                Event::Unpinned { .. } => {}
-                Event::Refused { writer, refusal, .. } => self.decide(writer.serial, Err(refusal.to_string()))?,
-                Event::Answer { reader, readiness } => self.answer(reader, readiness, around)?,
-            }
+                Event::Unpinned { .. } => Ok(()),
+                Event::Refused { writer, refusal, .. } => self.decide(writer.serial, Err(refusal.to_string())),
+                Event::Answer { reader, readiness } => self.answer(reader, readiness, around),
+            };
+            // One that does not succeed keeps no other from it; all are looked at again later.
+            done = done.and(heard);
         }
         let told = self.protocol.report().writers;
         for accepted in told.iter().filter(|told| told.accepted > 0) {
-            self.decide(accepted.record.writer.serial, Ok(()))?;
+            done = done.and(self.decide(accepted.record.writer.serial, Ok(())));
         }
-        Ok(())
+        done
     }
 
     fn pin(&mut self, version: Version, writers: &[Writer]) -> Result<()> {
         let mut held = Vec::new();
         for writer in writers {
-            match self.relay.hold(writer.serial, version)? {
-                Some(snapshot) => held.push(snapshot),
-                None => {
+            match self.relay.hold(writer.serial, version) {
+                Ok(Some(snapshot)) => held.push(snapshot),
+                Ok(None) => {
                     self.protocol.drop(*writer, version);
                     return Ok(());
+                }
+                Err(error) => {
+                    self.unpinned.push((version, writers.to_vec()));
+                    return Err(error.into());
                 }
             }
         }
@@ -343,13 +364,22 @@ impl Watched {
         &mut self,
         revision: Revision,
         serial: u64,
-        declared: &[Declared],
+        declared: &Arc<Vec<Declared>>,
         around: &Surroundings,
     ) -> Result<()> {
         if (revision, serial) <= self.roster {
             return Ok(());
         }
         self.roster = (revision, serial);
+        self.untold = Some(declared.clone());
+        self.tell_programs(around)
+    }
+
+    /// Tells this node's programs of fragments on other nodes, and which version is complete.
+    fn tell_programs(&mut self, around: &Surroundings) -> Result<()> {
+        let Some(declared) = self.untold.clone() else {
+            return Ok(self.relay.complete(self.protocol.announced().version)?);
+        };
         let others = declared.iter().filter(|one| one.writer.node != around.node);
         let remote: Vec<RemoteFragment> = others
             .map(|one| RemoteFragment {
@@ -369,6 +399,7 @@ impl Watched {
             })
             .collect();
         self.relay.tell(&remote)?;
+        self.untold = None;
         self.relay.complete(self.protocol.announced().version)?;
         Ok(())
     }
@@ -388,7 +419,7 @@ impl Watched {
                 }
             }
             Message::Roster(Roster { revision, serial, declared, .. }) => {
-                self.hear_roster(revision, serial, &declared, around)?;
+                self.hear_roster(revision, serial, &Arc::new(declared), around)?;
             }
             Message::Subscribe(subscribe) => return self.subscribe(from, *subscribe, around),
             Message::Unsubscribe(Unsubscribe { subscription }) => {

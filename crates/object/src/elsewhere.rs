@@ -95,8 +95,8 @@ pub(crate) fn hold<'a>(
                     return Err(Error::TimeoutElsewhere { name, version, waited, why });
                 }
             }
-            // It may be started again.
-            Err(Error::NoRuntime { .. }) if deadline.left() > AGAIN => std::thread::sleep(AGAIN.max(LOOK)),
+            // It may be started again, and what it filled goes with it.
+            Err(Error::NoRuntime { .. } | Error::Region(stillframe::Error::NoRegion { .. })) if deadline.left() > AGAIN => std::thread::sleep(AGAIN.max(LOOK)),
             Err(error) => return Err(error),
         }
     }
