@@ -245,6 +245,8 @@ typedef enum {
     STILLFRAME_OBJECT_VARIABLE = 3014,
     // The greatest number, which no version of an object can have.
     STILLFRAME_OBJECT_GREATEST_NUMBER = 3015,
+    // A fragment that counts on no node, because fragments of other nodes have some of its elements.
+    STILLFRAME_OBJECT_NOT_ACCEPTED = 3016,
     // There is no such object.
     STILLFRAME_NO_OBJECT = 3100,
     // Elements of a version cannot be had, or not any more: their writer died, or let it go.
@@ -257,6 +259,8 @@ typedef enum {
     STILLFRAME_OBJECT_INTERRUPTED = 3104,
     // Somebody removed the object.
     STILLFRAME_OBJECT_REMOVED = 3105,
+    // The runtime of this node does not answer.
+    STILLFRAME_NO_RUNTIME = 3106,
 } stillframe_status_code;
 
 // Who owns the memory of a variable.

@@ -181,6 +181,8 @@ pub enum stillframe_status_code {
     STILLFRAME_OBJECT_VARIABLE = 3014,
     /// The greatest number, which no version of an object can have.
     STILLFRAME_OBJECT_GREATEST_NUMBER = 3015,
+    /// A fragment that counts on no node, because fragments of other nodes have some of its elements.
+    STILLFRAME_OBJECT_NOT_ACCEPTED = 3016,
     /// There is no such object.
     STILLFRAME_NO_OBJECT = 3100,
     /// Elements of a version cannot be had, or not any more: their writer died, or let it go.
@@ -193,6 +195,8 @@ pub enum stillframe_status_code {
     STILLFRAME_OBJECT_INTERRUPTED = 3104,
     /// Somebody removed the object.
     STILLFRAME_OBJECT_REMOVED = 3105,
+    /// The runtime of this node does not answer.
+    STILLFRAME_NO_RUNTIME = 3106,
 }
 
 pub use stillframe_status_code::*;
@@ -289,12 +293,14 @@ names! {
     c"OBJECT_REFUSED" => STILLFRAME_OBJECT_REFUSED,
     c"OBJECT_VARIABLE" => STILLFRAME_OBJECT_VARIABLE,
     c"OBJECT_GREATEST_NUMBER" => STILLFRAME_OBJECT_GREATEST_NUMBER,
+    c"OBJECT_NOT_ACCEPTED" => STILLFRAME_OBJECT_NOT_ACCEPTED,
     c"NO_OBJECT" => STILLFRAME_NO_OBJECT,
     c"OBJECT_LOST" => STILLFRAME_OBJECT_LOST,
     c"OBJECT_ENDED" => STILLFRAME_OBJECT_ENDED,
     c"OBJECT_LOCKED" => STILLFRAME_OBJECT_LOCKED,
     c"OBJECT_INTERRUPTED" => STILLFRAME_OBJECT_INTERRUPTED,
     c"OBJECT_REMOVED" => STILLFRAME_OBJECT_REMOVED,
+    c"NO_RUNTIME" => STILLFRAME_NO_RUNTIME,
 }
 
 /// What this thread's last failed call had to say: what happened, where, and what to do next. "" if none failed.

@@ -120,12 +120,18 @@ pub fn raise_object(py: Python<'_>, error: stillframe_object::Error) -> PyErr {
         Error::Lost { version, losses, complete, .. } => {
             return with(py, "Lost", (message, version, complete, rows(&losses)));
         }
+        Error::TimeoutElsewhere { version, .. } => {
+            return with(py, "Timeout", (message, Some(version), rows(&[])));
+        }
+        Error::LostElsewhere { version, .. } => {
+            return with(py, "Lost", (message, version, None::<u64>, rows(&[])));
+        }
         Error::Ended { complete, .. } => return with(py, "Ended", (message, complete)),
         Error::Locked { .. } => "Timeout",
         Error::NoObject { .. } | Error::Removed { .. } => "NoObject",
         Error::NoVersion { .. } => "NoVersion",
         Error::Text { .. } => "DreplError",
-        Error::Overlap { .. } => "Overlap",
+        Error::Overlap { .. } | Error::NotAccepted { .. } => "Overlap",
         Error::InUse { .. } => "InUse",
         Error::Forked { .. } => "ForkError",
         Error::OtherText { .. }

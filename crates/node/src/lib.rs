@@ -20,7 +20,7 @@
 //! | [`service`] | all of it, as `still-node` runs it |
 //!
 //! Each uses only those above it. A lock guards the desk; whatever moves bytes does so without it.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod cluster;
 mod desk;

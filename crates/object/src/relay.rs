@@ -86,7 +86,7 @@ impl Relay {
         Relay { shared: object.shared().clone(), members: Members::default(), complete: None, readers: 0 }
     }
 
-    /// Its bit among the [hints](crate::hints).
+    /// Its bit among the [hints].
     pub fn bit(&self) -> usize {
         hints::bit_of(&self.shared.name)
     }

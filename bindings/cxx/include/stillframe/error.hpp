@@ -100,12 +100,14 @@ enum class status : std::int32_t {
     object_refused = STILLFRAME_OBJECT_REFUSED,
     object_variable = STILLFRAME_OBJECT_VARIABLE,
     object_greatest_number = STILLFRAME_OBJECT_GREATEST_NUMBER,
+    object_not_accepted = STILLFRAME_OBJECT_NOT_ACCEPTED,
     no_object = STILLFRAME_NO_OBJECT,
     object_lost = STILLFRAME_OBJECT_LOST,
     object_ended = STILLFRAME_OBJECT_ENDED,
     object_locked = STILLFRAME_OBJECT_LOCKED,
     object_interrupted = STILLFRAME_OBJECT_INTERRUPTED,
     object_removed = STILLFRAME_OBJECT_REMOVED,
+    no_runtime = STILLFRAME_NO_RUNTIME,
 };
 
 /// Which of four things happened.
