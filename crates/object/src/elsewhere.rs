@@ -96,7 +96,11 @@ pub(crate) fn hold<'a>(
                 }
             }
             // It may be started again, and what it filled goes with it.
-            Err(Error::NoRuntime { .. } | Error::Region(stillframe::Error::NoRegion { .. })) if deadline.left() > AGAIN => std::thread::sleep(AGAIN.max(LOOK)),
+            Err(Error::NoRuntime { .. } | Error::Region(stillframe::Error::NoRegion { .. }))
+                if deadline.left() > AGAIN =>
+            {
+                std::thread::sleep(AGAIN.max(LOOK))
+            }
             Err(error) => return Err(error),
         }
     }
