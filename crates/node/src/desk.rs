@@ -38,6 +38,8 @@ pub(crate) struct Desk {
     exits: Arc<Exits>,
     /// Objects with writers whose end nobody tells.
     silent: BTreeSet<ObjectId>,
+    /// What was said of each on standard error, once.
+    said: BTreeMap<ObjectId, String>,
     todo: Todo,
 }
 
@@ -50,8 +52,8 @@ impl Desk {
         exits: Arc<Exits>,
     ) -> Desk {
         let (watched, readers, silent, todo) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new(), Todo::default());
-        let subscriptions = BTreeMap::new();
-        Desk { node, objects, cluster, network, watched, readers, subscriptions, exits, silent, todo }
+        let (subscriptions, said) = (BTreeMap::new(), BTreeMap::new());
+        Desk { node, objects, cluster, network, watched, readers, subscriptions, exits, silent, said, todo }
     }
 
     pub(crate) fn take_todo(&mut self) -> Todo {
@@ -73,9 +75,15 @@ impl Desk {
             replies: &mut todo.replies,
         };
         let done = watched.get_mut(&id).map(|one| work(one, &mut around));
-        if let Some(Err(_)) = done {
+        if let Some(Err(error)) = &done {
             // What does not succeed now may later.
             self.silent.insert(id);
+            let text = error.to_string();
+            let name = self.watched.get(&id).map_or("", Watched::name);
+            if self.said.get(&id) != Some(&text) {
+                eprintln!("still node: object '{name}': {text}");
+                self.said.insert(id, text);
+            }
         }
         done
     }

@@ -148,3 +148,52 @@ fn a_runtime_that_is_started_again_goes_on_where_it_was() {
         println!("started in {} ms, read {} ms later", took.as_millis(), begin.elapsed().as_millis());
     }
 }
+
+#[test]
+fn a_writer_attaches_while_another_one_publishes() {
+    let _watchdog = watchdog(120);
+    let place = Place::new("ahead");
+    let first = place.start("a", &[], false);
+    let _second = place.start("b", &[first.names()], false);
+    let here = place.objects("a").create("u", "var u [8] float64").create().unwrap();
+    let mut left = here.write("{ var v [x:4] = u[x] }").attach().unwrap();
+    for version in 1..=20_u64 {
+        left.variable_mut::<f64>("v").unwrap().fill(version as f64);
+        left.publish(version).unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let there = place.objects("b").wait("u", LONG).unwrap();
+    let mut right = there.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    let mut ghost = there.read("{ var g [x:1] = u[x+3] }").attach().unwrap();
+    right.publish(20).unwrap();
+    ghost.reattach(20, LONG).unwrap();
+    assert_eq!(ghost.variable::<f64>("g").unwrap(), [20.0]);
+}
+
+#[test]
+fn writers_of_two_nodes_attach_as_soon_as_there_is_an_object() {
+    let _watchdog = watchdog(240);
+    let place = Place::new("at-once");
+    let first = place.start("a", &[], false);
+    let _second = place.start("b", &[first.names()], false);
+    for round in 0..40 {
+        let name = format!("u{round}");
+        std::thread::scope(|scope| {
+            let (here, there) = (place.objects("a"), place.objects("b"));
+            let name = &name;
+            scope.spawn(move || {
+                let object = here.create(name, "var u [8] float64").create().unwrap();
+                let mut left = object.write("{ var v [x:4] = u[x] }").attach().unwrap();
+                left.publish(1).unwrap();
+                object.wait_for(1, LONG).unwrap_or_else(|error| panic!("{name}: {error}"));
+            });
+            scope.spawn(move || {
+                let object = there.wait(name, LONG).unwrap();
+                let right = object.write("{ var v [x:4] = u[x+4] }").attach();
+                let mut right = right.unwrap_or_else(|error| panic!("{name}: {error}"));
+                right.publish(1).unwrap();
+                object.wait_for(1, LONG).unwrap_or_else(|error| panic!("{name}: {error}"));
+            });
+        });
+    }
+}

@@ -121,7 +121,7 @@ impl WriteOptions {
     /// [`Error::Overlap`] with both fragments, if another one that does not go has some of the elements; [`Error::Text`];
     /// [`Error::NotWritable`]; [`Error::Refused`] if a newer version is complete already; those of a region that is made.
     pub fn attach(self) -> Result<WriteFragment> {
-        let shared = self.shared.clone();
+        let shared = self.shared.writing()?;
         let view = shared.view(&self.text, &shared::bindings(&self.bindings))?;
         check(&shared, &view)?;
         let elements = shared.space.elements(&view.fragment).map_err(shared.scattered())?.into();

@@ -200,6 +200,11 @@ impl Board {
         Board { directory: directory.clone(), names: names.clone(), name: name.into(), file: file_of(name), id }
     }
 
+    /// Who keeps the names of objects.
+    pub(crate) fn names(&self) -> &Arc<dyn Names> {
+        &self.names
+    }
+
     pub(crate) fn path(&self) -> PathBuf {
         self.directory.boards.path.join(&self.file)
     }

@@ -173,7 +173,11 @@ impl Object {
     /// # Errors
     /// As [`newest`](Object::newest).
     pub fn collect(&self) -> Result<()> {
-        let mut board = self.shared.board.lock()?;
-        collection::collect(&self.shared, &mut board)
+        let shared = self.shared.writing()?;
+        let mut board = shared.board.lock()?;
+        collection::collect(&shared, &mut board)?;
+        drop(board);
+        shared.bell.ring();
+        Ok(())
     }
 }

@@ -107,14 +107,13 @@ impl ObjectsOptions {
     }
 
     fn with(self, directory: Directory, bell: Bell, trust: Trust) -> Result<Objects> {
-        let local = DirectoryNames::new(directory.clone(), bell.clone());
         let names: Arc<dyn Names> = match self.is_runtime {
-            true => Arc::new(local),
-            false => Arc::new(NodeNames::new(directory.clone(), local)),
+            true => Arc::new(DirectoryNames::new(directory.clone(), bell.clone())),
+            false => node_names(&directory, &bell),
         };
         let mut site = Site::new(directory, bell, trust, self.mode, self.arena_bytes, self.arena_fragments)?;
-        site.interrupt = self.interrupt;
-        Ok(Objects { site: Arc::new(site), names })
+        (site.interrupt, site.asked_trust) = (self.interrupt, self.trust);
+        Ok(Objects { site: Arc::new(site), names, has_own_names: true })
     }
 }
 
@@ -123,6 +122,12 @@ impl ObjectsOptions {
 pub struct Objects {
     site: Arc<Site>,
     names: Arc<dyn Names>,
+    /// Whether they are those of the directory, and not somebody else's.
+    has_own_names: bool,
+}
+
+fn node_names(directory: &Directory, bell: &Bell) -> Arc<dyn Names> {
+    Arc::new(NodeNames::new(directory.clone(), DirectoryNames::new(directory.clone(), bell.clone())))
 }
 
 /// Options for creating an object; see [`Objects::create`].
@@ -214,7 +219,7 @@ impl Objects {
 
     /// The same, with names that somebody else keeps.
     pub fn with_names(self, names: Arc<dyn Names>) -> Objects {
-        Objects { names, ..self }
+        Objects { names, has_own_names: false, ..self }
     }
 
     /// What keeps the names.
@@ -277,6 +282,11 @@ impl Objects {
     /// # Errors
     /// [`Error::InUse`] while a writer lives, unless `force`; [`Error::NoObject`].
     pub fn remove(&self, name: &str, force: bool) -> Result<()> {
+        if !self.site.directory.is_writing() {
+            let site = self.site.writing()?;
+            let names = if self.has_own_names { node_names(&site.directory, &site.bell) } else { self.names.clone() };
+            return Objects { site, names, has_own_names: self.has_own_names }.remove(name, force);
+        }
         match self.remove_whole(name, force) {
             Err(Error::Corrupt { .. } | Error::Text { .. } | Error::Refused { .. }) => self.remove_damaged(name, force),
             other => other,

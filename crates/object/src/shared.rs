@@ -33,6 +33,8 @@ pub(crate) struct Site {
     pub(crate) bell: Bell,
     pub(crate) hints: Hints,
     pub(crate) trust: Trust,
+    /// Whom the program said to trust, if it did.
+    pub(crate) asked_trust: Option<Trust>,
     pub(crate) mode: u32,
     /// Asked while something is waited for.
     pub(crate) interrupt: Interrupt,
@@ -41,6 +43,8 @@ pub(crate) struct Site {
     /// Opened when it is needed first, and once for all.
     arena: Mutex<Option<Arena>>,
     looked: Mutex<Option<Arena>>,
+    /// Of one that was opened to look: the same, opened to write when that was needed first.
+    writing: Mutex<Option<Arc<Site>>>,
 }
 
 impl Site {
@@ -54,8 +58,38 @@ impl Site {
     ) -> Result<Site> {
         let (arena, looked) = (Mutex::new(None), Mutex::new(None));
         let (interrupt, hints) = (Interrupt::default(), Hints::open(&directory)?);
-        let (arena_bytes, arena_fragments) = (bytes, regions);
-        Ok(Site { directory, bell, hints, trust, mode, interrupt, arena_bytes, arena_fragments, arena, looked })
+        let (arena_bytes, arena_fragments, asked_trust, writing) = (bytes, regions, None, Mutex::new(None));
+        Ok(Site {
+            directory,
+            bell,
+            hints,
+            trust,
+            asked_trust,
+            mode,
+            interrupt,
+            arena_bytes,
+            arena_fragments,
+            arena,
+            looked,
+            writing,
+        })
+    }
+
+    /// The same for who changes something: whoever opened it to look can tell nobody of that.
+    pub(crate) fn writing(self: &Arc<Site>) -> Result<Arc<Site>> {
+        if self.directory.is_writing() {
+            return Ok(self.clone());
+        }
+        let mut kept = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(site) = &*kept {
+            return Ok(site.clone());
+        }
+        let trust = inspect::trust_to_write(self.asked_trust)?;
+        let directory = Directory::make(&self.directory.dir, self.mode, trust)?;
+        let bell = Bell::open(&directory)?.unwrap_or_else(|| self.bell.clone());
+        let site = Site::new(directory, bell, trust, self.mode, self.arena_bytes, self.arena_fragments)?;
+        let interrupt = self.interrupt.clone();
+        Ok(kept.insert(Arc::new(Site { interrupt, asked_trust: self.asked_trust, ..site })).clone())
     }
 
     fn options(&self) -> ArenaOptions {
@@ -157,6 +191,15 @@ impl Shared {
         let board = Board::new(&site.directory, names, name, description.id);
         let (bell, hint) = (site.bell.of(name), hints::bit_of(name));
         Shared { name: name.into(), description, schema, space, board, bell, hint, site: site.clone() }
+    }
+
+    /// The same for who changes something; see [`Site::writing`].
+    pub(crate) fn writing(self: &Arc<Shared>) -> Result<Arc<Shared>> {
+        if self.site.directory.is_writing() {
+            return Ok(self.clone());
+        }
+        let (description, schema) = (self.description.clone(), self.schema.clone());
+        Ok(Arc::new(Shared::new(&self.site.writing()?, self.board.names(), &self.name, description, schema)))
     }
 
     /// What the text of a fragment describes: a view, of which only the braces are needed, or the name of a view or replica

@@ -543,3 +543,19 @@ fn the_newest_complete_version_never_goes_back() {
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     assert!(newest > 5, "{newest}");
 }
+
+#[test]
+fn who_opened_an_object_to_look_and_then_writes_is_noticed() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("looked");
+    let object = dir.objects().create("u", "var u [8] int32").create().unwrap();
+    let mut all = object.read("{ var v = u }").attach().unwrap();
+    assert!(all.reattach(1, Duration::from_millis(20)).unwrap_err().is_timeout());
+    let looking = Objects::options().dir(dir.path()).look().unwrap().unwrap();
+    let mut writer = looking.object_named("u").unwrap().write("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    all.reattach(1, Duration::from_secs(5)).unwrap();
+    assert_eq!(object.newest().unwrap(), 1);
+    writer.detach().unwrap();
+    assert!(!object.is_alive().unwrap());
+}
