@@ -58,12 +58,6 @@ impl Exits {
         Ok(true)
     }
 
-    /// Waits for the end of these only; of others that were added no more.
-    pub fn keep(&self, is_kept: impl Fn(u32) -> bool) {
-        // A descriptor that is closed is in no set any more.
-        self.processes().retain(|process, _| is_kept(*process));
-    }
-
     /// Those that have ended, each once; waits for one at most so long.
     pub fn wait(&self, longest: Duration) -> Vec<u32> {
         let mut events = [const { MaybeUninit::uninit() }; EVENTS];

@@ -160,11 +160,7 @@ impl Desk {
     pub(crate) fn receive(&mut self, from: Node, message: Message) -> Result<()> {
         let id = match &message {
             Message::Reports(_) | Message::Decisions(_) => return self.receive_many(from, message),
-            Message::Ask(Ask { object, name, .. }) => {
-                self.find(*object, name)?;
-                *object
-            }
-            Message::Layouts(Layouts { object, name, .. }) => {
+            Message::Ask(Ask { object, name, .. }) | Message::Layouts(Layouts { object, name, .. }) => {
                 self.find(*object, name)?;
                 *object
             }

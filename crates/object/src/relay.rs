@@ -12,7 +12,7 @@ use drepl::{Fragment, IndexSet, View};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use stillframe::{DType, Declaration, Kind, LoanBytes, Observer, Region, Snapshot, VariableId};
+use stillframe::{DType, Declaration, Kind, LoanBytes, Region, Snapshot, VariableId};
 use stillframe_roster::writer::{Elements, Version, Who};
 
 pub use crate::board::Remote;
@@ -283,14 +283,6 @@ impl Relay {
             let variable = region.declare(layout::declaration(&view.fragment, true))?;
             return Ok(Receiver { region, variable, fragment: view.fragment, elements });
         }
-    }
-
-    /// Looks at a fragment that is received, as its reader does.
-    ///
-    /// # Errors
-    /// Those of an observer.
-    pub fn observe(&self, receiver: &Receiver) -> Result<Observer> {
-        Ok(self.shared.site.observing()?.open(receiver.name())?)
     }
 }
 
