@@ -11,7 +11,7 @@ use std::sync::Arc;
 use stillframe::Snapshot;
 use stillframe_object::relay::{LocalFragment, Receiver, Relay, Remote, RemoteFragment};
 use stillframe_object::runtime::Reply;
-use stillframe_object::{Cause, Object, Part, Writer as Named};
+use stillframe_object::{Cause, Object, Part, Writer as Named, bindings as bindings_of};
 use stillframe_roster::message::{Decision, Report};
 use stillframe_roster::readiness::{Loss, Readiness, Share};
 use stillframe_roster::runtime::{Event, Runtime};
@@ -307,7 +307,7 @@ impl Watched {
         told.retain(|writer| self.local.contains_key(writer));
         let new = self.local.iter().filter(|(writer, _)| told.insert(**writer));
         let layout = |(writer, fragment): (&Writer, &LocalFragment)| {
-            let (text, bindings) = (fragment.text.clone(), drepl_bindings(&fragment.bindings));
+            let (text, bindings) = (fragment.text.clone(), bindings_of(&fragment.bindings));
             (*writer, FragmentText { text, bindings })
         };
         new.map(layout).collect()
@@ -526,7 +526,7 @@ impl Watched {
     /// Begins to fill a fragment of this node; the region that its versions are published in.
     pub(crate) fn read(&mut self, reader: u64, text: String, bindings: &BTreeMap<String, i64>) -> Result<String> {
         let receiver = self.relay.receive(&text, bindings)?;
-        let layout = FragmentText { text, bindings: drepl_bindings(bindings) };
+        let layout = FragmentText { text, bindings: bindings_of(bindings) };
         let region = receiver.name().to_owned();
         let (wanted, writers, filling, has_own, confirmed) = (None, Vec::new(), None, false, None);
         let subscribed = BTreeSet::new();
@@ -775,10 +775,6 @@ fn ways_of(subscription: &mut Subscription, local: &BTreeMap<Writer, LocalFragme
 /// Numbers of the names that a text leaves open, as boards have them.
 fn numbers(layout: &FragmentText) -> BTreeMap<String, i64> {
     layout.bindings.iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-fn drepl_bindings(numbers: &BTreeMap<String, i64>) -> drepl::Bindings {
-    numbers.iter().map(|(name, value)| (name.as_str(), *value)).collect()
 }
 
 impl Surroundings<'_> {

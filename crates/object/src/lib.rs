@@ -95,6 +95,6 @@ pub use names::Names;
 pub use object::{Object, WriterInfo};
 pub use objects::{CreateOptions, Objects, ObjectsOptions};
 pub use read::{ReadFragment, ReadOptions};
-pub use shared::owner_of;
+pub use shared::{bindings, owner_of};
 pub use stillframe_roster::readiness::Cause;
 pub use write::WriteFragment;

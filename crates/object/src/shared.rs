@@ -137,7 +137,7 @@ fn owner_in_arena(region: &str) -> Option<&str> {
 }
 
 /// The numbers of names that a text leaves open, as the layout language has them.
-pub(crate) fn bindings(numbers: &BTreeMap<String, i64>) -> Bindings {
+pub fn bindings(numbers: &BTreeMap<String, i64>) -> Bindings {
     numbers.iter().map(|(name, value)| (name.as_str(), *value)).collect()
 }
 
