@@ -361,7 +361,7 @@ impl Home {
             unpinned: unpinned.map(|node| Unpinned { node: *node, is_lost: self.ledger.is_lost(*node) }).collect(),
             proposed: self.proposed.as_ref().map(members),
             refused: self.refused.get(&node).cloned().unwrap_or_default(),
-            answers: report.wants.iter().map(|want| (want.reader, answer(&want.elements, want.version))).collect(),
+            answers: report.wants.iter().map(|want| (want.number, answer(&want.elements, want.version))).collect(),
         })
     }
 }

@@ -44,8 +44,8 @@ pub struct Told {
 /// A reader that wants elements of a version.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Want {
-    /// Tells the node's readers apart.
-    pub reader: u64,
+    /// Of the node's, never used again: an answer may come when its reader wants another version.
+    pub number: u64,
     /// The version.
     pub version: Version,
     /// Which elements of it.
@@ -116,6 +116,6 @@ pub struct Decision {
     pub proposed: Option<(Proposal, Vec<Writer>)>,
     /// Stages of the node's writers that do not count.
     pub refused: Vec<Refused>,
-    /// What its readers are told.
+    /// What its readers are told, by the numbers of what they want.
     pub answers: Vec<(u64, Readiness)>,
 }

@@ -64,7 +64,9 @@ pub struct Runtime {
     announced: Proposal,
     unpinned: Vec<Unpinned>,
     yielded: Option<Proposal>,
+    /// By reader, with what was answered last.
     wants: BTreeMap<u64, (Want, Option<Readiness>)>,
+    wanted: u64,
     pub(crate) planted: Planted,
 }
 
@@ -85,6 +87,7 @@ impl Runtime {
             unpinned: Vec::new(),
             yielded: None,
             wants: BTreeMap::new(),
+            wanted: 0,
             planted: Planted::default(),
         }
     }
@@ -206,7 +209,9 @@ impl Runtime {
     /// A reader waits for elements of a version.
     pub fn want(&mut self, reader: u64, version: Version, elements: impl Into<Elements>) {
         self.serial += 1;
-        self.wants.insert(reader, (Want { reader, version, elements: elements.into() }, None));
+        self.wanted += 1;
+        let number = self.wanted;
+        self.wants.insert(reader, (Want { number, version, elements: elements.into() }, None));
     }
 
     /// A reader does not wait any more.
@@ -273,12 +278,14 @@ impl Runtime {
             self.unpinned = decision.unpinned;
             events.push(Event::Unpinned { version: self.announced.version, nodes: self.unpinned.clone() });
         }
-        for (reader, readiness) in decision.answers {
-            if let Some((_, known)) = self.wants.get_mut(&reader)
-                && known.as_ref() != Some(&readiness)
+        // What was said of what a reader wanted before says nothing of what it wants now.
+        let answers: BTreeMap<u64, Readiness> = decision.answers.into_iter().collect();
+        for (reader, (want, known)) in &mut self.wants {
+            if let Some(readiness) = answers.get(&want.number)
+                && known.as_ref() != Some(readiness)
             {
                 *known = Some(readiness.clone());
-                events.push(Event::Answer { reader, readiness });
+                events.push(Event::Answer { reader: *reader, readiness: readiness.clone() });
             }
         }
         events
@@ -343,6 +350,8 @@ impl Runtime {
 
     /// What to tell the home now. It is to be sent when it changed, and again until the home has heard it.
     pub fn report(&self) -> Report {
+        let mut wants: Vec<Want> = self.wants.values().map(|(want, _)| want.clone()).collect();
+        wants.sort_unstable_by_key(|want| want.number);
         Report {
             node: self.node,
             revision: self.revision,
@@ -353,7 +362,7 @@ impl Runtime {
             pins: self.pins.values().cloned().collect(),
             announced: self.announced.clone(),
             yielded: self.yielded.clone(),
-            wants: self.wants.values().map(|(want, _)| want.clone()).collect(),
+            wants,
         }
     }
 }

@@ -154,7 +154,7 @@ mod tests {
         is_least(&told);
         is_least(&proposal);
         is_least(&Unpinned { node: Node(1), is_lost: false });
-        is_least(&Want { reader: 1, version: 1, elements: Elements::default() });
+        is_least(&Want { number: 1, version: 1, elements: Elements::default() });
         is_least(&share);
         is_least(&Loss { share, cause: Cause::Gone });
         is_least(&(1, Readiness::Ready(Vec::new())));

@@ -181,7 +181,7 @@ fn what_takes_the_most_memory_for_its_bytes_is_decoded_all_the_same() {
         pins: (0..1000).map(proposal).collect(),
         announced: proposal(1),
         yielded: None,
-        wants: (0..1000).map(|reader| Want { reader, version: 1, elements: single(reader) }).collect(),
+        wants: (0..1000).map(|reader| Want { number: reader, version: 1, elements: single(reader) }).collect(),
     };
     let decision = Decision {
         node: Node(1),

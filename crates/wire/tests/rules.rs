@@ -108,7 +108,7 @@ fn what_breaks_the_promises_of_a_report_is_refused() {
         ("a report tells of a writer of another node", Box::new(|report| report.node = Node(8))),
         ("pins do not ascend", Box::new(|report| report.pins.swap(0, 1))),
         ("a version lies below the first of its epoch", Box::new(|report| report.announced.epoch = 12)),
-        ("readers do not ascend", Box::new(|report| report.wants[1].reader = 1)),
+        ("numbers of wants do not ascend", Box::new(|report| report.wants[1].number = 1)),
     ];
     for (what, change) in cases {
         assert_eq!(reported(change), what);

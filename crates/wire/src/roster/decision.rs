@@ -75,7 +75,7 @@ impl Item for Decision {
             unpinned: from.ascending(|one: &Unpinned| one.node, "nodes that do not pin do not ascend")?,
             proposed: read_proposed(from, node)?,
             refused: read_refused(from, node)?,
-            answers: from.ascending(|answer: &Answer| answer.0, "readers do not ascend")?,
+            answers: from.ascending(|answer: &Answer| answer.0, "numbers of wants do not ascend")?,
         })
     }
 }

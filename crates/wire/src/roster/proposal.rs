@@ -38,12 +38,12 @@ impl Item for Want {
     const LEAST_BYTES: usize = 20;
 
     fn write(&self, to: &mut Writer<'_>) {
-        to.item(&self.reader);
+        to.item(&self.number);
         to.item(&self.version);
         to.item(&self.elements);
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
-        Ok(Self { reader: from.item()?, version: from.item()?, elements: from.item()? })
+        Ok(Self { number: from.item()?, version: from.item()?, elements: from.item()? })
     }
 }

@@ -68,5 +68,5 @@ pub(super) fn read_pins(from: &mut Reader<'_>) -> Result<Vec<Proposal>, Fault> {
 }
 
 pub(super) fn read_wants(from: &mut Reader<'_>) -> Result<Vec<Want>, Fault> {
-    from.ascending(|want: &Want| want.reader, "readers do not ascend")
+    from.ascending(|want: &Want| want.number, "numbers of wants do not ascend")
 }

@@ -188,7 +188,10 @@ impl Maker {
 
     fn wants(&mut self) -> Vec<Want> {
         let readers = self.ascending(3);
-        readers.into_iter().map(|reader| Want { reader, version: self.number(), elements: self.elements() }).collect()
+        readers
+            .into_iter()
+            .map(|reader| Want { number: reader, version: self.number(), elements: self.elements() })
+            .collect()
     }
 
     pub fn report(&mut self) -> Report {

@@ -80,8 +80,8 @@ pub fn report() -> Report {
         announced: pin,
         yielded: Some(Proposal { version: 10, epoch: 10, nodes: Arc::default() }),
         wants: vec![
-            Want { reader: 1, version: 12, elements: strided() },
-            Want { reader: 2, version: 12, elements: Elements::default() },
+            Want { number: 1, version: 12, elements: strided() },
+            Want { number: 2, version: 12, elements: Elements::default() },
         ],
     }
 }
