@@ -66,7 +66,7 @@ if [ "${1:-}" = uninstall ]; then
 fi
 
 [[ $lib =~ ^lib(64)?$ ]] || { say "LIBDIR is $lib: it can be lib or lib64, where still finds the libraries"; exit 2; }
-for file in "$built"/{still,libstillframe.so,libstillframe.a,libstillframe_tcasm.so}; do
+for file in "$built"/{still,still-node,libstillframe.so,libstillframe.a,libstillframe_tcasm.so}; do
     [ -e "$file" ] || { say "$file is missing: run make build first"; exit 1; }
 done
 if ! { [ -d "$destination" ] || install -d -- "$destination" 2>/dev/null; } || [ ! -w "$destination" ]; then
@@ -78,6 +78,7 @@ fi
 install -D -m 644 /dev/null "$destination/$manifest"
 
 put_built 755 still bin/still
+put_built 755 still-node bin/still-node
 # Built where the libraries of HDF5 and netCDF are.
 if [ -e "$built/still-export" ]; then put_built 755 still-export bin/still-export; fi
 put_built 755 libstillframe.so "$lib/libstillframe.so.$version"

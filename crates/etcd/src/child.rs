@@ -45,7 +45,6 @@ pub struct ChildOptions {
     address: IpAddr,
     port: Option<u16>,
     tls: Option<Tls>,
-    is_plain_allowed: bool,
     deadline: Duration,
 }
 
@@ -76,12 +75,6 @@ impl ChildOptions {
         self
     }
 
-    /// Lets it listen without certificates where other machines reach it, as in a network of one's own.
-    pub fn allow_plain(mut self) -> Self {
-        self.is_plain_allowed = true;
-        self
-    }
-
     /// How long it may take until it answers; 20 s by default.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
@@ -93,8 +86,8 @@ impl ChildOptions {
     /// # Errors
     /// [`Error::Child`] with the last lines of its log; [`Error::Option`] for an address that needs certificates; those of the system.
     pub fn start(self) -> Result<Child> {
-        if self.tls.is_none() && !self.address.is_loopback() && !self.is_plain_allowed {
-            let why = "other machines reach it, and there are no certificates: give some, or allow it to be plain";
+        if self.tls.is_none() && !self.address.is_loopback() {
+            let why = "other machines reach it, and there are no certificates: give some";
             return Err(Error::option(format!("the address {} of etcd", self.address), why));
         }
         let begin = Instant::now();
@@ -211,7 +204,6 @@ impl Child {
             address: Ipv4Addr::LOCALHOST.into(),
             port: None,
             tls: None,
-            is_plain_allowed: false,
             deadline: Duration::from_secs(20),
         }
     }

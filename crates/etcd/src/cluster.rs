@@ -195,7 +195,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Those of etcd: then others hear of it when the lease ends.
-    pub fn leave(self) -> Result<()> {
+    pub fn leave(&self) -> Result<()> {
         let (client, lease) = (self.shared.client.clone(), self.member.state().lease);
         self.wait("leave", 1, async move { client.revoke(lease).await })
     }

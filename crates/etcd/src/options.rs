@@ -21,6 +21,8 @@ pub struct Tls {
     pub certificate: PathBuf,
     /// Its key.
     pub key: PathBuf,
+    /// The name that etcd's certificate has to have; without one, that of its address.
+    pub name: Option<String>,
 }
 
 /// Options for opening an etcd; see [`Etcd::options`](crate::Etcd::options).
@@ -115,7 +117,7 @@ fn endpoint(address: &str, tls: Option<&ClientTlsConfig>) -> Result<Endpoint> {
         .initial_connection_window_size(8 << 20);
     match (is_secret, tls) {
         (true, Some(tls)) => endpoint.tls_config(tls.clone()).map_err(|error| wrong(error.to_string())),
-        (true, None) => Err(wrong("it needs certificates: give Tls { ca, certificate, key }".into())),
+        (true, None) => Err(wrong("it needs certificates: give Tls { ca, certificate, key, name }".into())),
         // Whoever has certificates does not mean to be heard by everybody.
         (false, Some(_)) => Err(wrong("there are certificates, which only https:// uses: write https://".into())),
         (false, None) => Ok(endpoint),
@@ -125,7 +127,11 @@ fn endpoint(address: &str, tls: Option<&ClientTlsConfig>) -> Result<Endpoint> {
 fn config(tls: &Tls) -> Result<ClientTlsConfig> {
     let ca = Certificate::from_pem(pem(&tls.ca, "CERTIFICATE")?);
     let identity = Identity::from_pem(pem(&tls.certificate, "CERTIFICATE")?, pem(&tls.key, "PRIVATE KEY")?);
-    Ok(ClientTlsConfig::new().ca_certificate(ca).identity(identity))
+    let config = ClientTlsConfig::new().ca_certificate(ca).identity(identity);
+    Ok(match &tls.name {
+        Some(name) => config.domain_name(name),
+        None => config,
+    })
 }
 
 /// A file in PEM with at least one part of this kind.

@@ -162,7 +162,7 @@ impl Authority {
         let file = |kind: &str| self.directory.join(format!("{name}.{kind}"));
         std::fs::write(file("pem"), certificate.pem()).unwrap();
         std::fs::write(file("key"), key.serialize_pem()).unwrap();
-        Tls { ca: self.directory.join("ca.pem"), certificate: file("pem"), key: file("key") }
+        Tls { ca: self.directory.join("ca.pem"), certificate: file("pem"), key: file("key"), name: None }
     }
 }
 

@@ -116,6 +116,11 @@ impl Identity {
         &self.job
     }
 
+    /// The name that the job's certificate has, as a server's.
+    pub fn name(&self) -> String {
+        format!("{}{DOMAIN}", self.job)
+    }
+
     /// One that shows no certificate.
     #[cfg(test)]
     pub(crate) fn without_certificate(&self) -> Identity {

@@ -16,6 +16,18 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The file by which the nodes of a job find its names does not lead there.
+    #[error(
+        "{}: {why}; if the node that it names is gone, remove the file, and the next node that starts keeps the names; or give \
+         their address with --names",
+        path.display()
+    )]
+    Meeting {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// A system call failed.
     #[error("{call} {}: {source}", path.display())]
     Io {

@@ -17,6 +17,8 @@
 //! | [`runtime`] | the threads |
 //! | [`links`] | connections to other nodes |
 //! | [`names`] | nodes, homes and names in etcd |
+//! | `meeting` | where a node finds the names, if nobody tells it |
+//! | `keeper` | the etcd that a node starts for all |
 //! | [`service`] | all of it, as `still-node` runs it |
 //!
 //! Each uses only those above it. A lock guards the desk; whatever moves bytes does so without it.
@@ -27,7 +29,9 @@ mod desk;
 pub mod error;
 mod filling;
 mod home;
+mod keeper;
 pub mod links;
+mod meeting;
 pub mod names;
 pub mod network;
 pub mod runtime;

@@ -1,11 +1,14 @@
 //! `still-node`: the runtime of a node, which `still node` starts.
 
 use clap::{Args, Parser, Subcommand};
-use std::net::{IpAddr, SocketAddr};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use stillframe_etcd::Tls;
+use stillframe_kernel::priority;
 use stillframe_link::identity;
 use stillframe_node::{Service, ServiceOptions};
 
@@ -22,10 +25,15 @@ struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   still node certificate heat-17 ~/heat-17   make the job's certificate, once, where all nodes can read it
-  still node run --certificate ~/heat-17 --listen 10.0.0.1:7700
-                                             the first node, which keeps names in memory and says where
-  still node run --certificate ~/heat-17 --listen 10.0.0.2:7700 --names http://10.0.0.1:2379
-                                             another one";
+  still node run --certificate ~/heat-17 --listen 10.0.0.1
+                                             on each node, with its own address
+  srun --ntasks-per-node=1 bash -c 'still node run --certificate ~/heat-17 --listen $(hostname -s)' &
+                                             the same in a job of Slurm
+
+The node that is first starts an etcd for all, with its data in memory, and writes its address into
+the directory of the certificate, where the others find it. An etcd that runs anyway is named with
+--names. docs/nodes.md has the whole of it: ports, certificates, containers, what to do when nodes do
+not find each other.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -34,6 +42,10 @@ enum Command {
 }
 
 /// Run the runtime of this node until it is ended
+///
+/// Programs of this node then hold objects together with programs of the other nodes: each finds what any of them creates, and
+/// reads what any of them publishes. When it runs it prints a line. It ends at SIGTERM or Ctrl-C; programs go on without it, and with
+/// the next one.
 #[derive(Debug, Args)]
 struct Run {
     /// Directory of regions [default: $STILLFRAME_DIR, else /dev/shm/stillframe-UID]
@@ -42,19 +54,19 @@ struct Run {
     /// Directory with the job's certificate, made by `still node certificate`
     #[arg(long, value_name = "DIR")]
     certificate: PathBuf,
-    /// Where to listen for other runtimes; port 0 takes any that is free
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+    /// Where to listen for other runtimes: an address or a name of this machine, and a port, else any that is free
+    #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1", value_parser = resolve)]
     listen: SocketAddr,
     /// Address at which others reach this node, if it is another
     #[arg(long, value_name = "ADDRESS")]
     advertise: Option<IpAddr>,
-    /// Name of this node, for people [default: the machine's]
+    /// Name of this node, for people; no other of the job has it [default: the machine's]
     #[arg(long)]
     name: Option<String>,
-    /// Where names are kept: addresses of etcd. Without it, this node starts one with its data in memory
+    /// Where names are kept: addresses of etcd. Without any, the first node of the job starts one
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     names: Vec<String>,
-    /// Certificates for an etcd with https: who signs it, this node's, and its key
+    /// Certificates for that etcd, if they are not the job's: who signs its, this node's, and its key
     #[arg(long, value_names = ["AUTHORITY", "CERTIFICATE", "KEY"], num_args = 3)]
     names_tls: Option<Vec<PathBuf>>,
     /// Send versions beside TLS: for a network that nobody else is on
@@ -63,7 +75,10 @@ struct Run {
     /// Seconds after which a node that is not heard of counts as lost
     #[arg(long, value_name = "SECONDS", default_value_t = 3)]
     lease: u64,
-    /// Print JSON when it runs
+    /// Nice value, 0 to 19: how far it steps back behind the simulation
+    #[arg(long, value_name = "VALUE", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=19))]
+    nice: u32,
+    /// Print JSON when it runs: {"node", "address", "names"}
     #[arg(long)]
     json: bool,
 }
@@ -107,8 +122,12 @@ fn run(args: Run) -> Result<(), Box<dyn std::error::Error>> {
     };
     let names_tls = args.names_tls.and_then(|files| {
         let [ca, certificate, key] = <[PathBuf; 3]>::try_from(files).ok()?;
-        Some(Tls { ca, certificate, key })
+        Some(Tls { ca, certificate, key, name: None })
     });
+    // Before there are threads, which inherit it.
+    priority::step_back(args.nice)?;
+    priority::weigh_session(args.nice)?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let service = Service::start(ServiceOptions {
         dir: args.dir.unwrap_or_else(stillframe::inspect::root),
         name,
@@ -126,7 +145,19 @@ fn run(args: Run) -> Result<(), Box<dyn std::error::Error>> {
     } else {
         println!("node {node} listens at {address}; names are at {names}");
     }
-    loop {
-        std::thread::park();
+    signals.forever().next();
+    Ok(service.leave()?)
+}
+
+/// An address, or the first that a name has.
+fn resolve(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(address, 0));
     }
+    let found = match text.contains(':') {
+        true => text.to_socket_addrs(),
+        false => (text, 0).to_socket_addrs(),
+    };
+    let mut found = found.map_err(|error| format!("{error}; 'ip addr' shows what this machine has"))?;
+    found.next().ok_or_else(|| "the name has no address".into())
 }

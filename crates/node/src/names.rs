@@ -1,6 +1,7 @@
 //! Nodes, homes and names in etcd.
 
 use crate::cluster::Cluster;
+use crate::error::Result;
 use crate::links::Links;
 use crate::runtime::Runtime;
 use std::collections::BTreeMap;
@@ -59,6 +60,14 @@ impl EtcdCluster {
     /// This node.
     pub fn node(&self) -> Node {
         self.cluster.node()
+    }
+
+    /// Leaves: others hear of it at once, if etcd does.
+    ///
+    /// # Errors
+    /// Those of etcd: then they hear of it when the lease ends.
+    pub fn leave(&self) -> Result<()> {
+        Ok(self.cluster.leave()?)
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<String, Node>> {

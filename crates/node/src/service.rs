@@ -1,7 +1,9 @@
 //! A runtime with its connections and names, as `still-node` runs it.
 
 use crate::error::{Error, Result};
+use crate::keeper::{Keeper, port_of};
 use crate::links::Links;
+use crate::meeting::{self, Meeting};
 use crate::names::EtcdCluster;
 use crate::runtime::Runtime;
 use std::fs;
@@ -12,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use stillframe_etcd::{Child, Etcd, JoinOptions, Tls};
+use stillframe_link::identity::{AUTHORITY, CERTIFICATE, KEY};
 use stillframe_link::{Identity, Listener, Means, Options};
 use stillframe_object::Objects;
 use stillframe_roster::writer::Node;
@@ -19,6 +22,9 @@ use stillframe_wire::hello::{Hello, Protocols};
 
 /// In the directory of objects: the number that this machine had last.
 const NODE: &str = "runtime.node";
+
+/// How long another node may take to start an etcd.
+const MEETING_LIMIT: Duration = Duration::from_secs(60);
 
 /// What a service needs.
 #[derive(Debug, Clone)]
@@ -33,9 +39,10 @@ pub struct ServiceOptions {
     pub advertise: Option<IpAddr>,
     /// The directory with the job's certificate.
     pub identity: PathBuf,
-    /// Addresses of etcd. Without any, one is started as a child.
+    /// Addresses of etcd. Without any, the first node of the job starts one as a child, and the others find it by a file in the
+    /// directory of the certificate.
     pub names: Vec<String>,
-    /// Certificates for etcd.
+    /// Certificates for etcd, if they are others than the job's.
     pub names_tls: Option<Tls>,
     /// Whether versions travel beside TLS, on a network that nobody else is on.
     pub is_plain: bool,
@@ -53,7 +60,31 @@ pub struct Service {
     endpoint: String,
     has_ended: Arc<AtomicBool>,
     follower: Option<JoinHandle<()>>,
-    _child: Option<Child>,
+    keeper: Option<Keeper>,
+    meeting: Option<Meeting>,
+    kept: PathBuf,
+}
+
+/// Where names are kept.
+#[derive(Debug)]
+struct Names {
+    addresses: Vec<String>,
+    tls: Tls,
+    keeper: Option<Keeper>,
+    meeting: Option<Meeting>,
+}
+
+impl Names {
+    /// Says by which file an address was found that leads nowhere.
+    fn explain(&self, error: stillframe_etcd::Error) -> Error {
+        match &self.meeting {
+            Some(meeting) if self.keeper.is_none() => {
+                let why = format!("it leads to {}: {error}", self.addresses.join(","));
+                Error::Meeting { path: meeting.path().into(), why }
+            }
+            _ => error.into(),
+        }
+    }
 }
 
 impl Service {
@@ -70,27 +101,14 @@ impl Service {
         if let Some(ip) = options.advertise {
             address.set_ip(ip);
         }
-        let (child, endpoints) = match options.names.is_empty() {
-            false => (None, options.names.clone()),
-            true => {
-                let child = start_child(&options)?;
-                let endpoint = child.endpoint().to_owned();
-                (Some(child), vec![endpoint])
-            }
-        };
-        let mut etcd = Etcd::options().prefix(format!("stillframe/{}", identity.job()));
-        etcd = endpoints.iter().fold(etcd, |etcd, endpoint| etcd.endpoint(endpoint.as_str()));
-        if let Some(tls) = &options.names_tls {
-            etcd = etcd.tls(tls.clone());
-        }
-        let etcd = etcd.open()?;
-
         let objects = Objects::options().dir(&options.dir).as_runtime().open()?;
-        let kept = options.dir.join(".objects").join(NODE);
         // Before this machine has another number, its former runtime has to have ended.
         let lock = crate::runtime::take_lock(&options.dir)?;
+        let names = find_names(&options, &identity)?;
+        let etcd = open(&names, &identity)?;
+        let kept = options.dir.join(".objects").join(NODE);
         let joining = JoinOptions::new(&options.name, address.to_string()).lease(options.lease).former(former(&kept));
-        let joined = stillframe_etcd::Cluster::join(&etcd, joining)?;
+        let joined = stillframe_etcd::Cluster::join(&etcd, joining).map_err(|error| names.explain(error))?;
         let node = joined.node();
         fs::write(&kept, node.0.to_string()).map_err(Error::io("write", &kept))?;
         let cluster = Arc::new(EtcdCluster::new(&etcd, joined));
@@ -113,8 +131,9 @@ impl Service {
             let follow = move || cluster.follow(&runtime, &links, &objects, || has_ended.load(Ordering::SeqCst));
             thread::Builder::new().name("stillframe-names".into()).spawn(follow).map_err(Error::io("clone", "names"))?
         };
-        let endpoint = endpoints.join(",");
-        Ok(Service { runtime, links, cluster, address, endpoint, has_ended, follower: Some(follower), _child: child })
+        let Names { addresses, keeper, meeting, .. } = names;
+        let (endpoint, follower) = (addresses.join(","), Some(follower));
+        Ok(Service { runtime, links, cluster, address, endpoint, has_ended, follower, keeper, meeting, kept })
     }
 
     /// The number of this node.
@@ -132,6 +151,24 @@ impl Service {
         &self.endpoint
     }
 
+    /// The number of the etcd's process, if this node keeps it.
+    pub fn names_process(&self) -> Option<u32> {
+        self.keeper.as_ref()?.process()
+    }
+
+    /// Leaves the job: other nodes hear of it at once. An etcd of this node's own ends.
+    ///
+    /// # Errors
+    /// Those of etcd: then others hear of it when the lease ends.
+    pub fn leave(mut self) -> Result<()> {
+        self.end();
+        let _ = fs::remove_file(&self.kept);
+        if let Some(meeting) = &self.meeting {
+            meeting.end();
+        }
+        self.cluster.leave()
+    }
+
     /// The runtime.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
@@ -140,6 +177,13 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Service {
+    /// Ends what the threads of a service do.
+    fn end(&mut self) {
         self.has_ended.store(true, Ordering::SeqCst);
         self.links.end();
         if let Some(follower) = self.follower.take() {
@@ -148,14 +192,40 @@ impl Drop for Service {
     }
 }
 
-fn start_child(options: &ServiceOptions) -> Result<Child> {
-    let ip = options.advertise.unwrap_or(options.listen.ip());
-    let child = Child::options().address(ip);
-    Ok(match &options.names_tls {
-        Some(tls) => child.tls(tls.clone()).start()?,
-        None if ip.is_loopback() => child.start()?,
-        None => child.allow_plain().start()?,
-    })
+/// Finds the names where the options say, or starts an etcd for all.
+fn find_names(options: &ServiceOptions, identity: &Identity) -> Result<Names> {
+    let tls = options.names_tls.clone().unwrap_or_else(|| {
+        let file = |name: &str| options.identity.join(name);
+        Tls { ca: file(AUTHORITY), certificate: file(CERTIFICATE), key: file(KEY), name: Some(identity.name()) }
+    });
+    if !options.names.is_empty() {
+        return Ok(Names { addresses: options.names.clone(), tls, keeper: None, meeting: None });
+    }
+    let meeting = Meeting::new(&options.identity, &options.name, &options.dir);
+    let before = match meeting.join(MEETING_LIMIT)? {
+        meeting::Keeper::Other(address) => {
+            return Ok(Names { addresses: vec![address], tls, keeper: None, meeting: Some(meeting) });
+        }
+        meeting::Keeper::Own(before) => before,
+    };
+    let child = Child::options().address(options.advertise.unwrap_or(options.listen.ip())).tls(tls.clone());
+    let started = Keeper::start(child, before.as_deref().and_then(port_of));
+    let told = started.and_then(|keeper| {
+        meeting.tell(keeper.address())?;
+        Ok(keeper)
+    });
+    // Others would wait for it.
+    let keeper = told.inspect_err(|_| meeting.end())?;
+    let addresses = vec![keeper.address().to_owned()];
+    Ok(Names { addresses, tls, keeper: Some(keeper), meeting: Some(meeting) })
+}
+
+fn open(names: &Names, identity: &Identity) -> Result<Etcd> {
+    let etcd = Etcd::options().prefix(format!("stillframe/{}", identity.job()));
+    let etcd = names.addresses.iter().fold(etcd, |etcd, address| etcd.endpoint(address.as_str()));
+    let is_secret = names.addresses.iter().any(|address| address.starts_with("https://"));
+    let etcd = if is_secret { etcd.tls(names.tls.clone()) } else { etcd };
+    etcd.open().map_err(|error| names.explain(error))
 }
 
 /// The number that this machine had last, if it wrote it down.

@@ -5,8 +5,9 @@ mod common;
 use common::watchdog;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use stillframe_etcd::Child;
 use stillframe_link::identity;
-use stillframe_node::{Service, ServiceOptions};
+use stillframe_node::{Error, Service, ServiceOptions};
 use stillframe_object::Objects;
 
 const LONG: Duration = Duration::from_secs(30);
@@ -103,18 +104,91 @@ fn nodes_exchange_versions_beside_tls() {
 fn a_stranger_is_not_let_in() {
     let _watchdog = watchdog(120);
     let (place, other) = (Place::new("own"), Place::new("other"));
-    let first = place.start("a", &[], false);
+    // Names that everybody reaches, as those of a site may be.
+    let names = Child::options().start().unwrap();
+    let _first = place.start("a", &[names.endpoint()], false);
     let here = place.objects("a").create("u", "var u [8] int32").create().unwrap();
     let mut writer = here.write("{ var v = u }").attach().unwrap();
     writer.publish(1).unwrap();
-    // One with another job's certificate, who found the names.
-    let stranger = other.start("b", &[first.names()], false);
+    // One with the certificate of another job of the same name.
+    let stranger = other.start("b", &[names.endpoint()], false);
     let there = other.objects("b").wait("u", LONG).unwrap();
     let mut all = there.read("{ var v = u }").attach().unwrap();
     let error = all.reattach(1, Duration::from_secs(1)).unwrap_err();
     assert!(error.is_timeout(), "{error}");
     assert_eq!(here.wait_newer(0, LONG).unwrap(), 1, "those of the job go on");
     drop(stranger);
+}
+
+#[test]
+fn names_of_a_job_are_for_those_with_its_certificate() {
+    let _watchdog = watchdog(120);
+    let (place, other) = (Place::new("own-names"), Place::new("other-names"));
+    let first = place.start("a", &[], false);
+    assert!(first.names().starts_with("https://"), "{}", first.names());
+    let refused = Service::start(other.options("b", &[first.names()], false)).unwrap_err();
+    assert!(matches!(refused, Error::Names(_)), "{refused}");
+    let plain = first.names().replace("https", "http");
+    let refused = Service::start(place.options("b", &[&plain], false)).unwrap_err();
+    assert!(matches!(refused, Error::Names(_)), "{refused}");
+}
+
+#[test]
+fn nodes_find_each_other_by_the_directory_of_the_certificate() {
+    let _watchdog = watchdog(120);
+    let place = Place::new("meeting");
+    let names = ["a", "b", "c"];
+    let mut all: Vec<Service> = std::thread::scope(|scope| {
+        let place = &place;
+        let start = |name| scope.spawn(move || place.start(name, &[], false));
+        let threads: Vec<_> = names.into_iter().map(start).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(all.iter().filter(|one| one.names_process().is_some()).count(), 1);
+    let here = place.objects("a").create("u", "var u [8] int32").create().unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    for name in names {
+        assert_eq!(place.objects(name).wait("u", LONG).unwrap().wait_newer(0, LONG).unwrap(), 1);
+    }
+    // Those that leave are no nodes any more, and the next one finds nobody's names.
+    drop(writer);
+    all.sort_by_key(|one| one.names_process().is_some());
+    all.into_iter().for_each(|one| one.leave().unwrap());
+    let again = place.start("d", &[], false);
+    assert!(again.names_process().is_some());
+}
+
+#[test]
+fn names_are_kept_again_when_their_etcd_was_killed() {
+    let _watchdog = watchdog(120);
+    let place = Place::new("killed");
+    let first = place.start("a", &[], false);
+    let _second = place.start("b", &[], false);
+    let here = place.objects("a").create("u", "var u [8] int32").create().unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    let there = place.objects("b").wait("u", LONG).unwrap();
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    all.reattach(1, LONG).unwrap();
+    let former = first.names_process().unwrap();
+    assert!(std::process::Command::new("kill").args(["-9", &former.to_string()]).status().unwrap().success());
+    // Without names, data go on.
+    writer.publish(2).unwrap();
+    all.reattach(2, LONG).unwrap();
+    let begin = Instant::now();
+    while first.names_process().is_none_or(|process| process == former) {
+        assert!(begin.elapsed() < LONG, "no etcd was started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let back = Instant::now();
+    // With names again, what is new is found, and so is what there was.
+    let new = place.objects("b").create("w", "var w [8] int32").create().unwrap();
+    println!("created {} ms after there were names", back.elapsed().as_millis());
+    let mut own = new.write("{ var v = w }").attach().unwrap();
+    own.publish(1).unwrap();
+    assert_eq!(place.objects("a").wait("w", LONG).unwrap().wait_newer(0, LONG).unwrap(), 1);
+    assert_eq!(place.objects("b").wait("u", LONG).unwrap().wait_newer(1, LONG).unwrap(), 2);
 }
 
 fn restart(place: &Path, service: &mut Option<Service>, options: ServiceOptions) -> Duration {

@@ -3,12 +3,11 @@
 //! That is a program of its own because it alone needs those formats' libraries, and may be left out where they are
 //! missing.
 
+use crate::beside;
 use crate::context::{Context, Verdict};
-use crate::failure::Failure;
 use crate::polite::PoliteArgs;
 use crate::raw;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Write a version as one file, HDF5 or netCDF-4
@@ -78,15 +77,17 @@ pub struct Args {
 }
 
 const PROGRAM: &str = "still-export";
+const HOW: &str = "it is built where the libraries of HDF5 and netCDF are installed (Debian: apt-get install libhdf5-dev \
+    libnetcdf-dev), by `make build`; docs/install.md says how without root";
 
 /// Becomes the program that writes the file.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let Some(output) = &args.output else {
         return raw::run(context, &args.source, args.json);
     };
-    let program = find_program()?;
+    let program = beside::find(PROGRAM, HOW)?;
     args.polite.apply()?;
-    let mut command = Command::new(&program);
+    let mut command = Command::new(program);
     // A lock of the library's is not needed for a file that nobody else knows, and not to be had on every file system.
     command.env("HDF5_USE_FILE_LOCKING", "FALSE");
     command.arg("--dir").arg(&context.dir).arg("--output").arg(output);
@@ -94,21 +95,5 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     command.args(args.compress.map(|level| format!("--compress={level}")));
     command.args(args.json.then_some("--json"));
     command.arg("--").arg(&args.source).args(&args.variables);
-    let error = command.exec();
-    Err(Failure::Problem(format!("{} cannot be run: {error}", program.display())))
-}
-
-/// The program, which lies beside this one.
-fn find_program() -> Result<PathBuf, Failure> {
-    let own = std::env::current_exe().map_err(|error| Failure::Problem(format!("/proc/self/exe: {error}")))?;
-    let folder = own.parent().unwrap_or(Path::new("/"));
-    let program = folder.join(PROGRAM);
-    if program.exists() {
-        return Ok(program);
-    }
-    Err(Failure::Problem(format!(
-        "{PROGRAM} is not in {}: it is built where the libraries of HDF5 and netCDF are installed (Debian: apt-get install \
-         libhdf5-dev libnetcdf-dev), by `make build`; docs/install.md says how without root",
-        folder.display()
-    )))
+    match beside::become_it(command)? {}
 }

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod bench;
+mod beside;
 mod checkpoint;
 mod context;
 mod csv;
@@ -18,6 +19,7 @@ mod gather;
 mod get;
 mod group;
 mod list;
+mod node;
 mod npy;
 mod object;
 mod output;
@@ -68,6 +70,7 @@ Examples:
   still stats heat u              follow its mean and extremes
   still checkpoint heat --to ck   save versions as they come
   still watch                     see them at work
+  still node --help               objects over several nodes
   still drepl --help              files of one layout into another
 
 `still COMMAND --help` has more, and says what --json prints.
@@ -100,6 +103,7 @@ enum Command {
     Collect(remove::CollectArgs),
     Run(run::Args),
     Verify(verify::Args),
+    Node(node::Args),
     Doctor(doctor::Args),
     Drepl(drepl::Args),
     Bench(bench::Args),
@@ -155,6 +159,7 @@ fn run(command: Command, context: &mut Context) -> Verdict {
         Command::Collect(args) => remove::collect(context, &args),
         Command::Run(args) => run::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),
+        Command::Node(args) => node::run(context, &args),
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Drepl(args) => drepl::run(context, &args),
         Command::Bench(args) => finish(bench::run(args)),

@@ -1,0 +1,31 @@
+//! `still node`: the runtime of a node, which `still-node` is.
+//!
+//! That is a program of its own because it alone speaks with other machines.
+
+use crate::beside;
+use crate::context::{Context, Verdict};
+use std::ffi::OsString;
+use std::process::Command;
+
+/// Let the processes of several nodes hold one object
+///
+/// `still node run` runs on each node, and `still node certificate` makes what the nodes of a job know each other by. `still node
+/// --help` has the rest.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub struct Args {
+    /// What is to be done, and how
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    rest: Vec<OsString>,
+}
+
+const PROGRAM: &str = "still-node";
+
+/// Becomes the runtime.
+pub fn run(context: &mut Context, args: &Args) -> Verdict {
+    let mut command = Command::new(beside::find(PROGRAM, "`make build` makes it, and `make install` puts it there")?);
+    // The directory of regions is given as to all commands, before or behind their names.
+    command.env("STILLFRAME_DIR", &context.dir);
+    command.args(&args.rest);
+    match beside::become_it(command)? {}
+}
