@@ -21,6 +21,7 @@
 //! | [`text`], [`program`] | a text, its syntax tree, its mistakes |
 //! | [`bindings`], [`schema`] | what it describes once its names have numbers |
 //! | [`transfer`] | byte moves between two buffers |
+//! | [`clip`] | the part of them in a window |
 //! | [`executor`] | moves the bytes |
 //! | [`plan`](mod@plan), [`planner`], [`index`] | which source gives which part of a wanted fragment |
 //! | [`update`] | what a write to one fragment does to the others |
@@ -29,6 +30,7 @@
 //! No module knows anything about shared memory, processes or files of Stillframe.
 
 pub mod bindings;
+pub mod clip;
 mod cover;
 pub mod dataset;
 pub mod executor;

@@ -3,6 +3,7 @@
 use std::{fs::File, io::Write as _, path::Path};
 
 use drepl::{
+    clip::part,
     executor::{Destination, ExecuteError, Executor, FileRange, Source},
     transfer::{Axis, Move, Side, Transfer, TransferError},
 };
@@ -259,6 +260,40 @@ proptest! {
         let mut threaded = vec![UNTOUCHED; expected.len()];
         Executor::new(threads).run(&transfer, &source, &mut threaded[misaligned..]).unwrap();
         prop_assert!(threaded == expected);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_parts_of_a_transfer_are_the_whole(
+        case in case(),
+        window_bytes in 1..200u64,
+        side in select(vec![Side::Source, Side::Destination]),
+        seed in any::<u8>(),
+    ) {
+        let source = pattern(case.source_bytes, seed);
+        let mut expected = vec![UNTOUCHED; case.destination_bytes];
+        naive(&case.moves, &source, &mut expected);
+        let transfer = Transfer::new(case.moves).unwrap();
+        let mut joined = vec![UNTOUCHED; expected.len()];
+        let (bytes, mut moved) = (if side == Side::Source { source.len() } else { joined.len() } as u64, 0);
+        for begin in (0..bytes).step_by(window_bytes as usize) {
+            let end = bytes.min(begin + window_bytes);
+            let (window, one) = (begin as usize..end as usize, part(&transfer, side, begin..end));
+            moved += one.moved_bytes();
+            // What is packed of it comes to the same places.
+            let mut packed = vec![0; one.moved_bytes() as usize];
+            let (from, to) = match side {
+                Side::Source => (&source[window], &mut joined[..]),
+                Side::Destination => (&source[..], &mut joined[window]),
+            };
+            Executor::new(1).run(&one.pack(), from, &mut packed).unwrap();
+            Executor::new(1).run(&one.unpack(), &packed, to).unwrap();
+        }
+        prop_assert_eq!(moved, transfer.moved_bytes());
+        prop_assert!(joined == expected);
     }
 }
 

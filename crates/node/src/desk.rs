@@ -18,7 +18,7 @@ use stillframe_wire::{Message, ObjectId};
 /// What is to be done once the desk's lock is let go of.
 #[derive(Debug, Default)]
 pub(crate) struct Todo {
-    pub(crate) jobs: Vec<Job>,
+    pub(crate) jobs: Vec<(Node, Job)>,
     pub(crate) own: Vec<OwnJob>,
     pub(crate) replies: Vec<(u64, Reply)>,
 }

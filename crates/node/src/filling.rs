@@ -1,11 +1,11 @@
 //! A version of a fragment that a process of this node reads, as it is put together.
 
 use crate::network::Incoming;
-use crate::sending::{Way, zeros};
+use crate::sending::{Way, make_room};
+use drepl::clip::part;
 use drepl::executor::Executor;
-use drepl::transfer::Transfer;
-use std::collections::BTreeSet;
-use std::ops::Range;
+use drepl::transfer::{Side, Transfer};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use stillframe::{LoanBytes, Snapshot};
 use stillframe_roster::writer::{Version, Writer};
@@ -25,14 +25,19 @@ struct State {
     /// Until it is published.
     loan: Option<LoanBytes>,
     missing: BTreeSet<Writer>,
+    /// Bytes that came of the share of each writer.
+    came: BTreeMap<Writer, u64>,
     published_ns: u64,
 }
 
 impl Filling {
-    pub(crate) fn new(version: Version, writers: BTreeSet<Writer>, mut loan: LoanBytes) -> Filling {
-        // What lies beyond the rim of the object is zero, and what lay here before is nobody's.
-        loan.fill(0);
-        let state = State { loan: Some(loan), missing: writers.clone(), published_ns: 0 };
+    /// Bytes that no element fills are zero, as those beyond the rim of the object: `is_full` says that there are none.
+    pub(crate) fn new(version: Version, writers: BTreeSet<Writer>, mut loan: LoanBytes, is_full: bool) -> Filling {
+        if !is_full {
+            // What lay here before is nobody's.
+            loan.fill(0);
+        }
+        let state = State { loan: Some(loan), missing: writers.clone(), came: BTreeMap::new(), published_ns: 0 };
         Filling { version, writers, state: Mutex::new(state) }
     }
 
@@ -40,33 +45,43 @@ impl Filling {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a share of another node where it belongs, as it comes.
+    /// Puts a piece of a share where it belongs, as it comes: the next one, or it is left aside, as one of a connection before.
     ///
     /// # Errors
     /// Why it does not fit.
     pub(crate) fn receive(
         &self,
         share: &SourceShare,
+        offset: u64,
         bulk: &mut dyn Incoming,
         executor: &Executor,
     ) -> Result<(), String> {
-        if bulk.left_bytes() != share.bytes {
-            return Err(format!("{} bytes came, and the share has {}", bulk.left_bytes(), share.bytes));
-        }
+        let bytes = bulk.left_bytes();
+        let Some(end) = offset.checked_add(bytes).filter(|end| *end <= share.bytes) else {
+            return Err(format!("{bytes} bytes came behind {offset}, and the share has {}", share.bytes));
+        };
         let mut state = self.state();
-        if !state.missing.contains(&share.writer) {
+        let State { loan, missing, came, .. } = &mut *state;
+        let Some(loan) = loan.as_mut().filter(|_| missing.contains(&share.writer)) else { return Ok(()) };
+        let came = came.entry(share.writer).or_default();
+        if *came != offset {
             return Ok(());
         }
-        let Some(loan) = &mut state.loan else { return Ok(()) };
-        match together(&share.transfer).filter(|range| range.end <= loan.len()) {
-            Some(range) => bulk.read(&mut loan[range]).map_err(|error| error.to_string())?,
+        match together(&share.transfer).and_then(|begin| loan.get_mut(begin..)?.get_mut(offset as usize..end as usize))
+        {
+            Some(place) => bulk.read(place).map_err(|error| error.to_string())?,
             None => {
-                let mut bytes = zeros(share.bytes)?;
-                bulk.read(&mut bytes).map_err(|error| error.to_string())?;
-                executor.run(&share.transfer, &bytes, loan).map_err(|error| error.to_string())?;
+                let mut piece = Vec::new();
+                make_room(&mut piece, bytes)?;
+                bulk.read(&mut piece).map_err(|error| error.to_string())?;
+                let part = part(&share.transfer, Side::Source, offset..end);
+                executor.run(&part, &piece, loan).map_err(|error| error.to_string())?;
             }
         }
-        state.missing.remove(&share.writer);
+        *came = end;
+        if end == share.bytes {
+            missing.remove(&share.writer);
+        }
         Ok(())
     }
 
@@ -90,7 +105,8 @@ impl Filling {
             executor.run(transfer, source, loan).map_err(|error| error.to_string())
         };
         if snapshot.is_foreign() {
-            let mut bytes = zeros(transfer.source_bytes())?;
+            let mut bytes = Vec::new();
+            make_room(&mut bytes, transfer.source_bytes())?;
             snapshot.read(variable, 0, &mut bytes).map_err(|error| error.to_string())?;
             run(&bytes, loan)?;
         } else {
@@ -118,10 +134,9 @@ impl Filling {
     }
 }
 
-/// Where a transfer puts all of its bytes, if they belong together and as they are.
-fn together(transfer: &Transfer) -> Option<Range<usize>> {
+/// Where a transfer puts its bytes, if they come together and as they are.
+fn together(transfer: &Transfer) -> Option<usize> {
     let [one] = transfer.moves() else { return None };
-    let (begin, length) = (usize::try_from(one.to).ok()?, usize::try_from(one.run_bytes).ok()?);
     let is_whole = one.from == 0 && one.swap_bytes == 1 && one.axes.is_empty();
-    is_whole.then_some(begin..begin.checked_add(length)?)
+    usize::try_from(one.to).ok().filter(|_| is_whole)
 }

@@ -4,7 +4,7 @@
 //! versions, so that nobody waits for a version before he learns that there is one. What comes, comes on those that others make.
 
 use crate::error::{Error, Result};
-use crate::network::{Bulk, Incoming, Network, is_data};
+use crate::network::{Incoming, Network, Outgoing, Transmission};
 use crate::runtime::Runtime;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -43,39 +43,45 @@ pub struct Links {
 struct Peer {
     node: Node,
     address: String,
-    channels: [Channel; 2],
+    messages: Channel<Message>,
+    versions: Channel<Box<dyn Transmission>>,
 }
 
-/// One connection to another node.
-#[derive(Debug, Default)]
-struct Channel {
-    waiting: Mutex<Waiting>,
+/// One connection to another node, and what is to go on it.
+#[derive(Debug)]
+struct Channel<T> {
+    waiting: Mutex<Waiting<T>>,
     changed: Condvar,
 }
 
-#[derive(Debug, Default)]
-struct Waiting {
-    messages: VecDeque<(Message, Bulk)>,
+#[derive(Debug)]
+struct Waiting<T> {
+    all: VecDeque<T>,
     cut: Option<Cut>,
     has_ended: bool,
 }
 
-impl Channel {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+impl<T> Channel<T> {
+    fn new() -> Channel<T> {
+        let waiting = Mutex::new(Waiting { all: VecDeque::new(), cut: None, has_ended: false });
+        Channel { waiting, changed: Condvar::new() }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting<T>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, message: Message, bulk: Bulk) {
+    fn push(&self, one: T) {
         let mut waiting = self.waiting();
-        if waiting.messages.len() >= WAITING_MAX {
+        if waiting.all.len() >= WAITING_MAX {
             // The other side is told all anew when there is another connection.
-            waiting.messages.clear();
+            waiting.all.clear();
             if let Some(cut) = &waiting.cut {
                 cut.cut();
             }
             return;
         }
-        waiting.messages.push_back((message, bulk));
+        waiting.all.push_back(one);
         self.changed.notify_one();
     }
 
@@ -89,14 +95,14 @@ impl Channel {
     }
 
     /// What waits, all at once; `None` at the end.
-    fn take(&self) -> Option<VecDeque<(Message, Bulk)>> {
+    fn take(&self) -> Option<VecDeque<T>> {
         let mut waiting = self.waiting();
         loop {
             if waiting.has_ended {
                 return None;
             }
-            if !waiting.messages.is_empty() {
-                return Some(std::mem::take(&mut waiting.messages));
+            if !waiting.all.is_empty() {
+                return Some(std::mem::take(&mut waiting.all));
             }
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
@@ -105,7 +111,7 @@ impl Channel {
     /// Sleeps before another attempt; whether there is to be one.
     fn pause(&self, pause: Duration) -> bool {
         let waiting = self.waiting();
-        let is_on = |waiting: &mut Waiting| !waiting.has_ended;
+        let is_on = |waiting: &mut Waiting<T>| !waiting.has_ended;
         let (waiting, _) =
             self.changed.wait_timeout_while(waiting, pause, is_on).unwrap_or_else(PoisonError::into_inner);
         !waiting.has_ended
@@ -162,32 +168,31 @@ impl Links {
         if node == self.hello.node || self.peers().contains_key(&node) {
             return Ok(());
         }
-        let peer = Arc::new(Peer { node, address: address.into(), channels: Default::default() });
+        let (messages, versions) = (Channel::new(), Channel::new());
+        let peer = Arc::new(Peer { node, address: address.into(), messages, versions });
         self.peers().insert(node, peer.clone());
-        for channel in 0..peer.channels.len() {
-            let (links, peer) = (self.clone(), peer.clone());
-            self.spawn("outgoing", move || links.send_all(&peer, channel))?;
-        }
-        Ok(())
+        let (links, of) = (self.clone(), peer.clone());
+        self.spawn("messages", move || links.send_all(&of, &of.messages, send_messages))?;
+        let links = self.clone();
+        self.spawn("versions", move || links.send_all(&peer, &peer.versions, send_versions))
     }
 
     /// A node does not live any more.
     pub fn remove(&self, node: Node) {
         if let Some(peer) = self.peers().remove(&node) {
-            peer.channels.iter().for_each(Channel::end);
+            peer.end();
         }
     }
 
     /// Ends all connections.
     pub fn end(&self) {
         self.has_ended.store(true, Ordering::SeqCst);
-        std::mem::take(&mut *self.peers()).into_values().for_each(|peer| peer.channels.iter().for_each(Channel::end));
+        std::mem::take(&mut *self.peers()).into_values().for_each(|peer| peer.end());
         let incoming = std::mem::take(&mut *self.incoming.lock().unwrap_or_else(PoisonError::into_inner));
         incoming.iter().for_each(Cut::cut);
     }
 
-    fn send_all(&self, peer: &Peer, number: usize) {
-        let channel = &peer.channels[number];
+    fn send_all<T>(&self, peer: &Peer, channel: &Channel<T>, send: impl Fn(&Sender, VecDeque<T>) -> io::Result<()>) {
         let mut pause = PAUSES[0];
         loop {
             match self.connect(peer) {
@@ -196,14 +201,14 @@ impl Links {
                     {
                         // What was to go on a connection that ended, the other side is told anew.
                         let mut waiting = channel.waiting();
-                        waiting.messages.clear();
+                        waiting.all.clear();
                         waiting.cut = Some(sender.cut());
                     }
                     if let Some(runtime) = self.runtime() {
                         runtime.connected(peer.node);
                     }
-                    while let Some(messages) = channel.take() {
-                        if send(&sender, messages).is_err() {
+                    while let Some(all) = channel.take() {
+                        if send(&sender, all).is_err() {
                             break;
                         }
                     }
@@ -255,24 +260,55 @@ impl Links {
     }
 }
 
-fn send(sender: &Sender, messages: VecDeque<(Message, Bulk)>) -> stillframe_link::Result<()> {
+impl Peer {
+    fn end(&self) {
+        self.messages.end();
+        self.versions.end();
+    }
+}
+
+fn send_messages(sender: &Sender, messages: VecDeque<Message>) -> io::Result<()> {
     let mut body = Vec::new();
-    for (message, bulk) in messages {
+    for message in messages {
         body.clear();
         let kind = message.encode(&mut body);
-        match bulk.bytes() {
-            [] => sender.queue(kind.0, &body, LIMIT)?,
-            bytes => sender.send(kind.0, &body, Source::Bytes(bytes), LIMIT)?,
-        }
+        sender.queue(kind.0, &body, LIMIT).map_err(io::Error::other)?;
     }
-    sender.flush(LIMIT)
+    sender.flush(LIMIT).map_err(io::Error::other)
+}
+
+fn send_versions(sender: &Sender, versions: VecDeque<Box<dyn Transmission>>) -> io::Result<()> {
+    let mut out = Out { sender, body: Vec::new() };
+    versions.into_iter().try_for_each(|version| version.run(&mut out))
+}
+
+/// A connection on which a version goes.
+struct Out<'a> {
+    sender: &'a Sender,
+    body: Vec<u8>,
+}
+
+impl Outgoing for Out<'_> {
+    fn send(&mut self, message: Message, bulk: &[u8]) -> io::Result<()> {
+        self.body.clear();
+        let kind = message.encode(&mut self.body);
+        let source = if bulk.is_empty() { Source::Nothing } else { Source::Bytes(bulk) };
+        self.sender.send(kind.0, &self.body, source, LIMIT).map_err(io::Error::other)
+    }
 }
 
 impl Network for Links {
-    fn send(&self, to: Node, message: Message, bulk: Bulk) {
+    fn send(&self, to: Node, message: Message) {
         let peer = self.peers().get(&to).cloned();
         if let Some(peer) = peer {
-            peer.channels[usize::from(is_data(&message))].push(message, bulk);
+            peer.messages.push(message);
+        }
+    }
+
+    fn transmit(&self, to: Node, version: Box<dyn Transmission>) {
+        let peer = self.peers().get(&to).cloned();
+        if let Some(peer) = peer {
+            peer.versions.push(version);
         }
     }
 }

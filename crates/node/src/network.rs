@@ -2,47 +2,38 @@
 
 use std::fmt::Debug;
 use std::io;
-use std::ops::Range;
-use stillframe::View;
 use stillframe_roster::writer::Node;
 use stillframe_wire::Message;
 
 /// Carries messages. What comes in is given to [`Runtime::receive`](crate::Runtime::receive).
 ///
-/// Messages to one node arrive in order, but those with [data](is_data) may overtake others and be overtaken. Or the connection ends:
-/// then [`Runtime::connected`](crate::Runtime::connected) is called when there is another, and both sides say again what the
+/// Messages to one node arrive in order, and so do versions, but those may overtake messages and be overtaken. Or the connection
+/// ends: then [`Runtime::connected`](crate::Runtime::connected) is called when there is another, and both sides say again what the
 /// other has to know.
 pub trait Network: Send + Sync + Debug {
     /// Sends a message, without waiting for anything.
-    fn send(&self, to: Node, message: Message, bulk: Bulk);
+    fn send(&self, to: Node, message: Message);
+
+    /// Lets a version be sent when those before it were, without waiting for that.
+    fn transmit(&self, to: Node, version: Box<dyn Transmission>);
 }
 
-/// Whether a message belongs to versions on their way, of which there may be many bytes.
-pub fn is_data(message: &Message) -> bool {
-    matches!(message, Message::Sources(_) | Message::Piece(_) | Message::Sent(_))
+/// A version on its way: it is read as fast as it can be sent, so that nothing of it waits in memory.
+pub trait Transmission: Send + Debug {
+    /// Sends it.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    fn run(self: Box<Self>, to: &mut dyn Outgoing) -> io::Result<()>;
 }
 
-/// What follows a message.
-#[derive(Debug, Default)]
-pub enum Bulk {
-    /// Nothing.
-    #[default]
-    None,
-    /// These bytes.
-    Bytes(Vec<u8>),
-    /// Bytes of a version, which is held until they were sent.
-    View(View, Range<usize>),
-}
-
-impl Bulk {
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            Bulk::None => &[],
-            Bulk::Bytes(bytes) => bytes,
-            Bulk::View(view, range) => &view[range.clone()],
-        }
-    }
+/// Where a version is sent to.
+pub trait Outgoing {
+    /// Sends a message and what follows it, and waits until that is on its way.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    fn send(&mut self, message: Message, bulk: &[u8]) -> io::Result<()>;
 }
 
 /// What follows a message that came.

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::filling::Filling;
 use crate::network::{Incoming, Network};
 use crate::socket::{self, Clients};
+use crate::watched::OwnJob;
 use drepl::executor::Executor;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -48,7 +49,7 @@ struct Inner {
     objects: Objects,
     clients: Clients,
     network: Arc<dyn Network>,
-    movers: Mutex<Option<Sender<Todo>>>,
+    movers: Mutex<Option<Sender<Vec<OwnJob>>>>,
     executor: Executor,
     exits: Arc<Exits>,
     /// What comes from a node for a fragment, version by version.
@@ -209,10 +210,13 @@ impl Inner {
         for (client, reply) in replies {
             self.clients.reply(client, &reply);
         }
-        if !jobs.is_empty() || !own.is_empty() {
+        for (to, job) in jobs {
+            self.network.transmit(to, Box::new(job));
+        }
+        if !own.is_empty() {
             let movers = self.movers.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(movers) = &*movers {
-                let _ = movers.send(Todo { jobs, own, replies: Vec::new() });
+                let _ = movers.send(own);
             }
         }
     }
@@ -276,17 +280,14 @@ impl Inner {
         }
     }
 
-    fn move_bytes(&self, todo: &Receiver<Todo>) {
-        while let Ok(Todo { jobs, own, .. }) = todo.recv() {
+    fn move_bytes(&self, todo: &Receiver<Vec<OwnJob>>) {
+        while let Ok(own) = todo.recv() {
             for one in own {
                 for (way, snapshot) in one.ways.iter().zip(&one.snapshots) {
                     // A version that cannot be filled stays one that is waited for.
                     let _ = one.filling.put_own(way, snapshot, &self.executor);
                 }
                 self.change(|desk| _ = desk.finish(one.reader));
-            }
-            for job in jobs {
-                job.run(&*self.network, &self.executor);
             }
         }
     }
@@ -299,10 +300,10 @@ impl Inner {
                     self.shares().insert((from, subscription), Arc::new(shares));
                 }
             }
-            Message::Piece(Piece { subscription, version, share, .. }) => {
+            Message::Piece(Piece { subscription, version, share, offset }) => {
                 let Some((filling, shares)) = self.find_filling(from, subscription, version) else { return };
                 let Some(share) = shares.get(share as usize) else { return };
-                if let Err(why) = filling.receive(share, bulk, &self.executor) {
+                if let Err(why) = filling.receive(share, offset, bulk, &self.executor) {
                     self.change(|desk| desk.lose(subscription, version, &why));
                 }
             }

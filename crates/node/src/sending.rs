@@ -1,16 +1,24 @@
 //! Versions of this node's writers, for fragments that processes of other nodes read.
 
-use crate::network::{Bulk, Network};
+use crate::network::{Outgoing, Transmission};
+use drepl::clip::part;
 use drepl::executor::Executor;
-use drepl::transfer::Transfer;
+use drepl::transfer::{Move, Side, Transfer};
 use drepl::{Fragment, Source, Wanted};
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use stillframe::Snapshot;
+use stillframe::{Snapshot, View};
 use stillframe_roster::readiness::Cause;
-use stillframe_roster::writer::{Node, Version, Who, Writer};
+use stillframe_roster::writer::{Version, Who, Writer};
 use stillframe_wire::Message;
 use stillframe_wire::data::{FragmentText, Lost, Piece, Sent, SourceShare, Sources};
+
+/// Bytes that are packed and sent at once: they stay in a processor's cache until they were sent.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// The same of bytes that lie together, which are sent from where they lie.
+const TOGETHER_BYTES: u64 = 4 << 20;
 
 /// A fragment of another node, and what it waits for.
 #[derive(Debug)]
@@ -21,9 +29,9 @@ pub(crate) struct Subscription {
     pub(crate) writers: Vec<Writer>,
     /// Whether the version was sent.
     pub(crate) is_served: bool,
-    /// How elements of these writers come into the fragment, once it is known.
-    pub(crate) planned: Option<(Vec<Writer>, Arc<Vec<Way>>)>,
-    /// Whether the other node knows the ways.
+    /// What is sent of these writers, once it is known.
+    pub(crate) planned: Option<(Vec<Writer>, Arc<Vec<Cargo>>)>,
+    /// Whether the other node knows where it goes.
     pub(crate) is_told: bool,
 }
 
@@ -34,23 +42,74 @@ pub(crate) struct Way {
     /// What the writer's region calls its bytes.
     pub(crate) variable: String,
     pub(crate) transfer: Transfer,
-    /// Its first half, which the sender does, and how many bytes that makes.
+}
+
+/// What is sent of a writer, piece by piece.
+#[derive(Debug)]
+pub(crate) struct Cargo {
+    variable: String,
+    /// What the other node is told: how all pieces, one after the other, come into the fragment.
+    share: SourceShare,
+    pieces: Vec<Packed>,
+}
+
+/// A piece of a share.
+#[derive(Debug)]
+struct Packed {
+    /// The bytes of the variable that it is made of.
+    window: Range<u64>,
+    /// How it is made of them.
     pack: Transfer,
     bytes: u64,
 }
 
-impl Way {
-    fn new(writer: Writer, variable: String, transfer: Transfer) -> Way {
-        let (pack, bytes) = (transfer.pack(), transfer.moved_bytes());
-        Way { writer, variable, transfer, pack, bytes }
-    }
-
-    /// Where all of its bytes lie together in the source.
+impl Packed {
+    /// Where it lies, if that is all together.
     fn together(&self) -> Option<Range<usize>> {
         let [one] = self.pack.moves() else { return None };
         let (begin, length) = (usize::try_from(one.from).ok()?, usize::try_from(one.run_bytes).ok()?);
         one.axes.is_empty().then_some(begin..begin + length)
     }
+}
+
+impl Cargo {
+    /// Divides what goes this way by where it comes from: what lies near each other is read once.
+    pub(crate) fn new(way: Way) -> Cargo {
+        let Way { writer, variable, transfer } = way;
+        let (all, moved) = (transfer.source_bytes(), transfer.moved_bytes());
+        let is_together = matches!(transfer.pack().moves(), [one] if one.axes.is_empty());
+        let wanted = if is_together { TOGETHER_BYTES } else { PIECE_BYTES };
+        // As many bytes of the source as make a piece; whole cache lines, so that few elements are cut.
+        let step = u128::from(wanted) * u128::from(all) / u128::from(moved.max(1));
+        let step = u64::try_from(step).unwrap_or(u64::MAX).next_multiple_of(wanted);
+        let first = transfer.moves().iter().map(lowest).min().unwrap_or(0);
+        let (mut pieces, mut unpack, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let mut begin = first;
+        while begin < all {
+            let window = begin..all.min(begin.saturating_add(step));
+            let one = part(&transfer, Side::Source, window.clone());
+            let moved = one.moved_bytes();
+            if moved > 0 {
+                unpack.extend(one.unpack().moves().iter().map(|each| Move { from: each.from + bytes, ..each.clone() }));
+                pieces.push(Packed { window: window.clone(), pack: one.pack(), bytes: moved });
+                bytes += moved;
+            }
+            begin = window.end;
+        }
+        // The parts write no byte twice, for the whole does not.
+        let transfer = Transfer::new(unpack).unwrap_or_default();
+        Cargo { variable, share: SourceShare { writer, transfer, bytes }, pieces }
+    }
+
+    pub(crate) fn writer(&self) -> Writer {
+        self.share.writer
+    }
+}
+
+/// The first byte of the source that a move reads.
+fn lowest(each: &Move) -> u64 {
+    let below = |axis: &drepl::transfer::Axis| (axis.count as i64 - 1).saturating_mul(axis.from_bytes).min(0);
+    each.from.saturating_add_signed(each.axes.iter().map(below).sum())
 }
 
 /// A writer, its fragment, and what its region calls the bytes.
@@ -67,74 +126,129 @@ pub(crate) fn plan(wanted: &Fragment, origins: &[Origin]) -> Result<Vec<Way>, dr
         found.map(|(_, transfer)| std::mem::take(transfer)).unwrap_or_default()
     };
     let ways = origins.iter().enumerate();
-    Ok(ways.map(|(position, (writer, _, variable))| Way::new(*writer, variable.clone(), take(position))).collect())
+    let way = |(position, (writer, _, variable)): (usize, &Origin)| Way {
+        writer: *writer,
+        variable: variable.clone(),
+        transfer: take(position),
+    };
+    Ok(ways.map(way).collect())
 }
 
 /// A version that is held and that has to be sent.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub(crate) to: Node,
     pub(crate) subscription: u64,
     pub(crate) version: Version,
-    pub(crate) ways: Arc<Vec<Way>>,
-    /// Of each way.
+    pub(crate) cargo: Arc<Vec<Cargo>>,
+    /// Of each writer.
     pub(crate) snapshots: Vec<Snapshot>,
-    /// Whether the ways have to be told first.
+    /// Whether the other node has to be told first where the pieces go.
     pub(crate) is_new: bool,
 }
 
-impl Job {
-    /// Packs and sends all shares. What fails is told to who waits.
-    pub(crate) fn run(self, network: &dyn Network, executor: &Executor) {
-        let Job { to, subscription, version, ways, snapshots, is_new } = self;
+impl Transmission for Job {
+    /// What cannot be read is told to who waits.
+    fn run(self: Box<Self>, to: &mut dyn Outgoing) -> io::Result<()> {
+        let Job { subscription, version, cargo, snapshots, is_new } = *self;
         if is_new {
-            let share =
-                |way: &Way| SourceShare { writer: way.writer, transfer: way.transfer.unpack(), bytes: way.bytes };
-            let shares = ways.iter().map(share).collect();
-            network.send(to, Message::Sources(Sources { subscription, epoch: version, shares }), Bulk::None);
+            let shares = cargo.iter().map(|one| one.share.clone()).collect();
+            to.send(Message::Sources(Sources { subscription, epoch: version, shares }), &[])?;
         }
         let published_ns = snapshots.iter().map(Snapshot::published_ns).max().unwrap_or(0);
-        for (share, (way, snapshot)) in ways.iter().zip(snapshots).enumerate() {
-            if way.bytes == 0 {
-                continue;
-            }
-            let Ok(bulk) = pack(snapshot, way, executor) else {
-                let who = Some(Who { writer: way.writer, rank: None });
+        let mut sending = Sending { to, subscription, version, buffer: Vec::new(), window: Vec::new() };
+        for (share, (one, snapshot)) in cargo.iter().zip(snapshots).enumerate() {
+            if let Err(failed) = sending.send(share as u32, one, snapshot) {
+                let Failed::Source = failed else { return failed.into_io() };
+                let who = Some(Who { writer: one.writer(), rank: None });
                 let lost = Lost { subscription, version, cause: Cause::Gone, who };
-                return network.send(to, Message::Lost(lost), Bulk::None);
-            };
-            let piece = Piece { subscription, version, share: share as u32, offset: 0 };
-            network.send(to, Message::Piece(piece), bulk);
+                return sending.to.send(Message::Lost(lost), &[]);
+            }
         }
-        network.send(to, Message::Sent(Sent { subscription, version, published_ns }), Bulk::None);
+        sending.to.send(Message::Sent(Sent { subscription, version, published_ns }), &[])
     }
 }
 
-/// The bytes of a share: where they lie, if they lie together, else in the compact form.
-fn pack(snapshot: Snapshot, way: &Way, executor: &Executor) -> Result<Bulk, String> {
-    let pack = |source: &[u8]| {
-        let mut bytes = zeros(way.bytes)?;
-        executor.run(&way.pack, source, &mut bytes).map_err(|error| error.to_string())?;
-        Ok(Bulk::Bytes(bytes))
-    };
-    if snapshot.is_foreign() {
-        // Of another user, who could cut the file short meanwhile.
-        let mut copy = zeros(way.pack.source_bytes())?;
-        snapshot.read(&way.variable, 0, &mut copy).map_err(|error| error.to_string())?;
-        return pack(&copy);
-    }
-    let view = snapshot.view(&way.variable).map_err(|error| error.to_string())?;
-    match way.together().filter(|range| range.end <= view.len()) {
-        Some(range) => Ok(Bulk::View(view, range)),
-        None => pack(&view),
+/// Why a share was not sent.
+enum Failed {
+    /// The version cannot be read.
+    Source,
+    /// The connection has ended.
+    Connection(io::Error),
+}
+
+impl Failed {
+    fn into_io(self) -> io::Result<()> {
+        match self {
+            Failed::Source => Ok(()),
+            Failed::Connection(error) => Err(error),
+        }
     }
 }
 
-/// Memory of a length that somebody else decides.
-pub(crate) fn zeros(bytes: u64) -> Result<Vec<u8>, String> {
-    let mut zeros = Vec::new();
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Failed {
+        Failed::Connection(error)
+    }
+}
+
+/// Where pieces of a version go, and memory for one.
+struct Sending<'a> {
+    to: &'a mut dyn Outgoing,
+    subscription: u64,
+    version: Version,
+    buffer: Vec<u8>,
+    window: Vec<u8>,
+}
+
+impl Sending<'_> {
+    fn send(&mut self, share: u32, cargo: &Cargo, snapshot: Snapshot) -> Result<(), Failed> {
+        // Another user could cut the file short meanwhile: of his only copies are read.
+        let view = match snapshot.is_foreign() {
+            true => None,
+            false => Some(snapshot.view(&cargo.variable).map_err(|_| Failed::Source)?),
+        };
+        let mut offset = 0;
+        for piece in &cargo.pieces {
+            let Sending { subscription, version, .. } = *self;
+            let head = Message::Piece(Piece { subscription, version, share, offset });
+            offset += piece.bytes;
+            let source = match &view {
+                Some(view) => part_of(view, &piece.window)?,
+                None => {
+                    let length = piece.window.end - piece.window.start;
+                    make_room(&mut self.window, length).map_err(|_| Failed::Source)?;
+                    let begin = piece.window.start as usize;
+                    snapshot.read(&cargo.variable, begin, &mut self.window).map_err(|_| Failed::Source)?;
+                    &self.window
+                }
+            };
+            match piece.together().and_then(|range| source.get(range)) {
+                Some(bytes) => self.to.send(head, bytes)?,
+                None => {
+                    make_room(&mut self.buffer, piece.bytes).map_err(|_| Failed::Source)?;
+                    let packed = Executor::new(1).run(&piece.pack, source, &mut self.buffer);
+                    packed.map_err(|_| Failed::Source)?;
+                    self.to.send(head, &self.buffer)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn part_of<'v>(view: &'v View, window: &Range<u64>) -> Result<&'v [u8], Failed> {
+    view.get(window.start as usize..window.end as usize).ok_or(Failed::Source)
+}
+
+/// Makes memory just as long as somebody else decides. What lies in it is not cleared.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn make_room(memory: &mut Vec<u8>, bytes: u64) -> Result<(), String> {
     let length = usize::try_from(bytes).map_err(|error| error.to_string())?;
-    zeros.try_reserve_exact(length).map_err(|_| format!("there is no memory for {length} bytes"))?;
-    zeros.resize(length, 0);
-    Ok(zeros)
+    memory
+        .try_reserve_exact(length.saturating_sub(memory.len()))
+        .map_err(|_| format!("there is no memory for {length} bytes"))?;
+    memory.resize(length, 0);
+    Ok(())
 }

@@ -4,8 +4,9 @@ use crate::cluster::Cluster;
 use crate::error::Result;
 use crate::filling::Filling;
 use crate::home::{Home, Outgoing};
-use crate::network::{Bulk, Network};
-use crate::sending::{self, Job, Origin, Subscription, Way};
+use crate::network::Network;
+use crate::sending::{self, Cargo, Job, Origin, Subscription, Way};
+use drepl::Fragment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stillframe::Snapshot;
@@ -26,7 +27,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) cluster: &'a dyn Cluster,
     pub(crate) network: &'a dyn Network,
     /// Versions to send, by threads that need no lock.
-    pub(crate) jobs: &'a mut Vec<Job>,
+    pub(crate) jobs: &'a mut Vec<(Node, Job)>,
     /// Elements of this node to put into its own fragments, by the same.
     pub(crate) own: &'a mut Vec<OwnJob>,
     /// What to tell readers of this node.
@@ -48,6 +49,8 @@ pub(crate) struct OwnJob {
 struct Reader {
     layout: FragmentText,
     receiver: Receiver,
+    /// Whether elements fill all of its bytes.
+    is_full: bool,
     wanted: Option<Version>,
     /// Whose elements it had last.
     writers: Vec<Writer>,
@@ -501,23 +504,23 @@ impl Watched {
                 continue;
             }
             subscription.is_served = true;
-            let Some(ways) = ways_of(subscription, local) else {
+            let Some(cargo) = cargo_of(subscription, local) else {
                 around.send(to, Message::Lost(Lost { subscription: number, version, cause: Cause::Gone, who: None }));
                 continue;
             };
             let mut snapshots = Vec::new();
-            for way in ways.iter() {
-                match relay.hold(way.writer.serial, version)? {
+            for writer in cargo.iter().map(Cargo::writer) {
+                match relay.hold(writer.serial, version)? {
                     Some(snapshot) => snapshots.push(snapshot),
                     None => {
-                        around.send(to, lost(way.writer));
+                        around.send(to, lost(writer));
                         break;
                     }
                 }
             }
-            if snapshots.len() == ways.len() {
+            if snapshots.len() == cargo.len() {
                 let is_new = !std::mem::replace(&mut subscription.is_told, true);
-                around.jobs.push(Job { to, subscription: number, version, ways, snapshots, is_new });
+                around.jobs.push((to, Job { subscription: number, version, cargo, snapshots, is_new }));
             }
         }
         Ok(())
@@ -530,7 +533,8 @@ impl Watched {
         let region = receiver.name().to_owned();
         let (wanted, writers, filling, has_own, confirmed) = (None, Vec::new(), None, false, None);
         let subscribed = BTreeSet::new();
-        let one = Reader { layout, receiver, wanted, writers, filling, has_own, confirmed, subscribed };
+        let is_full = is_full(receiver.fragment());
+        let one = Reader { layout, receiver, is_full, wanted, writers, filling, has_own, confirmed, subscribed };
         self.readers.insert(reader, one);
         Ok(region)
     }
@@ -595,7 +599,7 @@ impl Watched {
         let id = self.id;
         let Some(one) = self.readers.get_mut(&reader) else { return Ok(()) };
         let loan = one.receiver.loan()?;
-        let filling = Arc::new(Filling::new(version, writers.iter().copied().collect(), loan));
+        let filling = Arc::new(Filling::new(version, writers.iter().copied().collect(), loan, one.is_full));
         (one.filling, one.has_own) = (Some(filling.clone()), false);
         one.writers = writers.to_vec();
         let mut by_node: BTreeMap<Node, Vec<Writer>> = BTreeMap::new();
@@ -752,24 +756,32 @@ impl Watched {
     }
 }
 
+/// Whether elements fill all bytes of a fragment: then all of it moves into another one of its kind.
+fn is_full(fragment: &Arc<Fragment>) -> bool {
+    let own = Writer { node: Node(0), process: 0, serial: 0 };
+    let ways = sending::plan(fragment, &[(own, fragment.clone(), String::new())]);
+    ways.is_ok_and(|ways| ways.iter().map(|way| way.transfer.moved_bytes()).sum::<u64>() == fragment.size_bytes())
+}
+
 fn origin_of(writer: Writer, local: &BTreeMap<Writer, LocalFragment>) -> Option<Origin> {
     let fragment = &local.get(&writer)?.fragment;
     Some((writer, fragment.clone(), Relay::variable(fragment)))
 }
 
-/// How the elements of a subscription's writers come into its fragment.
-fn ways_of(subscription: &mut Subscription, local: &BTreeMap<Writer, LocalFragment>) -> Option<Arc<Vec<Way>>> {
-    if let Some((writers, ways)) = &subscription.planned
+/// What is sent of a subscription's writers.
+fn cargo_of(subscription: &mut Subscription, local: &BTreeMap<Writer, LocalFragment>) -> Option<Arc<Vec<Cargo>>> {
+    if let Some((writers, cargo)) = &subscription.planned
         && *writers == subscription.writers
     {
-        return Some(ways.clone());
+        return Some(cargo.clone());
     }
     let origins = subscription.writers.iter().map(|writer| origin_of(*writer, local));
     let origins: Option<Vec<Origin>> = origins.collect();
-    let ways = Arc::new(sending::plan(&subscription.fragment, &origins?).ok()?);
-    subscription.planned = Some((subscription.writers.clone(), ways.clone()));
+    let ways = sending::plan(&subscription.fragment, &origins?).ok()?;
+    let cargo = Arc::new(ways.into_iter().map(Cargo::new).collect::<Vec<_>>());
+    subscription.planned = Some((subscription.writers.clone(), cargo.clone()));
     subscription.is_told = false;
-    Some(ways)
+    Some(cargo)
 }
 
 /// Numbers of the names that a text leaves open, as boards have them.
@@ -779,6 +791,6 @@ fn numbers(layout: &FragmentText) -> BTreeMap<String, i64> {
 
 impl Surroundings<'_> {
     fn send(&self, to: Node, message: Message) {
-        self.network.send(to, message, Bulk::None);
+        self.network.send(to, message);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::clip::clip;
+use crate::clip::clip;
 use crate::transfer::{LINE_BYTES, Move, Schedule, Side, add_up};
 
 /// Moves of one thread: position of the transfer, and parts of its moves.

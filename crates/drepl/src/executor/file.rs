@@ -9,10 +9,10 @@ use std::{
 
 use super::{
     ExecuteError, Executor, FileRange, Source,
-    clip::clip,
     memory::{Readable, Writable, run_divided},
 };
-use crate::transfer::{Move, Schedule, Side, Transfer, span};
+use crate::clip::parts;
+use crate::transfer::{Move, Side, Transfer, span};
 
 /// Bytes that are rather read than skipped: about what a call costs.
 const GAP_BYTES: u64 = 16 << 10;
@@ -97,21 +97,6 @@ fn next_window<'a>(moves: impl Iterator<Item = &'a Move>, side: Side, begin: u64
     let (first, last) = extents.fold((u64::MAX, 0), |(first, last), extent| (first.min(extent.0), last.max(extent.1)));
     let first = first.max(begin);
     (first < last).then(|| first..last.min(first.saturating_add(bytes)))
-}
-
-/// The parts of moves in a window of one side, with offsets from where the window begins.
-fn parts(moves: &[Move], side: Side, window: &Range<u64>) -> Schedule {
-    let mut parts = Vec::new();
-    for each in moves {
-        clip(each, side, window.clone(), &mut |mut part| {
-            match side {
-                Side::Source => part.from -= window.start,
-                Side::Destination => part.to -= window.start,
-            }
-            parts.push(part);
-        });
-    }
-    Schedule::new(parts)
 }
 
 /// Memory for windows of sources.

@@ -4,7 +4,6 @@
 //! written, not even with the value they have: others may be writing them.
 
 mod batch;
-mod clip;
 mod file;
 mod memory;
 mod reach;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::clip::clip;
+use crate::clip::clip;
 use crate::transfer::{Axis, Move, Side, Transfer, span};
 
 impl Transfer {

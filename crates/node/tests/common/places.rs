@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use stillframe_node::Runtime;
 use stillframe_node::cluster::Cluster;
-use stillframe_node::network::{Bulk, Network};
+use stillframe_node::network::{Network, Outgoing, Transmission};
 use stillframe_object::{Description, Names, Objects, Result};
 use stillframe_roster::writer::{Node, Revision};
 use stillframe_wire::{Message, ObjectId};
@@ -20,7 +20,7 @@ struct Wires {
     runtimes: RwLock<Vec<Option<Arc<Runtime>>>>,
 }
 
-type Letter = (Node, Node, Message, Bulk);
+type Letter = (Node, Node, Message, Vec<u8>);
 
 /// One end: messages to each other node arrive in order, by a thread for each.
 #[derive(Debug)]
@@ -31,7 +31,30 @@ struct Wire {
 }
 
 impl Network for Wire {
-    fn send(&self, to: Node, message: Message, bulk: Bulk) {
+    fn send(&self, to: Node, message: Message) {
+        self.post(to, message, Vec::new());
+    }
+
+    fn transmit(&self, to: Node, version: Box<dyn Transmission>) {
+        version.run(&mut Letters { wire: self, to }).unwrap();
+    }
+}
+
+/// A version becomes letters at once.
+struct Letters<'w> {
+    wire: &'w Wire,
+    to: Node,
+}
+
+impl Outgoing for Letters<'_> {
+    fn send(&mut self, message: Message, bulk: &[u8]) -> std::io::Result<()> {
+        self.wire.post(self.to, message, bulk.to_vec());
+        Ok(())
+    }
+}
+
+impl Wire {
+    fn post(&self, to: Node, message: Message, bulk: Vec<u8>) {
         let numbers = self.wires.numbers.read().unwrap().clone();
         let (Some(place), Some(from)) = (numbers.iter().position(|node| *node == Some(to)), numbers[self.place]) else {
             return;
@@ -137,7 +160,7 @@ impl Nodes {
                             let mut body = Vec::new();
                             let kind = message.encode(&mut body);
                             let message = Message::decode(kind, &body).expect("what is encoded can be decoded");
-                            runtime.receive(from, message, &mut bulk.bytes());
+                            runtime.receive(from, message, &mut &bulk[..]);
                         }
                     }
                 }));

@@ -7,8 +7,8 @@
 
 use std::ops::Range;
 
-use super::super::clip::clip;
 use super::{for_each, kernels, run_single};
+use crate::clip::clip;
 use crate::transfer::{LINE_BYTES, Move, Side, Transfer, span};
 
 impl Transfer {

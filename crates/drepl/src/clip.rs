@@ -1,14 +1,14 @@
-//! The part of a move that lies in a window of one side: what a thread writes, or what a staging buffer holds.
+//! The part of a move that lies in a window of one side: what a thread writes, what a staging buffer holds, or what is sent at once.
 
 use std::ops::Range;
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::transfer::{Axis, Move, Side, span};
+use crate::transfer::{Axis, Move, Schedule, Side, Transfer, span};
 
 /// Passes the parts of `each` whose bytes of `side` lie in `window` to `emit`. They are exact to the byte: windows that
 /// share no byte give parts that share none. Of a number that is cut, the bytes are moved one by one.
-pub(super) fn clip(each: &Move, side: Side, window: Range<u64>, emit: &mut impl FnMut(Move)) {
+pub(crate) fn clip(each: &Move, side: Side, window: Range<u64>, emit: &mut impl FnMut(Move)) {
     let (begin, end) = each.extent(side);
     if window.start <= begin && end <= window.end {
         return emit(each.clone());
@@ -20,6 +20,41 @@ pub(super) fn clip(each: &Move, side: Side, window: Range<u64>, emit: &mut impl 
     let window = window.start as i64..window.end.min(i64::MAX as u64) as i64;
     let clip = Clip { side, run_bytes: each.run_bytes, swap_bytes: each.swap_bytes, window };
     clip.block(each.from as i64, each.to as i64, &axes, emit);
+}
+
+/// The parts of moves in a window of one side, with offsets from where the window begins.
+pub(crate) fn parts(moves: &[Move], side: Side, window: &Range<u64>) -> Schedule {
+    Schedule::new(clipped(moves, side, window))
+}
+
+/// The part of a transfer that lies in a window of one side, to the byte; offsets on that side count from where the window begins.
+/// Parts of windows that follow each other, executed in any order, are the transfer.
+///
+/// ```
+/// # use drepl::{clip::part, executor::Executor, transfer::{Move, Side, Transfer}};
+/// let all = Transfer::new(vec![Move { from: 1, to: 0, run_bytes: 4, swap_bytes: 1, axes: Default::default() }])?;
+/// let mut destination = *b"----";
+/// Executor::new(1).run(&part(&all, Side::Source, 3..6), b"def", &mut destination)?;
+/// assert_eq!(&destination, b"--de");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn part(transfer: &Transfer, side: Side, window: Range<u64>) -> Transfer {
+    // They move fewer bytes than the whole, and none elsewhere.
+    Transfer::new(clipped(transfer.moves(), side, &window)).unwrap_or_default()
+}
+
+fn clipped(moves: &[Move], side: Side, window: &Range<u64>) -> Vec<Move> {
+    let mut parts = Vec::new();
+    for each in moves {
+        clip(each, side, window.clone(), &mut |mut part| {
+            match side {
+                Side::Source => part.from -= window.start,
+                Side::Destination => part.to -= window.start,
+            }
+            parts.push(part);
+        });
+    }
+    parts
 }
 
 struct Clip {
