@@ -27,6 +27,8 @@ struct State {
     missing: BTreeSet<Writer>,
     /// Bytes that came of the share of each writer.
     came: BTreeMap<Writer, u64>,
+    /// A piece that has to be taken apart.
+    piece: Vec<u8>,
     published_ns: u64,
 }
 
@@ -37,7 +39,13 @@ impl Filling {
             // What lay here before is nobody's.
             loan.fill(0);
         }
-        let state = State { loan: Some(loan), missing: writers.clone(), came: BTreeMap::new(), published_ns: 0 };
+        let state = State {
+            loan: Some(loan),
+            missing: writers.clone(),
+            came: BTreeMap::new(),
+            piece: Vec::new(),
+            published_ns: 0,
+        };
         Filling { version, writers, state: Mutex::new(state) }
     }
 
@@ -61,7 +69,7 @@ impl Filling {
             return Err(format!("{bytes} bytes came behind {offset}, and the share has {}", share.bytes));
         };
         let mut state = self.state();
-        let State { loan, missing, came, .. } = &mut *state;
+        let State { loan, missing, came, piece, .. } = &mut *state;
         let Some(loan) = loan.as_mut().filter(|_| missing.contains(&share.writer)) else { return Ok(()) };
         let came = came.entry(share.writer).or_default();
         if *came != offset {
@@ -71,11 +79,10 @@ impl Filling {
         {
             Some(place) => bulk.read(place).map_err(|error| error.to_string())?,
             None => {
-                let mut piece = Vec::new();
-                make_room(&mut piece, bytes)?;
-                bulk.read(&mut piece).map_err(|error| error.to_string())?;
+                make_room(piece, bytes)?;
+                bulk.read(piece).map_err(|error| error.to_string())?;
                 let part = part(&share.transfer, Side::Source, offset..end);
-                executor.run(&part, &piece, loan).map_err(|error| error.to_string())?;
+                executor.run(&part, piece, loan).map_err(|error| error.to_string())?;
             }
         }
         *came = end;

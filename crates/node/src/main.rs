@@ -146,7 +146,11 @@ fn run(args: Run) -> Result<(), Box<dyn std::error::Error>> {
         println!("node {node} listens at {address}; names are at {names}");
     }
     signals.forever().next();
-    Ok(service.leave()?)
+    if let Err(error) = service.leave() {
+        // Perhaps the node that keeps the names has left before.
+        eprintln!("still node: other nodes learn only in {} s that this one has left: {error}", args.lease);
+    }
+    Ok(())
 }
 
 /// An address, or the first that a name has.

@@ -7,7 +7,7 @@ mod places;
 use common::watchdog;
 use places::Nodes;
 use std::time::Duration;
-use stillframe_object::Error;
+use stillframe_object::{Error, Object};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -79,6 +79,56 @@ fn writers_of_two_nodes_that_want_the_same_elements_are_not_both_attached() {
     assert!(matches!(error, Error::Overlap { .. } | Error::NotAccepted { .. }), "{error}");
     drop(first);
     there.write(text).wait(LONG).attach().unwrap();
+}
+
+/// What is sent in many pieces: as it lies, with gaps, in another order, and out of records whose size divides no piece.
+#[test]
+fn large_fragments_come_whole_in_any_layout() {
+    const N: usize = 1200;
+    let _watchdog = watchdog(240);
+    let nodes = Nodes::new("large", 3);
+    let text = "type Cell struct { a float64; b [3]float32; c uint8 }\nvar u [n,n] float64\nvar r [n,n]Cell";
+    let here = nodes.objects(0).create("u", text).bind("n", N as i64).create().unwrap();
+    let other = nodes.objects(1).wait("u", LONG).unwrap();
+    let there = nodes.objects(2).wait("u", LONG).unwrap();
+    let written = "view w packed { var u [x:rows,y:n] = u[x+first,y]; var r [x:rows,y:n] = r[x+first,y] }";
+    let writer = |object: &Object, first: usize| {
+        let options = object.write(written).bind("rows", N as i64 / 2).bind("first", first as i64);
+        options.attach().unwrap()
+    };
+    let mut writers = [(writer(&here, 0), 0), (writer(&other, N / 2), N / 2)];
+    let mut all = there.read("{ var u = u }").attach().unwrap();
+    let mut some = there.read("{ var u [x,y] = u[2*x,4*y] }").attach().unwrap();
+    let mut turned = there.read("view t columnmajor { var u [x,y] = u[x,y] }").attach().unwrap();
+    let mut fields = there.read("{ var a [,] = r[,].a; var c [,] = r[,].c }").attach().unwrap();
+    let value = |version: u64, x: usize, y: usize| version as f64 * 1e8 + (x * N + y) as f64;
+    for version in 1..=3 {
+        for (fragment, first) in &mut writers {
+            for (at, number) in fragment.variable_mut::<f64>("u").unwrap().iter_mut().enumerate() {
+                *number = value(version, *first + at / N, at % N);
+            }
+            let records = &mut fragment.bytes_mut().unwrap()[N * N / 2 * 8..];
+            let bytes = records.len() / (N * N / 2);
+            for (at, record) in records.chunks_exact_mut(bytes).enumerate() {
+                let a = value(version, *first + at / N, at % N);
+                record[..8].copy_from_slice(&a.to_ne_bytes());
+                record[20] = at as u8 ^ version as u8;
+            }
+            fragment.publish(version).unwrap();
+        }
+        for fragment in [&mut all, &mut some, &mut turned, &mut fields] {
+            fragment.reattach(version, LONG).unwrap();
+        }
+        let (u, s, t) = [&all, &some, &turned].map(|one| one.variable::<f64>("u").unwrap()).into();
+        let (a, c) = (fields.variable::<f64>("a").unwrap(), fields.variable::<u8>("c").unwrap());
+        for (x, y) in (0..N * N).map(|at| (at / N, at % N)) {
+            let is = value(version, x, y);
+            assert!(u[x * N + y] == is && t[y * N + x] == is && a[x * N + y] == is, "version {version} at {x}, {y}");
+            assert!(!(x % 2 == 0 && y % 4 == 0) || s[x / 2 * (N / 4) + y / 4] == is, "version {version} at {x}, {y}");
+            let at = x % (N / 2) * N + y;
+            assert!(c[x * N + y] == at as u8 ^ version as u8, "version {version} at {x}, {y}");
+        }
+    }
 }
 
 #[test]

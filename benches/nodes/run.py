@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""How fast a reader on one node has what a writer on another one published, beside the same bytes over TCP.
+
+`make nodes-bench` builds what it runs. The nodes are namespaces of this machine (scripts/nodes.py): they share its processors and one
+memory bus, so that only ratios say something. What is compared takes turns in one run; medians, and the range of the
+turns' ratios. Above 1 in a column of rates, and below 1 in a column of times, Stillframe is faster.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+from nodes import Nodes  # noqa: E402
+
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+BUILT = TARGET / "release"
+REGIONS = "/dev/shm/bench"
+#: Of each role, before those that count: memory and windows have to come up.
+SETTLING = 3
+
+
+class Role:
+    """A process on a node, which does something for each line."""
+
+    def __init__(self, node, *words, **environment):
+        command = [str(word) for word in words]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+        self.process = node.popen(command, env=environment or None, **pipes)
+        self.said = self.listen()
+
+    def listen(self):
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"a part of the benchmark ended: {self.process.args}")
+        return line.strip()
+
+    def ask(self, line=""):
+        self.process.stdin.write(f"{line}\n")
+        return self.listen()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait(60)
+
+
+def start_runtimes(nodes, certificate, plain):
+    subprocess.run([BUILT / "still", "node", "certificate", "bench", certificate], check=True, stdout=subprocess.DEVNULL)
+    words = [BUILT / "still", "node", "run", "--certificate", certificate, "--dir", REGIONS, "--json", "--nice", "0"]
+    return [Role(node, *words, "--listen", node.address, *(["--plain"] if plain else [])) for node in nodes]
+
+
+def ratio(ours, theirs):
+    return sorted(one / other for one, other in zip(ours, theirs))
+
+
+def show(values, digits=2):
+    return f"{statistics.median(values):.{digits}f} ({values[0]:.{digits}f} to {values[-1]:.{digits}f})"
+
+
+def transfer(layout, mib, plain, turns, with_pack=False):
+    """Nanoseconds of a version by Stillframe, by C, of packing and of a loop, for each turn."""
+    in_c, own = BUILT / "nodes-beside-c", BUILT / "nodes-bench"
+    way = "plain" if plain else "tls"
+    with tempfile.TemporaryDirectory() as place, Nodes(2, shm_bytes=8 << 30) as nodes:
+        there, here = nodes[0], nodes[1]
+        runtimes = start_runtimes(nodes, Path(place) / "certificate", plain)
+        writer = Role(there, own, "write", REGIONS, layout, mib)
+        reader = Role(here, own, "read", REGIONS, layout, mib)
+        source = Role(there, in_c, "send", way, there.address, 7900, mib, READ_AHEAD="1")
+        target = Role(here, in_c, "receive", way, there.address, 7900, mib, READ_AHEAD="1")
+        packing = Role(here, own, "pack", layout, mib) if with_pack else None
+        rows = []
+        for version in range(1, turns + SETTLING + 1):
+            writer.ask(version)
+            row = [int(reader.ask(version)), int(target.ask())]
+            row += [int(number) for number in packing.ask().split()] if packing else []
+            rows.append(row)
+        for role in [reader, writer, target, source] + ([packing] if packing else []):
+            role.end()
+        for runtime in runtimes:
+            runtime.process.terminate()
+            runtime.process.wait(60)
+    return list(zip(*rows[SETTLING:]))
+
+
+def contiguous(arguments, report):
+    mib = arguments.mib
+    print(f"\n{mib} MiB that lie together, to another node\n")
+    print("| bulk | Stillframe GB/s | C GB/s | ratio of rates |")
+    print("|---" * 4 + "|")
+    for plain in (True, False):
+        ours, theirs = transfer("contiguous", mib, plain, arguments.turns)
+        rate = lambda times: mib * 2**20 / statistics.median(times)
+        ratios = ratio(theirs, ours)
+        way = "plain" if plain else "TLS"
+        print(f"| {way} | {rate(ours):.2f} | {rate(theirs):.2f} | {show(ratios)} |", flush=True)
+        report.append({"row": "contiguous", "bulk": way, "mib": mib, "rates": ratios})
+
+
+def transforms(arguments, report):
+    mib = arguments.mib // 4
+    print(f"\n{mib} MiB of another layout, to another node, plain\n")
+    print("| layout | ms | packing ms | TCP ms | of the slower | a loop, then TCP ms | of that |")
+    print("|---" * 7 + "|")
+    for layout in ("every-fourth", "records-to-arrays", "transpose"):
+        ours, tcp, packing, loop = transfer(layout, mib, True, arguments.turns, with_pack=True)
+        slower = ratio(ours, [max(pair) for pair in zip(tcp, packing)])
+        then = ratio(ours, [one + other for one, other in zip(tcp, loop)])
+        ms = lambda times: f"{statistics.median(times) / 1e6:.1f}"
+        both = [one + other for one, other in zip(tcp, loop)]
+        print(f"| {layout} | {ms(ours)} | {ms(packing)} | {ms(tcp)} | {show(slower)} | {ms(both)} | {show(then)} |", flush=True)
+        report.append({"row": "transform", "layout": layout, "mib": mib, "of_slower": slower, "of_loop": then})
+
+
+ROWS = {"contiguous": contiguous, "transforms": transforms}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", choices=[[], *ROWS], help="what to measure; all unless named")
+    parser.add_argument("--mib", type=int, default=256, help="MiB of what lies together; a quarter of it in other layouts")
+    parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--json", metavar="FILE", help="write the ratios there, too")
+    arguments = parser.parse_args()
+    command = ["cc", "-O2", "-Wall", "-o", BUILT / "nodes-beside-c", HERE / "beside_c.c", "-lssl", "-lcrypto"]
+    subprocess.run(command, check=True)
+    report = []
+    print(f"{os.cpu_count()} processors, which all nodes share")
+    for row in arguments.rows or ROWS:
+        ROWS[row](arguments, report)
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()
