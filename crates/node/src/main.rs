@@ -6,11 +6,15 @@ use signal_hook::iterator::Signals;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use stillframe_etcd::Tls;
 use stillframe_kernel::priority;
 use stillframe_link::identity;
 use stillframe_node::{Service, ServiceOptions};
+
+/// How often it is looked whether this node still is one of the job's.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Let the processes of several nodes hold one object
 ///
@@ -127,8 +131,10 @@ fn run(args: Run) -> Result<(), Box<dyn std::error::Error>> {
     // Before there are threads, which inherit it.
     priority::step_back(args.nice)?;
     priority::weigh_session(args.nice)?;
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let service = Service::start(ServiceOptions {
+    let (sender, signals) = channel();
+    let mut told = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    std::thread::spawn(move || told.forever().take_while(|signal| sender.send(*signal).is_ok()).count());
+    let options = ServiceOptions {
         dir: args.dir.unwrap_or_else(stillframe::inspect::root),
         name,
         listen: args.listen,
@@ -138,19 +144,56 @@ fn run(args: Run) -> Result<(), Box<dyn std::error::Error>> {
         names_tls,
         is_plain: args.plain,
         lease: Duration::from_secs(args.lease),
-    })?;
-    let (node, address, names) = (service.node().0, service.address(), service.names());
-    if args.json {
-        println!("{}", serde_json::json!({ "node": node, "address": address.to_string(), "names": names }));
-    } else {
-        println!("node {node} listens at {address}; names are at {names}");
+    };
+    let mut service = Service::start(options.clone())?;
+    say(&service, args.json);
+    loop {
+        match signals.recv_timeout(LOOK) {
+            Err(RecvTimeoutError::Timeout) if !service.is_lost() => {}
+            Err(RecvTimeoutError::Timeout) => {
+                eprintln!("still node: others have not heard of this node for {} s: it joins anew", args.lease);
+                drop(service);
+                match start_again(&options, &signals) {
+                    Some(started) => service = started,
+                    None => return Ok(()),
+                }
+                say(&service, args.json);
+            }
+            _ => break,
+        }
     }
-    signals.forever().next();
     if let Err(error) = service.leave() {
         // Perhaps the node that keeps the names has left before.
         eprintln!("still node: other nodes learn only in {} s that this one has left: {error}", args.lease);
     }
     Ok(())
+}
+
+fn say(service: &Service, is_json: bool) {
+    let (node, address, names) = (service.node().0, service.address(), service.names());
+    if is_json {
+        println!("{}", serde_json::json!({ "node": node, "address": address.to_string(), "names": names }));
+    } else {
+        println!("node {node} listens at {address}; names are at {names}");
+    }
+}
+
+/// Starts a service as soon as that is possible, and tells why it is not; nothing if a signal comes before.
+fn start_again(options: &ServiceOptions, signals: &Receiver<i32>) -> Option<Service> {
+    let mut said = String::new();
+    loop {
+        match Service::start(options.clone()) {
+            Ok(service) => return Some(service),
+            Err(error) if error.to_string() != said => {
+                said = error.to_string();
+                eprintln!("still node: {said}");
+            }
+            Err(_) => {}
+        }
+        if signals.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
+            return None;
+        }
+    }
 }
 
 /// An address, or the first that a name has.

@@ -7,7 +7,7 @@ use crate::runtime::Runtime;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use stillframe_etcd::{Etcd, EtcdNames, Event, NodeInfo, Shard, shard_of};
+use stillframe_etcd::{Etcd, EtcdNames, Event, NodeInfo, Shard, Standing, shard_of};
 use stillframe_object::{Description, Names, Objects};
 use stillframe_roster::writer::{Node, Revision};
 use stillframe_wire::ObjectId;
@@ -60,6 +60,11 @@ impl EtcdCluster {
     /// This node.
     pub fn node(&self) -> Node {
         self.cluster.node()
+    }
+
+    /// Whether the lease of this node has ended.
+    pub fn is_lost(&self) -> bool {
+        self.cluster.standing() == Standing::Lost
     }
 
     /// Leaves: others hear of it at once, if etcd does.

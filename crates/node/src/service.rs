@@ -151,6 +151,12 @@ impl Service {
         &self.endpoint
     }
 
+    /// Whether this node is none of the job's any more: its lease ended before others heard of it. It can join anew, as another node, by
+    /// another service.
+    pub fn is_lost(&self) -> bool {
+        self.cluster.is_lost()
+    }
+
     /// The number of the etcd's process, if this node keeps it.
     pub fn names_process(&self) -> Option<u32> {
         self.keeper.as_ref()?.process()

@@ -68,7 +68,8 @@ impl Elsewhere {
     }
 }
 
-/// Holds a version of a whole fragment, which the runtime puts together from where its elements are.
+/// Holds a version of a whole fragment, which the runtime puts together from where its elements are. `whom` says who has them as far as
+/// this node knows: its runtime may hear from nobody.
 pub(crate) fn hold<'a>(
     kept: &'a mut Option<Elsewhere>,
     shared: &Shared,
@@ -76,6 +77,7 @@ pub(crate) fn hold<'a>(
     (text, bindings): (&str, &BTreeMap<String, i64>),
     version: Version,
     deadline: Deadline,
+    whom: &dyn Fn() -> Result<String>,
 ) -> Result<(&'a Sources, Vec<Snapshot>)> {
     loop {
         shared.check_interrupt()?;
@@ -91,7 +93,7 @@ pub(crate) fn hold<'a>(
                 *kept = Some(open);
                 if deadline.left().is_zero() {
                     let (name, waited) = (shared.name.clone(), deadline.waited());
-                    let why = why.unwrap_or_else(|| "the runtime of this node does not say for whom".into());
+                    let why = why.map_or_else(whom, Ok)?;
                     return Err(Error::TimeoutElsewhere { name, version, waited, why });
                 }
             }

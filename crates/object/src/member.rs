@@ -322,6 +322,18 @@ impl Members {
         shares.iter().map(|share| part(shared, share)).collect()
     }
 
+    /// Who has elements of a version as far as the board tells, for people.
+    pub(crate) fn known(&self, shared: &Shared, version: Version, wanted: &IndexSet) -> Result<String> {
+        let mut parts = Vec::new();
+        for member in self.list.values().filter(|member| member.is_in(version)) {
+            let elements = member.elements.intersection(wanted).map_err(shared.scattered())?;
+            if !elements.is_empty() {
+                parts.push(part(shared, &Share { who: Some(member.who()), elements: elements.into() }).to_string());
+            }
+        }
+        Ok(format!("nothing is heard of {}", if parts.is_empty() { "anybody".into() } else { parts.join("; ") }))
+    }
+
     /// What is lost, for people.
     pub(crate) fn losses(shared: &Shared, losses: &[Loss]) -> Vec<Part> {
         let lost = |loss: &Loss| Part { cause: Some(loss.cause), ..part(shared, &loss.share) };

@@ -14,6 +14,9 @@ use std::time::Duration;
 use stillframe::{Element, Snapshot};
 use stillframe_roster::writer::Version;
 
+/// How long it may take until a newer complete version is announced to this node.
+const SOON: Duration = Duration::from_secs(1);
+
 /// Options for attaching a fragment to read; see [`Object::read`](crate::Object::read).
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
@@ -159,6 +162,11 @@ impl ReadFragment {
                 Ok(()) => return Ok(version),
                 // Writers went on meanwhile, and there is a newer one.
                 Err(Error::Lost { complete: Some(complete), .. }) if complete > version => {}
+                // Of other nodes' that is heard a little later.
+                Err(error @ Error::LostElsewhere { .. }) => {
+                    let soon = Deadline::after(SOON.min(deadline.left()));
+                    waiting::wait_newer(&self.shared, self.reading.members(), version, soon).map_err(|_| error)?;
+                }
                 Err(error) => return Err(error),
             }
         }

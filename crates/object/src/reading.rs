@@ -68,7 +68,9 @@ impl Reading {
                     let found = waiting::wait(shared, members, version, wanted, deadline, Members::are_elsewhere)?;
                     let Some(numbers) = found else {
                         let fragment_text = (text.as_str(), &*bindings);
-                        let held = elsewhere::hold(elsewhere, shared, fragment, fragment_text, version, deadline)?;
+                        let whom = || members.known(shared, version, wanted);
+                        let held =
+                            elsewhere::hold(elsewhere, shared, fragment, fragment_text, version, deadline, &whom)?;
                         return Ok(Held { shared, sources: held.0, snapshots: held.1 });
                     };
                     Sources::plan(shared, members, fragment, wanted, version, &numbers)?
