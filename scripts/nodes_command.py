@@ -119,7 +119,7 @@ class Set:
             self.nodes = stack.enter_context(Nodes(options.nodes, shm_bytes=options.shm))
             for node in self.nodes:
                 node.netem(options.delay, options.jitter, options.loss)
-            self.runtimes = stack.enter_context(Runtimes(self.nodes, options.still, etcd_on=0)) if options.runtimes else None
+            self.runtimes = stack.enter_context(Runtimes(self.nodes, options.still)) if options.runtimes else None
             self._stack = stack.pop_all()
         self._path = os.environ.get("PATH", os.defpath)
         if self.runtimes:
@@ -154,7 +154,7 @@ class Set:
                 words.append(f"runtime: node {self.runtimes.said[node.index]['node']} of the job")
             lines.append("  ".join(words))
         if self.runtimes:
-            lines.append(f"names are at {self.runtimes.names}; certificate in {self.runtimes.certificate}")
+            lines.append(f"certificate of the job: {self.runtimes.certificate}")
         return "\n".join(lines)
 
     def do(self, what, request):

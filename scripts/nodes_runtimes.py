@@ -70,7 +70,7 @@ class Etcd:
 class Runtimes:
     """A runtime on each node, of one job, from the beginning of a `with` block to its end.
 
-    Without `etcd_on`, the index of a node with an etcd of its own, the first node's runtime starts one, which ends with it.
+    Without `etcd_on`, the index of a node with an etcd of its own, the first node's runtime starts one, and starts it again.
     """
 
     def __init__(self, nodes, still=None, etcd_on=None, lease_seconds=3):
@@ -80,7 +80,7 @@ class Runtimes:
         self._processes = {}
         self.still = find_still(still)
         self.etcd = None
-        #: Where names are kept.
+        #: Where names are kept, if that is no runtime's etcd.
         self.names = None
         #: What each runtime that runs said when it began: its number in the job, its address, and where names are.
         self.said = {}
@@ -137,8 +137,6 @@ class Runtimes:
             name = self._nodes[index].name
             raise NodesError(f"the runtime of {name} does not begin:\n{self.log(index).read_text()[-2000:]}")
         self.said[index] = json.loads(line)
-        # If the first one keeps names, the others are told where.
-        self.names = self.names or self.said[index]["names"]
 
     def stop(self, index):
         """Ends the runtime of a node at once, or sees that it ended with its node."""

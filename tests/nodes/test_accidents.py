@@ -1,0 +1,171 @@
+"""Nodes that die, networks that fall apart, and etcd that ends: what was complete is there, or an error says whose it is."""
+
+import time
+
+import pytest
+from conftest import Failed, eventually
+
+ROWS, COLUMNS = 120, 100
+
+
+def publish(writers, version):
+    for writer in writers:
+        writer.do("publish", version=version)
+
+
+def die(job):
+    """Node 2 dies while a reader on node 3 waits for what it writes: writers, reader, and what the reader is told."""
+    writers = job.writers("heat", ROWS, COLUMNS, [0, 1])
+    reader = job.reader("heat", 2)
+    publish(writers, 1)
+    assert reader.do("show", version=1, timeout=30) == ROWS * COLUMNS
+    writers[0].do("publish", version=2)
+    reader.tell("show", version=2, timeout=30)
+    assert reader.is_waiting(0.3)
+    job.nodes[1].kill()
+    job.runtimes.stop(1)
+    with pytest.raises(Failed) as failed:
+        reader.answer()
+    return writers, failed.value
+
+
+def test_a_node_that_dies_is_named_and_comes_back(job):
+    job = job(3, lease_seconds=1)
+    lost = job.runtimes.said[1]["node"]
+    _, failed = die(job)
+    assert failed.kind == "Lost", failed
+    for words in ("grid[60..120, 0..100]", "rank 1", f"on node {lost}", "lost"):
+        assert words in failed.says, failed
+
+    job.nodes[1].boot()
+    job.runtimes.start(1)
+    again = job.writers("more", ROWS, COLUMNS, [1, 0])
+    reader = job.reader("more", 2)
+    publish(again, 1)
+    assert reader.do("show", version=1, timeout=30) == ROWS * COLUMNS
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=Failed,
+    reason="what a lost node wrote cannot be attached again: the newest complete version is refused as too late, later ones "
+    "wait for content that nobody has",
+)
+def test_elements_of_a_node_that_died_are_written_again(job):
+    job = job(3, lease_seconds=1)
+    die(job)
+    job.nodes[1].boot()
+    job.runtimes.start(1)
+    again = job.puppet(1)
+    again.do("find", name="heat")
+    again.do("write", first=60, count=60, rank=1, version=2, wait=3)
+
+
+def part(job, seconds):
+    """Node 3 is alone for so long, while the others go on: what its reader is told then, and both readers."""
+    writers = job.writers("heat", ROWS, COLUMNS, [0, 1])
+    beside, apart = job.reader("heat", 0), job.reader("heat", 2)
+    publish(writers, 1)
+    for reader in (beside, apart):
+        reader.do("show", version=1, timeout=30)
+
+    begin = time.monotonic()
+    job.nodes.partition({0, 1}, {2})
+    apart.tell("show", version=2, timeout=0.5)
+    for version in (2, 3):
+        publish(writers, version)
+        assert beside.do("show", version=version, timeout=30) == ROWS * COLUMNS
+    with pytest.raises(Failed) as failed:
+        apart.answer()
+    assert failed.value.kind == "Timeout", failed.value
+    time.sleep(max(0, seconds - (time.monotonic() - begin)))
+    job.nodes.mend()
+    publish(writers, 4)
+    assert beside.do("show", version=4, timeout=30) == ROWS * COLUMNS
+    return failed.value.says, writers, apart
+
+
+def test_a_partition_and_its_end(job):
+    _, writers, apart = part(job(3, lease_seconds=5), 0.7)
+    assert apart.do("follow", last=4, timeout=30)[-1] == 4
+    publish(writers, 5)
+    assert apart.do("show", version=5, timeout=30) == ROWS * COLUMNS
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=Failed,
+    reason="after a partition that is longer than the lease a runtime's readers hear nothing any more",
+)
+def test_a_partition_that_is_longer_than_a_lease(job):
+    _, _, apart = part(job(3, lease_seconds=1), 4)
+    eventually(lambda: apart.do("follow", last=4, timeout=3), Failed, seconds=8)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="a runtime that does not reach the home says nothing, although it knows who wrote the version before",
+)
+def test_readers_that_are_apart_are_told_whom_they_wait_for(job):
+    says, _, _ = part(job(3, lease_seconds=5), 0)
+    assert "rank 0" in says and "rank 1" in says and "on node" in says, says
+
+
+def test_a_writer_that_is_cut_off_is_named_and_then_heard(job):
+    job = job(3, etcd_on=0, lease_seconds=10)
+    writers = job.writers("heat", ROWS, COLUMNS, [0, 1])
+    reader = job.reader("heat", 2)
+    publish(writers, 1)
+    reader.do("show", version=1, timeout=30)
+    job.nodes[1].cut()
+    publish(writers, 2)
+    with pytest.raises(Failed) as failed:
+        reader.do("show", version=2, timeout=1)
+    assert failed.value.kind == "Timeout" and "rank 1" in failed.value.says, failed.value
+    job.nodes[1].mend()
+    assert reader.do("show", version=2, timeout=30) == ROWS * COLUMNS
+    publish(writers, 3)
+    assert reader.do("show", version=3, timeout=30) == ROWS * COLUMNS
+
+
+def go_on(writers, reader, first, seconds, timeout):
+    """Publishes and reads for so long; the last version."""
+    end, version = time.monotonic() + seconds, first
+    while True:
+        publish(writers, version)
+        assert reader.do("show", version=version, timeout=timeout) == ROWS * COLUMNS
+        if time.monotonic() > end:
+            return version
+        version += 1
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("is_empty", [False, True], ids=["with its data", "empty"])
+def test_etcd_ends_and_is_back(job, is_empty):
+    job = job(3, etcd_on=2, lease_seconds=5)
+    writers = job.writers("heat", ROWS, COLUMNS, [0, 1])
+    reader = job.reader("heat", 2)
+    version = go_on(writers, reader, 1, 0, 30)
+    job.runtimes.etcd.kill()
+    version = go_on(writers, reader, version + 1, 1, 30)
+    job.runtimes.etcd.start(is_empty)
+    # Longer than the lease that it did not keep alive meanwhile.
+    version = go_on(writers, reader, version + 1, 6, 30)
+    more = eventually(lambda: job.writers("more", ROWS, COLUMNS, [1]), Failed)
+    publish(more, 1)
+    assert job.reader("more", 0).do("show", version=1, timeout=30) == ROWS * COLUMNS
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=Failed,
+    reason="without etcd a home steps down when its lease may have ended, and nothing becomes complete until there is one again",
+)
+def test_reading_goes_on_without_etcd(job):
+    job = job(3, etcd_on=2, lease_seconds=1)
+    writers = job.writers("heat", ROWS, COLUMNS, [0, 1])
+    reader = job.reader("heat", 2)
+    version = go_on(writers, reader, 1, 0, 30)
+    job.runtimes.etcd.kill()
+    go_on(writers, reader, version + 1, 3, 3)

@@ -1,0 +1,66 @@
+"""Objects whose writers and readers are on several nodes."""
+
+import pytest
+from conftest import Failed
+from puppet import value
+
+ROWS, COLUMNS = 240, 500
+
+
+def test_what_two_nodes_write_a_third_one_reads(job):
+    job = job(3)
+    upper, lower = job.writers("heat", ROWS, COLUMNS, [0, 1])
+    elsewhere = job.reader("heat", 2)
+    beside = job.reader("heat", 1)
+    for version in range(1, 6):
+        for reader in (elsewhere, beside):
+            reader.tell("show", version=version, timeout=30)
+        upper.do("publish", version=version)
+        lower.do("publish", version=version)
+        assert elsewhere.answer() == beside.answer() == ROWS * COLUMNS
+    got = job.nodes[2].run([job.runtimes.still, "get", "heat", "grid[239, 499]"]).stdout
+    assert got.split()[-1] == str(value(5, ROWS * COLUMNS - 1))
+
+
+def test_readers_have_their_own_layouts_whatever_those_of_writers_are(job):
+    job = job(3)
+    writers = job.writers("heat", ROWS, COLUMNS, [0, 1], order="columnmajor")
+    text = "view v columnmajor { var seen [x:60,y:100] = grid[4*x,5*y+1] }"
+    scattered = job.reader("heat", 2, text, rows=(None, None, 4), columns=(1, None, 5))
+    middle = job.reader("heat", 0, "{ var seen [x:100,y:columns] = grid[x+70,y] }", rows=(70, 170))
+    for version in range(1, 4):
+        for writer in writers:
+            writer.do("publish", version=version)
+        assert scattered.do("show", version=version, timeout=30) == 60 * 100
+        assert middle.do("show", version=version, timeout=30) == 100 * COLUMNS
+
+
+def test_delay_and_loss_tear_nothing(job):
+    job = job(3, delay_ms=20, loss=0.01)
+    writers = job.writers("heat", ROWS, COLUMNS, [0, 1])
+    readers = [job.reader("heat", index) for index in (0, 2)]
+    for reader in readers:
+        reader.tell("follow", last=60, timeout=30)
+    for writer in writers:
+        writer.tell("publish_all", first=1, last=60, pause_ms=50)
+    for reader in readers:
+        seen = reader.answer()
+        assert seen == sorted(set(seen)) and len(seen) > 1 and seen[-1] == 60, seen
+    for writer in writers:
+        writer.answer()
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=Failed,
+    reason="ReadFragment::reattach_newer asks again after Error::Lost, and not after LostElsewhere: crates/object/src/read.rs",
+)
+def test_who_follows_over_a_slow_link_is_not_told_of_versions_that_went(job):
+    job = job(2, delay_ms=40)
+    (writer,) = job.writers("heat", ROWS, COLUMNS, [0])
+    reader = job.reader("heat", 1)
+    writer.tell("publish_all", first=1, last=400, pause_ms=5)
+    version = 0
+    while version < 400:
+        version = reader.do("newer", after=version, timeout=30)
+    writer.answer()
